@@ -1,0 +1,175 @@
+//! Appends: one after the other, by many producers, and to a ledger that is long already.
+
+use crate::entries::{self, open};
+use crate::floors::{Flat, Group};
+use crate::{Aim, Table, median, percentile};
+use par::ledger::{Draft, Ledger};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// Appends of one entry, each beside a sync of as many bytes.
+const SINGLES: usize = 1_500;
+/// Rounds of ledger and floor in turn: the machine's drift meets both.
+const ROUNDS: usize = 3;
+/// How long many producers append in one round.
+const ROUND: Duration = Duration::from_secs(3);
+/// The longest that an append may stand, in microseconds.
+const STALL_US: f64 = 50_000.0;
+
+/// Bytes of an entry of the floor: header, salt and payload in the mean.
+const ENTRY_BYTES: usize = 590 + 32 + 1_130;
+
+pub fn single(below: &Path, table: &mut Table) {
+    let folder = entries::home(below);
+    let ledger = open(folder.path());
+    let mut flat = Flat::make(below);
+    let bytes = vec![7; ENTRY_BYTES];
+    let (mut synced, mut appended) = (Vec::new(), Vec::new());
+    let mut drafts = Vec::new();
+    for round in 0..SINGLES + 100 {
+        if drafts.is_empty() {
+            drafts = entries::run(ledger.head().size + 2);
+            drafts.reverse();
+        }
+        let draft = drafts.pop().expect("draft");
+        let began = Instant::now();
+        flat.append(&bytes);
+        let sync = began.elapsed();
+        let began = Instant::now();
+        let _receipts = ledger.append_blocking(vec![draft]).expect("appended");
+        if round >= 100 {
+            appended.push(began.elapsed());
+            synced.push(sync);
+        }
+    }
+    for (name, percent, aim) in [("p50", 50, Aim::AtMost(1.05)), ("p99", 99, Aim::None)] {
+        let (is, floor) = (percentile(&mut appended, percent), percentile(&mut synced, percent));
+        table.row(
+            format!("single append, {name}"),
+            format!("{is:.0} µs"),
+            format!("{floor:.0} µs"),
+            is / floor,
+            aim,
+        );
+    }
+}
+
+/// What came of one round of many producers.
+struct Round {
+    rate: f64,
+    times: Vec<Duration>,
+}
+
+pub fn producers(below: &Path, table: &mut Table) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
+    for count in [64, 256, 1_000] {
+        let folder = entries::home(below);
+        let ledger = open(folder.path());
+        let group = Group::start(Flat::make(below));
+        let (mut ledgers, mut floors) = (Vec::new(), Vec::new());
+        // The first round warms up.
+        for round in 0..=ROUNDS {
+            let floor = floor_round(&runtime, &group, count);
+            let appended = ledger_round(&runtime, &ledger, count);
+            if round > 0 {
+                floors.push(floor);
+                ledgers.push(appended);
+            }
+        }
+        tell(count, ledgers, floors, table);
+    }
+}
+
+fn tell(count: usize, mut ledgers: Vec<Round>, mut floors: Vec<Round>, table: &mut Table) {
+    let ratios = ledgers.iter().zip(&floors).map(|(ledger, floor)| ledger.rate / floor.rate);
+    let ratio = median(ratios.collect());
+    let rate = |rounds: &[Round]| median(rounds.iter().map(|round| round.rate).collect());
+    let (is, floor) = (rate(&ledgers), rate(&floors));
+    let name = format!("{count} producers, rate");
+    table.row(name, format!("{is:.0}/s"), format!("{floor:.0}/s"), ratio, Aim::AtLeast(0.7));
+    let at = |rounds: &mut [Round], percent| {
+        median(rounds.iter_mut().map(|round| percentile(&mut round.times, percent)).collect())
+    };
+    for (name, percent, aim) in [("p50", 50, Aim::None), ("p99", 99, Aim::AtMost(2.0))] {
+        let (is, floor) = (at(&mut ledgers, percent), at(&mut floors, percent));
+        let name = format!("{count} producers, {name}");
+        table.row(name, format!("{is:.0} µs"), format!("{floor:.0} µs"), is / floor, aim);
+    }
+    let longest = |rounds: &mut [Round]| {
+        rounds.iter_mut().map(|round| percentile(&mut round.times, 100)).fold(0.0, f64::max)
+    };
+    let (is, floor) = (longest(&mut ledgers), longest(&mut floors));
+    let name = format!("{count} producers, longest of 50 ms");
+    table.row(name, format!("{is:.0} µs"), format!("{floor:.0} µs"), is / STALL_US, Aim::AtMost(1.0));
+}
+
+fn floor_round(runtime: &Runtime, group: &Group, producers: usize) -> Round {
+    round(runtime, producers, || {
+        let group = group.clone();
+        move |_| {
+            let group = group.clone();
+            async move { group.append(vec![7; ENTRY_BYTES]).await }
+        }
+    })
+}
+
+fn ledger_round(runtime: &Runtime, ledger: &Ledger, producers: usize) -> Round {
+    round(runtime, producers, || {
+        let ledger = ledger.clone();
+        // Made once for each producer: what an entry says is not what is measured.
+        let drafts: Vec<Draft> = entries::run(0);
+        move |at: usize| {
+            // A request would begin the same run anew; the other five are appended in turn.
+            let (ledger, draft) = (ledger.clone(), drafts[1 + at % 5].clone());
+            async move { drop(ledger.append_one(draft).await.expect("appended")) }
+        }
+    })
+}
+
+/// Producers that each append one entry after the other, until the time is over.
+fn round<A, F>(runtime: &Runtime, producers: usize, mut producer: impl FnMut() -> A) -> Round
+where
+    A: Fn(usize) -> F + Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..producers)
+        .map(|_| {
+            let append = producer();
+            runtime.spawn(async move {
+                let mut times = Vec::new();
+                while began.elapsed() < ROUND {
+                    let start = Instant::now();
+                    append(times.len()).await;
+                    times.push(start.elapsed());
+                }
+                times
+            })
+        })
+        .collect();
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(runtime.block_on(task).expect("task"));
+    }
+    Round { rate: times.len() as f64 / began.elapsed().as_secs_f64(), times }
+}
+
+/// Appends of 64 producers to a ledger of ten thousand entries and to the big one, in turn.
+pub fn at_size(below: &Path, big: &tempfile::TempDir, entries: u64, table: &mut Table) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
+    let small = entries::filled(below, 10_000);
+    let (small, big) = (open(small.path()), open(big.path()));
+    let (mut at_small, mut at_big) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let pair = (ledger_round(&runtime, &small, 64).rate, ledger_round(&runtime, &big, 64).rate);
+        if round > 0 {
+            at_small.push(pair.0);
+            at_big.push(pair.1);
+        }
+    }
+    let ratio = median(at_big.iter().zip(&at_small).map(|(big, small)| big / small).collect());
+    let (is, floor) = (median(at_big), median(at_small));
+    let name = format!("appends at {entries} / at 10,000");
+    table.row(name, format!("{is:.0}/s"), format!("{floor:.0}/s"), ratio, Aim::AtLeast(0.95));
+}

@@ -1,0 +1,103 @@
+//! Homes, and entries of runs as a home has them.
+
+use par::ledger::{Draft, Files, Kind, Ledger, Lock, Projection};
+use par::types::{CallId, Digest, RunId, SessionId};
+use par::{agent, auth, gate};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub static PROJECTIONS: [Projection; 3] = [auth::PROJECTION, gate::PROJECTION, agent::PROJECTION];
+
+/// Entries of one commit while a ledger is filled.
+const BATCH: usize = 2_046;
+
+/// An empty folder `data/` with a log key.
+pub fn home(below: &Path) -> TempDir {
+    let folder = tempfile::Builder::new().prefix("par-bench-").tempdir_in(below).expect("temporary folder");
+    par::ledger::key::make(&files(folder.path()).log_key()).expect("log key");
+    folder
+}
+
+pub fn files(data: &Path) -> Files {
+    Files { free_bytes_min: 0, ..Files::below(data) }
+}
+
+pub fn open(data: &Path) -> Ledger {
+    let lock = Lock::take(&files(data), Duration::from_secs(60)).expect("lock");
+    Ledger::open(files(data), lock, &PROJECTIONS).expect("ledger")
+}
+
+/// The entries of a run with one call: headers and payloads of the lengths that a home's have, 0.6 and 1.1 KB
+/// in the mean. `result` is the entry that will answer the decision.
+pub fn run(decision: u64) -> Vec<Draft> {
+    let (run, session, call) = (RunId::generate(), SessionId::generate(), CallId::generate());
+    let draft = |kind, bytes: usize| Draft {
+        run: Some(run.clone()),
+        session: Some(session.clone()),
+        principal: Some("key:Ab3dEf9h".to_owned()),
+        policy: Some(Digest::of(b"bundle")),
+        ..Draft::new(kind, payload(bytes))
+    };
+    let of_call = |draft: Draft| Draft {
+        call: Some(call.clone()),
+        tool: Some("read_file".to_owned()),
+        manifest: Some(Digest::of(b"manifest")),
+        ..draft
+    };
+    vec![
+        draft(Kind::RunRequest, 190),
+        draft(Kind::ModelReply, 575),
+        Draft {
+            decision: Some("allow"),
+            policies: vec!["read-logs".to_owned()],
+            ..of_call(draft(Kind::CallDecision, 1_410))
+        },
+        Draft {
+            status: Some("ok"),
+            answers: Some(par::ledger::Ref::Seq(decision)),
+            ..of_call(draft(Kind::CallResult, 1_780))
+        },
+        draft(Kind::ModelReply, 575),
+        Draft { status: Some("done"), ..draft(Kind::RunReply, 2_260) },
+    ]
+}
+
+fn payload(bytes: usize) -> Value {
+    let line = "Nov 22 11:35:49 host sshd[812]: Accepted publickey for ann from 192.0.2.7 port 51234\n";
+    let text: String = line.chars().cycle().take(bytes * 9 / 10).collect();
+    json!({ "raw": text, "calls": [] })
+}
+
+/// A closed ledger of about `entries` entries, by the ledger's own appends in big commits.
+pub fn filled(below: &Path, entries: u64) -> TempDir {
+    let folder = home(below);
+    let began = Instant::now();
+    let ledger = open(folder.path());
+    let mut size = ledger.head().size;
+    while size < entries {
+        let mut drafts = Vec::with_capacity(BATCH);
+        while drafts.len() < BATCH {
+            drafts.extend(run(size + drafts.len() as u64 + 2));
+        }
+        drafts.truncate(usize::try_from(entries - size).expect("size"));
+        let receipts = ledger.append_blocking(drafts).expect("appended");
+        size = receipts.last().expect("receipt").head().size;
+    }
+    drop(ledger);
+    settle(folder.path());
+    eprintln!("{size} entries written in {:.1} s", began.elapsed().as_secs_f64());
+    folder
+}
+
+/// Waits for the writer to end, and moves what the write-ahead logs hold into the databases.
+fn settle(data: &Path) {
+    drop(Lock::take(&files(data), Duration::from_secs(60)).expect("the writer ends"));
+    for path in crate::floors::segments(data).into_iter().chain([files(data).state()]) {
+        let db = rusqlite::Connection::open(path).expect("database");
+        // A move that was under way when the writer ended goes on to its end.
+        db.busy_timeout(Duration::from_secs(60)).expect("timeout");
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("moved");
+    }
+}

@@ -1,0 +1,219 @@
+//! What the outside asks of the agent and is told by it, in the shapes of the HTTP API.
+
+use crate::tools::Manifest;
+use crate::types::{CallId, RunId, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// A message to the agent. Unknown fields are refused; fields of later versions are known by name, so
+/// that they are refused as not supported and never ignored.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRequest {
+    /// What is asked.
+    pub message: String,
+    /// A conversation to go on with.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// Another agent than the default.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// Decide everything, run nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Answer at once, run on.
+    #[serde(default)]
+    pub background: bool,
+    /// Start tainted.
+    #[serde(default)]
+    pub untrusted: bool,
+    /// Bounds below the configured ones.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Bounds that one request may lower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Tool calls in the run.
+    #[serde(default)]
+    pub calls_max: Option<u32>,
+}
+
+/// A run as told to who may see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunReply {
+    /// The run.
+    pub run: RunId,
+    /// Its conversation.
+    pub session: SessionId,
+    /// How it stands.
+    pub status: RunStatus,
+    /// The last words of the model, or what kept it from any.
+    pub answer: Option<String>,
+    /// Which limit ended it, by its name.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<String>,
+    /// Every proposed call, in order.
+    pub steps: Vec<Step>,
+    /// What the model cost.
+    pub usage: Usage,
+    /// Where it stands on the ledger. Not part of the recorded payload, and so absent there.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ledger: Option<LedgerRange>,
+}
+
+/// The state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum RunStatus {
+    Pending,
+    Running,
+    Waiting,
+    Paused,
+    Done,
+    Denied,
+    Failed,
+    Limit,
+    Cancelled,
+    Interrupted,
+}
+
+impl RunStatus {
+    /// The word on the ledger and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Done => "done",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::Limit => "limit",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// One proposed call and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The call.
+    pub call: CallId,
+    /// The tool's name, as proposed.
+    pub tool: String,
+    /// The arguments, or their raw text where they were no JSON.
+    pub args: Value,
+    /// `allow`, `deny`, `needs_approval` or `invalid`.
+    pub decision: String,
+    /// The determining policies.
+    pub policies: Vec<String>,
+    /// `ok, error, signal, timeout, oom, output_cap, killed, refused, waiting, dry_run, interrupted`.
+    pub status: String,
+    /// The result, or the reason why there is none.
+    pub result: Value,
+    /// Whether the output was cut.
+    pub truncated: bool,
+    /// The entries of decision and result.
+    pub ledger: StepLedger,
+}
+
+/// The entries of one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepLedger {
+    /// Of the decision.
+    pub decision: u64,
+    /// Of the result, where the call was allowed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub result: Option<u64>,
+}
+
+/// What the model cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Requests answered by the model.
+    pub model_calls: u64,
+    /// Tokens read by it.
+    pub input_tokens: u64,
+    /// Tokens written by it.
+    pub output_tokens: u64,
+}
+
+/// A run's place on the ledger, and the ledger behind the commit that held its reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerRange {
+    /// Its first entry.
+    pub first: u64,
+    /// Its last entry.
+    pub last: u64,
+    /// Number of entries.
+    pub size: u64,
+    /// Merkle root, in hexadecimal.
+    pub root: String,
+    /// The newest signed checkpoint, a C2SP signed note: of a run that ended now, over all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+}
+
+/// A tool as told to a principal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolView {
+    /// Its name.
+    pub name: String,
+    /// One sentence.
+    pub summary: String,
+    /// Its class.
+    pub class: &'static str,
+    /// Its risk.
+    pub risk: &'static str,
+    /// Digest of its manifest.
+    pub digest: String,
+    /// JSON Schema of its arguments.
+    pub input: Value,
+}
+
+impl From<&Manifest> for ToolView {
+    fn from(manifest: &Manifest) -> Self {
+        Self {
+            name: manifest.name.clone(),
+            summary: manifest.summary.clone(),
+            class: manifest.class.as_str(),
+            risk: manifest.risk.as_str(),
+            digest: manifest.digest.hex(),
+            input: manifest.input.clone(),
+        }
+    }
+}
+
+/// Why a run was not taken, or not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// A field is not supported yet, or a value is out of bounds: its name and the reason.
+    Unfit(&'static str, String),
+    /// As many runs as may be at once are running; of this key where true.
+    Busy {
+        /// Whether it is the key's own bound.
+        of_key: bool,
+    },
+    /// The ledger cannot be written: nothing ran since, and nothing more is told.
+    Ledger(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unfit(field, reason) => write!(f, "`{field}`: {reason}"),
+            Self::Busy { of_key: true } => f.write_str("this key has as many runs as it may have at once"),
+            Self::Busy { of_key: false } => f.write_str("as many runs as may be at once are running"),
+            Self::Ledger(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}

@@ -1,0 +1,24 @@
+//! state.db's table of runs.
+
+use crate::ledger::{Header, Kind, Projection, Row};
+use rusqlite::types::Value as Cell;
+
+/// Runs by their identifier: owner, first entry, reply, status.
+pub const PROJECTION: Projection =
+    Projection { tables: &[("run", "id")], kinds: &[Kind::RunRequest, Kind::RunReply], rows };
+
+fn rows(header: &Header, _body: &[u8]) -> Vec<Row> {
+    let text = |name: &str| Cell::Text(header.str(name).unwrap_or_default().to_owned());
+    let seq = Cell::Integer(i64::try_from(header.seq).unwrap_or(i64::MAX));
+    match header.kind.as_str() {
+        "run.request" => vec![Row {
+            sql: "INSERT INTO run(id, owner, first_seq, status) VALUES (?1, ?2, ?3, 'running')",
+            values: vec![text("run"), text("principal"), seq],
+        }],
+        "run.reply" => vec![Row {
+            sql: "UPDATE run SET reply_seq = ?2, status = ?3 WHERE id = ?1",
+            values: vec![text("run"), seq, text("status")],
+        }],
+        _ => Vec::new(),
+    }
+}

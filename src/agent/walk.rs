@@ -1,0 +1,616 @@
+//! The walk of one run, from its request to its reply.
+
+use super::api::{RunError, RunReply, RunRequest, RunStatus, Step, Usage};
+use super::run::Agent;
+use super::{prompt, view};
+use crate::auth::Principal;
+use crate::gate::{Asked, Asking, CallRecord, Decided, End, Execution, Outcome, Pending, Permit, ToolResult};
+use crate::ledger::{AppendError, Draft, Kind};
+use crate::llm::{
+    Conversation, ModelError, ModelErrorKind, ModelReply, ModelRequest, Provider, Stop, ToolOffer,
+};
+use crate::policy::{Session, TaintSource, UNTRUSTED};
+use crate::secrets::Clean;
+use crate::tools::{Class, Manifest, ProposedCall};
+use crate::types::{RunId, SessionId, clock, limits, text};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Walks `request` to its reply, and returns after the reply is durable.
+pub(super) async fn walk(
+    agent: &Agent,
+    principal: &Principal,
+    source_ip: Option<IpAddr>,
+    request: RunRequest,
+    provider: Arc<dyn Provider>,
+) -> Result<RunReply, RunError> {
+    let (run, session_id) = (RunId::generate(), SessionId::generate());
+    let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
+    let session = agent.session(session_id.as_str(), calls_max);
+    let mut walk = Walk::new(agent, principal, provider, Begun { run, session_id, session, source_ip });
+    let ended = walk.begin(request).await;
+    walk.recorded(ended)
+}
+
+/// Goes on with a run that waited, from where its entries end.
+pub(super) async fn go_on(
+    agent: &Agent,
+    principal: &Principal,
+    provider: Arc<dyn Provider>,
+    recalled: Recalled,
+) -> Result<RunReply, RunError> {
+    let Recalled { begun, first, conversation, steps, usage, rounds, open } = recalled;
+    let mut walk = Walk::new(agent, principal, provider, begun);
+    (walk.first, walk.steps, walk.usage) = (first, steps, usage);
+    (walk.conversation, walk.rounds) = (conversation, rounds);
+    let ended = walk.go(open).await;
+    walk.recorded(ended)
+}
+
+/// What is settled when a run begins.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) run: RunId,
+    pub(super) session_id: SessionId,
+    pub(super) session: Session,
+    pub(super) source_ip: Option<IpAddr>,
+}
+
+/// A run as its entries tell it, up to where it goes on.
+#[derive(Debug)]
+pub(super) struct Recalled {
+    pub(super) begun: Begun,
+    /// The number of the `run.request`.
+    pub(super) first: u64,
+    /// All that the model was told and has said, but for the reply that is open.
+    pub(super) conversation: Conversation,
+    pub(super) steps: Vec<Step>,
+    pub(super) usage: Usage,
+    /// Replies of the model.
+    pub(super) rounds: u32,
+    /// A reply whose calls are not all settled.
+    pub(super) open: Option<Turn>,
+}
+
+/// A reply of the model on its way: each of its calls, and the entries that wait for the next commit.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) reply: Clean<ModelReply>,
+    pub(super) parts: Vec<Part>,
+    pub(super) before: Vec<Draft>,
+}
+
+/// A call of a reply.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) call: ProposedCall,
+    pub(super) at: At,
+}
+
+/// How far a call has come.
+#[derive(Debug)]
+pub(super) enum At {
+    /// It was not decided yet.
+    Fresh,
+    /// A person was asked about it: it is decided again.
+    Again(Asked),
+    /// It waits for a person.
+    Waiting,
+    /// Its outcome is durable.
+    Told(Box<ToolResult>),
+}
+
+struct Walk<'a> {
+    agent: &'a Agent,
+    principal: &'a Principal,
+    source_ip: Option<IpAddr>,
+    provider: Arc<dyn Provider>,
+    run: RunId,
+    session_id: SessionId,
+    session: Session,
+    /// What the model was shown last.
+    offers: Vec<ToolOffer>,
+    /// What the model said beside the calls of its last reply.
+    said: Option<String>,
+    conversation: Conversation,
+    steps: Vec<Step>,
+    usage: Usage,
+    /// Replies of the model so far.
+    rounds: u32,
+    /// When the run's time is over, on the monotonic clock.
+    end_us: u64,
+    /// The number of the `run.request`.
+    first: u64,
+}
+
+/// How a run ends, with the entries that are still to be written before its reply.
+struct Ended {
+    before: Vec<Draft>,
+    status: RunStatus,
+    answer: Option<String>,
+    limit: Option<&'static str>,
+}
+
+impl Ended {
+    fn limit(name: &'static str, before: Vec<Draft>) -> Self {
+        let answer = Some(format!("the run reached its limit `{name}`"));
+        Self { before, status: RunStatus::Limit, answer, limit: Some(name) }
+    }
+
+    fn full() -> Self {
+        let answer = Some("the run ended early: the disk under the ledger is full".to_owned());
+        Self { before: Vec::new(), status: RunStatus::Failed, answer, limit: None }
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn new(agent: &'a Agent, principal: &'a Principal, provider: Arc<dyn Provider>, begun: Begun) -> Self {
+        let Begun { run, session_id, session, source_ip } = begun;
+        let offers = offers(agent, principal, &session);
+        Walk {
+            agent,
+            principal,
+            source_ip,
+            provider,
+            run,
+            session_id,
+            offers,
+            said: None,
+            session,
+            conversation: Conversation::new(prompt::SYSTEM.to_owned()),
+            steps: Vec::new(),
+            usage: Usage::default(),
+            rounds: 0,
+            end_us: clock::mono_us() + limits::RUN_MS_MAX * 1_000,
+            first: 0,
+        }
+    }
+
+    fn recorded(&self, ended: Result<RunReply, AppendError>) -> Result<RunReply, RunError> {
+        match ended {
+            Ok(reply) => {
+                let (status, calls) = (reply.status.as_str(), reply.steps.len());
+                let principal = self.principal.id();
+                tracing::info!(run = %self.run, %principal, status, calls, "the run was answered");
+                Ok(reply)
+            }
+            Err(error) => {
+                tracing::error!(run = %self.run, error = %error, "the run cannot be recorded and is not answered");
+                Err(RunError::Ledger(error.to_string()))
+            }
+        }
+    }
+
+    async fn begin(&mut self, request: RunRequest) -> Result<RunReply, AppendError> {
+        // Wait 1: the request is durable before the model is asked.
+        let message = self.agent.secrets().clean(request.message);
+        let asked = self.agent.ledger().append_one(self.request_draft(&message)).await?;
+        self.first = asked.seq();
+        self.conversation.push_user(message);
+        match self.go(None).await {
+            // Nothing was decided, so nothing more runs; that the run ended is written as soon as there is space.
+            Err(AppendError::Full) => self.finish(Ended::full()).await,
+            ended => ended,
+        }
+    }
+
+    /// The loop: `open` is a reply that is to be finished first.
+    async fn go(&mut self, open: Option<Turn>) -> Result<RunReply, AppendError> {
+        let mut next = open;
+        let ended = loop {
+            let turn = match next.take() {
+                Some(turn) => turn,
+                None => match self.ask().await {
+                    Ok(turn) => turn,
+                    Err(ended) => break ended,
+                },
+            };
+            if let Some(ended) = self.take(turn).await? {
+                break ended;
+            }
+        };
+        self.finish(ended).await
+    }
+
+    /// Asks the model: a reply with calls, or the end of the run.
+    async fn ask(&mut self) -> Result<Turn, Ended> {
+        if let Some(limit) = self.limit_reached() {
+            return Err(Ended::limit(limit, Vec::new()));
+        }
+        self.rounds += 1;
+        // What the session has seen since may have narrowed what it may use.
+        let offers = offers(self.agent, self.principal, &self.session);
+        let are_others =
+            offers.iter().map(|offer| &offer.name).ne(self.offers.iter().map(|offer| &offer.name));
+        self.offers = offers;
+        let asked = ModelRequest {
+            conversation: &self.conversation,
+            tools: &self.offers,
+            deadline: self.model_deadline(),
+        };
+        // Text and arguments are put together from pieces, and read from escapes: they are looked through as they are now.
+        let reply = match self.provider.complete(&asked).await {
+            Ok(reply) => self.agent.secrets().clean(reply),
+            Err(error) => return Err(self.model_failed(&error)),
+        };
+        add(&mut self.usage, reply.usage.input_tokens, reply.usage.output_tokens);
+        let before = vec![self.reply_draft(&reply, are_others)];
+        if reply.calls.is_empty() {
+            return Err(self.answered(reply, before));
+        }
+        if reply.calls.len() > limits::REPLY_CALLS_MAX {
+            return Err(Ended::limit("reply_calls_max", before));
+        }
+        let parts = reply.calls.iter().map(|call| Part { call: call.clone(), at: At::Fresh }).collect();
+        Ok(Turn { reply, parts, before })
+    }
+
+    /// The calls of a reply, group by group; returns how the run ends, if it does.
+    async fn take(&mut self, turn: Turn) -> Result<Option<Ended>, AppendError> {
+        let Turn { reply, mut parts, mut before } = turn;
+        self.said.clone_from(&reply.text);
+        let agent = self.agent;
+        for group in groups(&mut parts, |part| is_read(agent, &part.call.tool)) {
+            if group.iter().all(|part| matches!(part.at, At::Told(_))) {
+                continue;
+            }
+            if clock::mono_us() >= self.end_us {
+                return Ok(Some(Ended::limit("run_ms_max", before)));
+            }
+            let fresh = group.iter().filter(|part| matches!(part.at, At::Fresh)).count();
+            if self.session.calls_used + i64::try_from(fresh).unwrap_or(i64::MAX) > self.session.budget {
+                return Ok(Some(Ended::limit("calls_per_run_max", before)));
+            }
+            self.group(std::mem::take(&mut before), group).await?;
+            // What comes behind is to see what these calls did: it waits with them.
+            if group.iter().any(|part| matches!(part.at, At::Waiting)) {
+                let answer = Some("a call waits for a person's approval".to_owned());
+                return Ok(Some(Ended { before, status: RunStatus::Waiting, answer, limit: None }));
+            }
+        }
+        let told = parts.into_iter().filter_map(|part| match part.at {
+            At::Told(result) => Some(*result),
+            At::Fresh | At::Again(_) | At::Waiting => None,
+        });
+        // The reply and every result are durable: the model may read them.
+        self.conversation.push_reply(&reply);
+        self.conversation.push_results(told.collect());
+        Ok(None)
+    }
+
+    /// A group of calls: all prepared and decided in order, committed together, run side by side,
+    /// settled together.
+    async fn group(&mut self, before: Vec<Draft>, parts: &mut [Part]) -> Result<(), AppendError> {
+        let mut decided = Vec::with_capacity(parts.len());
+        let mut places = Vec::with_capacity(parts.len());
+        for part in parts.iter_mut() {
+            decided.push(match std::mem::replace(&mut part.at, At::Waiting) {
+                At::Fresh => {
+                    let decided = self.decide(part.call.clone()).await;
+                    self.session.calls_used += 1;
+                    decided
+                }
+                At::Again(asked) => self.decide_again(part.call.clone(), asked).await,
+                settled => {
+                    part.at = settled;
+                    continue;
+                }
+            });
+            places.push(part);
+        }
+        // Wait 2: reply and decisions are durable before anything runs.
+        let outcomes = self.agent.gate().commit(before, decided).await?;
+        let (mut permits, mut running, mut steps) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (place, (part, outcome)) in places.into_iter().zip(outcomes).enumerate() {
+            match outcome {
+                Outcome::Permit(permit) => {
+                    permits.push(*permit);
+                    running.push((place, part));
+                }
+                Outcome::Wait(waiting) => {
+                    steps.insert(place, waiting.record().clone());
+                }
+                Outcome::Refused(result) => {
+                    steps.insert(place, result.record().clone());
+                    part.at = At::Told(Box::new(result));
+                }
+            }
+        }
+        if !permits.is_empty() {
+            let ran = self.execute(permits).await;
+            // Wait 3: results are durable before the model is told.
+            for ((place, part), result) in running.into_iter().zip(self.agent.gate().settle(ran).await?) {
+                steps.insert(place, result.record().clone());
+                part.at = At::Told(Box::new(result));
+            }
+        }
+        for record in steps.values() {
+            self.put_step(record);
+            taint(&mut self.session, record);
+        }
+        Ok(())
+    }
+
+    /// A step for a call, in the place of an earlier one: a call that waited has one.
+    fn put_step(&mut self, record: &CallRecord) {
+        let step = view::step(record);
+        match self.steps.iter_mut().find(|known| known.call == step.call) {
+            Some(known) => *known = step,
+            None => self.steps.push(step),
+        }
+    }
+
+    async fn decide(&self, call: ProposedCall) -> Decided {
+        let (gate, asking) = (self.agent.gate(), self.asking());
+        match gate.validate(&asking, call) {
+            Ok(valid) => self.prepare(&asking, gate.open(valid)).await,
+            Err(invalid) => gate.refuse(&asking, invalid),
+        }
+    }
+
+    /// A call that a person was asked about takes every step anew.
+    async fn decide_again(&self, call: ProposedCall, asked: Asked) -> Decided {
+        let (gate, asking) = (self.agent.gate(), self.asking());
+        match gate.validate(&asking, call) {
+            Ok(valid) => self.prepare(&asking, gate.reopen(valid, asked)).await,
+            Err(invalid) => gate.refuse_again(&asking, invalid, asked),
+        }
+    }
+
+    async fn prepare(&self, asking: &Asking<'_>, pending: Pending) -> Decided {
+        match self.agent.launcher().prepare(&pending).await {
+            Ok(prepared) => self.agent.gate().decide(asking, pending, prepared),
+            Err(error) => {
+                let why = self.agent.secrets().clean(format!("the sandbox: {error}"));
+                self.agent.gate().deny_unprepared(asking, pending, &why)
+            }
+        }
+    }
+
+    fn asking(&self) -> Asking<'_> {
+        Asking {
+            principal: self.principal,
+            run: &self.run,
+            session_id: &self.session_id,
+            session: &self.session,
+            source_ip: self.source_ip,
+            said: self.said.as_deref(),
+        }
+    }
+
+    async fn execute(&self, permits: Vec<Permit>) -> Vec<(crate::gate::Running, Execution)> {
+        let mut started = Vec::with_capacity(permits.len());
+        for permit in permits {
+            let launcher = self.agent.launcher().clone();
+            started.push(match permit.begin() {
+                Ok((order, running)) => (running, Ok(tokio::spawn(async move { launcher.run(order).await }))),
+                Err(running) => (running, Err(End::Refused { reason: "the permit had expired".to_owned() })),
+            });
+        }
+        let mut ran = Vec::with_capacity(started.len());
+        for (running, started) in started {
+            let execution = match started {
+                Ok(task) => task.await.unwrap_or_else(|_| Execution::without_output(End::Killed)),
+                Err(end) => Execution::without_output(end),
+            };
+            ran.push((running, execution));
+        }
+        ran
+    }
+
+    fn answered(&self, reply: Clean<ModelReply>, before: Vec<Draft>) -> Ended {
+        let reply = reply.into_inner();
+        let refusal = match reply.stop {
+            Stop::Refusal(why) => Some(why),
+            _ => None,
+        };
+        let answer = reply.text.or(refusal).filter(|text| !text.trim().is_empty());
+        let denied = self.last_calls_denied();
+        let status = match (&answer, denied) {
+            (Some(_), _) => RunStatus::Done,
+            (None, true) => RunStatus::Denied,
+            // A direct call has a result and no words; a model without words has failed.
+            (None, false) if self.provider.name() == "direct" => RunStatus::Done,
+            (None, false) => RunStatus::Failed,
+        };
+        Ended { before, status, answer, limit: None }
+    }
+
+    /// Whether every call of the last reply was denied.
+    fn last_calls_denied(&self) -> bool {
+        let last = self.conversation.messages().iter().rev();
+        let count = last.take_while(|message| matches!(message, crate::llm::Message::Tool { .. })).count();
+        count > 0 && self.steps.iter().rev().take(count).all(|step| step.decision == "deny")
+    }
+
+    fn model_failed(&self, error: &ModelError) -> Ended {
+        let mut payload = Map::from_iter([
+            ("provider".to_owned(), json!(self.provider.name())),
+            ("error".to_owned(), json!(error.to_string())),
+        ]);
+        if let Some(raw) = &error.raw {
+            put_raw(&mut payload, raw);
+        }
+        error.found.put(&mut payload);
+        let draft = self.draft(Kind::ModelError, Value::Object(payload));
+        if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
+            return Ended::limit("run_ms_max", vec![draft]);
+        }
+        let answer = Some(format!("the model did not answer: {error}"));
+        Ended { before: vec![draft], status: RunStatus::Failed, answer, limit: None }
+    }
+
+    async fn finish(&mut self, ended: Ended) -> Result<RunReply, AppendError> {
+        let Ended { before, status, answer, limit } = ended;
+        let mut reply = RunReply {
+            run: self.run.clone(),
+            session: self.session_id.clone(),
+            status,
+            answer: answer.map(|words| shown(&words)),
+            limit: limit.map(str::to_owned),
+            steps: std::mem::take(&mut self.steps),
+            usage: self.usage,
+            ledger: None,
+        };
+        let payload = serde_json::to_value(&reply).unwrap_or_default();
+        let mut drafts = before;
+        drafts.push(Draft { status: Some(status.as_str()), ..self.draft(Kind::RunReply, payload) });
+        // Wait 4: the reply is durable before anyone is told.
+        let receipt = self.agent.ledger().append_owed(drafts).await?.pop().ok_or(AppendError::Closed)?;
+        reply.ledger = Some(view::range(self.first, &receipt));
+        Ok(reply)
+    }
+
+    fn limit_reached(&self) -> Option<&'static str> {
+        if self.rounds >= limits::MODEL_ROUNDS_MAX {
+            Some("model_rounds_max")
+        } else if self.conversation.bytes() > limits::CONTEXT_BYTES_MAX {
+            Some("context_bytes_max")
+        } else if clock::mono_us() >= self.end_us {
+            Some("run_ms_max")
+        } else {
+            None
+        }
+    }
+
+    fn model_deadline(&self) -> Duration {
+        let left = Duration::from_micros(self.end_us.saturating_sub(clock::mono_us()));
+        left.min(Duration::from_millis(limits::MODEL_MS_MAX))
+    }
+
+    fn request_draft(&self, message: &Clean<String>) -> Draft {
+        let tools: Vec<&str> = self.offers.iter().map(|offer| offer.name.as_str()).collect();
+        let mut payload = json!({
+            "message": **message,
+            "calls_max": self.session.budget,
+            "tools": tools,
+            "provider": self.provider.name(),
+            "model": self.provider.model(),
+        });
+        if let Some(members) = payload.as_object_mut() {
+            members.extend(self.source_ip.map(|ip| ("source_ip".to_owned(), json!(ip.to_string()))));
+            message.found().put(members);
+        }
+        self.draft(Kind::RunRequest, payload)
+    }
+
+    /// The reply with the exact bytes of the model, but for secrets. What it was asked is the digest of the request's
+    /// bytes, and the messages are those on the ledger before.
+    fn reply_draft(&self, reply: &Clean<ModelReply>, are_tools_others: bool) -> Draft {
+        let call =
+            |call: &ProposedCall| json!({ "id": call.id, "tool": call.tool, "arguments": call.arguments });
+        let mut payload = Map::from_iter([
+            ("model".to_owned(), json!(reply.model)),
+            ("request_sha256".to_owned(), json!(reply.request_digest.hex())),
+            ("request_messages".to_owned(), json!(self.conversation.messages().len())),
+            ("calls".to_owned(), reply.calls.iter().map(call).collect()),
+            ("stop".to_owned(), json!(format!("{:?}", reply.stop))),
+            ("input_tokens".to_owned(), json!(exact(reply.usage.input_tokens))),
+            ("output_tokens".to_owned(), json!(exact(reply.usage.output_tokens))),
+        ]);
+        if let Some(text) = &reply.text {
+            payload.insert("text".to_owned(), json!(text));
+        }
+        if are_tools_others {
+            payload.insert("tools".to_owned(), self.offers.iter().map(|offer| json!(offer.name)).collect());
+        }
+        put_raw(&mut payload, &reply.raw);
+        reply.found().put(&mut payload);
+        self.draft(Kind::ModelReply, Value::Object(payload))
+    }
+
+    fn draft(&self, kind: Kind, payload: Value) -> Draft {
+        Draft {
+            run: Some(self.run.clone()),
+            session: Some(self.session_id.clone()),
+            principal: Some(self.principal.id()),
+            policy: Some(self.agent.gate().rules().bundle.digest()),
+            ..Draft::new(kind, payload)
+        }
+    }
+}
+
+/// The tools as a model is shown them.
+fn offers(agent: &Agent, principal: &Principal, session: &Session) -> Vec<ToolOffer> {
+    let offer = |m: &Arc<Manifest>| ToolOffer {
+        name: m.name.clone(),
+        summary: m.summary.clone(),
+        input: m.input_shown(),
+    };
+    agent.gate().offered(principal, session).iter().map(offer).collect()
+}
+
+/// Neighbouring reads are one group; every other call is a group of its own, so that it is prepared
+/// only after the one before it is settled.
+fn groups<T>(calls: &mut [T], is_read: impl Fn(&T) -> bool) -> impl Iterator<Item = &mut [T]> {
+    calls.chunk_by_mut(move |a, b| is_read(a) && is_read(b))
+}
+
+fn is_read(agent: &Agent, tool: &str) -> bool {
+    agent.gate().rules().catalog.find(tool).is_none_or(|manifest| manifest.class == Class::Read)
+}
+
+/// What a result that was told leaves in the session.
+pub(super) fn taint(session: &mut Session, record: &CallRecord) {
+    let Some(result) = record.result_seq.filter(|_| record.taints) else { return };
+    session.taint.insert(UNTRUSTED.to_owned());
+    let source = TaintSource {
+        tool: record.tool.clone(),
+        resource: record.resource.clone().unwrap_or_default(),
+        result,
+    };
+    session.tainted_by.push(source);
+}
+
+/// Adds one reply of the model to what it cost.
+pub(super) fn add(usage: &mut Usage, input_tokens: u64, output_tokens: u64) {
+    usage.model_calls += 1;
+    usage.input_tokens = exact(usage.input_tokens.saturating_add(input_tokens));
+    usage.output_tokens = exact(usage.output_tokens.saturating_add(output_tokens));
+}
+
+/// An answer as it is told: nothing hidden in it, and no longer than a reply can hold. Making it visible
+/// can make it nine times as long.
+fn shown(words: &str) -> String {
+    let whole = text::visible(words);
+    match text::prefix(&whole, limits::ANSWER_BYTES_MAX) {
+        kept if kept.len() == whole.len() => whole,
+        kept => format!("{kept}\n[cut: {} of {} bytes]", kept.len(), whole.len()),
+    }
+}
+
+/// A server's own count, kept within what every JSON reader reads alike.
+fn exact(count: u64) -> u64 {
+    count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
+}
+
+fn put_raw(payload: &mut Map<String, Value>, raw: &[u8]) {
+    match std::str::from_utf8(raw) {
+        Ok(text) => payload.insert("raw".to_owned(), json!(text)),
+        Err(_) => payload.insert("raw_base64".to_owned(), json!(STANDARD.encode(raw))),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::groups;
+
+    #[test]
+    fn neighbouring_reads_go_together_and_nothing_else_does() {
+        let check = |tools: &str, expect: &str| {
+            let mut calls: Vec<char> = tools.chars().collect();
+            let made: Vec<String> =
+                groups(&mut calls, |tool| *tool == 'r').map(|group| group.iter().collect()).collect();
+            assert_eq!(made.join("|"), expect);
+        };
+        check("rrr", "rrr");
+        check("rwr", "r|w|r");
+        check("wwrr", "w|w|rr");
+        check("", "");
+    }
+}

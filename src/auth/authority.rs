@@ -1,0 +1,256 @@
+//! The check of a presented key.
+//!
+//! In this order: form and checksum; the look-up of its id; the HMAC in constant time; how it stands
+//! (row, revocation, expiry); only then argon2id. A key that passed is remembered, and from then on
+//! only how it stands is looked at, on each use.
+
+use super::key::KeyText;
+use super::principal::{Principal, Role};
+use super::record::{Created, state_row};
+use super::refused::{Refusal, Refusals};
+use super::remembered::Remembered;
+use super::revoked::Revoked;
+use super::verifier::MacKey;
+use crate::ledger::{Kind, Ledger};
+use crate::types::{KeyId, clock};
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Between two entries that tell of refusals.
+const REFUSALS_TOLD_EVERY: Duration = Duration::from_secs(60);
+/// Checks by argon2 at once: each takes 19 MiB.
+const ARGON2_AT_ONCE_MAX: usize = 2;
+
+/// Knows keys. Cheap to clone; one per process.
+#[derive(Clone, Debug)]
+pub struct Authority(pub(super) Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) ledger: Ledger,
+    pub(super) pepper: MacKey,
+    pub(super) remembered: Remembered,
+    pub(super) revoked: Revoked,
+    /// Held while a key is made or withdrawn: between the look at names and the append nobody else may.
+    pub(super) change: tokio::sync::Mutex<()>,
+    refusals: Refusals,
+    argon2: Semaphore,
+    mismatch: Mutex<Option<String>>,
+}
+
+/// Why keys cannot be checked.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The pepper cannot be used.
+    Pepper(PathBuf, std::io::Error),
+    /// The kernel gives no randomness.
+    Random(getrandom::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pepper(path, e) => write!(f, "{}: {e}", path.display()),
+            Self::Random(e) => write!(f, "no randomness: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl Authority {
+    /// Reads the pepper at `pepper`, as made by [`super::make_pepper`].
+    pub fn open(ledger: Ledger, pepper: &Path) -> Result<Self, OpenError> {
+        Ok(Self(Arc::new(Inner {
+            ledger,
+            pepper: MacKey::read(pepper).map_err(|e| OpenError::Pepper(pepper.to_owned(), e))?,
+            remembered: Remembered::empty().map_err(OpenError::Random)?,
+            revoked: Revoked::default(),
+            change: tokio::sync::Mutex::default(),
+            refusals: Refusals::default(),
+            argon2: Semaphore::new(ARGON2_AT_ONCE_MAX),
+            mismatch: Mutex::default(),
+        })))
+    }
+
+    /// Finds whom the key `presented` stands for; an empty text is no key. Every refusal is counted.
+    ///
+    /// Ten failed tries a minute from one source, and then no key of it is looked up; a key that this
+    /// process has verified before is served all the same.
+    pub async fn authenticate(&self, presented: &str, source: IpAddr) -> Result<Principal, Refusal> {
+        let outcome = self.check(presented, source).await;
+        if let Err(refusal) = &outcome {
+            self.0.refusals.count(*refusal, source, clock::mono_us());
+        }
+        outcome
+    }
+
+    /// Finds the principal that an entry names (`key:Ab3dEf9h`, `os:root`), as it stands now: its key must
+    /// not be revoked or over, and a user of this host must be the owner of `data/`, whose commands have
+    /// the role `local`. For what an earlier request left to be done in its name.
+    pub async fn recall(&self, named: &str, local: Role) -> Result<Principal, Refusal> {
+        let named = named.to_owned();
+        self.blocking(move |inner| inner.recall(&named, local)).await
+    }
+
+    async fn check(&self, presented: &str, source: IpAddr) -> Result<Principal, Refusal> {
+        if presented.is_empty() {
+            return Err(Refusal::Missing);
+        }
+        let text = KeyText::parse(presented);
+        if text.is_some()
+            && let Some(known) = self.0.remembered.find(presented)
+        {
+            return self.blocking(move |inner| inner.standing(&known)).await;
+        }
+        self.0.refusals.admit(source, clock::mono_us())?;
+        let KeyText { id, secret } = text.ok_or(Refusal::Malformed)?;
+        let right = secret.clone();
+        let created = self.blocking(move |inner| inner.find(&id, &right)).await?;
+        let Ok(_turn) = self.0.argon2.acquire().await else { return Err(Refusal::Unreadable) };
+        let (created, principal) = self
+            .blocking(move |inner| {
+                let is_right = created.verifier.has_argon2(&secret);
+                is_right.then_some(()).ok_or(Refusal::Wrong)?;
+                // Looked at again: argon2 took its time, and the key may have been withdrawn meanwhile.
+                let principal = inner.standing(&created)?;
+                Ok((created, principal))
+            })
+            .await?;
+        self.0.remembered.remember(presented, created);
+        Ok(principal)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Inner) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let inner = self.0.clone();
+        tokio::task::spawn_blocking(move || ask(&inner)).await.unwrap_or(Err(Refusal::Unreadable))
+    }
+
+    /// What is wrong with the stored keys, as last seen: a row of state.db that its entry did not make.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        self.0.mismatch.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many requests were refused since the start.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.0.refusals.total()
+    }
+
+    /// Reads the revocations, so that the first request need not wait for it. Blocking.
+    pub fn warm(&self) {
+        if let Err(e) = self.0.revoked.contains(self.0.ledger.reader(), 0) {
+            tracing::error!(error = %e, "revocations were not read");
+        }
+    }
+
+    /// Tells the ledger of refusals, at most once a minute, and a last time when `stop` is ready.
+    pub async fn tell_refusals(&self, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        loop {
+            let is_over = tokio::select! {
+                () = &mut stop => true,
+                () = tokio::time::sleep(REFUSALS_TOLD_EVERY) => false,
+            };
+            self.flush().await;
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Writes the refusals not told yet as one entry, if there are any.
+    pub async fn flush(&self) {
+        let Some(draft) = self.0.refusals.draft() else { return };
+        let told = draft.payload.get("reasons").cloned().unwrap_or_default();
+        match self.0.ledger.append_one(draft).await {
+            Ok(receipt) => tracing::info!(seq = receipt.seq(), reasons = %told, "keys were refused"),
+            Err(e) => tracing::error!(error = %e, reasons = %told, "refused keys were not recorded"),
+        }
+    }
+}
+
+impl Inner {
+    /// The key `id` as the ledger has it, where `secret` is its secret by the HMAC.
+    ///
+    /// An unknown id costs the same HMAC as a known one.
+    fn find(&self, id: &KeyId, secret: &str) -> Result<Arc<Created>, Refusal> {
+        let mac = self.pepper.mac(secret);
+        let row = self.ledger.state(|state| state_row(state, id)).map_err(unreadable)?;
+        let row = row.ok_or(Refusal::Unknown)?;
+        let stored = self.ledger.reader().entry(row.created_seq).map_err(unreadable)?;
+        let created = stored.as_ref().and_then(Created::of).filter(|created| created.id == *id);
+        let created = created.ok_or_else(|| self.mismatch(id))?;
+        if !created.verifier.has_hmac(&mac) {
+            return Err(Refusal::Wrong);
+        }
+        self.standing(&created)?;
+        Ok(Arc::new(created))
+    }
+
+    fn recall(&self, named: &str, local: Role) -> Result<Principal, Refusal> {
+        let Some(id) = named.strip_prefix("key:") else {
+            let owner = super::os::owner(&self.ledger.files().data, local).map_err(unreadable)?;
+            return Some(owner).filter(|owner| owner.id() == named).ok_or(Refusal::Unknown);
+        };
+        let id = KeyId::parse(id).ok_or(Refusal::Unknown)?;
+        let row = self.ledger.state(|state| state_row(state, &id)).map_err(unreadable)?;
+        let row = row.ok_or(Refusal::Unknown)?;
+        let stored = self.ledger.reader().entry(row.created_seq).map_err(unreadable)?;
+        let created = stored.as_ref().and_then(Created::of).filter(|created| created.id == id);
+        self.standing(&created.ok_or_else(|| self.mismatch(&id))?)
+    }
+
+    /// Whether a key holds now: its row is the one that its entry makes, it is not revoked by row or
+    /// ledger, and its time is not over. A key that does not is forgotten.
+    fn standing(&self, created: &Created) -> Result<Principal, Refusal> {
+        let standing = self.stands(created);
+        if standing.is_err() {
+            self.remembered.forget(created.seq);
+        }
+        standing.map(|()| created.principal())
+    }
+
+    fn stands(&self, created: &Created) -> Result<(), Refusal> {
+        let row = self.ledger.state(|state| state_row(state, &created.id)).map_err(unreadable)?;
+        let row = row.filter(|row| row.cells == created.cells()).ok_or_else(|| self.mismatch(&created.id))?;
+        let is_revoked = self.revoked.contains(self.ledger.reader(), created.seq).map_err(unreadable)?;
+        match row.revoked_seq {
+            Some(seq) if is_revoked && self.revokes(seq, created)? => return Err(Refusal::Revoked),
+            None if !is_revoked => {}
+            Some(_) | None => return Err(self.mismatch(&created.id)),
+        }
+        match created.expires_us {
+            Some(end) if clock::Wall::now().0 >= end => Err(Refusal::Expired),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the entry `seq` withdraws this key.
+    fn revokes(&self, seq: u64, created: &Created) -> Result<bool, Refusal> {
+        let stored = self.ledger.reader().entry(seq).map_err(unreadable)?;
+        Ok(stored.is_some_and(|stored| {
+            stored.header.is(Kind::KeyRevoke) && stored.header.u64("ref") == Some(created.seq)
+        }))
+    }
+
+    fn mismatch(&self, id: &KeyId) -> Refusal {
+        let what = format!("state.db: key `{id}` does not match its ledger entry");
+        tracing::error!(key = %id, "{what}");
+        *self.mismatch.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+        Refusal::Mismatch
+    }
+}
+
+fn unreadable(error: impl fmt::Display) -> Refusal {
+    tracing::error!(error = %error, "keys cannot be read");
+    Refusal::Unreadable
+}

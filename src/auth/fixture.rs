@@ -1,0 +1,83 @@
+//! A ledger and an authority in a folder of their own, for tests.
+
+use super::authority::Authority;
+use super::key::MintedKey;
+use super::keys::{KeyView, NewKey};
+use super::principal::{Principal, Role};
+use super::record::{Created, PROJECTION};
+use super::verifier::{Verifier, make_pepper};
+use crate::ledger::{Files, Filter, Ledger, Lock, Order, Projection, Stored, key};
+use crate::store;
+use std::time::Duration;
+
+static PROJECTIONS: [Projection; 1] = [PROJECTION];
+
+/// A home with nothing but `data/`.
+#[derive(Debug)]
+pub(crate) struct Fixture {
+    pub(crate) data: tempfile::TempDir,
+    pub(crate) ledger: Ledger,
+    pub(crate) authority: Authority,
+    pub(crate) owner: Principal,
+}
+
+impl Fixture {
+    pub(crate) async fn open() -> Self {
+        let data = tempfile::tempdir().expect("folder");
+        let files = Files::below(data.path());
+        key::make(&files.log_key()).expect("log key");
+        make_pepper(&data.path().join("pepper")).expect("pepper");
+        let lock = Lock::take(&files, Duration::ZERO).expect("lock");
+        let opened = tokio::task::spawn_blocking(move || Ledger::open(files, lock, &PROJECTIONS)).await;
+        let ledger = opened.expect("thread").expect("ledger");
+        let authority = Authority::open(ledger.clone(), &data.path().join("pepper")).expect("authority");
+        let owner = super::local(data.path(), Role::Admin).expect("owner");
+        Self { data, ledger, authority, owner }
+    }
+
+    pub(crate) async fn key(&self, name: &str, role: Role) -> (MintedKey, KeyView) {
+        let new = NewKey { name: name.to_owned(), role, user: None, expires: None };
+        self.authority.create(&self.owner, new, None).await.expect("key")
+    }
+
+    /// A key whose time is over since long.
+    pub(crate) async fn expired_key(&self) -> String {
+        let minted = MintedKey::mint().expect("key");
+        let created = Created {
+            id: minted.id().clone(),
+            name: "expired".to_owned(),
+            role: Role::Admin,
+            user: None,
+            expires_us: Some(1),
+            verifier: Verifier::make(&self.authority.0.pepper, minted.secret()).expect("verifier"),
+            seq: 0,
+            wall_us: 0,
+        };
+        let _receipt = self.ledger.append_one(created.draft(&self.owner, None)).await.expect("appended");
+        minted.expose().to_owned()
+    }
+
+    /// Changes state.db behind the back of the ledger.
+    pub(crate) fn edit_state(&self, sql: &str) {
+        let state = store::open_writer(&self.ledger.files().state(), store::Kind::State).expect("state.db");
+        assert_eq!(state.execute(sql, []).expect("edit"), 1, "{sql}");
+    }
+
+    pub(crate) fn entries(&self, query: &str) -> Vec<Stored> {
+        let filter = Filter::parse(query).expect("query");
+        let reader = self.ledger.reader();
+        let (headers, _) = reader.headers(&filter, 0, Order::Ascending, 1_000, 10_000).expect("headers");
+        let entry = |seq| reader.entry(seq).expect("entry").expect("there");
+        headers.iter().map(|header| entry(header.seq)).collect()
+    }
+}
+
+/// A key of the right form that nobody made.
+pub(crate) fn unknown_key() -> String {
+    MintedKey::mint().expect("key").expose().to_owned()
+}
+
+/// The id of `key` with the secret of another key, under a right checksum.
+pub(crate) fn with_another_secret(key: &str) -> String {
+    MintedKey::mint().expect("key").with_id(key.get(4..12).expect("id"))
+}

@@ -1,0 +1,268 @@
+//! Making, listing and withdrawing keys. The caller has asked the policy whether this may be done.
+
+use super::authority::{Authority, Inner};
+use super::key::MintedKey;
+use super::principal::{Principal, Role};
+use super::record::{Created, StateRow, named_row, state_row, state_rows};
+use super::verifier::Verifier;
+use crate::ledger::{AppendError, Draft, Kind, Ref};
+use crate::types::KeyId;
+use crate::types::clock::Wall;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fmt;
+
+/// Characters in the name of a key or a user.
+const NAME_CHARS_MAX: usize = 64;
+
+/// What a key is to be.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// Unique among the keys that are not revoked: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Who uses it, in the same characters and `@`.
+    pub user: Option<String>,
+    /// When it ends.
+    pub expires: Option<Wall>,
+}
+
+/// A key as told to people: no secret and no verifier. Times are RFC 3339.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyView {
+    /// Its public part.
+    pub id: KeyId,
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Who uses it.
+    pub user: Option<String>,
+    /// How it stands.
+    pub state: KeyState,
+    /// When it was made.
+    pub created: String,
+    /// When it ends.
+    pub expires: Option<String>,
+    /// When it was withdrawn.
+    pub revoked: Option<String>,
+}
+
+/// How a key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyState {
+    /// It can be used.
+    Live,
+    /// Its time is over.
+    Expired,
+    /// It was withdrawn.
+    Revoked,
+    /// Its row in state.db is not the one that the ledger makes: it is refused.
+    Mismatch,
+}
+
+/// Why a key was not made, withdrawn or listed.
+#[derive(Debug)]
+pub enum KeyError {
+    /// A value does not fit: its name and the reason.
+    Unfit(&'static str, &'static str),
+    /// A key of this name is there and not revoked.
+    Taken(String),
+    /// There is no such key, or it is revoked.
+    Unknown(String),
+    /// The key's row is not the one that the ledger makes.
+    Mismatch(String),
+    /// It was not recorded, and so not done.
+    Ledger(AppendError),
+    /// The keys cannot be read, or a key cannot be made here.
+    Failed(String),
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unfit(field, reason) => write!(f, "`{field}`: {reason}"),
+            Self::Taken(name) => write!(f, "a key named `{name}` is there: revoke it, or take another name"),
+            Self::Unknown(name) => write!(f, "there is no key `{name}` that could be revoked"),
+            Self::Mismatch(name) => write!(
+                f,
+                "state.db: key `{name}` does not match its ledger entry: stop the server and delete \
+                 state.db, which is then made anew from the ledger"
+            ),
+            Self::Ledger(e) => e.fmt(f),
+            Self::Failed(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl Authority {
+    /// Makes a key for `by`. Returns after its `key.create` entry is durable. `power` is what let `by` in, for the
+    /// record; `None` of the owner of `data/` without a server, where no policy is asked.
+    pub async fn create(
+        &self,
+        by: &Principal,
+        new: NewKey,
+        power: Option<Value>,
+    ) -> Result<(MintedKey, KeyView), KeyError> {
+        new.check()?;
+        let _turn = self.0.change.lock().await;
+        let (minted, mut created) = self.blocking_key(move |inner| inner.mint(new)).await?;
+        let receipt = self.0.ledger.append_one(created.draft(by, power)).await.map_err(KeyError::Ledger)?;
+        // From here on the key is valid, whether or not anyone learns its text.
+        created.seq = receipt.seq();
+        let view = self.blocking_key(move |inner| inner.view_at(created.seq)).await?;
+        Ok((minted, view))
+    }
+
+    /// Withdraws the key of this name or id for `by`. Returns after its `key.revoke` entry is durable;
+    /// from then on no request with it is let in. `power` as in [`Authority::create`].
+    pub async fn revoke(
+        &self,
+        by: &Principal,
+        name_or_id: &str,
+        power: Option<Value>,
+    ) -> Result<KeyView, KeyError> {
+        let wanted = name_or_id.to_owned();
+        let _turn = self.0.change.lock().await;
+        let created = self.blocking_key(move |inner| inner.find_live(&wanted)).await?;
+        let mut payload = json!({ "id": created.id.as_str(), "name": created.name });
+        if let Some(members) = payload.as_object_mut() {
+            members.extend(power.map(|power| ("power".to_owned(), power)));
+        }
+        let draft = Draft {
+            principal: Some(by.id()),
+            answers: Some(Ref::Seq(created.seq)),
+            ..Draft::new(Kind::KeyRevoke, payload)
+        };
+        let _receipt = self.0.ledger.append_one(draft).await.map_err(KeyError::Ledger)?;
+        self.0.revoked.note(created.seq);
+        self.0.remembered.forget(created.seq);
+        self.blocking_key(move |inner| inner.view_at(created.seq)).await
+    }
+
+    /// Every key, in the order of making. Blocking.
+    pub fn list(&self) -> Result<Vec<KeyView>, KeyError> {
+        let rows = self.0.ledger.state(state_rows).map_err(failed)?;
+        rows.iter().map(|row| self.0.view(row)).collect()
+    }
+
+    async fn blocking_key<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Inner) -> Result<T, KeyError> + Send + 'static,
+    ) -> Result<T, KeyError> {
+        let inner = self.0.clone();
+        tokio::task::spawn_blocking(move || ask(&inner)).await.map_err(failed)?
+    }
+}
+
+impl NewKey {
+    fn check(&self) -> Result<(), KeyError> {
+        const NAME: &str = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ -`";
+        if !is_name(&self.name, "") {
+            return Err(KeyError::Unfit("name", NAME));
+        }
+        if self.user.as_ref().is_some_and(|user| !is_name(user, "@")) {
+            return Err(KeyError::Unfit("user", "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @`"));
+        }
+        if self.expires.is_some_and(|at| at <= Wall::now()) {
+            return Err(KeyError::Unfit("expires", "is in the past"));
+        }
+        Ok(())
+    }
+}
+
+/// Never holds a `:`, so that no user of a key reads like one of the host (`os:…`).
+fn is_name(text: &str, also: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c) || also.contains(c);
+    (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
+}
+
+impl Inner {
+    fn mint(&self, new: NewKey) -> Result<(MintedKey, Created), KeyError> {
+        if self.ledger.state(|state| named_row(state, &new.name)).map_err(failed)?.is_some() {
+            return Err(KeyError::Taken(new.name));
+        }
+        let minted = MintedKey::mint().map_err(failed)?;
+        if self.ledger.state(|state| state_row(state, minted.id())).map_err(failed)?.is_some() {
+            return Err(KeyError::Failed("a fresh id was drawn twice: try again".to_owned()));
+        }
+        let created = Created {
+            id: minted.id().clone(),
+            name: new.name,
+            role: new.role,
+            user: new.user,
+            expires_us: new.expires.map(|at| at.0),
+            verifier: Verifier::make(&self.pepper, minted.secret()).map_err(failed)?,
+            seq: 0,
+            wall_us: 0,
+        };
+        Ok((minted, created))
+    }
+
+    /// A key that is not revoked, by name, else by id. A name may look like the id of another key.
+    fn find_live(&self, name_or_id: &str) -> Result<Created, KeyError> {
+        let unknown = || KeyError::Unknown(crate::types::text::visible_line(name_or_id));
+        let row =
+            self.ledger.state(|state| match (named_row(state, name_or_id)?, KeyId::parse(name_or_id)) {
+                (None, Some(id)) => state_row(state, &id),
+                (row, _) => Ok(row),
+            });
+        let row = row.map_err(failed)?.filter(|row| row.revoked_seq.is_none()).ok_or_else(unknown)?;
+        let created = self.created_at(row.created_seq)?;
+        if row.cells != created.cells() {
+            return Err(KeyError::Mismatch(created.id.to_string()));
+        }
+        Ok(created)
+    }
+
+    fn view_at(&self, created_seq: u64) -> Result<KeyView, KeyError> {
+        let created = self.created_at(created_seq)?;
+        let row = self.ledger.state(|state| state_row(state, &created.id)).map_err(failed)?;
+        self.view(&row.ok_or_else(|| KeyError::Mismatch(created.id.to_string()))?)
+    }
+
+    fn view(&self, row: &StateRow) -> Result<KeyView, KeyError> {
+        let created = self.created_at(row.created_seq)?;
+        let is_revoked = self.revoked.contains(self.ledger.reader(), created.seq).map_err(failed)?;
+        let state = match (row.revoked_seq, created.expires_us) {
+            _ if row.cells != created.cells() || row.revoked_seq.is_some() != is_revoked => {
+                KeyState::Mismatch
+            }
+            (Some(_), _) => KeyState::Revoked,
+            (None, Some(end)) if Wall::now().0 >= end => KeyState::Expired,
+            (None, _) => KeyState::Live,
+        };
+        Ok(KeyView {
+            revoked: row.revoked_seq.map(|seq| self.time_of(seq)).transpose()?,
+            id: created.id,
+            name: created.name,
+            role: created.role,
+            user: created.user,
+            state,
+            created: Wall(created.wall_us).rfc3339(),
+            expires: created.expires_us.map(|at| Wall(at).rfc3339()),
+        })
+    }
+
+    fn created_at(&self, seq: u64) -> Result<Created, KeyError> {
+        let stored = self.ledger.reader().entry(seq).map_err(failed)?;
+        stored
+            .as_ref()
+            .and_then(Created::of)
+            .ok_or_else(|| KeyError::Mismatch(format!("made by entry {seq}")))
+    }
+
+    fn time_of(&self, seq: u64) -> Result<String, KeyError> {
+        let stored = self.ledger.reader().entry(seq).map_err(failed)?;
+        let wall_us = stored.and_then(|stored| stored.header.u64("wall_us"));
+        Ok(wall_us.map_or_else(|| "unknown".to_owned(), |at| Wall(at).rfc3339()))
+    }
+}
+
+fn failed(error: impl fmt::Display) -> KeyError {
+    KeyError::Failed(error.to_string())
+}

@@ -1,0 +1,154 @@
+//! A key as the ledger tells it, and its row in state.db.
+//!
+//! The ledger's `key.create` and `key.revoke` entries are the truth. The row is only where to look: it
+//! must be the one that its entry makes.
+
+use super::principal::{Principal, Role};
+use super::verifier::Verifier;
+use crate::ledger::{Draft, Header, Kind, Projection, Row, Stored};
+use crate::types::digest::hex;
+use crate::types::{Digest, KeyId};
+use rusqlite::types::Value as Cell;
+use rusqlite::{Connection, OptionalExtension as _};
+use serde_json::{Value, json};
+
+/// The share of this room in state.db: the table `api_key`.
+pub const PROJECTION: Projection =
+    Projection { tables: &[("api_key", "id")], kinds: &[Kind::KeyCreate, Kind::KeyRevoke], rows };
+
+/// A key as its `key.create` entry tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Created {
+    pub(super) id: KeyId,
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) user: Option<String>,
+    pub(super) expires_us: Option<u64>,
+    pub(super) verifier: Verifier,
+    /// The entry's number.
+    pub(super) seq: u64,
+    /// When it was made.
+    pub(super) wall_us: u64,
+}
+
+/// What state.db says of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StateRow {
+    /// The columns that `key.create` fills, in the order of its projection.
+    pub(super) cells: Vec<Cell>,
+    pub(super) created_seq: u64,
+    pub(super) revoked_seq: Option<u64>,
+}
+
+impl Created {
+    /// Reads a key back from an entry; `None` where the entry is another kind or not of that form.
+    pub(super) fn of(stored: &Stored) -> Option<Self> {
+        Self::read(&stored.header, stored.body.as_deref()?)
+    }
+
+    fn read(header: &Header, body: &[u8]) -> Option<Self> {
+        if !header.is(Kind::KeyCreate) {
+            return None;
+        }
+        let payload: Value = serde_json::from_slice(body).ok()?;
+        let text = |name: &str| payload.get(name).and_then(Value::as_str);
+        Some(Self {
+            id: KeyId::parse(text("id")?)?,
+            name: text("name")?.to_owned(),
+            role: Role::parse(text("role")?)?,
+            user: text("user").map(ToOwned::to_owned),
+            expires_us: payload.get("expires_us").and_then(Value::as_u64),
+            verifier: Verifier {
+                hmac: Digest::from_hex(text("hmac")?)?.0,
+                argon2: text("argon2")?.to_owned(),
+            },
+            seq: header.seq,
+            wall_us: header.u64("wall_us")?,
+        })
+    }
+
+    /// The entry that makes this key; number and time are the ledger's to add.
+    pub(super) fn draft(&self, by: &Principal, power: Option<Value>) -> Draft {
+        let mut payload = json!({
+            "id": self.id.as_str(),
+            "name": self.name,
+            "role": self.role.as_str(),
+            "hmac": hex(&self.verifier.hmac),
+            "argon2": self.verifier.argon2,
+        });
+        if let Some(members) = payload.as_object_mut() {
+            members.extend(self.user.as_ref().map(|user| ("user".to_owned(), json!(user))));
+            members.extend(self.expires_us.map(|at| ("expires_us".to_owned(), json!(at))));
+            members.extend(power.map(|power| ("power".to_owned(), power)));
+        }
+        Draft { principal: Some(by.id()), ..Draft::new(Kind::KeyCreate, payload) }
+    }
+
+    /// The columns that the projection makes of this key.
+    pub(super) fn cells(&self) -> Vec<Cell> {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        vec![
+            text(self.id.as_str()),
+            text(&self.name),
+            text(self.role.as_str()),
+            self.user.as_deref().map_or(Cell::Null, text),
+            self.expires_us.map_or(Cell::Null, number),
+            number(self.seq),
+        ]
+    }
+
+    /// The principal that this key stands for.
+    pub(super) fn principal(&self) -> Principal {
+        Principal::of_key(self.id.clone(), self.name.clone(), self.role, self.user.clone(), self.expires_us)
+    }
+}
+
+/// What state.db says of the key `id`.
+pub(super) fn state_row(state: &Connection, id: &KeyId) -> Result<Option<StateRow>, rusqlite::Error> {
+    state.prepare_cached(SELECT_ONE)?.query_row([id.as_str()], read_row).optional()
+}
+
+/// What state.db says of the key of this name that is not revoked.
+pub(super) fn named_row(state: &Connection, name: &str) -> Result<Option<StateRow>, rusqlite::Error> {
+    state.prepare_cached(SELECT_NAMED)?.query_row([name], read_row).optional()
+}
+
+/// Every row, in the order of making.
+pub(super) fn state_rows(state: &Connection) -> Result<Vec<StateRow>, rusqlite::Error> {
+    state.prepare_cached(SELECT_ALL)?.query_map([], read_row)?.collect()
+}
+
+const SELECT_ONE: &str =
+    "SELECT id, name, role, user, expires_us, created_seq, revoked_seq FROM api_key WHERE id = ?1";
+const SELECT_NAMED: &str = "SELECT id, name, role, user, expires_us, created_seq, revoked_seq FROM api_key \
+     WHERE name = ?1 AND revoked_seq IS NULL";
+const SELECT_ALL: &str =
+    "SELECT id, name, role, user, expires_us, created_seq, revoked_seq FROM api_key ORDER BY created_seq";
+
+fn read_row(row: &rusqlite::Row<'_>) -> Result<StateRow, rusqlite::Error> {
+    let cells = (0..6).map(|column| row.get::<_, Cell>(column)).collect::<Result<_, _>>()?;
+    // A number that is none of the ledger's leads nowhere, which is a mismatch and no error.
+    let seq = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
+    Ok(StateRow { cells, created_seq: seq(row.get(5)?), revoked_seq: row.get::<_, Option<i64>>(6)?.map(seq) })
+}
+
+/// INVARIANT: no entry makes a statement that can fail, since the whole ledger stops with a projection
+/// that does. A second key of an id or a live name leaves no row, and so cannot be used.
+fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
+    if let Some(created) = Created::read(header, body) {
+        let sql = "INSERT INTO api_key(id, name, role, user, expires_us, created_seq) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+        return vec![Row { sql, values: created.cells() }];
+    }
+    match header.u64("ref").filter(|_| header.is(Kind::KeyRevoke)) {
+        Some(created_seq) => {
+            let sql = "UPDATE api_key SET revoked_seq = ?1 WHERE created_seq = ?2 AND revoked_seq IS NULL";
+            vec![Row { sql, values: vec![number(header.seq), number(created_seq)] }]
+        }
+        None => Vec::new(),
+    }
+}
+
+fn number(number: u64) -> Cell {
+    Cell::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,347 @@
+//! `par approval`: through the admin socket of the running server, else on the ledger directly; or with the
+//! caller's own key at any server.
+
+use super::exit::{self, Fail};
+use super::remote::Server;
+use super::run::{self, Inside};
+use super::{house, show};
+use crate::agent::RunReply;
+use crate::auth::{self, Principal, Role};
+use crate::config::{Config, Home, server_url};
+use crate::gate::{Answer, AnswerError, Approval, State};
+use crate::http::admin::{self, AdminError};
+use crate::ledger::Ledger;
+use crate::policy::Door;
+use crate::types::{ApprovalId, limits, text};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
+
+#[derive(Debug, Args)]
+pub(super) struct Approvals {
+    /// The server to ask with your own key, which needs no home here [env: PAR_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    url: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List what waits for a person
+    List {
+        /// Those that were answered too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one, with the exact call
+    Show {
+        /// Its identifier, `apr_…`
+        id: String,
+    },
+    /// Say yes to exactly this call; its run goes on
+    Approve(Say),
+    /// Say no; its run goes on without the call
+    Deny(Say),
+}
+
+#[derive(Debug, Args)]
+struct Say {
+    /// Its identifier, `apr_…`
+    id: String,
+    /// Why, for the record
+    #[arg(long)]
+    reason: Option<String>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Where questions are kept.
+enum Desk {
+    /// A home: its server by the admin socket, or its ledger.
+    Home(Box<Config>),
+    Server(Box<Server>),
+}
+
+impl Approvals {
+    pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        let desk = match self.url.clone().or_else(server_url) {
+            Some(url) => Desk::Server(Box::new(Server::at(&url)?.met()?)),
+            None => Desk::Home(Box::new(super::load(home)?)),
+        };
+        match &self.command {
+            Command::List { all } => list(&desk, *all, is_json),
+            Command::Show { id } => {
+                let approval = desk.find(id)?;
+                if is_json {
+                    show::json(&approval)?;
+                } else {
+                    lines(&approval).iter().try_for_each(|line| show::line(line))?;
+                }
+                Ok(exit::OK)
+            }
+            Command::Approve(say) => {
+                let approval = desk.find(&say.id)?;
+                // What is asked is shown, also where standard output is for a program.
+                if !is_json {
+                    lines(&approval).iter().try_for_each(|line| show::line(line))?;
+                } else if !say.yes {
+                    lines(&approval).iter().for_each(|line| show::note(line));
+                }
+                if !say.yes && !is_confirmed()? {
+                    return Err(Fail::failed("not approved"));
+                }
+                say.send(desk, &approval, true, is_json)
+            }
+            Command::Deny(say) => {
+                let approval = desk.find(&say.id)?;
+                say.send(desk, &approval, false, is_json)
+            }
+        }
+    }
+}
+
+impl Say {
+    fn send(&self, desk: Desk, approval: &Value, grant: bool, is_json: bool) -> Result<u8, Fail> {
+        let call_hash = approval.get("call_hash").and_then(Value::as_str).unwrap_or_default();
+        let told = match desk {
+            Desk::Server(server) => {
+                let answer = if grant { "grant" } else { "refuse" };
+                let body = json!({ "answer": answer, "call_hash": call_hash, "reason": self.reason });
+                server.ask(&format!("/approvals/{}", parse(&self.id)?), Some(&body))?
+            }
+            Desk::Home(config) => {
+                let asked = json!({
+                    "op": "approval.answer", "id": self.id, "grant": grant, "call_hash": call_hash,
+                    "reason": self.reason,
+                });
+                match admin::call(&config.home.data, &asked) {
+                    Err(AdminError::NotRunning) => {
+                        let reason = self.reason.clone();
+                        let answer = Answer { grant, call_hash: call_hash.to_owned(), reason };
+                        return self.here(*config, answer, is_json);
+                    }
+                    answered => ok(answered)?.get("approval").cloned().unwrap_or_default(),
+                }
+            }
+        };
+        if is_json {
+            show::json(&told)?;
+        } else {
+            show::line(&answered_line(&told))?;
+        }
+        Ok(exit::OK)
+    }
+
+    /// Without a server: answers as the owner of the home, and goes on with the run.
+    fn here(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
+        let (id, by) = (parse(&self.id)?, owner(&config)?);
+        let reply = run::inside(config, "approval", async move |house: &Inside| {
+            go_on(house, &by, &id, answer).await
+        })?;
+        match reply {
+            Some(reply) => run::tell(&reply, is_json),
+            // Another call of the run still waits.
+            None => Ok(exit::WAITING),
+        }
+    }
+}
+
+async fn go_on(
+    house: &Inside,
+    by: &Principal,
+    id: &ApprovalId,
+    answer: Answer,
+) -> Result<Option<RunReply>, Fail> {
+    house.agent.gate().expire().await.map_err(refused)?;
+    let answered = house.agent.gate().answer(by, Door::LOCAL, id, answer).await.map_err(refused)?;
+    let told = serde_json::to_value(&answered).map_err(Fail::failed)?;
+    show::note(&answered_line(&told));
+    house.agent.go_on(&house.askers, &answered.run).await.map_err(Fail::failed)
+}
+
+impl Desk {
+    /// A page of questions behind `after`, and where the next one begins.
+    fn page(&self, all: bool, after: u64) -> Result<(Vec<Value>, Option<u64>), Fail> {
+        let page = match self {
+            Self::Server(server) => {
+                let state = if all { "" } else { "&state=pending" };
+                server.ask(&format!("/approvals?after={after}{state}"), None)?
+            }
+            Self::Home(config) => {
+                let state = (!all).then_some("pending");
+                match admin::call(
+                    &config.home.data,
+                    &json!({ "op": "approval.list", "after": after, "state": state }),
+                ) {
+                    Err(AdminError::NotRunning) => {
+                        let state = (!all).then_some(State::Pending);
+                        let page =
+                            Approval::list(&ledger(config)?, state, after, limits::PAGE_ITEMS, |_| true);
+                        let (items, next) = page.map_err(refused)?;
+                        json!({ "items": items, "next": next })
+                    }
+                    answered => ok(answered)?,
+                }
+            }
+        };
+        // A number from the socket, and text over HTTP.
+        let next = match page.get("next") {
+            Some(Value::String(next)) => next.parse().ok(),
+            next => next.and_then(Value::as_u64),
+        };
+        Ok((page.get("items").and_then(Value::as_array).cloned().unwrap_or_default(), next))
+    }
+
+    /// The question `id`, as the server or the ledger tells it.
+    fn find(&self, id: &str) -> Result<Value, Fail> {
+        let id = parse(id)?;
+        match self {
+            Self::Server(server) => server.ask(&format!("/approvals/{id}"), None),
+            Self::Home(config) => {
+                match admin::call(&config.home.data, &json!({ "op": "approval.show", "id": id.as_str() })) {
+                    Err(AdminError::NotRunning) => {
+                        let found = Approval::find(&ledger(config)?, &id).map_err(refused)?;
+                        let found = found.ok_or_else(|| refused(AnswerError::Unknown))?;
+                        serde_json::to_value(found).map_err(Fail::failed)
+                    }
+                    answered => Ok(ok(answered)?.get("approval").cloned().unwrap_or_default()),
+                }
+            }
+        }
+    }
+}
+
+fn list(desk: &Desk, all: bool, is_json: bool) -> Result<u8, Fail> {
+    let mut items: Vec<Value> = Vec::new();
+    let mut next = Some(0);
+    while let Some(after) = next {
+        let page = desk.page(all, after)?;
+        items.extend(page.0);
+        next = page.1;
+    }
+    if is_json {
+        items.iter().try_for_each(show::json)?;
+        return Ok(exit::OK);
+    }
+    let row = |item: &Value| {
+        vec![
+            word(item, "/id"),
+            word(item, "/state"),
+            word(item, "/tool"),
+            word(item, "/arguments"),
+            word(item, "/requester/principal"),
+            word(item, "/expires"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+    show::table(&["id", "state", "tool", "arguments", "asked by", "expires"], &rows)?;
+    Ok(exit::OK)
+}
+
+/// The ledger, for a look: by the owner of the home only.
+fn ledger(config: &Config) -> Result<Ledger, Fail> {
+    owner(config)?;
+    house::open_ledger(config)
+}
+
+fn owner(config: &Config) -> Result<Principal, Fail> {
+    auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))
+}
+
+fn parse(id: &str) -> Result<ApprovalId, Fail> {
+    let shown = || text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX));
+    ApprovalId::parse(id)
+        .ok_or_else(|| Fail::usage(format!("`{}` is no approval: they are `apr_…`", shown())))
+}
+
+/// Every word of a question that a person decides on; what a model wrote is made visible.
+fn lines(approval: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, at) in [
+        ("approval", "/id"),
+        ("state", "/state"),
+        ("tool", "/tool"),
+        ("arguments", "/arguments"),
+        ("resource", "/resource/id"),
+        ("run", "/run"),
+        ("asked by", "/requester/principal"),
+        ("user", "/requester/user"),
+        ("asked", "/created"),
+        ("expires", "/expires"),
+        ("said", "/said"),
+        ("groups", "/groups"),
+        ("call hash", "/call_hash"),
+        ("answer", "/answer/principal"),
+        ("reason", "/answer/reason"),
+    ] {
+        match approval.pointer(at) {
+            None | Some(Value::Null) => {}
+            Some(_) => lines.push(format!("{name:<10} {}", whole(approval, at))),
+        }
+    }
+    for one in approval.pointer("/resource/exclusions").and_then(Value::as_array).into_iter().flatten() {
+        lines.push(format!("leaves out {}", whole(one, "/canonical")));
+    }
+    for one in approval.get("why").and_then(Value::as_array).into_iter().flatten() {
+        let advice = one.get("advice").and_then(Value::as_str).map(text::visible_line).unwrap_or_default();
+        let line = format!("why        {} {} {advice}", word(one, "/policy"), word(one, "/origin"));
+        lines.push(line.trim_end().to_owned());
+    }
+    for one in approval.get("tainted_by").and_then(Value::as_array).into_iter().flatten() {
+        let (tool, resource, entry) = (word(one, "/tool"), word(one, "/resource"), word(one, "/result"));
+        lines.push(format!("has read   {resource} by {tool}, entry {entry}: untrusted"));
+    }
+    lines
+}
+
+fn answered_line(told: &Value) -> String {
+    format!("{} {}; its run {} goes on", word(told, "/id"), word(told, "/state"), word(told, "/run"))
+}
+
+/// A value on one line, for a table.
+fn word(value: &Value, at: &str) -> String {
+    text::prefix(&whole(value, at), limits::SHOWN_BYTES_MAX).to_owned()
+}
+
+/// A value on one line, to its end.
+fn whole(value: &Value, at: &str) -> String {
+    match value.pointer(at) {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(words)) => text::visible_line(words),
+        Some(other) => text::visible_line(&other.to_string()),
+    }
+}
+
+/// Asks on the person's own terminal. Without one nobody can be asked.
+fn is_confirmed() -> Result<bool, Fail> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Fail::usage("there is no terminal to ask on: look at it, then give `--yes`"));
+    }
+    eprint!("approve? [y/N] ");
+    std::io::stderr().flush().map_err(Fail::failed)?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(Fail::failed)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn ok(answered: Result<Value, AdminError>) -> Result<Value, Fail> {
+    answered.map_err(|e| match e {
+        AdminError::Refused(why) => Fail::new(exit::UNAUTHENTICATED, why),
+        AdminError::Failed(code, why) => Fail::new(code_of(&code), why),
+        other => Fail::failed(other),
+    })
+}
+
+fn refused(error: AnswerError) -> Fail {
+    Fail::new(code_of(error.code()), error)
+}
+
+fn code_of(word: &str) -> u8 {
+    match word {
+        "unfit" => exit::USAGE,
+        "own_request" | "not_in_group" | "forbidden" => exit::DENIED,
+        _ => exit::FAILED,
+    }
+}

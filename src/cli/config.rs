@@ -1,0 +1,53 @@
+//! `par config`.
+
+use super::exit::{self, Fail};
+use super::{house, show};
+use crate::config::Config;
+use crate::secrets::Secrets;
+use clap::Subcommand;
+use serde_json::json;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Configuration {
+    /// Print every key, its value, and where it came from
+    Show,
+    /// Check configuration, model settings, named secrets, tools and policies
+    Check,
+}
+
+impl Configuration {
+    pub(super) fn run(&self, mut config: Config, is_json: bool) -> Result<u8, Fail> {
+        match self {
+            Self::Show => show_keys(&config, is_json)?,
+            Self::Check => {
+                let rules = house::load_rules(&config)?;
+                // Made and thrown away: what it lacks is told now, not at the next start.
+                let secrets = match std::fs::read_dir(&config.home.data) {
+                    Ok(_) => house::secrets(&config)?,
+                    // Who cannot look into data/ starts no server either, and checks the rest.
+                    Err(_) => Secrets::default(),
+                };
+                drop(house::provider(&mut config, &secrets)?);
+                let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
+                if is_json {
+                    show::json(&json!({ "ok": true, "tools": tools, "policies": policies }))?;
+                } else {
+                    show::line(&format!("ok: {tools} tools, {policies} policies"))?;
+                }
+            }
+        }
+        Ok(exit::OK)
+    }
+}
+
+fn show_keys(config: &Config, is_json: bool) -> Result<(), Fail> {
+    if is_json {
+        return config
+            .shown
+            .iter()
+            .try_for_each(|s| show::json(&json!({ "key": s.key, "value": s.json(), "from": s.from })));
+    }
+    let rows: Vec<Vec<String>> =
+        config.shown.iter().map(|s| vec![s.key.clone(), s.value.clone(), s.from.clone()]).collect();
+    show::table(&["key", "value", "from"], &rows)
+}

@@ -1,0 +1,317 @@
+//! `par doctor path`: which layer refuses a path to which tool.
+
+use super::super::exit::{self, Fail};
+use super::super::key;
+use super::super::policy::{key_subject, resource, role_subject};
+use super::super::{house, show};
+use crate::auth::{Role, Subject};
+use crate::config::Config;
+use crate::gate::{ANY_NAME, FileKind, Object, PathObject, Rules};
+use crate::policy::{Answer, Approved, Counts, Question, Resource, Session};
+use crate::sandbox::{self, Launcher, Report};
+use crate::tools::{Manifest, ProposedCall, Resource as Declared, ValidCall};
+use crate::types::{clock::Wall, limits, text};
+use clap::Args;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub(super) struct Of {
+    /// The file or folder
+    path: PathBuf,
+    /// For whom to ask: a key by its id or name, or a role
+    #[arg(long = "as", value_name = "KEY", default_value = "operator")]
+    who: String,
+}
+
+/// What each layer says to one tool.
+struct Row {
+    tool: String,
+    /// The folder of its manifest that holds the path.
+    root: Option<PathBuf>,
+    unix: Unix,
+    answer: Answer,
+    /// Paths below that a call leaves out.
+    left_out: Vec<String>,
+}
+
+/// What the tool's user may do with the object, as the sandbox found it.
+enum Unix {
+    /// The path is in none of the tool's folders.
+    NotAsked,
+    MayRead,
+    /// Nothing is there.
+    Absent,
+    MayNotRead,
+    /// The sandbox does not prepare such a call.
+    Refused(String),
+}
+
+impl Of {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let path = std::path::absolute(&self.path).map_err(Fail::usage)?;
+        let path = path.to_str().ok_or_else(|| Fail::usage("the path is not UTF-8"))?.to_owned();
+        // First of all, while this process has one thread.
+        let seed = sandbox::start(&house::spec(config)).map_err(Fail::failed)?;
+        let report = seed.report().clone();
+        let rules = house::load_unproven(config)?;
+        let subject = subject(config, &self.who)?;
+        let looked = house::runtime()?.block_on(async {
+            let launcher = seed.connect().map_err(Fail::failed)?;
+            let mut looked = Vec::new();
+            for manifest in rules.catalog.manifests() {
+                if let Declared::Path { argument } = &manifest.resource {
+                    match sample(&rules, manifest, argument, &path) {
+                        Ok(call) => looked.push((look(&launcher, config, &rules, &call).await, call)),
+                        Err(why) => show::note(&format!("par: `{}` is left out: {why}", manifest.name)),
+                    }
+                }
+            }
+            Ok::<_, Fail>(looked)
+        })?;
+        let asked = Asked { config, rules: &rules, subject: &subject };
+        let rows = looked.into_iter().map(|(object, call)| asked.row(&call, object));
+        let rows = rows.collect::<Result<Vec<Row>, Fail>>()?;
+        let writers: Vec<(&str, PathBuf)> =
+            rules.catalog.manifests().flat_map(|m| writes(m, &path)).collect();
+        if is_json {
+            rows.iter().try_for_each(|row| show::json(&row.json(&report)))?;
+        } else {
+            print(&rows, &writers, &report)?;
+        }
+        let says = |is: fn(&Row) -> bool| rows.iter().any(is);
+        Ok(match () {
+            () if says(|row| row.refused_by().is_none() && matches!(row.answer, Answer::Allow { .. })) => {
+                exit::OK
+            }
+            () if says(|row| row.refused_by().is_none()) => exit::WAITING,
+            () => exit::DENIED,
+        })
+    }
+}
+
+/// In whose name: a key that there is, or a role.
+fn subject(config: &Config, who: &str) -> Result<Subject, Fail> {
+    match Role::parse(who) {
+        Some(role) => Ok(role_subject(role)),
+        None => key_subject(&key::find(config, who)?),
+    }
+}
+
+/// A call of the tool about `path`, with the least that its schema asks for besides.
+fn sample(rules: &Rules, manifest: &Manifest, argument: &str, path: &str) -> Result<ValidCall, String> {
+    let required = manifest.input.get("required").and_then(Value::as_array).into_iter().flatten();
+    let value = |name: &str| match name {
+        name if name == argument => json!(path),
+        name => least(manifest.input.pointer(&format!("/properties/{name}")).unwrap_or(&Value::Null)),
+    };
+    let arguments: Map<String, Value> =
+        required.filter_map(Value::as_str).map(|name| (name.to_owned(), value(name))).collect();
+    let proposed = ProposedCall {
+        id: "doctor".to_owned(),
+        tool: manifest.name.clone(),
+        arguments: Value::Object(arguments).to_string(),
+    };
+    rules.catalog.validate(proposed, |_| true).map_err(|e| e.reason)
+}
+
+fn least(schema: &Value) -> Value {
+    let number = |name: &str| schema.get(name).and_then(Value::as_u64);
+    let length = number("minLength").unwrap_or(1).min(limits::PATH_BYTES_MAX as u64);
+    match (schema.pointer("/enum/0"), schema.get("type").and_then(Value::as_str)) {
+        (Some(first), _) => first.clone(),
+        (None, Some("integer")) => json!(number("minimum").unwrap_or(1)),
+        (None, Some("boolean")) => json!(false),
+        (None, Some("array")) => json!([]),
+        (None, _) => json!("x".repeat(usize::try_from(length).unwrap_or(1))),
+    }
+}
+
+/// What the sandbox finds, under the rights of the tool.
+async fn look(
+    launcher: &Launcher,
+    config: &Config,
+    rules: &Rules,
+    call: &ValidCall,
+) -> Result<Object, String> {
+    let places =
+        config.paths.values().map(|path| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+    let places = places.filter_map(|path| path.to_str().map(str::to_owned));
+    let named = rules.bundle.named().iter().cloned().chain(places).collect();
+    launcher.look(call.manifest(), call.canonical(), named).await.map_err(|e| e.to_string())
+}
+
+/// Who is asked for, and by which rules.
+struct Asked<'a> {
+    config: &'a Config,
+    rules: &'a Rules,
+    subject: &'a Subject,
+}
+
+impl Asked<'_> {
+    fn row(&self, call: &ValidCall, object: Result<Object, String>) -> Result<Row, Fail> {
+        let manifest = call.manifest();
+        let seen = resource(self.config, call);
+        let real = match &seen {
+            Resource::Path { canonical, .. } | Resource::Outside { lexical: canonical } => {
+                Path::new(canonical)
+            }
+            Resource::Fixed { .. } | Resource::Id { .. } => return Err(Fail::failed("it is about no path")),
+        };
+        // The sandbox may see further than who asks here.
+        let real = match &object {
+            Ok(Object::Path(path)) => Path::new(&path.canonical),
+            _ => real,
+        };
+        let root = manifest.read.iter().find(|root| real.starts_with(root)).cloned();
+        let is_folder = matches!(&object, Ok(Object::Path(path)) if path.kind == FileKind::Folder);
+        let reads_below = manifest.recursive && is_folder;
+        let (unix, about, beneath) = match (object, &root) {
+            (Ok(Object::Path(path)), _) => {
+                let about = self.path(manifest, &path.canonical, &path.within);
+                (Unix::MayRead, about, beneath(&path))
+            }
+            (Ok(Object::Absent { .. }), Some(_)) => (Unix::Absent, seen.clone(), Vec::new()),
+            (Ok(_), Some(_)) => (Unix::MayNotRead, seen.clone(), Vec::new()),
+            (Err(reason), Some(_)) => (Unix::Refused(reason), seen.clone(), Vec::new()),
+            (_, None) => (Unix::NotAsked, seen.clone(), Vec::new()),
+        };
+        let allows = |answer: &Answer| matches!(answer, Answer::Allow { .. });
+        let in_folder = |canonical: &str, within: &[String]| {
+            self.ask(call, &self.path(manifest, &format!("{canonical}/{ANY_NAME}"), within))
+        };
+        let mut answer = self.ask(call, &about);
+        if let (Resource::Path { canonical, within }, true) = (&about, reads_below && allows(&answer)) {
+            answer = in_folder(canonical, within);
+        }
+        let is_left_out = |(canonical, within): &(String, Vec<String>)| {
+            let itself = self.ask(call, &self.path(manifest, canonical, within));
+            !allows(&itself) || !allows(&in_folder(canonical, within))
+        };
+        let left_out = beneath.into_iter().filter(is_left_out).map(|(canonical, _)| canonical).collect();
+        Ok(Row { tool: manifest.name.clone(), root, unix, answer, left_out })
+    }
+
+    /// A path as policies see it: with the `@names` that hold it, or outside.
+    fn path(&self, manifest: &Manifest, canonical: &str, within: &[String]) -> Resource {
+        if !manifest.read.iter().any(|root| Path::new(canonical).starts_with(root)) {
+            return Resource::Outside { lexical: canonical.to_owned() };
+        }
+        let holds = |folder: &PathBuf| {
+            let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+            Path::new(canonical).starts_with(&real) || within.iter().any(|name| Path::new(name) == real)
+        };
+        let names: &BTreeMap<String, PathBuf> = &self.config.paths;
+        let names = names.iter().filter(|(_, folder)| holds(folder)).map(|(name, _)| format!("@{name}"));
+        Resource::Path {
+            canonical: canonical.to_owned(),
+            within: within.iter().cloned().chain(names).collect(),
+        }
+    }
+
+    fn ask(&self, call: &ValidCall, about: &Resource) -> Answer {
+        let session = Session {
+            id: "doctor".to_owned(),
+            ceiling: self.rules.catalog.manifests().map(|m| m.name.clone()).collect(),
+            taint: BTreeSet::new(),
+            tainted_by: Vec::new(),
+            calls_used: 0,
+            budget: i64::from(limits::CALLS_PER_RUN_MAX),
+            risk: 0,
+        };
+        let question = Question {
+            subject: self.subject,
+            session: &session,
+            manifest: call.manifest(),
+            arguments: call.arguments(),
+            resource: about,
+            approved: Approved::No,
+            now_us: Wall::now().0,
+            source_ip: None,
+            counts: Counts::default(),
+        };
+        self.rules.bundle.decide(&question).answer
+    }
+}
+
+fn beneath(path: &PathObject) -> Vec<(String, Vec<String>)> {
+    path.beneath.iter().map(|one| (one.canonical.clone(), one.within.clone())).collect()
+}
+
+/// Folders that the tool may change and that hold `path`.
+fn writes<'a>(manifest: &'a Manifest, path: &str) -> Vec<(&'a str, PathBuf)> {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
+    let roots = manifest.write.iter().filter(|root| real.starts_with(&root.folder));
+    roots.map(|root| (manifest.name.as_str(), root.folder.clone())).collect()
+}
+
+impl Row {
+    /// The layer that refuses first; `None` where no layer does, or a person may say yes.
+    fn refused_by(&self) -> Option<&'static str> {
+        match (&self.unix, &self.answer) {
+            (Unix::NotAsked, _) => Some("manifest"),
+            (Unix::MayNotRead, _) => Some("unix rights"),
+            (Unix::Refused(_), _) => Some("sandbox"),
+            (Unix::Absent, _) => Some("nothing is there"),
+            (Unix::MayRead, Answer::Deny { .. }) => Some("policy"),
+            (Unix::MayRead, Answer::Allow { .. } | Answer::NeedsApproval { .. }) => None,
+        }
+    }
+
+    fn cells(&self, user: &str) -> Vec<String> {
+        let unix = match &self.unix {
+            Unix::NotAsked => "not asked".to_owned(),
+            Unix::MayRead => "may read".to_owned(),
+            Unix::Absent => "not there".to_owned(),
+            Unix::MayNotRead => format!("{user} may not read"),
+            Unix::Refused(reason) => reason.clone(),
+        };
+        let by = match self.answer.policies() {
+            [] => "default".to_owned(),
+            some => some.join(", "),
+        };
+        let root =
+            self.root.as_ref().map_or_else(|| "in no folder".to_owned(), |root| root.display().to_string());
+        let policy = format!("{} by {by}", self.answer.word());
+        let first = self.refused_by().unwrap_or("–").to_owned();
+        [self.tool.clone(), root, unix, policy, first].map(|cell| text::visible_line(&cell)).into()
+    }
+
+    fn json(&self, report: &Report) -> Value {
+        let unix = match &self.unix {
+            Unix::NotAsked => "not_asked",
+            Unix::MayRead => "may_read",
+            Unix::Absent => "absent",
+            Unix::MayNotRead => "may_not_read",
+            Unix::Refused(_) => "refused",
+        };
+        let reason = if let Unix::Refused(reason) = &self.unix { Some(reason) } else { None };
+        json!({
+            "tool": self.tool, "root": self.root, "unix": unix, "unix_user": user(report), "unix_reason": reason,
+            "decision": self.answer.word(), "policies": self.answer.policies(),
+            "left_out": self.left_out, "refused_by": self.refused_by(),
+        })
+    }
+}
+
+/// Whom tools run as.
+fn user(report: &Report) -> &str {
+    report.layers.iter().find(|layer| layer.starts_with("uid ")).map_or("this user", String::as_str)
+}
+
+fn print(rows: &[Row], writers: &[(&str, PathBuf)], report: &Report) -> Result<(), Fail> {
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.cells(user(report))).collect();
+    show::table(&["tool", "manifest", "unix rights", "policy", "refused by"], &cells)?;
+    for row in rows {
+        for path in &row.left_out {
+            show::line(&format!("  {} leaves out {}", row.tool, text::visible_line(path)))?;
+        }
+    }
+    writers.iter().try_for_each(|(tool, folder)| {
+        let folder = text::visible_line(&folder.display().to_string());
+        show::line(&format!(
+            "  {tool} may change what lies in {folder}: policies are asked about its resource, not the path"
+        ))
+    })
+}

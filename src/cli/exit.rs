@@ -1,0 +1,61 @@
+//! Exit codes, and the error that carries one.
+
+use crate::agent::RunStatus;
+use std::fmt;
+
+/// Done.
+pub(super) const OK: u8 = 0;
+/// It failed.
+pub(super) const FAILED: u8 = 1;
+/// Usage or configuration.
+pub(super) const USAGE: u8 = 2;
+/// Denied by policy.
+pub(super) const DENIED: u8 = 3;
+/// Waiting for approval.
+pub(super) const WAITING: u8 = 4;
+/// The ledger does not verify.
+pub(super) const UNVERIFIED: u8 = 5;
+/// Not authenticated.
+pub(super) const UNAUTHENTICATED: u8 = 6;
+/// The server is not reachable.
+pub(super) const UNREACHABLE: u8 = 7;
+/// A limit was reached.
+pub(super) const LIMIT: u8 = 8;
+
+/// What ended a command, with its exit code.
+#[derive(Debug)]
+pub(super) struct Fail {
+    pub(super) code: u8,
+    pub(super) what: String,
+}
+
+impl Fail {
+    pub(super) fn new(code: u8, what: impl fmt::Display) -> Self {
+        Self { code, what: what.to_string() }
+    }
+
+    pub(super) fn failed(what: impl fmt::Display) -> Self {
+        Self::new(FAILED, what)
+    }
+
+    pub(super) fn usage(what: impl fmt::Display) -> Self {
+        Self::new(USAGE, what)
+    }
+}
+
+impl fmt::Display for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+/// The code for how a run ended.
+pub(super) fn of_run(status: RunStatus) -> u8 {
+    match status {
+        RunStatus::Done => OK,
+        RunStatus::Denied => DENIED,
+        RunStatus::Waiting | RunStatus::Paused | RunStatus::Pending | RunStatus::Running => WAITING,
+        RunStatus::Limit => LIMIT,
+        RunStatus::Failed | RunStatus::Cancelled | RunStatus::Interrupted => FAILED,
+    }
+}

@@ -1,0 +1,181 @@
+//! `par key`: through the admin socket of the running server, else on the ledger directly.
+
+use super::exit::{self, Fail};
+use super::{house, show};
+use crate::auth::{self, Authority, NewKey, Role};
+use crate::config::Config;
+use crate::http::admin::{self, AdminError};
+use crate::ledger::Lock;
+use crate::types::clock::Wall;
+use crate::types::text;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Key {
+    /// Make a key. It is shown once
+    Create(Create),
+    /// List keys; secrets are not kept and not shown
+    List,
+    /// Withdraw a key, by its name or its id. It ends at once
+    Revoke {
+        /// Name or id
+        key: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// A name for people: letters, digits, `.`, `_`, `-`
+    name: String,
+    /// `viewer` reads the audit, `operator` runs the agent, `approver` approves, `admin` manages
+    #[arg(long, value_parser = ["viewer", "operator", "approver", "admin"])]
+    role: String,
+    /// Who uses it
+    #[arg(long)]
+    user: Option<String>,
+    /// When it ends: a number and `m`, `h` or `d`, such as `90d`
+    #[arg(long, value_parser = lifetime)]
+    expires: Option<u64>,
+}
+
+impl Key {
+    pub(super) fn run(&self, config: Config, is_json: bool) -> Result<u8, Fail> {
+        let answer = self.ask(&config)?;
+        match self {
+            Self::Create(_) => show_once(&config, &answer, is_json)?,
+            Self::List => list(&answer, is_json)?,
+            Self::Revoke { .. } if is_json => show::json(&answer)?,
+            Self::Revoke { key } => show::line(&format!("revoked {}", text::visible_line(key)))?,
+        }
+        Ok(exit::OK)
+    }
+
+    /// Has it done by the running server, else here.
+    fn ask(&self, config: &Config) -> Result<Value, Fail> {
+        match admin::call(&config.home.data, &self.request()) {
+            Err(AdminError::NotRunning) => self.here(config),
+            Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
+            Err(AdminError::Failed(code, why)) if code == "unfit" => Err(Fail::usage(why)),
+            Err(other) => Err(Fail::failed(other)),
+            Ok(answer) => Ok(answer),
+        }
+    }
+
+    fn request(&self) -> Value {
+        match self {
+            Self::Create(new) => {
+                let expires = new.expires_at().map(|at| at.0);
+                json!({ "op": "key.create", "name": new.name, "role": new.role, "user": new.user, "expires_us": expires })
+            }
+            Self::List => json!({ "op": "key.list" }),
+            Self::Revoke { key } => json!({ "op": "key.revoke", "key": key }),
+        }
+    }
+
+    /// The same without a server: takes the ledger's lock, appends, and answers in the same shape.
+    fn here(&self, config: &Config) -> Result<Value, Fail> {
+        if let Some(holder) = Lock::holder(&house::files(config)) {
+            show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
+        }
+        let by =
+            auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
+        let ledger = house::open_ledger(config)?;
+        let authority = Authority::open(ledger, &config.home.data.join("pepper")).map_err(Fail::usage)?;
+        house::runtime()?.block_on(async {
+            match self {
+                Self::Create(new) => {
+                    let (minted, view) =
+                        authority.create(&by, new.resolve()?, None).await.map_err(Fail::failed)?;
+                    Ok(json!({ "key": minted.expose(), "view": view }))
+                }
+                Self::List => Ok(json!({ "items": authority.list().map_err(Fail::failed)? })),
+                Self::Revoke { key } => {
+                    Ok(json!({ "view": authority.revoke(&by, key, None).await.map_err(Fail::failed)? }))
+                }
+            }
+        })
+    }
+}
+
+/// The one time that a key is shown. One that nobody saw would be a way in that nobody knows of: it is
+/// withdrawn at once.
+fn show_once(config: &Config, answer: &Value, is_json: bool) -> Result<(), Fail> {
+    let shown = if is_json {
+        show::hand_over(&answer.to_string())
+    } else {
+        show::note("par: shown once, not kept:");
+        show::hand_over(&word(answer, "key"))
+    };
+    let Err(e) = shown else { return Ok(()) };
+    let id = answer.pointer("/view/id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let unseen = format!("the key `{id}` could not be shown: {e}");
+    match (Key::Revoke { key: id }).ask(config) {
+        Ok(_) => Err(Fail::failed(format!("{unseen}: it is revoked"))),
+        Err(failed) => Err(Fail::failed(format!("{unseen}; and it could not be revoked: {failed}"))),
+    }
+}
+
+fn list(answer: &Value, is_json: bool) -> Result<(), Fail> {
+    let items = answer.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if is_json {
+        return items.iter().try_for_each(show::json);
+    }
+    let columns = ["id", "name", "role", "user", "state", "created", "expires"];
+    let rows: Vec<Vec<String>> =
+        items.iter().map(|item| columns.iter().map(|name| word(item, name)).collect()).collect();
+    show::table(&columns, &rows)
+}
+
+fn word(value: &Value, name: &str) -> String {
+    text::visible_line(value.get(name).and_then(Value::as_str).unwrap_or("-"))
+}
+
+/// The live key that has this id or name, as `par key list --json` shows it.
+pub(super) fn find(config: &Config, key: &str) -> Result<Value, Fail> {
+    let answer = Key::List.ask(config)?;
+    let items = answer.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is = |item: &&Value, name: &str| item.get(name).is_some_and(|word| word == key);
+    let named = || items.iter().filter(|item| is(item, "name"));
+    let found = items.iter().find(|item| is(item, "id")).or_else(|| {
+        // Of keys with one name, one that can be used.
+        named().find(|item| item.get("state").is_some_and(|state| state == "live")).or_else(|| named().next())
+    });
+    let shown = text::visible_line(key);
+    let found =
+        found.ok_or_else(|| Fail::usage(format!("`{shown}` is no key and no role: `par key list`")))?;
+    match word(found, "state") {
+        state if state == "live" => Ok(found.clone()),
+        state => Err(Fail::usage(format!("the key `{shown}` is {state}: it may do nothing"))),
+    }
+}
+
+impl Create {
+    fn resolve(&self) -> Result<NewKey, Fail> {
+        let role =
+            Role::parse(&self.role).ok_or_else(|| Fail::usage(format!("`{}` is no role", self.role)))?;
+        Ok(NewKey { name: self.name.clone(), role, user: self.user.clone(), expires: self.expires_at() })
+    }
+
+    fn expires_at(&self) -> Option<Wall> {
+        self.expires.map(|us| Wall(Wall::now().0.saturating_add(us)))
+    }
+}
+
+/// A number and `m`, `h` or `d`, in microseconds.
+fn lifetime(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a number and `m`, `h` or `d`, such as `90d`");
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    // Far beyond any key's life, and within what every reader of the ledger keeps exactly.
+    let within = number.checked_mul(seconds).filter(|life| (1..=3_153_600_000).contains(life));
+    within
+        .map(|life| life * 1_000_000)
+        .ok_or_else(|| format!("`{text}` is not within a minute and a hundred years"))
+}

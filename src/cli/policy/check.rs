@@ -1,0 +1,72 @@
+//! `par policy check`.
+
+use super::super::exit::{self, Fail};
+use super::super::{house, show};
+use crate::config::Config;
+use crate::policy::{Given, Labels};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+
+pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
+    let rules = house::load_rules(config)?;
+    let digest = rules.bundle.digest();
+    let empty = rules.bundle.empty_groups();
+    let (unasked, elsewhere) = (rules.bundle.unasked_labels(), elsewhere(rules.bundle.labels()));
+    let in_shadow: BTreeSet<&str> = rules.bundle.in_shadow().collect();
+    let policies: Vec<(String, String)> =
+        rules.bundle.policies().map(|(id, origin)| (id.to_owned(), origin)).collect();
+    if is_json {
+        let listed: Vec<Value> =
+            policies.iter().map(|(id, origin)| json!({ "id": id, "origin": origin })).collect();
+        let label = |one: &Given| json!({ "label": one.name, "origin": one.origin });
+        let path =
+            |(one, why): &(Given, String)| json!({ "path": one.name, "origin": one.origin, "why": why });
+        show::json(&json!({
+            "ok": true,
+            "digest": digest.hex(),
+            "policies": listed,
+            "in_shadow": in_shadow,
+            "empty_groups": empty,
+            "unasked_labels": unasked.iter().map(label).collect::<Vec<_>>(),
+            "labelled_elsewhere": elsewhere.iter().map(path).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        for (id, origin) in &policies {
+            let shadow = if in_shadow.contains(id.as_str()) { "  in shadow mode: only reported" } else { "" };
+            show::line(&format!("ok  {id:<20} {origin}{shadow}"))?;
+        }
+        if rules.bundle.is_bare() {
+            show::line(
+                "note  no policy permits a power of the API: only an administrator reads, and nobody runs; \
+                 policies/00-api.cedar is what is shipped",
+            )?;
+        }
+        for (group, id) in &empty {
+            show::line(&format!("note  `{id}`: nobody is in the group `{group}` (`[groups]` of par.toml)"))?;
+        }
+        for Given { name, origin } in &unasked {
+            show::line(&format!("note  {origin}: no policy looks for the label `{name}`"))?;
+        }
+        for (Given { name, origin }, why) in &elsewhere {
+            show::line(&format!("note  {origin}: `{name}` {why}"))?;
+        }
+        show::line(&format!("{} policies, bundle {digest}", policies.len()))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Labelled paths that are not there, or that are another path by its real name. Their labels hold all the
+/// same, for what is there when a call is decided.
+fn elsewhere(labels: &Labels) -> Vec<(Given, String)> {
+    let look = |given: Given| {
+        let why = match std::fs::canonicalize(&given.name) {
+            Ok(real) if real.as_os_str() == given.name.as_str() => return None,
+            Ok(real) => format!("leads to `{}`, which has the label too", real.display()),
+            Err(e) if e.kind() == ErrorKind::NotFound => "is not there".to_owned(),
+            Err(e) => format!("cannot be looked at: {e}"),
+        };
+        Some((given, why))
+    };
+    labels.paths().filter_map(look).collect()
+}

@@ -1,0 +1,100 @@
+//! `par policy diff`.
+
+use super::super::exit::{self, Fail};
+use super::super::{house, show};
+use crate::agent;
+use crate::config::{Config, Home};
+use crate::gate::Rules;
+use crate::policy::{CaseChanges, Flip, Folders, Said, Side, flips};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Diff {
+    /// The folder of the old rules, an `etc/`
+    old: PathBuf,
+    /// The folder of the new rules [default: the home's own]
+    new: Option<PathBuf>,
+}
+
+impl Diff {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let old = load(config, &self.old)?;
+        let new = load(config, self.new.as_deref().unwrap_or(&config.home.etc))?;
+        let (flips, asked) = flips(side(&old), side(&new));
+        let mut told = old.0.difference(&new.0);
+        let cases = old.0.bundle.suite().changes(new.0.bundle.suite());
+        let is_same = is_none(&told) && cases.is_empty() && flips.is_empty();
+        if is_json {
+            if let Some(members) = told.as_object_mut() {
+                members.insert("same".to_owned(), json!(is_same));
+                members.insert("asked".to_owned(), json!(asked));
+                let CaseChanges { added, removed, changed } = &cases;
+                let cases = json!({ "added": added, "removed": removed, "changed": changed });
+                members.insert("cases".to_owned(), cases);
+                members.insert("flips".to_owned(), flips.iter().map(flip_json).collect());
+            }
+            show::json(&told)?;
+        } else {
+            print(&told, &old.0, &new.0)?;
+            for (sign, names) in [('-', &cases.removed), ('+', &cases.added), ('~', &cases.changed)] {
+                names.iter().try_for_each(|name| show::line(&format!("{sign} case   {name}")))?;
+            }
+            flips.iter().try_for_each(|flip| show::line(&flip_line(flip)))?;
+            show::line(&format!("{} of {asked} decisions flip", flips.len()))?;
+        }
+        Ok(if is_same { exit::OK } else { exit::FAILED })
+    }
+}
+
+/// Rules of a folder. Cases are not held against them: what does not hold is what one looks for here.
+fn load(config: &Config, etc: &Path) -> Result<(Rules, Folders), Fail> {
+    let etc = std::path::absolute(etc).map_err(Fail::usage)?;
+    let home = |etc: PathBuf| Home { etc, ..config.home.clone() };
+    // A folder without its own configuration has the paths and groups of the home.
+    let own = etc.join("par.toml").exists();
+    let loaded = Config::load_keyless(home(if own { etc.clone() } else { config.home.etc.clone() }));
+    let config = Config { home: home(etc), ..loaded.map_err(Fail::usage)? };
+    Ok((house::load_unproven(&config)?, agent::folders(&config)))
+}
+
+fn side((rules, folders): &(Rules, Folders)) -> Side<'_> {
+    Side { bundle: &rules.bundle, catalog: &rules.catalog, folders }
+}
+
+/// Whether policies, tools, groups and labels are what they were.
+fn is_none(told: &Value) -> bool {
+    let lists = ["policies", "tools"].into_iter().filter_map(|what| told.get(what)?.as_object());
+    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let has_other = |what: &str| told.get(what) == Some(&json!(true));
+    lists.flat_map(|lists| lists.values()).all(is_empty) && !has_other("groups") && !has_other("labels")
+}
+
+fn print(told: &Value, old: &Rules, new: &Rules) -> Result<(), Fail> {
+    for (what, one) in [("policies", "policy"), ("tools", "tool")] {
+        for (kind, sign) in [("removed", '-'), ("added", '+'), ("changed", '~')] {
+            let names = told.pointer(&format!("/{what}/{kind}")).and_then(Value::as_array);
+            for name in names.into_iter().flatten().filter_map(Value::as_str) {
+                let rules = if kind == "removed" { old } else { new };
+                let origin = rules.bundle.origin(name).filter(|_| what == "policies").unwrap_or_default();
+                show::line(format!("{sign} {one:<6} {name:<22} {origin}").trim_end())?;
+            }
+        }
+    }
+    let others = ["groups", "labels"].into_iter().filter(|what| told.get(*what) == Some(&json!(true)));
+    others.map(|what| format!("~ {what}")).try_for_each(|line| show::line(&line))
+}
+
+fn flip_line(Flip { asked, old, new }: &Flip) -> String {
+    let by = |said: &Said| {
+        let policies = if said.policies.is_empty() { "default".to_owned() } else { said.policies.join(", ") };
+        if said.answer == "no call" { said.answer.clone() } else { format!("{} by {policies}", said.answer) }
+    };
+    format!("{asked}: {} → {}", by(old), by(new))
+}
+
+fn flip_json(Flip { asked, old, new }: &Flip) -> Value {
+    let said = |said: &Said| json!({ "answer": said.answer, "policies": said.policies });
+    json!({ "asked": asked, "old": said(old), "new": said(new) })
+}

@@ -1,0 +1,395 @@
+//! `par policy explain`.
+
+use super::super::exit::{self, Fail};
+use super::super::tool::unknown;
+use super::super::{house, key, show};
+use crate::auth::{Role, Source, Subject};
+use crate::config::Config;
+use crate::gate::{self, Rules};
+use crate::ledger::Reader;
+use crate::policy::{
+    Answer, Approved, Considered, Counts, Door, Gate, Over, Power, Question, Resource, Session, UNTRUSTED,
+    Use, Via, nearest,
+};
+use crate::tools::{ProposedCall, Resource as Declared, ValidCall};
+use crate::types::{KeyId, clock::Wall, limits, text};
+use clap::Args;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Explain {
+    /// The tool; or alone a power of the API, such as `run`, or the number of a `call.decision` on the ledger
+    #[arg(value_name = "TOOL|POWER|SEQ")]
+    tool: String,
+    /// The tool's arguments, a JSON object
+    arguments: Option<String>,
+    /// For whom to ask: a key by its id or name, or a role [default: operator]
+    #[arg(long = "as", value_name = "KEY")]
+    who: Option<String>,
+    /// The user to ask for: as `par key create --user` names one, or `os:NAME`
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Of a power over runs or approvals: whose, `self`, `other` or a name as the ledger has it [default: other]
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<String>,
+    /// Of a power: by which door, `http`, `page`, `socket` or `local` [default: http]
+    #[arg(long, value_name = "DOOR")]
+    via: Option<String>,
+    /// From which address
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<IpAddr>,
+    /// Of a tool: for a run that has read untrusted text
+    #[arg(long)]
+    tainted: bool,
+}
+
+/// An answer with everything that it comes from.
+struct Told {
+    answer: Answer,
+    considered: Vec<Considered>,
+    /// The object.
+    about: String,
+    /// What that does not say.
+    but: &'static str,
+    /// What the ledger says of it, where the question is from there.
+    then: Option<Then>,
+}
+
+/// A decision as it was recorded.
+struct Then {
+    seq: u64,
+    decision: String,
+    policies: Vec<String>,
+    /// The digest of the rules then.
+    policy: String,
+    /// The digest of the rules now.
+    now: String,
+}
+
+impl Explain {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        // Also where a case does not hold: that is when one asks.
+        let rules = house::load_unproven(config)?;
+        let seq = self.tool.trim_start_matches('#').parse::<u64>().ok();
+        let is_power = seq.is_none() && self.arguments.is_none();
+        if !is_power && (self.owner.is_some() || self.via.is_some()) {
+            return Err(Fail::usage("`--owner` and `--via` go with a power of the API"));
+        }
+        let told = match (seq, &self.arguments) {
+            (Some(_), None) if self.who.is_some() || self.user.is_some() || self.from.is_some() => {
+                return Err(Fail::usage("who asked is on the ledger: `--as` and `--user` go with a tool"));
+            }
+            (Some(seq), None) => recorded(config, &rules, seq)?,
+            (None, None) if Power::parse(&self.tool).is_some() => self.power(config, &rules)?,
+            (None, None) => return Err(Fail::usage("a tool wants arguments, a JSON object such as '{}'")),
+            (_, Some(arguments)) => self.asked(config, &rules, arguments)?,
+        };
+        told.print(is_json)?;
+        Ok(match told.answer {
+            Answer::Allow { .. } => exit::OK,
+            Answer::Deny { .. } => exit::DENIED,
+            Answer::NeedsApproval { .. } => exit::WAITING,
+        })
+    }
+
+    /// A use of a power, by a key without an end.
+    fn power(&self, config: &Config, rules: &Rules) -> Result<Told, Fail> {
+        let power = Power::parse(&self.tool).ok_or_else(|| Fail::usage("there is no such power"))?;
+        let subject = self.subject(config)?;
+        let word = self.via.as_deref().unwrap_or("http");
+        let doors = || Via::ALL.map(Via::as_str).join(", ");
+        let via = Via::parse(word)
+            .ok_or_else(|| Fail::usage(format!("`{word}` is no door: doors are {}", doors())))?;
+        let own = subject.id();
+        let owner = match self.owner.as_deref().unwrap_or("other") {
+            "self" => &own,
+            "other" => "key:somebody",
+            name => name,
+        };
+        let (over, about) = match power.over() {
+            "Server" if self.owner.is_some() => {
+                return Err(Fail::usage(format!("`{}` is held over the server: it has no owner", self.tool)));
+            }
+            "Server" => (Over::Server, "Server self".to_owned()),
+            kind => (Over::Of { id: "explain", owner }, format!("{kind} of {}", text::visible_line(owner))),
+        };
+        let door = Door { via, source_ip: self.from };
+        let asked = Use { subject: &subject, power, over, door, expires_us: None, now_us: Wall::now().0 };
+        Ok(Told {
+            answer: rules.bundle.decide_use(&asked).answer,
+            considered: rules.bundle.explain_use(&asked),
+            about,
+            but: if power == Power::Approve {
+                "; a key that may run answers nothing, whatever they say"
+            } else {
+                ""
+            },
+            then: None,
+        })
+    }
+
+    fn asked(&self, config: &Config, rules: &Rules, arguments: &str) -> Result<Told, Fail> {
+        let subject = self.subject(config)?;
+        if rules.catalog.find(&self.tool).is_none() {
+            return Err(Fail::usage(unknown(config, &self.tool)));
+        }
+        let proposed = ProposedCall {
+            id: "explain".to_owned(),
+            tool: self.tool.clone(),
+            arguments: arguments.to_owned(),
+        };
+        let valid = rules.catalog.validate(proposed, |_| true).map_err(|e| Fail::usage(e.reason))?;
+        let session = Session {
+            id: "explain".to_owned(),
+            ceiling: rules.catalog.manifests().map(|m| m.name.clone()).collect(),
+            taint: self.tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect(),
+            tainted_by: Vec::new(),
+            calls_used: 0,
+            budget: i64::from(limits::CALLS_PER_RUN_MAX),
+            risk: 0,
+        };
+        let resource = resource(config, &valid);
+        let question = Question {
+            subject: &subject,
+            session: &session,
+            manifest: valid.manifest(),
+            arguments: valid.arguments(),
+            resource: &resource,
+            approved: Approved::No,
+            now_us: Wall::now().0,
+            source_ip: self.from,
+            counts: counts(config, &self.tool)?,
+        };
+        Ok(Told {
+            answer: rules.bundle.decide(&question).answer,
+            considered: rules.bundle.explain(&question),
+            about: resource_text(&resource),
+            but: "; as the first call of a run, which the sandbox looks at anew",
+            then: None,
+        })
+    }
+
+    /// A key that there is; or in a role, a key of the user that is named or a user of this host.
+    fn subject(&self, config: &Config) -> Result<Subject, Fail> {
+        let word = self.who.as_deref().unwrap_or("operator");
+        let Some(role) = Role::parse(word) else {
+            if self.user.is_some() {
+                return Err(Fail::usage("a key has its user: `--user` goes with a role"));
+            }
+            return key_subject(&key::find(config, word)?);
+        };
+        let user = self.user.as_deref().unwrap_or(NOBODY);
+        if let Some(name) = user.strip_prefix("os:") {
+            return Ok(Subject { source: Source::Os { name: name.to_owned() }, role, user: None });
+        }
+        let id = KeyId::parse("explain0").ok_or_else(|| Fail::failed("no identifier for a key"))?;
+        let source = Source::Key { id, name: "explain".to_owned() };
+        Ok(Subject { source, role, user: Some(user.to_owned()) })
+    }
+}
+
+/// How the tool was used within the last hour, by the ledger; as not at all where there is none yet.
+fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
+    let path = house::files(config).ledger();
+    if !path.exists() {
+        return Ok(Counts::default());
+    }
+    let reader = Reader::open(&path).map_err(Fail::failed)?;
+    gate::counts(&reader, tool, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
+}
+
+/// Who is asked for where only a role is given.
+const NOBODY: &str = "os:explain";
+
+/// A user of this host with this role.
+pub(in crate::cli) fn role_subject(role: Role) -> Subject {
+    let name = NOBODY.trim_start_matches("os:").to_owned();
+    Subject { source: Source::Os { name }, role, user: None }
+}
+
+/// Who uses the key `view`, as lists of keys show it.
+pub(in crate::cli) fn key_subject(view: &Value) -> Result<Subject, Fail> {
+    let word = |name: &str| view.get(name).and_then(Value::as_str);
+    let parsed = word("id").and_then(KeyId::parse).zip(word("role").and_then(Role::parse));
+    let (id, role) = parsed.ok_or_else(|| Fail::failed("the key is of no form that is known"))?;
+    let name = word("name").unwrap_or_default().to_owned();
+    Ok(Subject { source: Source::Key { id, name }, role, user: word("user").map(str::to_owned) })
+}
+
+/// The decision `seq` of the ledger, made again under the rules on disk.
+fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
+    let reader = Reader::open(&house::files(config).ledger()).map_err(Fail::failed)?;
+    let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
+    let stored = stored.ok_or_else(|| Fail::failed(format!("there is no entry {seq}")))?;
+    let kind = stored.header.str("kind").unwrap_or_default();
+    if kind != "call.decision" {
+        let query = "`par audit show kind:call.decision` lists decisions";
+        return Err(Fail::usage(format!("entry {seq} is a `{kind}`, no decision: {query}")));
+    }
+    let body =
+        stored.body.as_deref().ok_or_else(|| Fail::failed(format!("the payload of {seq} is erased")))?;
+    let payload: Value = serde_json::from_slice(body).map_err(Fail::failed)?;
+    let request = payload.get("request").unwrap_or(&Value::Null);
+    let words =
+        |name: &str| text::visible_line(request.pointer(name).and_then(Value::as_str).unwrap_or_default());
+    let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {
+        let reason = payload.get("reason").and_then(Value::as_str).map(text::visible_line);
+        let reason = reason.map_or_else(String::new, |reason| format!("; it was denied, since {reason}"));
+        Fail::failed(format!("the decision {seq} cannot be made again: {e}{reason}"))
+    })?;
+    let policies = stored.header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
+    Ok(Told {
+        answer,
+        considered,
+        about: format!("{} {}", words("/resource/type").trim_start_matches("PAR::"), words("/resource/id")),
+        but: "",
+        then: Some(Then {
+            seq,
+            decision: stored.header.str("decision").unwrap_or_default().to_owned(),
+            policies: policies.filter_map(Value::as_str).map(text::visible_line).collect(),
+            policy: stored.header.str("policy").unwrap_or_default().to_owned(),
+            now: rules.bundle.digest().hex(),
+        }),
+    })
+}
+
+impl Told {
+    fn print(&self, is_json: bool) -> Result<(), Fail> {
+        if is_json {
+            return show::json(&self.json());
+        }
+        show::line(&format!("{:<6} {}", self.answer.word(), why(&self.answer, self.considered.len())))?;
+        self.considered.iter().filter(|one| is_told(one)).try_for_each(|one| show::line(&row(one)))?;
+        if let (Answer::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
+            show::line(&format!("  nearest to a permit: {}, but {}", nearest.policy, nearest.failing()))?;
+        }
+        if let Answer::Deny { advice, .. } = &self.answer {
+            advice.iter().try_for_each(|line| show::line(&format!("  advice: {line}")))?;
+        }
+        let about = &self.about;
+        let Some(then) = &self.then else {
+            return show::line(&format!("  asked about {about}{}", self.but));
+        };
+        show::line(&format!("  asked about {about}, as entry {} has it", then.seq))?;
+        let by = if then.policies.is_empty() { "default".to_owned() } else { then.policies.join(", ") };
+        show::line(&format!("  recorded: {} by {by}", then.decision))?;
+        if then.policy != then.now {
+            show::line(&format!(
+                "  recorded under other rules, bundle {}; on disk is {}",
+                then.policy, then.now
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let none: &[String] = &[];
+        let (advice, errors) = match &self.answer {
+            Answer::Deny { advice, errors, .. } => (advice.as_slice(), errors.as_slice()),
+            Answer::Allow { .. } | Answer::NeedsApproval { .. } => (none, none),
+        };
+        let listed = self.considered.iter().map(|c| {
+            let failing = c.failing.iter().map(|part| json!({ "words": part.words, "line": part.line }));
+            json!({ "policy": c.policy, "permits": c.permits, "matched": c.matched, "failed": c.failed,
+                    "failed_at": c.failed_at, "failing": failing.collect::<Vec<_>>(),
+                    "error": c.error, "origin": c.origin })
+        });
+        let then = self.then.as_ref().map(|then| {
+            json!({ "seq": then.seq, "decision": then.decision, "policies": then.policies,
+                    "policy": then.policy, "same_rules": then.policy == then.now })
+        });
+        json!({
+            "decision": self.answer.word(),
+            "policies": self.answer.policies(),
+            "why": why(&self.answer, self.considered.len()),
+            "advice": advice,
+            "errors": errors,
+            "resource": self.about,
+            "considered": listed.collect::<Vec<_>>(),
+            "nearest": nearest(&self.considered).map(|one| &one.policy),
+            "recorded": then,
+        })
+    }
+}
+
+/// Built-in policies are told of where they forbid.
+fn is_told(one: &Considered) -> bool {
+    one.origin.is_some() || one.matched || one.error.is_some()
+}
+
+/// A policy with what it does, or what of it does not hold and where that stands.
+fn row(one: &Considered) -> String {
+    let text = match (&one.error, &one.failed) {
+        (Some(error), _) => error.clone(),
+        (None, Some(failed)) if one.permits => failed.clone(),
+        (None, Some(failed)) => format!("does not forbid: {failed}"),
+        (None, None) if one.permits => "permits".to_owned(),
+        (None, None) => "forbids".to_owned(),
+    };
+    let at = one.failed_at.as_ref().or(one.origin.as_ref());
+    format!("  {:<20} {text:<44} {}", one.policy, at.map_or("built in", String::as_str))
+}
+
+fn why(answer: &Answer, considered: usize) -> String {
+    match answer {
+        Answer::Deny { reason, .. } => format!("{reason} ({considered} considered)"),
+        Answer::Allow { policies } => policies.join(", "),
+        Answer::NeedsApproval { policies, gates } => {
+            format!("asked for by {}: {} has to say yes", policies.join(", "), who(gates))
+        }
+    }
+}
+
+/// Whom the gates ask: one person, who is in every group that is named.
+fn who(gates: &[Gate]) -> String {
+    let groups: BTreeSet<&str> = gates
+        .iter()
+        .filter_map(|gate| match gate {
+            Gate::Approval { group } => Some(group.as_str()),
+            Gate::Confirm => None,
+        })
+        .collect();
+    let named = groups.iter().copied().collect::<Vec<_>>().join(" and ");
+    match groups.len() {
+        0 => "a person".to_owned(),
+        1 => format!("another user of the group {named}"),
+        _ => format!("another user of the groups {named}"),
+    }
+}
+
+/// The object as this process sees it: the real path where it can look, else the words.
+pub(in crate::cli) fn resource(config: &Config, valid: &ValidCall) -> Resource {
+    match &valid.manifest().resource {
+        Declared::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
+        Declared::Id { kind, argument } => {
+            let id = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or_default();
+            Resource::Id { kind: *kind, id: id.to_owned() }
+        }
+        Declared::Path { argument } => {
+            let words = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or("/");
+            let real = std::fs::canonicalize(words).ok();
+            let path = real.as_ref().and_then(|path| path.to_str()).unwrap_or(words).to_owned();
+            if valid.manifest().read.iter().any(|root| std::path::Path::new(&path).starts_with(root)) {
+                let holds = config.paths.iter().filter(|(_, folder)| {
+                    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| (*folder).clone());
+                    std::path::Path::new(&path).starts_with(folder)
+                });
+                let within = holds.map(|(name, _)| format!("@{name}")).collect();
+                Resource::Path { canonical: path, within }
+            } else {
+                Resource::Outside { lexical: path }
+            }
+        }
+    }
+}
+
+fn resource_text(resource: &Resource) -> String {
+    match resource {
+        Resource::Fixed { kind, id } => format!("{kind} {id}"),
+        Resource::Id { kind, id } => format!("{} {id}", kind.as_str()),
+        Resource::Path { canonical, .. } => canonical.clone(),
+        Resource::Outside { lexical } => format!("{lexical}, outside the tool's roots"),
+    }
+}

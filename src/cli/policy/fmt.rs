@@ -1,0 +1,73 @@
+//! `par policy fmt`.
+
+use super::super::exit::{self, Fail};
+use super::super::show;
+use crate::agent;
+use crate::config::Config;
+use crate::policy::{Source, laid_out};
+use clap::Args;
+use serde_json::json;
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Fmt {
+    /// Write nothing; list the files that are laid out otherwise, and end with 1 where there are any
+    #[arg(long)]
+    check: bool,
+}
+
+impl Fmt {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let folder = config.home.etc.join("policies");
+        let sources = agent::policy_sources(config).map_err(Fail::usage)?;
+        // All are looked at before any is written: a file that is no Cedar stops it.
+        let mut changed: Vec<(&Source, String)> = Vec::new();
+        for source in &sources {
+            let text = laid_out(source).map_err(Fail::usage)?;
+            if text != source.text {
+                changed.push((source, text));
+            }
+        }
+        for (source, text) in changed.iter().filter(|_| !self.check) {
+            let path = folder.join(source.name.trim_start_matches("policies/"));
+            replace(&path, text.as_bytes()).map_err(|e| Fail::failed(format!("{}: {e}", path.display())))?;
+        }
+        let names: Vec<&str> = changed.iter().map(|(source, _)| source.name.as_str()).collect();
+        if is_json {
+            show::json(&json!({ "changed": names, "written": !self.check }))?;
+        } else {
+            names.iter().try_for_each(|name| show::line(name))?;
+        }
+        Ok(if self.check && !names.is_empty() { exit::FAILED } else { exit::OK })
+    }
+}
+
+/// Puts `bytes` in the place of the file, whole or not at all, with its owner and mode.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Behind a link somebody else would be written to.
+    let meta = std::fs::symlink_metadata(path)?;
+    if !meta.is_file() {
+        return Err(io::Error::other("is no regular file"));
+    }
+    let beside = path.with_extension("cedar.par-new");
+    let written = write_beside(&beside, bytes, &meta).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // What is left of it is nobody's policy: its name does not end in `.cedar`.
+        let _gone = std::fs::remove_file(&beside);
+        return written;
+    }
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+fn write_beside(beside: &Path, bytes: &[u8], meta: &std::fs::Metadata) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(beside)?;
+    file.write_all(bytes)?;
+    if (meta.uid(), meta.gid()) != (file.metadata()?.uid(), file.metadata()?.gid()) {
+        std::os::unix::fs::fchown(&file, Some(meta.uid()), Some(meta.gid()))?;
+    }
+    file.set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
+    file.sync_all()
+}

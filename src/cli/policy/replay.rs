@@ -1,0 +1,218 @@
+//! `par policy replay`: every decision of the ledger made again. It reads the files itself, needs no server
+//! and writes nothing.
+
+use super::super::exit::{self, Fail};
+use super::super::progress::Progress;
+use super::super::{house, show};
+use crate::agent::{self, Example, Flips, Replayed, RulesError};
+use crate::config::{Config, Home};
+use crate::gate::Rules;
+use crate::ledger::Reader;
+use crate::types::clock::Wall;
+use crate::types::text;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// Threads that a ledger is divided among.
+const THREADS: usize = 2;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Replay {
+    /// Rules to compare with: a folder like etc/, or one of policies
+    #[arg(long, value_name = "DIR")]
+    against: Option<PathBuf>,
+    /// Leave out what was decided before: `24h`, `7d`, a date or a time (RFC 3339)
+    #[arg(long, value_name = "TIME", default_value = "")]
+    since: String,
+}
+
+impl Replay {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let since_us = since(&self.since, Wall::now()).map_err(Fail::usage)?;
+        let rules = self.against.as_deref().map(|folder| against(config, folder)).transpose()?;
+        let ledger = house::files(config).ledger();
+        let open = || Reader::open(&ledger).map_err(Fail::failed);
+        let readers = (0..THREADS).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
+        let replay = agent::Replay {
+            data: &config.home.data,
+            against: rules.as_ref().map(|rules| &*rules.bundle),
+            since_us,
+        };
+        let progress = Progress::new();
+        let replayed = replay.run(&readers, &|done, all| progress.tell(done, all));
+        drop(progress);
+        let replayed = replayed.map_err(|e| {
+            Fail::new(exit::UNVERIFIED, format!("{e}: `par audit verify` says what else does not hold"))
+        })?;
+        if is_json {
+            show::json(&replayed)?;
+        } else {
+            self.lines(&replayed).iter().try_for_each(|line| show::line(line))?;
+        }
+        Ok(match &replayed {
+            told if !told.is_as_recorded() => exit::UNVERIFIED,
+            told if !told.flips.is_empty() => exit::FAILED,
+            // What could not be looked at is no proof.
+            told if self.against.is_none() && !told.not_kept.is_empty() => exit::FAILED,
+            _ => exit::OK,
+        })
+    }
+
+    fn lines(&self, told: &Replayed) -> Vec<String> {
+        let mut lines = own(told);
+        if self.against.is_some() {
+            let flipped: u64 = told.flips.iter().map(|flips| flips.count).sum();
+            lines.push(format!(
+                "under the other rules: {}, of which {flipped} otherwise",
+                many(told.compared, "decision")
+            ));
+            lines.extend(told.flips.iter().flat_map(group));
+        }
+        if !told.shadow_flips.is_empty() {
+            lines.push("with the policies in shadow mode, which are only reported:".to_owned());
+            lines.extend(told.shadow_flips.iter().flat_map(group));
+        }
+        lines
+    }
+}
+
+/// What came of each decision under its own rules.
+fn own(told: &Replayed) -> Vec<String> {
+    let mut lines: Vec<String> = told
+        .differences
+        .iter()
+        .map(|one| format!("{} seq {}: {}", show::paint("31", "✗"), one.seq, text::visible_line(&one.what)))
+        .collect();
+    let bundles = many(told.bundles.len() as u64, "bundle");
+    let (decisions, same) = (many(told.decisions, "decision"), told.as_recorded);
+    let again = format!("{same} of {decisions} made again as recorded, under {bundles}");
+    match told {
+        _ if told.decisions == 0 => lines.push("  no decision is there to be made again".to_owned()),
+        _ if told.is_as_recorded() && told.not_kept.is_empty() && same > 0 => {
+            lines.push(format!("{} {again}", show::paint("32", "✓")));
+        }
+        _ => lines.push(format!("  {again}")),
+    }
+    if !told.is_as_recorded() {
+        let different = many(told.different, "difference");
+        lines.push(format!("  {different}: the ledger was changed, or another engine decided"));
+    }
+    if told.powers > 0 && told.is_as_recorded() {
+        lines.push(format!("  {} of the API granted again", many(told.powers, "use")));
+    }
+    let apart = [
+        (told.invalid, "no valid call"),
+        (told.without_request, "denied before any policy was asked"),
+        (told.without_payload, "erased or cut"),
+    ];
+    let apart: Vec<String> =
+        apart.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if !apart.is_empty() {
+        lines.push(format!("  not asked again: {}", apart.join(", ")));
+    }
+    for (digest, count) in &told.not_kept {
+        let decisions = many(*count, "decision");
+        lines.push(format!("  not made again: {decisions} under the bundle {digest}, which is not kept"));
+    }
+    for (engine, count) in &told.other_engines {
+        lines.push(format!(
+            "  {} by Cedar {}, not this one",
+            many(*count, "decision"),
+            text::visible_line(engine)
+        ));
+    }
+    lines
+}
+
+/// Flips of one kind: how many, by what, and some of them.
+fn group(flips: &Flips) -> Vec<String> {
+    let Flips { from, to, by, count, examples } = flips;
+    let mut lines = vec![format!(
+        "  {} → {}  {count}  {}",
+        text::visible_line(from),
+        text::visible_line(to),
+        text::visible_line(by)
+    )];
+    lines.extend(examples.iter().map(example));
+    let rest = count.saturating_sub(examples.len() as u64);
+    if rest > 0 {
+        lines.push(format!("    and {rest} more"));
+    }
+    lines
+}
+
+fn example(one: &Example) -> String {
+    let words = [&one.principal, &one.tool, &one.resource].map(|word| text::visible_line(word));
+    format!("    #{}  {}", one.seq, words.join("  "))
+}
+
+fn many(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The rules of a folder like `etc/`, with what it lacks taken from the home: its configuration, its tools.
+/// A folder without `policies/` holds the policies themselves.
+fn against(config: &Config, folder: &Path) -> Result<Rules, Fail> {
+    let refuse = |e: &RulesError| Fail::usage(e.0.join("\npar: "));
+    let folder = std::path::absolute(folder).map_err(Fail::usage)?;
+    let below = folder.join("policies");
+    let policies = if below.is_dir() { &below } else { &folder };
+    let has_own = |name: &str| below.is_dir() && folder.join(name).exists();
+    let home = |is_own: bool| {
+        let etc = if is_own { folder.clone() } else { config.home.etc.clone() };
+        Home { etc, ..config.home.clone() }
+    };
+    let mut other = Config::load_keyless(home(has_own("par.toml"))).map_err(Fail::usage)?;
+    other.home = home(has_own("tools.d"));
+    let rules = agent::load_rules_of(&other, policies).map_err(|e| refuse(&e))?;
+    if rules.bundle.policies().next().is_none() {
+        return Err(Fail::usage(format!("`{}` holds no policy", policies.display())));
+    }
+    Ok(rules)
+}
+
+/// The time that `words` name, in microseconds: so long ago, or a date or a time.
+fn since(words: &str, now: Wall) -> Result<u64, String> {
+    let refuse = || format!("`--since {words}` is neither like `24h` or `7d`, nor a date or time (RFC 3339)");
+    if words.is_empty() {
+        return Ok(0);
+    }
+    let unit_s = match words.chars().last() {
+        Some('m') => Some(60),
+        Some('h') => Some(3_600),
+        Some('d') => Some(86_400),
+        _ => None,
+    };
+    let number = words.strip_suffix(['m', 'h', 'd']).and_then(|number| number.parse::<u64>().ok());
+    if let Some((number, unit_s)) = number.zip(unit_s) {
+        return Ok(now.0.saturating_sub(number.saturating_mul(unit_s * 1_000_000)));
+    }
+    let whole =
+        if words.len() == "2026-11-22".len() { format!("{words}T00:00:00Z") } else { words.to_owned() };
+    let at: jiff::Timestamp = whole.parse().map_err(|_| refuse())?;
+    u64::try_from(at.as_microsecond()).map_err(|_| refuse())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::since;
+    use crate::types::clock::Wall;
+
+    #[test]
+    fn times_that_since_names() {
+        let now = Wall(1_800_000_000_000_000);
+        let check = |words: &str, expect: Option<u64>| assert_eq!(since(words, now).ok(), expect, "{words}");
+        check("", Some(0));
+        check("24h", Some(now.0 - 86_400_000_000));
+        check("7d", Some(now.0 - 7 * 86_400_000_000));
+        check("90m", Some(now.0 - 5_400_000_000));
+        check("99999999999999d", Some(0));
+        check("2026-11-22", Some(1_795_305_600_000_000));
+        check("2026-11-22T01:00:00Z", Some(1_795_309_200_000_000));
+        check("2026-11-22T02:00:00+01:00", Some(1_795_309_200_000_000));
+        for bad in ["h", "-1h", "1.5h", "yesterday", "7w", "2026-13-01", "2026-11-22T01:00:00", "1960-01-01"]
+        {
+            check(bad, None);
+        }
+    }
+}

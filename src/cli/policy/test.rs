@@ -1,0 +1,64 @@
+//! `par policy test`.
+
+use super::super::exit::{self, Fail};
+use super::super::{house, show};
+use crate::agent;
+use crate::config::Config;
+use crate::policy::{Change, Failure, Score, Survivor};
+use serde_json::{Value, json};
+
+/// Runs the bundle's own tests, and then on changed policies: what no case notices survives.
+pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
+    let rules = house::load_unproven(config)?;
+    let folders = agent::folders(config);
+    let count = rules.bundle.suite().len();
+    let failures = rules.bundle.prove(&rules.catalog, &folders);
+    let score = failures.is_empty().then(|| rules.bundle.score(&rules.catalog, &folders));
+    let is_ok = score.as_ref().is_some_and(|score| !score.survivors.iter().any(is_drop));
+    if is_json {
+        show::json(&json!({
+            "ok": is_ok,
+            "cases": count,
+            "failed": failures.iter().map(failure_json).collect::<Vec<_>>(),
+            "mutants": score.as_ref().map(score_json),
+        }))?;
+    } else {
+        failures.iter().try_for_each(|failure| show::line(&failure.to_string()))?;
+        show::line(&format!("{} of {count} cases hold", count - failures.len()))?;
+        if let Some(score) = &score {
+            tell(score)?;
+        }
+    }
+    Ok(if is_ok { exit::OK } else { exit::FAILED })
+}
+
+fn tell(score: &Score) -> Result<(), Fail> {
+    score.survivors.iter().try_for_each(|survivor| show::line(&survivor.to_string()))?;
+    let noticed = score.made - score.survivors.len();
+    let (made, percent) = (score.made, score.percent());
+    show::line(&format!("{noticed} of {made} changes to policies are noticed: mutation score {percent} %"))
+}
+
+/// Every policy has a name: that one could go without anybody noticing makes the test fail.
+fn is_drop(survivor: &Survivor) -> bool {
+    survivor.change == Change::Drop
+}
+
+fn failure_json(failure: &Failure) -> Value {
+    let Failure { place, name, asked, expected, got, why } = failure;
+    json!({ "file": place.file, "line": place.line, "name": name, "asked": asked,
+            "expected": expected, "got": got, "why": why })
+}
+
+fn score_json(score: &Score) -> Value {
+    let survivors = score.survivors.iter().map(|survivor| {
+        let (change, without) = match &survivor.change {
+            Change::Drop => ("drop", None),
+            Change::Flip => ("flip", None),
+            Change::Without(words) => ("without", Some(words)),
+        };
+        json!({ "policy": survivor.policy, "at": survivor.at, "change": change, "without": without })
+    });
+    json!({ "made": score.made, "noticed": score.made - score.survivors.len(), "percent": score.percent(),
+            "survivors": survivors.collect::<Vec<_>>() })
+}

@@ -1,0 +1,83 @@
+//! A line on a person's terminal that tells how far a long command is.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Nothing is told of what takes less time, in milliseconds.
+const QUIET_MS: u128 = 1_000;
+/// Between two words, in milliseconds.
+const WORD_MS: u64 = 100;
+/// Cells of the bar.
+const BAR_CELLS: u64 = 30;
+
+/// The line. It is on standard error, only where that is a terminal, and goes when this goes.
+#[derive(Debug)]
+pub(super) struct Progress {
+    started: Instant,
+    is_wanted: bool,
+    /// Milliseconds after the start at which the last word was.
+    told_ms: AtomicU64,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let is_wanted = std::io::stderr().is_terminal();
+        Self { started: Instant::now(), is_wanted, told_ms: AtomicU64::new(0) }
+    }
+
+    /// `done` of `all` entries; from any thread.
+    pub(super) fn tell(&self, done: u64, all: u64) {
+        let ms = self.started.elapsed().as_millis();
+        if !self.is_wanted || ms < QUIET_MS {
+            return;
+        }
+        let ms = u64::try_from(ms).unwrap_or(u64::MAX);
+        let told = self.told_ms.load(Ordering::Relaxed);
+        let is_mine = ms.saturating_sub(told) >= WORD_MS
+            && self.told_ms.compare_exchange(told, ms, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_mine {
+            // Nobody has to be able to read it.
+            drop(write!(std::io::stderr().lock(), "\r{}", line(done, all)));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.told_ms.load(Ordering::Relaxed) > 0 {
+            drop(write!(std::io::stderr().lock(), "\r\u{1b}[K"));
+        }
+    }
+}
+
+fn line(done: u64, all: u64) -> String {
+    let of = |whole: u64| done.min(all).saturating_mul(whole).checked_div(all).unwrap_or(whole);
+    let cells = |cells: u64, what: &str| what.repeat(usize::try_from(cells).unwrap_or(0));
+    let full = of(BAR_CELLS);
+    format!(
+        "par: [{}{}] {:>3} %  {done} of {all} entries",
+        cells(full, "#"),
+        cells(BAR_CELLS - full, "."),
+        of(100)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+
+    #[test]
+    fn the_bar_is_as_long_as_the_share() {
+        for (done, all, share, full) in [
+            (0, 1_000, "  0 %  0 of 1000 entries", 0),
+            (500, 1_000, " 50 %", 15),
+            (1_000, 1_000, "100 %", 30),
+            (2_000, 1_000, "100 %", 30),
+            (0, 0, "100 %", 30),
+        ] {
+            let line = line(done, all);
+            assert!(line.contains(share) && line.matches('#').count() == full, "{line}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `par quickstart`: the whole way once, with real parts.
+
+use super::exit::{self, Fail};
+use super::serve::{Serving, supervise};
+use super::{audit, house, init, remote, show};
+use crate::agent::RunReply;
+use crate::auth::{self, NewKey, Role};
+use crate::config::{Config, Home};
+use crate::egress::Client;
+use crate::ledger;
+use crate::policy::{Door, Over, Power};
+use crate::types::{Secret, clock::Wall};
+use clap::Args;
+use serde_json::json;
+use std::net::SocketAddr;
+
+/// What is asked: a question, and then what a hostile model would try.
+const MESSAGES: [&str; 2] = ["how is this server doing?", "read_file(path=\"/etc/shadow\")"];
+/// Life of a key made by `--once`, in microseconds.
+const ONCE_KEY_US: u64 = 600_000_000;
+
+#[derive(Debug, Args)]
+pub(super) struct Quickstart {
+    /// Stop when it was shown; the key that was made is revoked
+    #[arg(long)]
+    once: bool,
+}
+
+impl Quickstart {
+    pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        if is_json {
+            return Err(Fail::usage("`quickstart` shows people around and has no `--json`: see `par run`"));
+        }
+        if !home.is_made() {
+            init::make(&home, init::People::Several)?;
+            show::line(&init::made(&home))?;
+        }
+        let mut config = Config::load(home).map_err(Fail::usage)?;
+        if self.once {
+            // Any free port: another server may be listening at the usual one.
+            config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        }
+        let once = self.once;
+        supervise(config, "quickstart", async move |serving: &Serving| tour(serving, once).await)
+    }
+}
+
+async fn tour(serving: &Serving, once: bool) -> Result<u8, Fail> {
+    let report = serving.agent.launcher().report();
+    show::line(&format!("Sandbox: {}", report.layers.join(", ")))?;
+    for missing in &report.missing {
+        show::line(&format!("  lacking: {missing}"))?;
+    }
+    let name = format!("quickstart-{}", Wall::now().0 / 1_000);
+    let expires = once.then(|| Wall(Wall::now().0 + ONCE_KEY_US));
+    let new = NewKey { name: name.clone(), role: Role::Admin, user: None, expires };
+    let by = auth::local(&serving.config.home.data, Role::Admin).map_err(Fail::failed)?;
+    let gate = serving.agent.gate();
+    let power = || gate.may(&by, Power::KeyManage, Over::Server, Door::LOCAL).map(|power| power.json());
+    let power = || power().map_err(|why| Fail::new(exit::DENIED, why));
+    let (minted, _) = serving.authority.create(&by, new, Some(power()?)).await.map_err(Fail::failed)?;
+    let shown = show_key(minted.expose(), once);
+    let asked = match &shown {
+        Ok(()) => ask(serving, minted.expose()).await,
+        Err(_) => Ok(()),
+    };
+    // Whatever went wrong: no key is left that has done its work, or that nobody saw.
+    if once || shown.is_err() {
+        serving.authority.revoke(&by, &name, Some(power()?)).await.map_err(Fail::failed)?;
+    }
+    shown?;
+    asked?;
+    let code = verify(serving).await?;
+    if once || code != exit::OK {
+        return Ok(code);
+    }
+    show::line(&format!(
+        "\nTry it:  export PAR_KEY={}\n         curl -s {}/agent/run -H \"Authorization: Bearer $PAR_KEY\" \
+         -H 'content-type: application/json' -d '{{\"message\":\"how is this server doing?\"}}'\nCtrl-C stops the server.",
+        minted.expose(),
+        serving.url
+    ))?;
+    serving.stopped().await?;
+    Ok(exit::OK)
+}
+
+/// The key on a line. One that is to be kept has to be seen.
+fn show_key(key: &str, once: bool) -> Result<(), Fail> {
+    if once {
+        return show::line(&format!("Admin key, for this once, ends by itself: {key}"));
+    }
+    show::hand_over(&format!("Admin key, shown once: {key}"))
+        .map_err(|e| Fail::failed(format!("the key could not be shown, and is revoked: {e}")))
+}
+
+async fn ask(serving: &Serving, key: &str) -> Result<(), Fail> {
+    show::line(&format!("Listening on {}", serving.url))?;
+    let key = Secret::new(key.to_owned()).ok_or_else(|| Fail::failed("the key is empty"))?;
+    let client = Client::new(None);
+    for message in MESSAGES {
+        show::line(&format!("\n> {message}"))?;
+        let reply = remote::post(&client, &serving.url, &key, &json!({ "message": message })).await?;
+        tell(&reply)?;
+    }
+    Ok(())
+}
+
+fn tell(reply: &RunReply) -> Result<(), Fail> {
+    reply.steps.iter().try_for_each(|step| show::line(&show::step(step)))?;
+    let answer = reply.answer.as_deref().unwrap_or("no answer");
+    answer.lines().try_for_each(|line| show::line(&format!("  {line}")))
+}
+
+/// Verifies the ledger from its files, as `par audit verify` does.
+async fn verify(serving: &Serving) -> Result<u8, Fail> {
+    let files = house::files(&serving.config);
+    let verified = tokio::task::spawn_blocking(move || ledger::audit(&files, &house::PROJECTIONS, &[]));
+    let report = verified.await.map_err(Fail::failed)?;
+    show::line("\nLedger:")?;
+    audit::summary(&report).iter().try_for_each(|line| show::line(line))?;
+    Ok(if report.verdict.holds() { exit::OK } else { exit::UNVERIFIED })
+}

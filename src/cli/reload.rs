@@ -1,0 +1,67 @@
+//! `par reload`: the running server puts the rules on disk in force.
+
+use super::exit::{self, Fail};
+use super::show;
+use crate::config::Config;
+use crate::http::admin::{self, AdminError};
+use crate::types::text;
+use clap::Args;
+use serde_json::{Value, json};
+
+#[derive(Debug, Args)]
+pub(super) struct Reload {}
+
+impl Reload {
+    #[expect(clippy::unused_self, reason = "as every command")]
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let answer = match admin::call(&config.home.data, &json!({ "op": "reload" })) {
+            Err(AdminError::NotRunning) => return Err(Fail::new(exit::UNREACHABLE, AdminError::NotRunning)),
+            Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
+            Err(AdminError::Failed(code, why)) if code == "rules" => {
+                show::note("par: nothing was loaded, the rules before stay in force:");
+                return Err(Fail::usage(why.replace('\n', "\npar: ")));
+            }
+            Err(other) => return Err(Fail::failed(other)),
+            Ok(answer) => answer,
+        };
+        let told = answer.get("reload").unwrap_or(&Value::Null);
+        if is_json {
+            show::json(told)?;
+        } else {
+            lines(told).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
+        }
+        Ok(exit::OK)
+    }
+}
+
+/// What changed, a line each.
+fn lines(told: &Value) -> Vec<String> {
+    let word = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+    let short = |name: &str| word(name).chars().take(12).collect::<String>();
+    let each = |pointer: &str| {
+        let names = told.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut lines = vec![if word("policy") == word("was") {
+        format!("loaded: nothing changed, rules {}", short("policy"))
+    } else {
+        format!("loaded: rules {}, before {}", short("policy"), short("was"))
+    }];
+    for (kind, what) in [("policies", "policy"), ("tools", "tool")] {
+        for (change, sign) in [("added", '+'), ("removed", '-'), ("changed", '~')] {
+            let named = each(&format!("/{kind}/{change}"));
+            lines.extend(named.iter().map(|name| format!("  {sign} {what} {name}")));
+        }
+    }
+    for what in ["groups", "labels", "secrets"] {
+        if told.get(what).and_then(Value::as_bool) == Some(true) {
+            lines.push(format!("  ~ {what}"));
+        }
+    }
+    for refused in told.get("refused").and_then(Value::as_array).into_iter().flatten() {
+        let word = |name: &str| refused.get(name).and_then(Value::as_str).unwrap_or("-");
+        lines.push(format!("  ! tool {} is refused: {}", word("tool"), word("reason")));
+    }
+    lines.extend(each("/not_loaded").iter().map(|key| format!("  ! {key} counts from the next start")));
+    lines
+}

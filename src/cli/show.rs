@@ -1,0 +1,135 @@
+//! Printing for people: plain lines and tables, everything from outside made visible.
+
+use super::exit::Fail;
+use crate::agent::{RunReply, Step};
+use crate::config::is_color_wanted;
+use crate::types::{limits, text};
+use serde::Serialize;
+use serde_json::Value;
+use std::io::{ErrorKind, Write as _};
+
+/// Writes a line to standard output. Who reads no further has seen enough: that is no error.
+pub(super) fn line(text: &str) -> Result<(), Fail> {
+    bytes(format!("{text}\n").as_bytes())
+}
+
+/// Writes bytes to standard output, as [`line`] does.
+pub(super) fn bytes(bytes: &[u8]) -> Result<(), Fail> {
+    match std::io::stdout().lock().write_all(bytes) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Fail::failed(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line that somebody has to get: a reader that is gone is an error too, and so is the null
+/// device, which a standard output that was closed is in this process.
+pub(super) fn hand_over(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let stat = rustix::fs::fstat(&stdout)?;
+    let is_device = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device();
+    if is_device && stat.st_rdev == rustix::fs::makedev(1, 3) {
+        return Err(std::io::Error::other("standard output is closed, or `/dev/null`"));
+    }
+    writeln!(stdout, "{text}")?;
+    stdout.flush()
+}
+
+/// Writes a message to standard error. One that nobody can read any more changes nothing.
+pub(super) fn note(text: &str) {
+    drop(writeln!(std::io::stderr().lock(), "{text}"));
+}
+
+/// Writes one JSON object on a line.
+pub(super) fn json(value: &impl Serialize) -> Result<(), Fail> {
+    line(&serde_json::to_string(value).map_err(Fail::failed)?)
+}
+
+/// Writes rows in columns as wide as their widest cell; the last column runs on.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), Fail> {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let format = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    line(&format(&mut head.iter().copied()))?;
+    rows.iter().try_for_each(|row| line(&format(&mut row.iter().map(String::as_str))))
+}
+
+/// A run: its steps, its answer, where it stands on the ledger.
+pub(super) fn run(reply: &RunReply) -> Result<(), Fail> {
+    for one in &reply.steps {
+        line(&step(one))?;
+    }
+    if let Some(answer) = &reply.answer {
+        line(&text::visible(answer))?;
+    }
+    for approval in reply.steps.iter().filter_map(waits_for) {
+        note(&format!("waiting for a person: par approval show {approval}, then approve or deny it"));
+    }
+    if let Some(ledger) = &reply.ledger {
+        let (run, status) = (&reply.run, reply.status.as_str());
+        note(&format!("{run} {status}; ledger entries {} to {}", ledger.first, ledger.last));
+    }
+    Ok(())
+}
+
+/// The question that a step waits for.
+fn waits_for(step: &Step) -> Option<String> {
+    let approval = step.result.get("approval").filter(|_| step.status == "waiting")?;
+    Some(text::visible_line(approval.as_str()?))
+}
+
+/// A result whole, with everything hidden in it made visible.
+pub(super) fn result(result: &Value) -> Result<(), Fail> {
+    line(&text::visible(&serde_json::to_string_pretty(result).map_err(Fail::failed)?))
+}
+
+/// A step on one line: `✓ read_file /var/log/x   allow  read-logs  ok  #12→#13`.
+pub(super) fn step(step: &Step) -> String {
+    let mark = match (step.decision.as_str(), step.status.as_str()) {
+        ("allow", "ok") => paint("32", "✓"),
+        ("needs_approval", _) => paint("33", "…"),
+        _ => paint("31", "✗"),
+    };
+    let what = format!("{} {}", text::visible_line(&step.tool), arguments(&step.args));
+    let why = match step.policies.as_slice() {
+        [] => reason(&step.result).unwrap_or_default(),
+        some if step.decision == "allow" && step.status == "ok" => some.join(", "),
+        some => format!("{} {}", some.join(", "), reason(&step.result).unwrap_or_default()),
+    };
+    let seqs = match step.ledger.result {
+        Some(result) => format!("#{} #{result}", step.ledger.decision),
+        None => format!("#{}", step.ledger.decision),
+    };
+    format!("{mark} {what:<40} {:<6} {:<8} {seqs:<10} {why}", step.decision, step.status)
+}
+
+/// Text in a colour where colours are wanted.
+pub(super) fn paint(code: &str, words: &str) -> String {
+    if is_color_wanted() { format!("\u{1b}[{code}m{words}\u{1b}[0m") } else { words.to_owned() }
+}
+
+fn arguments(args: &Value) -> String {
+    let shown = match args {
+        Value::Object(members) => {
+            let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            // What it is about comes first, without its name.
+            let path = members.get("path").map(plain);
+            let others = members.iter().filter(|(name, _)| *name != "path");
+            let others = others.map(|(name, value)| format!("{name}={}", plain(value)));
+            path.into_iter().chain(others).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    };
+    text::visible_line(text::prefix(&shown, limits::SHOWN_BYTES_MAX))
+}
+
+fn reason(result: &Value) -> Option<String> {
+    let error = result.get("error")?.as_str()?;
+    Some(text::visible_line(text::prefix(error, limits::SHOWN_BYTES_MAX)))
+}

@@ -1,0 +1,157 @@
+//! `par tool`: list, show and call.
+
+use super::exit::{self, Fail};
+use super::{house, remote, run, show};
+use crate::agent::{Agent, ToolView};
+use crate::auth::Principal;
+use crate::config::Config;
+use crate::tools::{Element, Manifest, Resource, Runner, WriteRoot};
+use crate::types::{limits, text};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Tool {
+    /// List the tools
+    List,
+    /// Show a tool's manifest as it was understood
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Call a tool yourself, through every check that a model's call passes
+    Call {
+        /// Its name
+        name: String,
+        /// Its arguments, a JSON object
+        #[arg(default_value = "{}")]
+        arguments: String,
+    },
+}
+
+impl Tool {
+    pub(super) fn run(&self, config: Config, is_json: bool) -> Result<u8, Fail> {
+        match self {
+            Self::List => list(&config, is_json),
+            Self::Show { name } => describe(&config, name, is_json),
+            Self::Call { name, arguments } => {
+                if let Some(url) = remote::url(&house::files(&config)) {
+                    return Err(Fail::failed(format!(
+                        "a server runs at {url}: send it a message instead, such as `par run '{name}(…)'`"
+                    )));
+                }
+                let (name, arguments) = (name.clone(), arguments.clone());
+                let reply = run::here(config, "tool call", async move |agent, principal| {
+                    note_hidden(agent, principal, &name);
+                    agent.call(principal, name, arguments).await
+                })?;
+                run::tell(&reply, is_json)?;
+                if !is_json {
+                    reply.steps.iter().try_for_each(|step| show::result(&step.result))?;
+                }
+                // A call that was refused or did not end well is no success, whatever the run says.
+                let went_well = reply.steps.iter().all(|step| step.status == "ok");
+                let code = exit::of_run(reply.status);
+                Ok(if code == exit::OK && !went_well { exit::FAILED } else { code })
+            }
+        }
+    }
+}
+
+/// A tool that this role may not use at all reads as none, in the reply as for a model: the owner of the
+/// home is told what it is.
+fn note_hidden(agent: &Agent, principal: &Principal, name: &str) {
+    let is_there = agent.gate().rules().catalog.find(name).is_some();
+    if is_there && !agent.tools(principal).iter().any(|tool| tool.name == name) {
+        let role = principal.role().as_str();
+        show::note(&format!(
+            "par: `{name}` is there, and no policy lets the role {role} (`auth.local_role`) use it: \
+             `par policy explain {name} '{{…}}' --as {role}` says why"
+        ));
+    }
+}
+
+fn list(config: &Config, is_json: bool) -> Result<u8, Fail> {
+    let rules = house::load_rules(config)?;
+    if is_json {
+        rules.catalog.manifests().try_for_each(|m| show::json(&ToolView::from(&**m)))?;
+        return Ok(exit::OK);
+    }
+    let row = |m: &Manifest| {
+        vec![m.name.clone(), m.class.as_str().to_owned(), m.risk.as_str().to_owned(), m.summary.clone()]
+    };
+    let rows: Vec<Vec<String>> = rules.catalog.manifests().map(|m| row(m)).collect();
+    show::table(&["name", "class", "risk", "summary"], &rows)?;
+    Ok(exit::OK)
+}
+
+fn describe(config: &Config, name: &str, is_json: bool) -> Result<u8, Fail> {
+    let rules = house::load_rules(config)?;
+    let manifest = rules.catalog.find(name).ok_or_else(|| Fail::failed(unknown(config, name)))?;
+    let view = view(manifest);
+    if is_json {
+        show::json(&view)?;
+    } else {
+        show::line(&serde_json::to_string_pretty(&view).map_err(Fail::failed)?)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Why there is no such tool, for the owner of the home. A model is told no more than that there is none.
+pub(super) fn unknown(config: &Config, name: &str) -> String {
+    let off = format!("{name}.toml.disabled");
+    let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
+    if !name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file() {
+        return format!(
+            "`{shown}` is off: `tools.d/{shown}.toml.disabled` counts once its name ends in `.toml`"
+        );
+    }
+    format!("no tool is named `{shown}`")
+}
+
+fn view(manifest: &Manifest) -> Value {
+    let runs = match &manifest.runner {
+        Runner::Builtin(builtin) => json!({ "builtin": builtin }),
+        Runner::Program(program) => {
+            let script = program.script.as_ref();
+            let script = script.map(|s| json!({ "name": s.name(), "sha256": s.digest().hex() }));
+            let arguments: Vec<String> = program.args.iter().map(element).collect();
+            json!({ "program": program.path, "script": script, "arguments": arguments, "exec": program.exec })
+        }
+    };
+    json!({
+        "name": manifest.name,
+        "summary": manifest.summary,
+        "class": manifest.class.as_str(),
+        "risk": manifest.risk.as_str(),
+        "runs": runs,
+        "resource": manifest.resource.kind(),
+        "recursive": manifest.recursive,
+        "read": manifest.read,
+        "write": manifest.write.iter().map(|root| written(root, manifest)).collect::<Vec<_>>(),
+        "untrusted_output": manifest.untrusted_output,
+        "wall_ms_max": manifest.limits.wall_ms_max,
+        "output_bytes_max": manifest.limits.output_bytes_max,
+        "memory_bytes_max": manifest.limits.memory_bytes_max,
+        "processes_max": manifest.limits.processes_max,
+        "file_bytes_max": manifest.limits.file_bytes_max,
+        "digest": manifest.digest.hex(),
+        "input": manifest.input,
+    })
+}
+
+/// An element of the argument array, as the manifest writes it.
+fn element(element: &Element) -> String {
+    match element {
+        Element::Literal(word) => word.clone(),
+        Element::Argument(name) => format!("{{{name}}}"),
+    }
+}
+
+/// A folder that the tool may change, as the manifest writes it.
+fn written(root: &WriteRoot, manifest: &Manifest) -> String {
+    match &manifest.resource {
+        Resource::Id { argument, .. } if root.by_id => format!("{}/{{{argument}}}", root.folder.display()),
+        _ => root.folder.display().to_string(),
+    }
+}

@@ -1,0 +1,146 @@
+//! The only reader of the environment.
+
+#![expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+
+use super::raw::ConfigError;
+use crate::types::Secret;
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+/// `PAR_HOME`.
+pub(super) fn home() -> Option<PathBuf> {
+    env::var_os("PAR_HOME").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Every `PAR_SECTION__KEY`: `section.key` → value and the variable's name.
+pub(super) fn overrides() -> Result<BTreeMap<String, (String, String)>, ConfigError> {
+    let mut found = BTreeMap::new();
+    for (name, value) in env::vars_os() {
+        let Some(name) = name.to_str() else { continue };
+        let Some((section, key)) = name.strip_prefix("PAR_").and_then(|rest| rest.split_once("__")) else {
+            continue;
+        };
+        let value =
+            value.into_string().map_err(|_| ConfigError::variable(name, "is not UTF-8".to_owned()))?;
+        let path = format!("{}.{}", section.to_ascii_lowercase(), key.to_ascii_lowercase());
+        found.insert(path, (value, name.to_owned()));
+    }
+    Ok(found)
+}
+
+/// A file that the service manager gives: `name` in `$CREDENTIALS_DIRECTORY`.
+pub(super) fn credential(name: &str) -> Option<PathBuf> {
+    env::var_os("CREDENTIALS_DIRECTORY").map(|folder| Path::new(&folder).join(name))
+}
+
+/// The log key, where the service manager gives it as the credential `log_key`.
+#[must_use]
+pub fn log_key_file() -> Option<PathBuf> {
+    credential("log_key").filter(|path| path.is_file())
+}
+
+/// The key of `provider`: a credential of the service manager, else the provider's usual variable.
+pub(super) fn model_key(provider: &str) -> Option<Secret> {
+    let given = credential("llm_api_key").and_then(|path| std::fs::read_to_string(path).ok());
+    let text = given.or_else(|| env::var(key_variable(provider)?).ok())?;
+    Secret::new(text.trim().to_owned())
+}
+
+/// The variable of `provider` and of no other: a key is not sent to another provider's server.
+fn key_variable(provider: &str) -> Option<&'static str> {
+    match provider {
+        "openai" => Some("OPENAI_API_KEY"),
+        "anthropic" => Some("ANTHROPIC_API_KEY"),
+        _ => None,
+    }
+}
+
+/// The caller's own key: `PAR_KEY`, the file in `PAR_KEY_FILE`, or `~/.config/par/key` where only its
+/// owner can read it.
+pub fn client_key() -> io::Result<Option<Secret>> {
+    if let Ok(key) = env::var("PAR_KEY") {
+        return Ok(Secret::new(key.trim().to_owned()));
+    }
+    let asked = env::var_os("PAR_KEY_FILE").map(PathBuf::from);
+    let usual = env::var_os("HOME").map(|home| Path::new(&home).join(".config/par/key"));
+    let Some(path) = asked.or_else(|| usual.filter(|path| path.is_file())) else { return Ok(None) };
+    let meta = std::fs::metadata(&path)?;
+    if std::os::unix::fs::MetadataExt::mode(&meta) & 0o077 != 0 {
+        return Err(io::Error::other(format!("{}: others can read it; chmod 600", path.display())));
+    }
+    Ok(Secret::new(std::fs::read_to_string(&path)?.trim().to_owned()))
+}
+
+/// What the caller remembers of the logs that it has met: `~/.config/par/known-logs`.
+#[must_use]
+pub fn known_logs_file() -> Option<PathBuf> {
+    env::var_os("HOME").map(|home| Path::new(&home).join(".config/par/known-logs"))
+}
+
+/// The server that a caller without a home asks: `PAR_URL`.
+#[must_use]
+pub fn server_url() -> Option<String> {
+    env::var("PAR_URL").ok().filter(|url| !url.is_empty())
+}
+
+/// Whether colours may be written to standard output: a terminal, and no `NO_COLOR` (no-color.org).
+#[must_use]
+pub fn is_color_wanted() -> bool {
+    env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stdout().is_terminal()
+}
+
+/// Where the service manager listens for what this process says of itself (sd_notify(3)).
+#[must_use]
+pub fn notify_socket() -> Option<OsString> {
+    env::var_os("NOTIFY_SOCKET").filter(|value| !value.is_empty())
+}
+
+/// How long the service manager waits for a sign of life of this process, in microseconds
+/// (sd_watchdog_enabled(3)).
+#[must_use]
+pub fn watchdog_us() -> Option<u64> {
+    let is_ours = env::var("WATCHDOG_PID").map_or(true, |pid| is_own_pid(&pid));
+    env::var("WATCHDOG_USEC").ok().filter(|_| is_ours)?.parse().ok().filter(|us| *us > 0)
+}
+
+/// The descriptor of the one connection that the service manager accepted for this process
+/// (sd_listen_fds(3)).
+#[must_use]
+pub fn accepted_connection() -> Option<i32> {
+    const FIRST: i32 = 3;
+    let is_ours = env::var("LISTEN_PID").is_ok_and(|pid| is_own_pid(&pid));
+    let is_one = env::var("LISTEN_FDS").is_ok_and(|count| count == "1");
+    (is_ours && is_one).then_some(FIRST)
+}
+
+/// Whether standard error is the journal itself, which knows time and priority of each line
+/// (systemd.exec(5), `JOURNAL_STREAM`).
+#[must_use]
+pub fn is_journal() -> bool {
+    let Ok(named) = env::var("JOURNAL_STREAM") else { return false };
+    rustix::fs::fstat(io::stderr()).is_ok_and(|is| named == format!("{}:{}", is.st_dev, is.st_ino))
+}
+
+fn is_own_pid(text: &str) -> bool {
+    text.parse() == Ok(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::key_variable;
+
+    #[test]
+    fn each_provider_has_a_key_of_its_own() {
+        for (provider, expect) in [
+            ("openai", Some("OPENAI_API_KEY")),
+            ("anthropic", Some("ANTHROPIC_API_KEY")),
+            ("offline", None),
+            ("OpenAI", None),
+        ] {
+            assert_eq!(key_variable(provider), expect, "{provider}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Configuration: flag over environment over file over default; unknown keys are refused.
+//!
+//! Two stages: `Raw` is what was written, [`Config`] is what was checked.
+//!
+//! Architecture invariant: no other room reads the environment.
+
+mod environment;
+mod raw;
+mod secret;
+pub mod trusted;
+
+pub use environment::{
+    accepted_connection, client_key, is_color_wanted, is_journal, known_logs_file, log_key_file,
+    notify_socket, server_url, watchdog_us,
+};
+pub use raw::ConfigError;
+pub use secret::SecretSource;
+
+use crate::types::{Secret, limits};
+use raw::Raw;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Where the parts of a home are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The folder itself.
+    pub root: PathBuf,
+    /// What decides what may run: `par.toml`, `policies/`, `tools.d/`. Read-only while running.
+    pub etc: PathBuf,
+    /// Ledger, state, keys. The front's only writable place.
+    pub data: PathBuf,
+    /// Where tools may work.
+    pub workspace: PathBuf,
+}
+
+impl Home {
+    /// The home that was asked for by flag, else by `PAR_HOME`, else the service's, else `./par-home`.
+    ///
+    /// The service's home counts where its ledger's folder is there.
+    pub fn locate(home: Option<&Path>, etc: Option<&Path>) -> std::io::Result<Self> {
+        let asked = home.map(Path::to_owned).or_else(environment::home);
+        let service = Path::new("/var/lib/par");
+        let is_service = asked.is_none() && service.join("data").is_dir();
+        let root = asked.unwrap_or_else(|| if is_service { service.to_owned() } else { "par-home".into() });
+        let root = std::path::absolute(root)?;
+        let etc = match etc {
+            Some(etc) => std::path::absolute(etc)?,
+            None if is_service => PathBuf::from("/etc/par"),
+            None => root.join("etc"),
+        };
+        Ok(Self { etc, data: root.join("data"), workspace: root.join("workspace"), root })
+    }
+
+    /// The configuration file.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.etc.join("par.toml")
+    }
+
+    /// Whether `init` was here.
+    #[must_use]
+    pub fn is_made(&self) -> bool {
+        self.file().is_file() && self.data.is_dir()
+    }
+}
+
+/// The configuration in force.
+#[derive(Debug)]
+pub struct Config {
+    /// The home.
+    pub home: Home,
+    /// Where the server listens.
+    pub listen: SocketAddr,
+    /// Names that requests may use as `Host`, beside the listen address and loopback names.
+    pub hosts: Vec<String>,
+    /// How log lines are written.
+    pub log: LogFormat,
+    /// A socket at which every connection is a launcher; `None`: the server forks its own.
+    pub launcher: Option<PathBuf>,
+    /// The model.
+    pub llm: Llm,
+    /// `[paths]`: name without `@` → absolute folder.
+    pub paths: BTreeMap<String, PathBuf>,
+    /// Role of a command that runs without a server, as written.
+    pub local_role: String,
+    /// `[groups]`: name → users, as keys name them, or `os:root` and the like.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// How long a call waits for a person, in milliseconds.
+    pub approval_ms: u64,
+    /// Free space below which new runs are refused, in bytes.
+    pub free_bytes_min: u64,
+    /// How the ledger's files are split, and how long payloads stay.
+    pub segments: Segments,
+    /// Where the ledger's checkpoints are told.
+    pub anchoring: Anchoring,
+    /// `[secrets]`: name → where its value is read from, each time that it is asked for.
+    pub secrets: BTreeMap<String, SecretSource>,
+    /// `[secret_patterns]`: name → regular expression, as written.
+    pub secret_patterns: BTreeMap<String, String>,
+    /// Each key with its value for people and where it came from.
+    pub shown: Vec<Shown>,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people, one line each.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormat {
+    /// The format that is called `name`.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+/// The `[llm]` part.
+#[derive(Debug)]
+pub struct Llm {
+    /// `offline`, `openai` or `anthropic`.
+    pub provider: String,
+    /// Address of the server; empty for the provider's own.
+    pub base_url: String,
+    /// The model.
+    pub model: String,
+    /// The key, already read.
+    pub api_key: Option<Secret>,
+    /// Certificates to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Most tokens of one reply.
+    pub reply_tokens_max: Option<u32>,
+}
+
+/// How the ledger's files are split, and how long payloads stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Bytes of one segment.
+    pub bytes_max: u64,
+    /// Age of one segment, in seconds; `None` is any.
+    pub s_max: Option<u64>,
+    /// Age of the payloads of a sealed segment, in seconds; `None` keeps them.
+    pub payload_s_max: Option<u64>,
+}
+
+/// Where the ledger's checkpoints are told, as configured: who anchors reads the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchoring {
+    /// `journal`, `file:` and an absolute path, the URL of a witness, or `none`.
+    pub place: String,
+    /// The witness's verifier key.
+    pub key: String,
+    /// Between two anchors, in milliseconds.
+    pub every_ms: u64,
+    /// Age of the newest anchor of a ledger that has grown beyond which it is warned of, in milliseconds.
+    pub age_ms_max: u64,
+}
+
+/// One key of the configuration, for `par config show`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Such as `server.listen`.
+    pub key: String,
+    /// Its value, as TOML.
+    pub value: String,
+    /// `default`, `file` or the variable's name.
+    pub from: String,
+}
+
+impl Shown {
+    /// Its value, as JSON.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        // What was written as TOML reads as TOML.
+        let value = self.value.parse::<toml::Value>().ok();
+        value.and_then(|value| serde_json::to_value(value).ok()).unwrap_or_default()
+    }
+}
+
+impl Config {
+    /// Reads `par.toml` of `home` and the environment.
+    pub fn load(home: Home) -> Result<Self, ConfigError> {
+        Self::read(home, true)
+    }
+
+    /// As [`Config::load`], without the model's key: for processes that have no business with it and
+    /// may not be able to read it.
+    pub fn load_keyless(home: Home) -> Result<Self, ConfigError> {
+        Self::read(home, false)
+    }
+
+    fn read(home: Home, with_key: bool) -> Result<Self, ConfigError> {
+        let file = home.file();
+        let bytes = trusted::read(&file).map_err(|e| ConfigError::file(&file, None, e.to_string()))?;
+        let (raw, shown) = Raw::read(&file, &bytes, environment::overrides()?)?;
+        Self::resolve(home, raw, shown, with_key)
+    }
+
+    fn resolve(home: Home, raw: Raw, shown: Vec<Shown>, with_key: bool) -> Result<Self, ConfigError> {
+        let file = home.file();
+        let refuse = |key: &str, reason: String| ConfigError::file(&file, None, format!("`{key}`: {reason}"));
+        let listen = raw.server.listen.parse().map_err(|_| {
+            refuse("server.listen", format!("`{}` is no address with a port", raw.server.listen))
+        })?;
+        let mut paths = BTreeMap::from([("workspace".to_owned(), home.workspace.clone())]);
+        for (name, path) in &raw.paths {
+            let is_name =
+                !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+            if !is_name || name == "workspace" {
+                return Err(refuse(&format!("paths.{name}"), "is no name for a path".to_owned()));
+            }
+            // Relative paths start at the home.
+            paths.insert(name.clone(), home.root.join(path));
+        }
+        for (group, users) in &raw.groups {
+            if let Some(wrong) = std::iter::once(group).chain(users).find(|name| !is_user_or_group(name)) {
+                let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
+                return Err(refuse(&format!("groups.{group}"), format!("`{wrong}` {must}")));
+            }
+        }
+        check_bounds(&raw).map_err(|(key, reason)| refuse(key, reason))?;
+        let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
+        let secrets = SecretSource::all(&raw.secrets, &home.root);
+        let secrets = secrets.map_err(|(name, e)| refuse(&format!("secrets.{name}"), e))?;
+        let relative = |path: &str| (!path.is_empty()).then(|| home.root.join(path));
+        let api_key = match relative(&raw.llm.api_key_file) {
+            _ if !with_key => None,
+            Some(path) => Some(read_secret(&path).map_err(|e| refuse("llm.api_key_file", e))?),
+            None => environment::model_key(&raw.llm.provider),
+        };
+        let log = LogFormat::parse(&raw.server.log).ok_or_else(|| {
+            refuse("server.log", format!("`{}` is neither `text` nor `json`", raw.server.log))
+        })?;
+        Ok(Self {
+            listen,
+            hosts: raw.server.hosts,
+            log,
+            launcher: relative(&raw.sandbox.launcher),
+            llm: Llm {
+                provider: raw.llm.provider,
+                base_url: raw.llm.base_url,
+                model: raw.llm.model,
+                api_key,
+                ca_file: relative(&raw.llm.ca_file),
+                reply_tokens_max: (raw.llm.reply_tokens_max > 0).then_some(raw.llm.reply_tokens_max),
+            },
+            paths,
+            local_role: raw.auth.local_role,
+            free_bytes_min: raw.ledger.free_bytes_min.unwrap_or(limits::LEDGER_FREE_BYTES_MIN),
+            segments: Segments {
+                bytes_max: raw.ledger.segment_bytes_max,
+                s_max: (raw.ledger.segment_s_max > 0).then_some(raw.ledger.segment_s_max),
+                payload_s_max: (raw.ledger.payload_s_max > 0).then_some(raw.ledger.payload_s_max),
+            },
+            anchoring: Anchoring {
+                place: raw.ledger.anchor,
+                key: raw.ledger.anchor_key,
+                every_ms: raw.ledger.anchor_every_ms,
+                age_ms_max: raw.ledger.anchor_age_ms_max,
+            },
+            secrets,
+            secret_patterns: raw.secret_patterns,
+            groups: raw.groups,
+            approval_ms,
+            shown,
+            home,
+        })
+    }
+}
+
+/// Refuses numbers out of bounds: the key and the reason.
+fn check_bounds(raw: &Raw) -> Result<(), (&'static str, String)> {
+    let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
+    if approval_ms == 0 || approval_ms > limits::APPROVAL_MS_MAX {
+        let most = limits::APPROVAL_MS_MAX / 1_000;
+        return Err(("approvals.expire_s", format!("is not within 1 and {most}")));
+    }
+    if raw.ledger.anchor_every_ms < limits::ANCHOR_EVERY_MS_MIN {
+        let least = limits::ANCHOR_EVERY_MS_MIN;
+        return Err(("ledger.anchor_every_ms", format!("is less than {least}")));
+    }
+    if raw.ledger.segment_bytes_max < limits::SEGMENT_BYTES_MAX_MIN {
+        let least = limits::SEGMENT_BYTES_MAX_MIN;
+        return Err(("ledger.segment_bytes_max", format!("is less than {least}")));
+    }
+    Ok(())
+}
+
+fn is_user_or_group(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-@:".contains(&b);
+    (1..=64).contains(&name.len()) && name.bytes().all(fits)
+}
+
+fn read_secret(path: &Path) -> Result<Secret, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    Secret::new(text.trim().to_owned()).ok_or_else(|| format!("{}: is empty", path.display()))
+}

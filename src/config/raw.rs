@@ -1,0 +1,280 @@
+//! The configuration as written, with the place of every error.
+
+use super::Shown;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why the configuration was refused, with the place where it can be mended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file or the variable.
+    pub place: PathBuf,
+    /// Line in the file, from 1.
+    pub line: Option<usize>,
+    /// The reason.
+    pub reason: String,
+}
+
+impl ConfigError {
+    pub(super) fn file(file: &Path, line: Option<usize>, reason: String) -> Self {
+        Self { place: file.to_owned(), line, reason }
+    }
+
+    pub(super) fn variable(name: &str, reason: String) -> Self {
+        Self { place: PathBuf::from(name), line: None, reason }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.place.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// `par.toml`.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Default)]
+pub(super) struct Raw {
+    pub(super) server: Server,
+    pub(super) llm: Llm,
+    pub(super) paths: BTreeMap<String, String>,
+    pub(super) auth: Auth,
+    pub(super) ledger: Ledger,
+    pub(super) approvals: Approvals,
+    pub(super) groups: BTreeMap<String, Vec<String>>,
+    pub(super) sandbox: Sandbox,
+    pub(super) secrets: BTreeMap<String, String>,
+    pub(super) secret_patterns: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Server {
+    pub(super) listen: String,
+    pub(super) hosts: Vec<String>,
+    pub(super) log: String,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:7117".to_owned(), hosts: Vec::new(), log: "text".to_owned() }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Llm {
+    pub(super) provider: String,
+    pub(super) base_url: String,
+    pub(super) model: String,
+    pub(super) api_key_file: String,
+    pub(super) ca_file: String,
+    pub(super) reply_tokens_max: u32,
+}
+
+impl Default for Llm {
+    fn default() -> Self {
+        Self {
+            provider: "offline".to_owned(),
+            base_url: String::new(),
+            model: String::new(),
+            api_key_file: String::new(),
+            ca_file: String::new(),
+            reply_tokens_max: 0,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Auth {
+    pub(super) local_role: String,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self { local_role: "operator".to_owned() }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Ledger {
+    pub(super) free_bytes_min: Option<u64>,
+    pub(super) segment_bytes_max: u64,
+    pub(super) segment_s_max: u64,
+    pub(super) payload_s_max: u64,
+    pub(super) anchor: String,
+    pub(super) anchor_key: String,
+    pub(super) anchor_every_ms: u64,
+    pub(super) anchor_age_ms_max: u64,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            free_bytes_min: None,
+            segment_bytes_max: crate::types::limits::SEGMENT_BYTES_MAX,
+            segment_s_max: 0,
+            payload_s_max: 0,
+            anchor: "journal".to_owned(),
+            anchor_key: String::new(),
+            anchor_every_ms: crate::types::limits::ANCHOR_EVERY_MS,
+            anchor_age_ms_max: crate::types::limits::ANCHOR_AGE_MS_MAX,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Approvals {
+    pub(super) expire_s: u64,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self { expire_s: crate::types::limits::APPROVAL_MS_MAX / 1_000 }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Sandbox {
+    pub(super) launcher: String,
+}
+
+impl Raw {
+    /// Reads the bytes of `file`, and puts the variables in `overrides` over them.
+    pub(super) fn read(
+        file: &Path,
+        bytes: &[u8],
+        overrides: BTreeMap<String, (String, String)>,
+    ) -> Result<(Self, Vec<Shown>), ConfigError> {
+        let refuse = |line, reason| ConfigError::file(file, line, reason);
+        let text = std::str::from_utf8(bytes).map_err(|_| refuse(None, "is not UTF-8".to_owned()))?;
+        let of_toml = |e: toml::de::Error| {
+            let line = e.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
+            refuse(line, e.message().to_owned())
+        };
+        // The file alone first, so that its errors have their lines.
+        let _checked: Self = toml::from_str(text).map_err(of_toml)?;
+        let mut table: toml::Table = toml::from_str(text).map_err(of_toml)?;
+        let mut from: BTreeMap<String, String> = BTreeMap::new();
+        for (key, (value, variable)) in overrides {
+            set(&mut table, &key, &value);
+            // One variable at a time, so that an error names it.
+            if let Err(e) = Self::deserialize(table.clone()) {
+                return Err(ConfigError::variable(&variable, e.message().to_owned()));
+            }
+            from.insert(key, variable);
+        }
+        let raw = Self::deserialize(table.clone()).map_err(|e| refuse(None, e.message().to_owned()))?;
+        let shown = raw.shown(&table, &from);
+        Ok((raw, shown))
+    }
+
+    fn shown(&self, table: &toml::Table, from: &BTreeMap<String, String>) -> Vec<Shown> {
+        let text = |value: &str| toml::Value::from(value).to_string();
+        let mut keys = vec![
+            ("server.listen".to_owned(), text(&self.server.listen)),
+            ("server.hosts".to_owned(), toml::Value::from(self.server.hosts.clone()).to_string()),
+            ("server.log".to_owned(), text(&self.server.log)),
+            ("llm.provider".to_owned(), text(&self.llm.provider)),
+            ("llm.base_url".to_owned(), text(&self.llm.base_url)),
+            ("llm.model".to_owned(), text(&self.llm.model)),
+            ("llm.api_key_file".to_owned(), text(&self.llm.api_key_file)),
+            ("llm.ca_file".to_owned(), text(&self.llm.ca_file)),
+            ("llm.reply_tokens_max".to_owned(), self.llm.reply_tokens_max.to_string()),
+            ("auth.local_role".to_owned(), text(&self.auth.local_role)),
+            ("sandbox.launcher".to_owned(), text(&self.sandbox.launcher)),
+        ];
+        keys.extend(self.paths.iter().map(|(name, path)| (format!("paths.{name}"), text(path))));
+        let floor = self.ledger.free_bytes_min.unwrap_or(crate::types::limits::LEDGER_FREE_BYTES_MIN);
+        keys.push(("ledger.free_bytes_min".to_owned(), floor.to_string()));
+        keys.push(("ledger.segment_bytes_max".to_owned(), self.ledger.segment_bytes_max.to_string()));
+        keys.push(("ledger.segment_s_max".to_owned(), self.ledger.segment_s_max.to_string()));
+        keys.push(("ledger.payload_s_max".to_owned(), self.ledger.payload_s_max.to_string()));
+        keys.push(("ledger.anchor".to_owned(), text(&self.ledger.anchor)));
+        keys.push(("ledger.anchor_key".to_owned(), text(&self.ledger.anchor_key)));
+        keys.push(("ledger.anchor_every_ms".to_owned(), self.ledger.anchor_every_ms.to_string()));
+        keys.push(("ledger.anchor_age_ms_max".to_owned(), self.ledger.anchor_age_ms_max.to_string()));
+        keys.push(("approvals.expire_s".to_owned(), self.approvals.expire_s.to_string()));
+        let users = |users: &Vec<String>| toml::Value::from(users.clone()).to_string();
+        keys.extend(self.groups.iter().map(|(group, of)| (format!("groups.{group}"), users(of))));
+        keys.extend(self.secrets.iter().map(|(name, from)| (format!("secrets.{name}"), text(from))));
+        let patterns = self.secret_patterns.iter();
+        keys.extend(patterns.map(|(name, pattern)| (format!("secret_patterns.{name}"), text(pattern))));
+        keys.into_iter()
+            .map(|(key, value)| {
+                let in_file = key.split_once('.').is_some_and(|(section, name)| {
+                    table.get(section).and_then(|section| section.get(name)).is_some()
+                });
+                let of_file = if in_file { "file" } else { "default" };
+                let from = from.get(&key).cloned().unwrap_or_else(|| of_file.to_owned());
+                Shown { key, value, from }
+            })
+            .collect()
+    }
+}
+
+/// Puts a variable's text at `section.key`: as TOML where it reads as a value, else as a string.
+fn set(table: &mut toml::Table, path: &str, text: &str) {
+    let Some((section, key)) = path.split_once('.') else { return };
+    let value = toml::from_str::<toml::Table>(&format!("value = {text}"))
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| toml::Value::from(text));
+    let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
+    if let Some(section) = section.as_table_mut() {
+        section.insert(key.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Raw;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    fn read(text: &str, variables: &[(&str, &str)]) -> Result<Raw, String> {
+        let overrides = variables
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), ((*value).to_owned(), format!("PAR_{key}"))))
+            .collect::<BTreeMap<_, _>>();
+        Raw::read(Path::new("par.toml"), text.as_bytes(), overrides)
+            .map(|(raw, _)| raw)
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn environment_over_file_over_default() {
+        let raw = read("[server]\nlisten = \"127.0.0.1:1\"\n", &[("llm.model", "m")]).expect("read");
+        assert_eq!((raw.server.listen.as_str(), raw.llm.model.as_str()), ("127.0.0.1:1", "m"));
+        assert_eq!(raw.llm.provider, "offline");
+        let raw =
+            read("[server]\nlisten = \"127.0.0.1:1\"\n", &[("server.listen", "127.0.0.1:2")]).expect("read");
+        assert_eq!(raw.server.listen, "127.0.0.1:2");
+    }
+
+    #[test]
+    fn errors_name_their_place() {
+        let check = |text: &str, variables: &[(&str, &str)], expect: &str| {
+            let error = read(text, variables).err().unwrap_or_default();
+            assert!(error.contains(expect), "{error:?} lacks {expect:?}");
+        };
+        check("[server]\nlisten = 5\n", &[], "par.toml:2: invalid type");
+        check("\n[server]\nlisen = \"x\"\n", &[], "par.toml:3: unknown field `lisen`");
+        check("[sever]\n", &[], "par.toml:1: unknown field `sever`");
+        check("[server\n", &[], "par.toml:1: ");
+        check("", &[("server.lisen", "x")], "PAR_server.lisen: unknown field `lisen`");
+    }
+}

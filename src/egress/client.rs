@@ -1,0 +1,264 @@
+//! The HTTP client of the model's provider.
+
+use super::{EgressError, Endpoint};
+use crate::secrets::{Hold, Pass};
+use crate::types::clock::Wall;
+use crate::types::{Secret, limits, text};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Sends requests and reads bounded answers. Shared by reference; nothing is built before first use.
+///
+/// No redirect is followed, no proxy is taken from the environment, no request is sent twice, and
+/// an `https` address is never asked in clear. The trusted roots are the system's (which the TLS
+/// library looks for in `SSL_CERT_FILE` and `SSL_CERT_DIR` too) and those of the extra file.
+pub struct Client {
+    ca_file: Option<PathBuf>,
+    // Two clients, since reading the system's roots takes tens of milliseconds and fails where there
+    // are none: a server on this host that speaks plain HTTP needs none.
+    tls: OnceCell<reqwest::Client>,
+    clear: OnceCell<reqwest::Client>,
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    /// Where to.
+    pub endpoint: &'a Endpoint,
+    /// The key, where there is one, and how it is sent.
+    pub credential: Option<Credential<'a>>,
+    /// Sent as they are: lower-case names with values, of which none is secret.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// JSON text; without one it is a `GET`.
+    pub body: Option<&'a [u8]>,
+    /// For everything from the connection to the last byte.
+    pub deadline: Duration,
+}
+
+/// A key, in the header that its server looks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Credential<'a> {
+    /// `Authorization: Bearer …`
+    Bearer(&'a Secret),
+    /// `X-API-Key: …`
+    ApiKey(&'a Secret),
+}
+
+/// An answer with its whole body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// `Retry-After`, where it is there and can be read.
+    pub retry_after: Option<Duration>,
+    /// `X-Request-Id`, else `Request-Id`: visible text of bounded length.
+    pub request_id: Option<String>,
+    /// The body, at most [`limits::MODEL_REPLY_BYTES_MAX`] long.
+    pub body: Vec<u8>,
+}
+
+impl Hold for Response {
+    fn passed(self, pass: &mut Pass<'_>) -> Self {
+        let Self { status, retry_after, request_id, body } = self;
+        Self { status, retry_after, request_id: request_id.passed(pass), body: body.passed(pass) }
+    }
+}
+
+impl Client {
+    /// A client that also trusts the certificates (PEM) in `ca_file`.
+    #[must_use]
+    pub fn new(ca_file: Option<PathBuf>) -> Self {
+        Self { ca_file, tls: OnceCell::new(), clear: OnceCell::new() }
+    }
+
+    /// Sends JSON, or asks for it, and reads the answer, whatever its status.
+    pub async fn exchange(&self, ask: Ask<'_>) -> Result<Response, EgressError> {
+        let whole = async {
+            let client = self.client_for(ask.endpoint).await?;
+            let url = ask.endpoint.url();
+            let request = match ask.body {
+                Some(body) => client.post(url).body(body.to_vec()),
+                None => client.get(url),
+            };
+            let answer = request.headers(headers(&ask)?).send().await.map_err(EgressError::sort)?;
+            read(answer).await
+        };
+        tokio::time::timeout(ask.deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
+    }
+
+    /// Asks for a stream and shows each piece of it to `each`, until it ends or `each` wants no more. The deadline is for
+    /// the head, and then for each piece. An answer that is no 200 is read as by [`Client::exchange`].
+    pub async fn listen(
+        &self,
+        ask: Ask<'_>,
+        mut each: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Response, EgressError> {
+        let late = |_| EgressError::Timeout;
+        let client = self.client_for(ask.endpoint).await?;
+        let head = client.get(ask.endpoint.url()).headers(headers(&ask)?).send();
+        let mut answer =
+            tokio::time::timeout(ask.deadline, head).await.map_err(late)?.map_err(EgressError::sort)?;
+        if answer.status() != 200 {
+            return tokio::time::timeout(ask.deadline, read(answer)).await.map_err(late)?;
+        }
+        while let Some(piece) = tokio::time::timeout(ask.deadline, answer.chunk())
+            .await
+            .map_err(late)?
+            .map_err(EgressError::sort)?
+        {
+            if !each(&piece) {
+                break;
+            }
+        }
+        Ok(Response { status: 200, retry_after: None, request_id: None, body: Vec::new() })
+    }
+
+    /// Whether anybody answers at `endpoint`: the HTTP status of a GET without a key. The body is not
+    /// read.
+    pub async fn reach(&self, endpoint: &Endpoint, deadline: Duration) -> Result<u16, EgressError> {
+        let whole = async {
+            let client = self.client_for(endpoint).await?;
+            let answer = client.get(endpoint.url()).send().await.map_err(EgressError::sort)?;
+            Ok(answer.status().as_u16())
+        };
+        tokio::time::timeout(deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
+    }
+
+    async fn client_for(&self, endpoint: &Endpoint) -> Result<&reqwest::Client, EgressError> {
+        if endpoint.is_tls() {
+            let ca_file = self.ca_file.clone();
+            self.tls.get_or_try_init(|| off_the_runtime(move || build_tls(ca_file))).await
+        } else {
+            self.clear.get_or_try_init(|| off_the_runtime(build_clear)).await
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("ca_file", &self.ca_file).finish_non_exhaustive()
+    }
+}
+
+/// Building reads files, so it has a thread of its own.
+async fn off_the_runtime(
+    build: impl FnOnce() -> Result<reqwest::Client, EgressError> + Send + 'static,
+) -> Result<reqwest::Client, EgressError> {
+    tokio::task::spawn_blocking(build)
+        .await
+        .unwrap_or_else(|e| Err(EgressError::Address(format!("cannot build the HTTP client: {e}"))))
+}
+
+fn build_tls(ca_file: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
+    let builder = common().https_only(true);
+    let Some(file) = ca_file else { return builder.build().map_err(EgressError::sort) };
+    let refuse =
+        |why: String| EgressError::Address(format!("the certificates in `{}`: {why}", file.display()));
+    let pem = std::fs::read(&file).map_err(|e| refuse(e.to_string()))?;
+    let roots = reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| refuse("no PEM".to_owned()))?;
+    if roots.is_empty() {
+        return Err(refuse("there are none".to_owned()));
+    }
+    builder.tls_certs_merge(roots).build().map_err(|e| refuse(EgressError::sort(e).to_string()))
+}
+
+fn build_clear() -> Result<reqwest::Client, EgressError> {
+    // With an empty set of roots nothing is read, and nothing could be trusted by mistake.
+    common().tls_certs_only([]).build().map_err(EgressError::sort)
+}
+
+fn common() -> reqwest::ClientBuilder {
+    // An error says that a provider is installed already, which is as good.
+    let _as_good = rustls::crypto::ring::default_provider().install_default();
+    #[expect(clippy::disallowed_methods, reason = "this is the room that makes outbound connections")]
+    let builder = reqwest::Client::builder();
+    builder
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .referer(false)
+        .connect_timeout(Duration::from_millis(limits::CONNECT_MS_MAX))
+        .user_agent(concat!("par/", env!("CARGO_PKG_VERSION")))
+}
+
+fn headers(ask: &Ask<'_>) -> Result<HeaderMap, EgressError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in ask.headers {
+        headers.insert(*name, HeaderValue::from_static(value));
+    }
+    let (name, value) = match ask.credential {
+        Some(Credential::Bearer(secret)) => (AUTHORIZATION, format!("Bearer {}", secret.expose())),
+        Some(Credential::ApiKey(secret)) => (API_KEY, secret.expose().to_owned()),
+        None => return Ok(headers),
+    };
+    let mut value = HeaderValue::from_str(&value)
+        .map_err(|_| EgressError::Address("the API key holds a byte that no header may".to_owned()))?;
+    value.set_sensitive(true);
+    headers.insert(name, value);
+    Ok(headers)
+}
+
+async fn read(mut answer: reqwest::Response) -> Result<Response, EgressError> {
+    let status = answer.status().as_u16();
+    let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| wait_from(value.to_str().ok()?));
+    let request_id = ["x-request-id", "request-id"].into_iter().find_map(|name| answer.headers().get(name));
+    let request_id = request_id.and_then(|value| value.to_str().ok());
+    let request_id = request_id.map(|id| text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX)));
+    let body = read_body(&mut answer).await?;
+    Ok(Response { status, retry_after, request_id, body })
+}
+
+/// Reads chunk by chunk: the length that the server announces is only a promise.
+async fn read_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, EgressError> {
+    let bytes_max = limits::MODEL_REPLY_BYTES_MAX;
+    if answer.content_length().is_some_and(|length| length > bytes_max as u64) {
+        return Err(EgressError::TooLarge(bytes_max));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(EgressError::sort)? {
+        if chunk.len() > bytes_max.saturating_sub(body.len()) {
+            return Err(EgressError::TooLarge(bytes_max));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Reads `Retry-After`: seconds or a date (RFC 9110 section 10.2.3). A date in the past is zero.
+fn wait_from(value: &str) -> Option<Duration> {
+    if let Ok(seconds) = value.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = jiff::fmt::rfc2822::parse(value.trim()).ok()?.timestamp().as_microsecond();
+    let at = u64::try_from(at).unwrap_or(0);
+    Some(Duration::from_micros(at.saturating_sub(Wall::now().0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wait_from;
+    use std::time::Duration;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        for (value, expect) in [
+            ("0", Some(Duration::ZERO)),
+            (" 17 ", Some(Duration::from_secs(17))),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(Duration::ZERO)),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(wait_from(value), expect, "{value}");
+        }
+        let far = wait_from("Fri, 06 Nov 2093 08:49:37 GMT").expect("a date");
+        assert!(far > Duration::from_secs(1_000_000_000));
+    }
+}

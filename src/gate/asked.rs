@@ -1,0 +1,429 @@
+//! A question to a person, as the ledger tells it, and its row in state.db.
+//!
+//! The ledger's entries are the truth: what was asked, by whom it was answered, and the decision that
+//! spent the answer. The row is only where to look.
+
+use crate::ledger::{Filter, Header, Kind, Order, ReadError, Reader, Row, Stored};
+use crate::policy::Gate;
+use crate::types::{ApprovalId, CallId, Digest, RunId, SessionId};
+use rusqlite::types::Value as Cell;
+use rusqlite::{Connection, OptionalExtension as _};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// Headers looked at under one lock of the reader, so that others get their turn.
+const SCAN_ENTRIES_MAX: usize = 4_096;
+
+/// An `approval.request`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Requested {
+    pub(super) id: ApprovalId,
+    pub(super) seq: u64,
+    pub(super) wall_us: u64,
+    pub(super) run: RunId,
+    pub(super) session: SessionId,
+    pub(super) call: CallId,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+    pub(super) resource: Value,
+    pub(super) call_hash: Digest,
+    pub(super) policy: Digest,
+    pub(super) manifest: Digest,
+    pub(super) why: Value,
+    pub(super) groups: Vec<String>,
+    pub(super) confirm: bool,
+    pub(super) requester: String,
+    pub(super) requester_user: Option<String>,
+    pub(super) expires_us: u64,
+    /// What the model said beside the call, made visible.
+    pub(super) said: Option<String>,
+    /// Results that the session had seen: `tool`, `resource`, `result`.
+    pub(super) tainted_by: Vec<Value>,
+}
+
+/// How a question stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Nobody answered yet.
+    Pending,
+    /// A person said yes, and the call did not begin yet.
+    Granted,
+    /// A person said no.
+    Refused,
+    /// Nobody answered in time.
+    Expired,
+    /// The call was allowed by it, once.
+    Spent,
+    /// The call, its rules or its run are not any more what was asked about.
+    Void,
+}
+
+impl State {
+    /// The word in state.db and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Granted => "granted",
+            Self::Refused => "refused",
+            Self::Expired => "expired",
+            Self::Spent => "spent",
+            Self::Void => "void",
+        }
+    }
+
+    /// The state of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Pending, Self::Granted, Self::Refused, Self::Expired, Self::Spent, Self::Void]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+    }
+}
+
+/// How a question stands by the ledger alone, with the number of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) state: State,
+    pub(super) answer: Option<u64>,
+}
+
+impl Requested {
+    /// Reads a question back from an entry; `None` where the entry is another kind or not of that form.
+    pub(super) fn of(stored: &Stored) -> Option<Self> {
+        Self::read(&stored.header, stored.body.as_deref()?)
+    }
+
+    fn read(header: &Header, body: &[u8]) -> Option<Self> {
+        if !header.is(Kind::ApprovalRequest) {
+            return None;
+        }
+        let payload: Value = serde_json::from_slice(body).ok()?;
+        let member = |name: &str| payload.get(name).cloned();
+        let text = |name: &str| payload.pointer(name).and_then(Value::as_str);
+        let groups = payload.get("groups")?.as_array()?.iter();
+        Some(Self {
+            id: ApprovalId::parse(text("/id")?)?,
+            seq: header.seq,
+            wall_us: header.u64("wall_us")?,
+            run: RunId::parse(header.str("run")?)?,
+            session: SessionId::parse(header.str("session")?)?,
+            call: CallId::parse(header.str("call")?)?,
+            tool: text("/tool")?.to_owned(),
+            arguments: member("arguments")?,
+            resource: member("resource")?,
+            call_hash: Digest::from_hex(text("/call_hash")?)?,
+            policy: Digest::from_hex(header.str("policy")?)?,
+            manifest: Digest::from_hex(header.str("manifest")?)?,
+            why: member("why")?,
+            groups: groups.map(|group| group.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+            confirm: payload.get("confirm")?.as_bool()?,
+            requester: text("/requester/principal")?.to_owned(),
+            requester_user: text("/requester/user").map(str::to_owned),
+            expires_us: payload.get("expires_us")?.as_u64()?,
+            said: text("/said").map(str::to_owned),
+            tainted_by: payload.get("tainted_by").and_then(Value::as_array).cloned().unwrap_or_default(),
+        })
+    }
+
+    /// Whether whoever answers this stands for `gate` too.
+    pub(super) fn asks(&self, gate: &Gate) -> bool {
+        match gate {
+            Gate::Approval { group } => self.groups.contains(group),
+            // Another user's yes is more than one's own.
+            Gate::Confirm => self.confirm || !self.groups.is_empty(),
+        }
+    }
+
+    /// How it stands by the entries of its run behind it.
+    pub(super) fn standing(&self, reader: &Reader) -> Result<Standing, ReadError> {
+        let mut standing = Standing { state: State::Pending, answer: None };
+        for header in of_run(reader, &self.run, self.seq)? {
+            standing.see(self.seq, &header);
+        }
+        Ok(standing)
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        vec![
+            text(self.id.as_str()),
+            number(self.seq),
+            text(self.run.as_str()),
+            text(&self.call_hash.hex()),
+            text(&self.policy.hex()),
+            number(self.expires_us),
+        ]
+    }
+}
+
+impl Standing {
+    fn see(&mut self, asked: u64, header: &Header) {
+        let answers = header.u64("ref");
+        let is_open = matches!(self.state, State::Pending | State::Granted);
+        let is_of_this = answers.is_some() && (answers == Some(asked) || answers == self.answer);
+        match (header.kind.as_str(), self.state) {
+            ("approval.grant", State::Pending) if answers == Some(asked) => {
+                *self = Self { state: State::Granted, answer: Some(header.seq) };
+            }
+            ("approval.refuse", State::Pending) if answers == Some(asked) => {
+                *self = Self { state: refusal(header), answer: Some(header.seq) };
+            }
+            ("call.decision", State::Granted) if answers == self.answer && is_allow(header) => {
+                self.state = State::Spent;
+            }
+            ("call.decision", _) if is_open && is_of_this => self.state = State::Void,
+            ("run.reply", _) if is_open && ends(header) => self.state = State::Void,
+            _ => {}
+        }
+    }
+}
+
+/// Headers of a run, from `from` on.
+pub(super) fn of_run(reader: &Reader, run: &RunId, from: u64) -> Result<Vec<Header>, ReadError> {
+    let filter = Filter::of("run", run.as_str());
+    let mut found = Vec::new();
+    let mut next = Some(from);
+    while let Some(at) = next {
+        let (headers, on) =
+            reader.headers(&filter, at, Order::Ascending, SCAN_ENTRIES_MAX, SCAN_ENTRIES_MAX)?;
+        found.extend(headers);
+        next = on;
+    }
+    Ok(found)
+}
+
+fn refusal(header: &Header) -> State {
+    if header.str("status") == Some("expired") { State::Expired } else { State::Refused }
+}
+
+fn is_allow(header: &Header) -> bool {
+    header.str("decision") == Some("allow")
+}
+
+fn ends(header: &Header) -> bool {
+    header.str("status") != Some("waiting")
+}
+
+/// The question's row: where its entry is, and whether the row is the one that the entry makes.
+#[derive(Debug)]
+pub(super) struct StateRow {
+    pub(super) seq: u64,
+    cells: Vec<Cell>,
+    state: String,
+}
+
+impl StateRow {
+    /// Whether this is the row that the entries make.
+    pub(super) fn fits(&self, requested: &Requested, state: State) -> bool {
+        self.cells == requested.cells() && self.state == state.as_str()
+    }
+}
+
+/// What state.db says of the question `id`.
+pub(super) fn state_row(state: &Connection, id: &ApprovalId) -> Result<Option<StateRow>, rusqlite::Error> {
+    let sql = "SELECT id, request_seq, run, call_hash, policy, expires_us, state FROM approval WHERE id = ?1";
+    state
+        .prepare_cached(sql)?
+        .query_row([id.as_str()], |row| {
+            Ok(StateRow {
+                seq: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(u64::MAX),
+                cells: (0..6).map(|column| row.get(column)).collect::<Result<_, _>>()?,
+                state: row.get(6)?,
+            })
+        })
+        .optional()
+}
+
+/// The changes that an entry makes to the table `approval`.
+///
+/// INVARIANT: no entry makes a statement that can fail. What does not fit changes no row.
+pub(super) fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
+    if let Some(requested) = Requested::read(header, body) {
+        let sql = "INSERT INTO approval(id, request_seq, run, call_hash, policy, expires_us, state) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending') ON CONFLICT DO NOTHING";
+        return vec![Row { sql, values: requested.cells() }];
+    }
+    let word = |word: &str| Cell::Text(word.to_owned());
+    match (header.kind.as_str(), header.u64("ref")) {
+        ("approval.grant" | "approval.refuse", Some(asked)) => {
+            let state = if header.is(Kind::ApprovalGrant) { State::Granted } else { refusal(header) };
+            let sql = "UPDATE approval SET state = ?1, answer_seq = ?2 \
+                       WHERE request_seq = ?3 AND state = 'pending'";
+            vec![Row { sql, values: vec![word(state.as_str()), number(header.seq), number(asked)] }]
+        }
+        ("call.decision", Some(answered)) if is_allow(header) => vec![
+            Row {
+                sql: "UPDATE approval SET state = 'spent' WHERE answer_seq = ?1 AND state = 'granted'",
+                values: vec![number(answered)],
+            },
+            void(answered),
+        ],
+        ("call.decision", Some(answered)) => vec![void(answered)],
+        ("run.reply", _) if ends(header) => vec![Row {
+            sql: "UPDATE approval SET state = 'void' WHERE run = ?1 AND state IN ('pending', 'granted')",
+            values: vec![word(header.str("run").unwrap_or_default())],
+        }],
+        _ => Vec::new(),
+    }
+}
+
+fn void(answered: u64) -> Row {
+    let sql = "UPDATE approval SET state = 'void' \
+               WHERE ?1 IN (request_seq, answer_seq) AND state IN ('pending', 'granted')";
+    Row { sql, values: vec![number(answered)] }
+}
+
+fn number(number: u64) -> Cell {
+    Cell::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// What a person says yes to: SHA-256 of the canonical JSON of the whole call and the digests of what
+/// decides it. `None` where it has no canonical form, which then nobody can be asked about.
+pub(super) fn call_hash(members: Value) -> Option<Digest> {
+    crate::types::json::canonical(&members).ok().map(|text| Digest::of(text.as_bytes()))
+}
+
+/// The gates in the form of the payload: groups by name, and whether a confirmation is asked for.
+pub(super) fn put_gates(payload: &mut Map<String, Value>, gates: &[Gate]) {
+    let groups = gates.iter().filter_map(|gate| match gate {
+        Gate::Approval { group } => Some(json!(group)),
+        Gate::Confirm => None,
+    });
+    payload.insert("groups".to_owned(), groups.collect());
+    payload.insert("confirm".to_owned(), json!(gates.contains(&Gate::Confirm)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Requested, Standing, State, rows};
+    use crate::ledger::Header;
+    use crate::policy::Gate;
+    use crate::store;
+    use proptest::prelude::*;
+    use rusqlite::params_from_iter;
+    use serde_json::{Value, json};
+
+    const RUN: &str = "run_01JD0000000000000000000000";
+
+    fn header(seq: u64, fields: &Value) -> Header {
+        let mut whole = json!({
+            "t": "par/entry/1", "log": "0", "seq": seq, "payload": "0".repeat(64), "payload_len": 2,
+            "boot": "b", "run": RUN, "wall_us": 5, "mono_us": 5,
+        });
+        let members = whole.as_object_mut().expect("object");
+        members.extend(fields.as_object().expect("object").clone());
+        Header::parse(whole.to_string().as_bytes()).expect("header")
+    }
+
+    fn request(seq: u64, groups: &[&str], confirm: bool) -> (Header, Vec<u8>) {
+        let digest = "a".repeat(64);
+        let fields = json!({
+            "kind": "approval.request", "session": "ses_01JD0000000000000000000000",
+            "call": "call_01JD0000000000000000000000", "policy": digest, "manifest": digest,
+        });
+        let payload = json!({
+            "id": format!("apr_01JD00000000000000000000{seq:02}"), "tool": "deploy", "arguments": {}, "resource": {},
+            "call_hash": digest, "why": [], "groups": groups, "confirm": confirm,
+            "requester": { "principal": "key:Ab3dEf9h", "user": null }, "expires_us": 9,
+        });
+        (header(seq, &fields), payload.to_string().into_bytes())
+    }
+
+    fn requested(groups: &[&str], confirm: bool) -> Requested {
+        let (header, body) = request(1, groups, confirm);
+        Requested::read(&header, &body).expect("question")
+    }
+
+    #[test]
+    fn entries_behind_a_question_settle_it_once() {
+        let check = |entries: &[Value], expect: State| {
+            let mut standing = Standing { state: State::Pending, answer: None };
+            for (at, fields) in (2..).zip(entries) {
+                standing.see(1, &header(at, fields));
+            }
+            assert_eq!(standing.state, expect, "{entries:?}");
+        };
+        let yes = json!({ "kind": "approval.grant", "ref": 1 });
+        let no = json!({ "kind": "approval.refuse", "ref": 1 });
+        let late = json!({ "kind": "approval.refuse", "ref": 1, "status": "expired" });
+        let spends = json!({ "kind": "call.decision", "ref": 2, "decision": "allow" });
+        let anew = json!({ "kind": "call.decision", "ref": 2, "decision": "needs_approval" });
+        let changed = json!({ "kind": "call.decision", "ref": 1, "decision": "needs_approval" });
+        let other = json!({ "kind": "call.decision", "ref": 7, "decision": "allow" });
+        let waits = json!({ "kind": "run.reply", "status": "waiting" });
+        let ends = json!({ "kind": "run.reply", "status": "cancelled" });
+        check(&[], State::Pending);
+        check(std::slice::from_ref(&waits), State::Pending);
+        check(std::slice::from_ref(&yes), State::Granted);
+        check(&[yes.clone(), no.clone(), late.clone()], State::Granted);
+        check(&[no, yes.clone(), spends.clone()], State::Refused);
+        check(&[late, yes.clone()], State::Expired);
+        check(&[yes.clone(), spends.clone()], State::Spent);
+        check(&[yes.clone(), spends.clone(), anew.clone(), ends.clone()], State::Spent);
+        check(&[yes.clone(), anew, spends.clone()], State::Void);
+        check(&[changed, yes.clone(), spends], State::Void);
+        check(&[yes.clone(), other, waits], State::Granted);
+        check(&[yes, ends], State::Void);
+    }
+
+    #[test]
+    fn a_yes_stands_for_what_was_asked_and_no_more() {
+        let of = |group: &str| Gate::Approval { group: group.to_owned() };
+        let check = |groups: &[&str], confirm: bool, gate: &Gate, expect: bool| {
+            assert_eq!(requested(groups, confirm).asks(gate), expect, "{groups:?} {confirm} {gate:?}");
+        };
+        check(&["release"], false, &of("release"), true);
+        check(&["release"], true, &of("night"), false);
+        check(&["release"], false, &Gate::Confirm, true);
+        check(&[], true, &Gate::Confirm, true);
+        check(&[], true, &of("release"), false);
+    }
+
+    /// One entry behind the question in random words; most answer something that is there.
+    fn entry() -> impl Strategy<Value = Value> {
+        let answers = 1_u64..8;
+        prop_oneof![
+            answers.clone().prop_map(|seq| json!({ "kind": "approval.grant", "ref": seq })),
+            (answers.clone(), any::<bool>()).prop_map(|(seq, late)| {
+                let status = if late { "expired" } else { "refused" };
+                json!({ "kind": "approval.refuse", "ref": seq, "status": status })
+            }),
+            (answers, 0..3_usize).prop_map(|(seq, word)| {
+                let word = ["allow", "deny", "needs_approval"].get(word).copied().unwrap_or("deny");
+                json!({ "kind": "call.decision", "ref": seq, "decision": word })
+            }),
+            Just(json!({ "kind": "call.decision", "decision": "allow" })),
+            any::<bool>().prop_map(|ends| {
+                json!({ "kind": "run.reply", "status": if ends { "done" } else { "waiting" } })
+            }),
+        ]
+    }
+
+    proptest! {
+        /// The row is where to look, the entries are the truth: they never differ.
+        #[test]
+        fn the_row_says_what_the_entries_say(entries in proptest::collection::vec(entry(), 0..8)) {
+            let state = store::open_memory(store::Kind::State).expect("state");
+            let apply = |header: &Header, body: &[u8]| {
+                for row in rows(header, body) {
+                    state.execute(row.sql, params_from_iter(row.values)).expect(row.sql);
+                }
+            };
+            let (first, body) = request(1, &["release"], false);
+            apply(&first, &body);
+            // A second entry of the same id changes nothing.
+            apply(&first, &body);
+            let mut standing = Standing { state: State::Pending, answer: None };
+            for (at, fields) in (2..).zip(&entries) {
+                let header = header(at, fields);
+                apply(&header, b"{}");
+                standing.see(1, &header);
+            }
+            let requested = Requested::read(&first, &body).expect("question");
+            let row = super::state_row(&state, &requested.id).expect("read").expect("there");
+            prop_assert!(row.fits(&requested, standing.state), "{:?} {:?}", row, standing);
+        }
+    }
+}

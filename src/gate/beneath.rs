@@ -1,0 +1,198 @@
+//! What lies below the object of a recursive tool: named paths, each decided on with the call.
+//!
+//! Policies tell paths apart by the names that they and `entities.toml` have, and prepare was asked about all of
+//! those. What has no name of its own comes out as whatever else lies in the same named folders: of the object and
+//! of each named path below it one such path is decided on too. A rule by `==` may permit a folder and nothing in it.
+
+use super::claim::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
+use super::decide::Gate;
+use super::object::lexical;
+use super::order::Pending;
+use crate::policy::{self, Answer, Approved, Verdict};
+use crate::tools::Runner;
+use crate::types::limits;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+/// Why a program is denied where a builtin would leave something out.
+const NO_VIEW: &str = "the tool reads all below the folder, and policies exclude some of it: in this version only \
+                       builtins can leave something out";
+/// Why a call is denied that may look at the folder and at nothing in it.
+const NOTHING_BELOW: &str = "the tool reads what lies below the folder, and policies permit the folder alone";
+
+/// A name that no file has: it stands for all in a folder that no policy names.
+pub const ANY_NAME: &str = "\0";
+
+/// The object and the named paths below it, in the form that policies know.
+#[derive(Debug, Default)]
+pub(super) struct Paths<'a>(Vec<Asked<'a>>);
+
+#[derive(Debug)]
+struct Asked<'a> {
+    name: &'a str,
+    canonical: &'a str,
+    id: Option<FileId>,
+    /// `None`: the object, which is decided on elsewhere.
+    resource: Option<policy::Resource>,
+    /// What lies in it.
+    any: policy::Resource,
+}
+
+/// What was decided on them.
+#[derive(Debug, Default)]
+pub(super) struct Below {
+    decisions: Vec<Value>,
+    /// Those that the call leaves out.
+    pub(super) exclusions: Vec<Exclusion>,
+    /// Whether nothing at all may be read below the object.
+    is_shut: bool,
+}
+
+impl Gate {
+    /// The named paths below `object` that the sandbox claims. An error is a deny: a claim that cannot be, or
+    /// that says nothing of a path which lies below the object by its words.
+    pub(super) fn beneath<'a>(
+        &self,
+        pending: &Pending,
+        object: &'a Object,
+    ) -> Result<Paths<'a>, &'static str> {
+        let Object::Path(path) = object else { return Ok(Paths::default()) };
+        let is_empty = path.beneath.is_empty() && path.unseen.is_empty();
+        if !pending.manifest().recursive || path.kind != FileKind::Folder {
+            return if is_empty {
+                Ok(Paths::default())
+            } else {
+                Err("the sandbox looked below the object unasked")
+            };
+        }
+        let named: HashSet<&str> = pending.named.iter().map(String::as_str).collect();
+        let is_one =
+            |one: &Beneath| named.contains(one.name.as_str()) && lexical(&one.canonical) == one.canonical;
+        if path.beneath.len() > limits::NAMED_BENEATH_MAX || !path.beneath.iter().all(is_one) {
+            return Err("the sandbox told of paths that it was not asked about");
+        }
+        if !path.unseen.is_empty() {
+            return Err("a path below it that policies name cannot be looked at by the tool's user");
+        }
+        if !tells_of_all(path, &named) {
+            return Err("the sandbox did not tell of every named path below the object");
+        }
+        let resource = |canonical: &str, within: &[String]| {
+            if !pending.manifest().read.iter().any(|root| Path::new(canonical).starts_with(root)) {
+                return policy::Resource::Outside { lexical: canonical.to_owned() };
+            }
+            let within: BTreeSet<String> =
+                within.iter().filter(|name| named.contains(name.as_str())).cloned().collect();
+            self.named(canonical.to_owned(), within)
+        };
+        let any = |canonical: &str, within| {
+            resource(&format!("{}/{ANY_NAME}", canonical.trim_end_matches('/')), within)
+        };
+        let object = Asked {
+            name: &path.canonical,
+            canonical: &path.canonical,
+            id: Some(path.id),
+            resource: None,
+            any: any(&path.canonical, &path.within),
+        };
+        let below = path.beneath.iter().map(|one| Asked {
+            name: &one.name,
+            canonical: &one.canonical,
+            id: one.id,
+            resource: Some(resource(&one.canonical, &one.within)),
+            any: any(&one.canonical, &one.within),
+        });
+        Ok(Paths(std::iter::once(object).chain(below).collect()))
+    }
+}
+
+/// Whether each name that lies below the object by its words was told of: below it, or as what holds it.
+fn tells_of_all(path: &PathObject, named: &HashSet<&str>) -> bool {
+    let told: HashSet<&str> = path.beneath.iter().map(|one| one.name.as_str()).collect();
+    let is_below = |name: &str| name != path.canonical && Path::new(name).starts_with(&path.canonical);
+    let holds = |name: &str| path.within.iter().any(|one| one == name);
+    named.iter().all(|name| !is_below(name) || told.contains(name) || holds(name))
+}
+
+impl Paths<'_> {
+    /// Asks about each and about what lies in it: whatever is not allowed is an exclusion.
+    pub(super) fn decide(&self, ask: impl Fn(&policy::Resource) -> Verdict) -> Below {
+        let mut below = Below::default();
+        for one in &self.0 {
+            let mut allows = |resource: &policy::Resource| {
+                let verdict = ask(resource);
+                below.decisions.push(decision(one, &verdict));
+                matches!(verdict.answer, Answer::Allow { .. })
+            };
+            if one.resource.as_ref().is_none_or(&mut allows) && allows(&one.any) {
+                continue;
+            }
+            below.is_shut |= one.resource.is_none();
+            below.exclusions.push(Exclusion { canonical: one.canonical.to_owned(), id: one.id });
+        }
+        below
+    }
+}
+
+impl Below {
+    /// Why the call is denied: it may read nothing, or it cannot leave out what it would have to, since a program
+    /// is given whole folders.
+    pub(super) fn obstacle(&self, runner: &Runner) -> Option<&'static str> {
+        let has_some = self.exclusions.iter().any(|one| one.id.is_some());
+        match runner {
+            _ if self.is_shut => Some(NOTHING_BELOW),
+            Runner::Program(_) if has_some => Some(NO_VIEW),
+            Runner::Program(_) | Runner::Builtin(_) => None,
+        }
+    }
+
+    /// Adds what was decided, and what follows from it, to a decision's payload.
+    pub(super) fn put(&self, payload: &mut Map<String, Value>) {
+        if !self.decisions.is_empty() {
+            payload.insert("beneath".to_owned(), Value::Array(self.decisions.clone()));
+            payload.insert("exclusions".to_owned(), exclusions_json(&self.exclusions));
+        }
+    }
+}
+
+/// The yes that `gates` ask for, in no user's name.
+pub(super) fn yes_to(gates: &[policy::Gate]) -> Approved<'static> {
+    let needs_other = gates.iter().any(|gate| matches!(gate, policy::Gate::Approval { .. }));
+    if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } }
+}
+
+/// `[{canonical, dev?, ino?}]`; device and inode as text.
+pub(super) fn exclusions_json(exclusions: &[Exclusion]) -> Value {
+    let one = |one: &Exclusion| {
+        let mut members = Map::from_iter([("canonical".to_owned(), json!(one.canonical))]);
+        if let Some(id) = one.id {
+            members.insert("dev".to_owned(), json!(id.dev.to_string()));
+            members.insert("ino".to_owned(), json!(id.ino.to_string()));
+        }
+        Value::Object(members)
+    };
+    exclusions.iter().map(one).collect()
+}
+
+/// One decision as the record keeps it. Principal, action and context are the call's own: only the resource and
+/// the paths that it is in stand here.
+fn decision(one: &Asked<'_>, verdict: &Verdict) -> Value {
+    let entities = verdict.request.get("entities").and_then(Value::as_array).into_iter().flatten();
+    let is_path = |entity: &&Value| entity.pointer("/uid/type").is_some_and(|kind| kind == "PAR::Path");
+    let mut members = Map::from_iter([
+        ("name".to_owned(), json!(one.name)),
+        ("resource".to_owned(), verdict.request.get("resource").cloned().unwrap_or_default()),
+        ("entities".to_owned(), entities.filter(is_path).cloned().collect()),
+        ("decision".to_owned(), json!(verdict.answer.word())),
+        ("policies".to_owned(), json!(verdict.answer.policies())),
+    ]);
+    if let Some(id) = one.id {
+        members.insert("dev".to_owned(), json!(id.dev.to_string()));
+        members.insert("ino".to_owned(), json!(id.ino.to_string()));
+    }
+    if !verdict.answer.errors().is_empty() {
+        members.insert("errors".to_owned(), json!(verdict.answer.errors()));
+    }
+    Value::Object(members)
+}

@@ -1,0 +1,106 @@
+//! The object of a call: from the sandbox's claim to what policies see and the record keeps.
+
+use super::claim::Object;
+use super::decide::Gate;
+use super::order::Pending;
+use crate::policy;
+use crate::secrets::Clean;
+use crate::tools::Resource;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+impl Gate {
+    /// The object in the form that policies know, checked against the manifest's roots: the sandbox's
+    /// word alone is not taken for where a path lies.
+    pub(super) fn resource(
+        &self,
+        pending: &Pending,
+        object: &Object,
+        told: &Clean<Value>,
+    ) -> Result<policy::Resource, &'static str> {
+        // A link led there: what policies would be asked about could not be recorded.
+        if !told.found().is_none() {
+            return Err("the name of its object holds a secret");
+        }
+        let manifest = pending.manifest();
+        let words = |argument: &str| pending.valid.arguments().get(argument).and_then(Value::as_str);
+        let argument = match (&manifest.resource, object) {
+            (Resource::Path { argument }, _) => argument,
+            (Resource::Fixed { kind, id }, Object::Fixed) => {
+                return Ok(policy::Resource::Fixed { kind: kind.clone(), id: id.clone() });
+            }
+            // The catalog has held the argument to the one form of an id.
+            (Resource::Id { kind, argument }, Object::Fixed) => {
+                let id = words(argument).ok_or("the resource's argument is no text")?.to_owned();
+                return Ok(policy::Resource::Id { kind: *kind, id });
+            }
+            (Resource::Fixed { .. } | Resource::Id { .. }, _) => {
+                return Err("the sandbox resolved a path for a tool that has none");
+            }
+        };
+        let inside =
+            |canonical: &str| manifest.read.iter().any(|root| Path::new(canonical).starts_with(root));
+        let outside = || policy::Resource::Outside { lexical: lexical(words(argument).unwrap_or("/")) };
+        Ok(match object {
+            Object::Fixed => return Err("the sandbox resolved nothing for a tool that names a path"),
+            Object::Path(path) if inside(&path.canonical) && lexical(&path.canonical) == path.canonical => {
+                let asked = path.within.iter().filter(|name| pending.named.contains(name));
+                self.named(path.canonical.clone(), asked.cloned().collect())
+            }
+            Object::Absent { folder, rest } if inside(folder) => {
+                let whole = format!("{}/{rest}", folder.trim_end_matches('/'));
+                if lexical(&whole) == whole { self.named(whole, BTreeSet::new()) } else { outside() }
+            }
+            Object::Path(_) | Object::Absent { .. } | Object::Outside => outside(),
+        })
+    }
+
+    /// The object as it is recorded.
+    pub(super) fn told(&self, object: &Object) -> Clean<Value> {
+        self.secrets().clean(object_json(object))
+    }
+
+    /// Adds to the names that prepare was asked about, and found to hold the path, the `@names` of those.
+    pub(super) fn named(&self, canonical: String, within: BTreeSet<String>) -> policy::Resource {
+        let holds = |folder: &PathBuf| {
+            Path::new(&canonical).starts_with(folder)
+                || within.iter().any(|name| Path::new(name) == folder.as_path())
+        };
+        let names = self.names.iter().filter(|(_, folder)| holds(folder)).map(|(name, _)| format!("@{name}"));
+        let names: Vec<String> = names.collect();
+        policy::Resource::Path { canonical, within: within.into_iter().chain(names).collect() }
+    }
+}
+
+/// Device and inode as text: they may be beyond what JSON readers keep.
+fn object_json(object: &Object) -> Value {
+    match object {
+        Object::Fixed => json!({ "is": "fixed" }),
+        Object::Outside => json!({ "is": "outside" }),
+        Object::Absent { folder, rest } => json!({ "is": "absent", "folder": folder, "rest": rest }),
+        Object::Path(path) => json!({
+            "is": "path",
+            "canonical": path.canonical,
+            "dev": path.id.dev.to_string(),
+            "ino": path.id.ino.to_string(),
+            "kind": path.kind,
+            "within": path.within,
+        }),
+    }
+}
+
+/// A path as words: no empty names, no `.`, and `..` taken back.
+pub(super) fn lexical(path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => {
+                names.pop();
+            }
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/"))
+}

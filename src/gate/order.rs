@@ -1,0 +1,205 @@
+//! The proofs on the way of one call: pending, permit, order, running.
+
+use super::answer::Asked;
+use super::claim::{End, Exclusion, Execution, Held, Object};
+use super::decide::Gate;
+use super::outcome;
+use super::record::Facts;
+use super::rules::Rules;
+use crate::ledger::{Ledger, Receipt};
+use crate::secrets::Secrets;
+use crate::tools::{Manifest, ValidCall};
+use crate::types::{CallId, clock};
+use std::sync::Arc;
+
+/// A valid call that waits for its decision. The sandbox resolves its object.
+#[derive(Debug)]
+#[must_use = "a pending call needs `decide`"]
+pub struct Pending {
+    pub(super) call: CallId,
+    pub(super) valid: ValidCall,
+    pub(super) named: Vec<String>,
+    /// Where a person was asked about this call before.
+    pub(super) again: Option<Asked>,
+    /// What it is decided under.
+    pub(super) rules: Rules,
+}
+
+impl Pending {
+    /// The call's identifier.
+    #[must_use]
+    pub fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// The tool's manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        self.valid.manifest()
+    }
+
+    /// The arguments as canonical JSON.
+    #[must_use]
+    pub fn arguments(&self) -> &str {
+        self.valid.canonical()
+    }
+
+    /// Whether its manifest is not that of the rules it is to be decided under.
+    pub(super) fn is_stale(&self) -> bool {
+        let manifest = self.rules.catalog.find(&self.manifest().name);
+        manifest.is_none_or(|manifest| manifest.digest != self.manifest().digest)
+    }
+
+    /// Absolute paths that policies name: prepare tells which of them hold the object.
+    #[must_use]
+    pub fn named(&self) -> &[String] {
+        &self.named
+    }
+}
+
+/// Leave to run exactly one call, once: bound to its decision on the ledger, the canonical call, the
+/// manifest's and the bundle's digest, what it leaves out, and a time.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped is recorded as interrupted"]
+pub struct Permit {
+    pub(super) running: Running,
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) canonical: String,
+    pub(super) object: Object,
+    pub(super) exclusions: Vec<Exclusion>,
+    pub(super) held: Held,
+    pub(super) not_after_us: u64,
+}
+
+impl Permit {
+    /// Uses the permit up: the order for the sandbox, and the slip on which its outcome comes back.
+    ///
+    /// Too late, only the slip comes out, to be settled as refused.
+    pub fn begin(self) -> Result<(Order, Running), Running> {
+        let Self { running, manifest, canonical, object, exclusions, held, not_after_us } = self;
+        if clock::mono_us() > not_after_us {
+            return Err(running);
+        }
+        let order = Order {
+            call: running.facts().call.clone(),
+            decision: running.decision(),
+            manifest,
+            arguments: canonical,
+            object,
+            exclusions,
+            held,
+        };
+        Ok((order, running))
+    }
+
+    /// The call's identifier.
+    #[must_use]
+    pub fn call(&self) -> &CallId {
+        &self.running.facts().call
+    }
+}
+
+/// A permitted call, as the sandbox is to run it. Made only from a permit.
+#[derive(Debug)]
+#[must_use = "an order that is not run shows on the ledger as interrupted"]
+pub struct Order {
+    call: CallId,
+    decision: u64,
+    manifest: Arc<Manifest>,
+    arguments: String,
+    object: Object,
+    exclusions: Vec<Exclusion>,
+    held: Held,
+}
+
+impl Order {
+    /// The call's identifier.
+    #[must_use]
+    pub fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// The ledger's number of the decision.
+    #[must_use]
+    pub fn decision(&self) -> u64 {
+        self.decision
+    }
+
+    /// The tool's manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    /// The arguments as canonical JSON.
+    #[must_use]
+    pub fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
+    /// The object that was decided on.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// What the call leaves out below its object.
+    #[must_use]
+    pub fn exclusions(&self) -> &[Exclusion] {
+        &self.exclusions
+    }
+
+    /// The child that waits for go.
+    #[must_use]
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+}
+
+/// A call that was let go and is not settled yet. Dropped unsettled, it is recorded as interrupted.
+#[derive(Debug)]
+#[must_use = "settle it, or the ledger says interrupted"]
+pub struct Running {
+    facts: Option<Box<Facts>>,
+    decision: u64,
+    ledger: Ledger,
+    secrets: Secrets,
+}
+
+impl Running {
+    /// The slip for the decision that `receipt` proves.
+    pub(super) fn of(receipt: &Receipt, facts: Facts, gate: &Gate) -> Self {
+        Self::recovered(receipt.seq(), facts, gate)
+    }
+
+    /// The slip for a decision that an earlier process left on the ledger.
+    pub(super) fn recovered(decision: u64, facts: Facts, gate: &Gate) -> Self {
+        let (ledger, secrets) = (gate.ledger().clone(), gate.secrets().clone());
+        Self { facts: Some(Box::new(facts)), decision, ledger, secrets }
+    }
+
+    /// The number of the decision.
+    #[must_use]
+    pub fn decision(&self) -> u64 {
+        self.decision
+    }
+
+    #[expect(clippy::expect_used, reason = "the facts are there until `into_facts` consumes the slip")]
+    pub(super) fn facts(&self) -> &Facts {
+        self.facts.as_deref().expect("a running call has its facts")
+    }
+
+    /// Takes the slip apart once its result is durable.
+    pub(super) fn into_facts(mut self) -> Option<Facts> {
+        self.facts.take().map(|facts| *facts)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(facts) = self.facts.take() {
+            let lost = self.secrets.clean(Execution::without_output(End::Interrupted));
+            self.ledger.append_detached(vec![outcome::result_draft(&facts, self.decision, &lost)]);
+        }
+    }
+}

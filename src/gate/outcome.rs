@@ -1,0 +1,148 @@
+//! From how a call ended to its entry and to what may be told of it.
+
+use super::claim::{End, Execution};
+use super::record::{CallRecord, Facts};
+use crate::ledger::{Draft, Kind, Ref};
+use crate::secrets::Clean;
+use crate::types::json::{INTEGER_MAX, has_only_exact_integers, parse_strict};
+use crate::types::{limits, text};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+/// The `call.result` entry for an execution: the same words that the model is told, the end, the
+/// layers that were enforced, and the time.
+pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execution>) -> Draft {
+    let (result, truncated) = content(facts, execution);
+    let mut payload = json!({
+        "end": execution.end,
+        "result": result,
+        "truncated": truncated,
+        "layers": execution.layers,
+        // The launcher's word: a number that no entry can hold is cut, and not the entry lost.
+        "wall_us": execution.wall_us.min(INTEGER_MAX.unsigned_abs()),
+    });
+    // A structured result has no place for it; for whoever looks for the fault it is on record.
+    if facts.structured
+        && !execution.stderr.is_empty()
+        && let Some(members) = payload.as_object_mut()
+    {
+        put_bytes(members, "stderr", &execution.stderr);
+    }
+    if let Some(members) = payload.as_object_mut() {
+        execution.found().put(members);
+    }
+    Draft {
+        run: Some(facts.run.clone()),
+        session: Some(facts.session.clone()),
+        call: Some(facts.call.clone()),
+        answers: Some(Ref::Seq(decision)),
+        principal: Some(facts.principal.clone()),
+        policy: Some(facts.policy),
+        manifest: facts.manifest,
+        status: Some(status(facts, execution)),
+        tool: Some(facts.tool.clone()),
+        ..Draft::new(Kind::CallResult, payload)
+    }
+}
+
+/// What may be told of a call that ran, once `draft` is durable.
+pub(super) fn record(facts: Facts, decision: u64, result: u64, draft: &Draft) -> CallRecord {
+    let member = |name: &str| draft.payload.get(name).cloned().unwrap_or(Value::Null);
+    CallRecord {
+        call: facts.call,
+        proposed_id: facts.proposed_id,
+        tool: facts.tool,
+        resource: facts.resource,
+        arguments: facts.arguments,
+        decision: "allow",
+        policies: facts.policies,
+        status: draft.status.unwrap_or("error"),
+        result: member("result"),
+        truncated: member("truncated") == Value::Bool(true),
+        taints: facts.taints,
+        decision_seq: decision,
+        result_seq: Some(result),
+    }
+}
+
+/// The step's status for an end. A promised object that was not printed is an error, whatever the exit
+/// code says.
+fn status(facts: &Facts, execution: &Execution) -> &'static str {
+    match &execution.end {
+        End::Exit { code: 0 } if facts.structured && object(&execution.stdout).is_none() => "error",
+        End::Exit { code: 0 } => "ok",
+        End::Exit { .. } => "error",
+        End::Signal { .. } => "signal",
+        End::Timeout => "timeout",
+        End::Oom => "oom",
+        End::OutputCap => "output_cap",
+        End::Killed => "killed",
+        End::Refused { .. } => "refused",
+        End::Interrupted => "interrupted",
+    }
+}
+
+/// The content of a result, with everything hidden in it made visible, and whether it was cut.
+fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
+    let cut = execution.end == End::OutputCap;
+    match &execution.end {
+        End::Refused { reason } => return (json!({ "error": text::visible_line(reason) }), false),
+        End::Interrupted => return (json!({ "error": "interrupted, outcome unknown" }), false),
+        End::Killed if execution.stdout.is_empty() => {
+            return (json!({ "error": "the sandbox ended before the call did" }), false);
+        }
+        _ => {}
+    }
+    // What does not keep the promise of one JSON object is shown as the bytes it is.
+    if facts.structured
+        && matches!(execution.end, End::Exit { .. })
+        && let Some(object) = object(&execution.stdout)
+    {
+        let says_cut = object.get("truncated") == Some(&Value::Bool(true));
+        return (visible(Value::Object(object)), cut || says_cut);
+    }
+    let mut shown = Map::new();
+    put_bytes(&mut shown, "stdout", &execution.stdout);
+    if !execution.stderr.is_empty() {
+        put_bytes(&mut shown, "stderr", &execution.stderr);
+    }
+    if facts.structured && execution.end == (End::Exit { code: 0 }) {
+        shown.insert("error".to_owned(), json!("the tool did not print one JSON object"));
+    }
+    if let End::Exit { code } = execution.end {
+        shown.insert("exit".to_owned(), json!(code));
+    }
+    if let End::Signal { signal } = execution.end {
+        shown.insert("signal".to_owned(), json!(signal));
+    }
+    (Value::Object(shown), cut)
+}
+
+fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
+    match parse_strict(bytes, limits::JSON_DEPTH_MAX) {
+        Ok(value @ Value::Object(_)) if has_only_exact_integers(&value) => match value {
+            Value::Object(members) => Some(members),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn put_bytes(shown: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(words) => shown.insert(name.to_owned(), json!(text::visible(words))),
+        Err(_) => shown.insert(format!("{name}_base64"), json!(STANDARD.encode(bytes))),
+    };
+}
+
+fn visible(value: Value) -> Value {
+    match value {
+        Value::String(words) => Value::String(text::visible(&words)),
+        Value::Array(items) => items.into_iter().map(visible).collect(),
+        Value::Object(members) => {
+            members.into_iter().map(|(name, member)| (text::visible_line(&name), visible(member))).collect()
+        }
+        plain => plain,
+    }
+}

@@ -1,0 +1,232 @@
+//! Calls found again on the ledger: what became of each, as far as it is durable.
+//!
+//! Together with the gate's commits this is the only maker of a [`ToolResult`]: one that is recalled
+//! tells what an entry of the ledger holds, as the one before the restart did.
+
+use super::answer::{Asked, Grant};
+use super::asked::Requested;
+use super::decide::Gate;
+use super::record::{CallRecord, Facts, ToolResult};
+use super::recover::facts;
+use crate::ledger::{Kind, ReadError, Stored};
+use crate::types::{CallId, RunId, limits, text};
+use serde_json::{Map, Value, json};
+
+/// A call of a run, found again.
+#[derive(Debug)]
+pub struct Recalled {
+    /// The number of its first decision: calls are in the order of their reply.
+    pub decided: u64,
+    /// As it may be told.
+    pub record: CallRecord,
+    /// What is to be done about it.
+    pub recall: Recall,
+}
+
+/// What is to be done about a call that was found again.
+#[derive(Debug)]
+pub enum Recall {
+    /// Nothing: its outcome is durable and may be told.
+    Told(Box<ToolResult>),
+    /// It is to be prepared and decided again.
+    Again(Asked),
+    /// A person has not answered yet.
+    Waiting,
+}
+
+/// The entries of one call; of each kind the newest.
+struct Trace {
+    decided: u64,
+    call: CallId,
+    decision: Stored,
+    request: Option<Stored>,
+    answer: Option<Stored>,
+    result: Option<Stored>,
+}
+
+impl Gate {
+    /// Finds the calls of `run` again in its entries `seqs`, which are in the ledger's order. Blocking.
+    pub fn recall(&self, run: &RunId, seqs: &[u64]) -> Result<Vec<Recalled>, ReadError> {
+        let mut traces: Vec<Trace> = Vec::new();
+        for seq in seqs {
+            let damaged = |what: &str| ReadError::Damaged(*seq, what.to_owned());
+            let stored = self.ledger().reader().entry(*seq)?.ok_or_else(|| damaged("it is missing"))?;
+            if stored.header.str("run") != Some(run.as_str()) {
+                return Err(damaged("the entry is of another run"));
+            }
+            add(&mut traces, stored).map_err(damaged)?;
+        }
+        traces.into_iter().map(|trace| self.recalled(trace)).collect()
+    }
+
+    fn recalled(&self, trace: Trace) -> Result<Recalled, ReadError> {
+        let seq = trace.decision.header.seq;
+        let damaged = |what: String| ReadError::Damaged(seq, what);
+        let mut facts = facts(&trace.decision).map_err(damaged)?;
+        // What is not known any more may have been anything.
+        facts.taints =
+            self.rules().catalog.find(&facts.tool).is_none_or(|manifest| manifest.untrusted_output);
+        let decided = trace.decided;
+        let told = |record: CallRecord, seq: u64| {
+            // What was recorded before a secret was named is told no more.
+            let record = CallRecord { result: self.secrets().clean(record.result).into_inner(), ..record };
+            let recall = Recall::Told(Box::new(ToolResult { record: record.clone(), seq }));
+            Recalled { decided, record, recall }
+        };
+        match (trace.decision.header.str("decision").unwrap_or_default(), &trace.result) {
+            ("allow", Some(result)) => Ok(told(settled(facts, seq, result), result.header.seq)),
+            ("allow", None) => Err(damaged("an allowed call has no result yet".to_owned())),
+            ("needs_approval", _) => match (&trace.request, &trace.answer) {
+                (Some(request), Some(answer)) if answer.header.is(Kind::ApprovalRefuse) => {
+                    let at = answer.header.seq;
+                    let record = unsettled(facts, seq, "needs_approval", "refused", no(request, answer));
+                    Ok(told(record, at))
+                }
+                (Some(request), answer) => self.asked(facts, &trace, request, answer.as_ref()),
+                (None, _) => Ok(told(unsettled(facts, seq, "needs_approval", "refused", Value::Null), seq)),
+            },
+            (word, _) => {
+                let word = if word == "invalid" { "invalid" } else { "deny" };
+                Ok(told(refused(facts, word, &trace.decision), seq))
+            }
+        }
+    }
+
+    /// A call that waits, or that a person said yes to.
+    fn asked(
+        &self,
+        facts: Facts,
+        trace: &Trace,
+        request: &Stored,
+        answer: Option<&Stored>,
+    ) -> Result<Recalled, ReadError> {
+        let requested = Requested::of(request);
+        let requested = requested
+            .ok_or_else(|| ReadError::Damaged(request.header.seq, "it is no question".to_owned()))?;
+        let grant = answer.map(|answer| Grant {
+            seq: answer.header.seq,
+            user: payload(answer).get("user").and_then(Value::as_str).map(str::to_owned),
+        });
+        let has_changed = requested.policy != self.rules().bundle.digest();
+        let reason = json!({ "waiting_for": requested.groups, "approval": requested.id.as_str() });
+        let seq = trace.decision.header.seq;
+        let record = unsettled(facts, seq, "needs_approval", "waiting", reason);
+        let recall = if grant.is_some() || has_changed {
+            Recall::Again(Asked { requested: Box::new(requested), grant })
+        } else {
+            Recall::Waiting
+        };
+        Ok(Recalled { decided: trace.decided, record, recall })
+    }
+}
+
+/// Puts an entry where it belongs; what belongs nowhere is none of the gate's.
+fn add(traces: &mut Vec<Trace>, stored: Stored) -> Result<(), &'static str> {
+    let answers = stored.header.u64("ref");
+    let is_of = |one: Option<&Stored>| one.is_some_and(|one| Some(one.header.seq) == answers);
+    match stored.header.kind.as_str() {
+        "call.decision" => {
+            let call = stored.header.str("call").and_then(CallId::parse).ok_or("it has no call")?;
+            let decided = stored.header.seq;
+            let fresh = Trace { decided, call, decision: stored, request: None, answer: None, result: None };
+            match traces.iter_mut().find(|trace| trace.call == fresh.call) {
+                Some(known) => *known = Trace { decided: known.decided, ..fresh },
+                None => traces.push(fresh),
+            }
+        }
+        "approval.request" => {
+            if let Some(trace) = traces.iter_mut().find(|trace| is_of(Some(&trace.decision))) {
+                trace.request = Some(stored);
+            }
+        }
+        "approval.grant" | "approval.refuse" => {
+            if let Some(trace) = traces.iter_mut().find(|trace| is_of(trace.request.as_ref())) {
+                // The first answer counts.
+                trace.answer.get_or_insert(stored);
+            }
+        }
+        "call.result" => {
+            if let Some(trace) = traces.iter_mut().find(|trace| is_of(Some(&trace.decision))) {
+                trace.result = Some(stored);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
+    let payload = payload(result);
+    let is_cut = payload.get("cut") == Some(&Value::Bool(true));
+    let told = payload.get("result").cloned().unwrap_or_else(|| json!({ "error": "not kept whole" }));
+    let status = status(result.header.str("status").unwrap_or_default());
+    CallRecord {
+        truncated: is_cut || payload.get("truncated") == Some(&Value::Bool(true)),
+        taints: facts.taints,
+        result_seq: Some(result.header.seq),
+        ..unsettled(facts, decision, "allow", status, told)
+    }
+}
+
+fn unsettled(
+    facts: Facts,
+    decision_seq: u64,
+    decision: &'static str,
+    status: &'static str,
+    result: Value,
+) -> CallRecord {
+    CallRecord {
+        call: facts.call,
+        proposed_id: facts.proposed_id,
+        tool: facts.tool,
+        resource: facts.resource,
+        arguments: facts.arguments,
+        decision,
+        policies: facts.policies,
+        status,
+        result,
+        truncated: false,
+        taints: false,
+        decision_seq,
+        result_seq: None,
+    }
+}
+
+/// A call whose decision was its result.
+fn refused(facts: Facts, word: &'static str, decision: &Stored) -> CallRecord {
+    let payload = payload(decision);
+    let mut told = Map::new();
+    if let Some(reason) = payload.get("reason") {
+        told.insert("error".to_owned(), reason.clone());
+    }
+    if let Some(advice) = payload.get("advice") {
+        told.insert("advice".to_owned(), advice.clone());
+    }
+    let raw = payload.get("arguments_raw").and_then(Value::as_str);
+    let shown = raw.map(|raw| json!(text::visible(text::prefix(raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX))));
+    let record = unsettled(facts, decision.header.seq, word, "refused", Value::Object(told));
+    CallRecord { arguments: shown.unwrap_or_else(|| record.arguments.clone()), ..record }
+}
+
+/// The words to a model of a call that a person, or the time, said no to.
+fn no(request: &Stored, answer: &Stored) -> Value {
+    let said = payload(answer).get("reason").and_then(Value::as_str).map(str::to_owned);
+    let id = payload(request).get("id").cloned().unwrap_or_default();
+    let error = match (answer.header.str("status"), said) {
+        (Some("expired"), _) => "nobody approved it in time".to_owned(),
+        (_, Some(said)) => format!("a person refused it: {said}"),
+        (_, None) => "a person refused it".to_owned(),
+    };
+    json!({ "error": error, "approval": id })
+}
+
+fn status(word: &str) -> &'static str {
+    ["ok", "signal", "timeout", "oom", "output_cap", "killed", "refused", "interrupted"]
+        .into_iter()
+        .find(|known| *known == word)
+        .unwrap_or("error")
+}
+
+fn payload(stored: &Stored) -> Value {
+    stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default()
+}

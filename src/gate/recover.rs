@@ -1,0 +1,123 @@
+//! After a crash: every allowed call without a result gets one, through the happy path's own function.
+
+use super::asked;
+use super::claim::{End, Execution};
+use super::decide::{Gate, resource_of};
+use super::order::Running;
+use super::record::{Facts, ToolResult};
+use crate::ledger::{AppendError, Header, Kind, Projection, ReadError, Row, Stored};
+use crate::types::{CallId, Digest, RunId, SessionId};
+use rusqlite::types::Value as Cell;
+use serde_json::Value;
+
+/// state.db's tables of allowed calls that have no result yet, and of questions to people.
+pub const PROJECTION: Projection = Projection {
+    tables: &[("open_call", "decision_seq"), ("approval", "request_seq, id")],
+    kinds: &[
+        Kind::CallDecision,
+        Kind::CallResult,
+        Kind::ApprovalRequest,
+        Kind::ApprovalGrant,
+        Kind::ApprovalRefuse,
+        Kind::RunReply,
+    ],
+    rows,
+};
+
+fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
+    let mut rows = open_calls(header);
+    rows.extend(asked::rows(header, body));
+    rows
+}
+
+fn open_calls(header: &Header) -> Vec<Row> {
+    let text = |name: &str| Cell::Text(header.str(name).unwrap_or_default().to_owned());
+    let number = |seq: u64| Cell::Integer(i64::try_from(seq).unwrap_or(i64::MAX));
+    match (header.kind.as_str(), header.str("decision"), header.u64("ref")) {
+        ("call.decision", Some("allow"), _) => vec![Row {
+            sql: "INSERT INTO open_call(decision_seq, call, run) VALUES (?1, ?2, ?3)",
+            values: vec![number(header.seq), text("call"), text("run")],
+        }],
+        ("call.result", _, Some(decision)) => {
+            vec![Row { sql: "DELETE FROM open_call WHERE decision_seq = ?1", values: vec![number(decision)] }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Why recovery did not end.
+#[derive(Debug)]
+pub enum RecoverError {
+    /// The ledger cannot be read.
+    Read(ReadError),
+    /// The ledger cannot be written.
+    Append(AppendError),
+}
+
+impl std::fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Read(e) => e.fmt(f),
+            Self::Append(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+impl Gate {
+    /// Settles every open call as `interrupted, outcome unknown`. Runs nothing again.
+    pub async fn recover(&self) -> Result<Vec<ToolResult>, RecoverError> {
+        let open: Vec<i64> = self
+            .ledger()
+            .state(|state| {
+                let mut statement =
+                    state.prepare("SELECT decision_seq FROM open_call ORDER BY decision_seq")?;
+                statement.query_map([], |row| row.get(0))?.collect()
+            })
+            .map_err(|e| RecoverError::Read(e.into()))?;
+        let mut lost = Vec::with_capacity(open.len());
+        for seq in open {
+            let seq = u64::try_from(seq).unwrap_or(0);
+            let running = self.left_open(seq).map_err(RecoverError::Read)?;
+            lost.push((running, Execution::without_output(End::Interrupted)));
+        }
+        if lost.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.settle(lost).await.map_err(RecoverError::Append)
+    }
+
+    fn left_open(&self, seq: u64) -> Result<Running, ReadError> {
+        let damaged = |what: &str| ReadError::Damaged(seq, what.to_owned());
+        let stored =
+            self.ledger().reader().entry(seq)?.ok_or_else(|| damaged("an open decision is missing"))?;
+        let facts = facts(&stored).map_err(|what| damaged(&what))?;
+        Ok(Running::recovered(seq, facts, self))
+    }
+}
+
+/// What a `call.decision` tells of its call; the error is what it lacks.
+pub(super) fn facts(stored: &Stored) -> Result<Facts, String> {
+    let header = &stored.header;
+    let payload: Value =
+        stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
+    let text = |name: &str| header.str(name).unwrap_or_default();
+    let lacks = |what: &str| format!("a decision has no {what}");
+    let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
+    Ok(Facts {
+        run: RunId::parse(text("run")).ok_or_else(|| lacks("run"))?,
+        session: SessionId::parse(text("session")).ok_or_else(|| lacks("session"))?,
+        call: CallId::parse(text("call")).ok_or_else(|| lacks("call"))?,
+        principal: text("principal").to_owned(),
+        proposed_id: payload.get("proposed_id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        tool: text("tool").to_owned(),
+        arguments: payload.get("arguments").cloned().unwrap_or_default(),
+        manifest: Digest::from_hex(text("manifest")),
+        policy: Digest::from_hex(text("policy")).ok_or_else(|| lacks("policy"))?,
+        policies: policies.filter_map(Value::as_str).map(str::to_owned).collect(),
+        resource: payload.as_object().and_then(resource_of),
+        taints: false,
+        structured: false,
+    })
+}

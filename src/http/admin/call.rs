@@ -1,0 +1,75 @@
+//! The asking side, for commands beside a running server.
+
+use super::socket_path;
+use crate::auth::AdminDoor;
+use crate::types::json::parse_strict;
+use crate::types::limits;
+use serde_json::{Value, json};
+use std::fmt;
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// Why a server did not do what was asked through its admin socket.
+#[derive(Debug)]
+pub enum AdminError {
+    /// No server runs on this `data`.
+    NotRunning,
+    /// This user, or the token that it could read, may not.
+    Refused(String),
+    /// It was not done: code and reason.
+    Failed(String, String),
+    /// The connection broke, or the answer is none.
+    Io(io::Error),
+}
+
+impl fmt::Display for AdminError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRunning => f.write_str("no server is running here"),
+            Self::Refused(detail) | Self::Failed(_, detail) => f.write_str(detail),
+            Self::Io(e) => write!(f, "the admin socket: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for AdminError {}
+
+/// Asks the server that runs on `data`, adding its token, and returns what stands under `ok`. Blocking,
+/// at most [`limits::ADMIN_ANSWER_MS_MAX`].
+pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
+    let mut stream = UnixStream::connect(socket_path(data)).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning,
+        io::ErrorKind::PermissionDenied => AdminError::Refused("you may not use the admin socket".to_owned()),
+        _ => AdminError::Io(e),
+    })?;
+    let token = std::fs::read_to_string(AdminDoor::token_path(data)).map(Zeroizing::new);
+    let token = token.map_err(|e| AdminError::Refused(format!("the token cannot be read: {e}")))?;
+    let mut request = request.clone();
+    if let Some(members) = request.as_object_mut() {
+        members.insert("token".to_owned(), json!(token.as_str()));
+    }
+    let answer = exchange(&mut stream, &Zeroizing::new(format!("{request}\n"))).map_err(AdminError::Io)?;
+    let mut answer = parse_strict(&answer, limits::JSON_DEPTH_MAX)
+        .map_err(|e| AdminError::Io(io::Error::new(io::ErrorKind::InvalidData, e)))?;
+    if let Some(told) = answer.get_mut("ok") {
+        return Ok(told.take());
+    }
+    let word =
+        |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).unwrap_or("none");
+    match word("code") {
+        "refused" | "forbidden" => Err(AdminError::Refused(word("detail").to_owned())),
+        code => Err(AdminError::Failed(code.to_owned(), word("detail").to_owned())),
+    }
+}
+
+fn exchange(stream: &mut UnixStream, line: &str) -> io::Result<Zeroizing<Vec<u8>>> {
+    stream.set_read_timeout(Some(Duration::from_millis(limits::ADMIN_ANSWER_MS_MAX)))?;
+    stream.set_write_timeout(Some(Duration::from_millis(limits::ADMIN_MS_MAX)))?;
+    stream.write_all(line.as_bytes())?;
+    let mut answer = Zeroizing::new(Vec::new());
+    io::BufReader::new(stream.take(limits::REQUEST_BYTES_MAX as u64)).read_until(b'\n', &mut answer)?;
+    Ok(answer)
+}

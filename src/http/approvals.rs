@@ -1,0 +1,161 @@
+//! `GET /approvals`: a page of questions, or each as it is asked and as it changes, as server-sent events.
+
+use super::App;
+use super::approval::unfit;
+use super::caller::Caller;
+use super::follow::wants_events;
+use super::problem::Problem;
+use super::stream::{Events, Streams};
+use crate::auth::Principal;
+use crate::gate::{Approval, Sight, State as Standing};
+use crate::policy::{Door, Power};
+use crate::types::{ApprovalId, clock, limits};
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Between two looks at those that are open while nothing is appended: a time that is over is no entry yet.
+const LOOK_US: u64 = 1_000_000;
+
+/// A page of questions, in the order of asking. `next`, given as `after`, leads on; it is null at the end.
+/// With `Accept: text/event-stream` those that wait, and then each that is asked and each change of one.
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(streams): Extension<Streams>,
+    caller: Caller,
+    headers: HeaderMap,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let door = caller.door();
+    let principal = caller.able(Power::ApprovalRead)?;
+    if wants_events(&headers) {
+        if let Some((name, _)) = asked.first() {
+            return Err(unfit(name, "is not a parameter of the stream"));
+        }
+        return streams.answer(app.clone(), Open::new(app, principal, door));
+    }
+    let (mut state, mut after, mut limit) = (None, 0, limits::PAGE_ITEMS);
+    for (name, value) in &asked {
+        match name.as_str() {
+            "state" => {
+                let must = "must be `pending`, `granted`, `refused`, `expired`, `spent` or `void`";
+                state = Some(Standing::parse(value).ok_or_else(|| unfit("state", must))?);
+            }
+            "after" => after = value.parse().map_err(|_| unfit("after", "must be the `next` of a page"))?,
+            "limit" => {
+                let fits = value.parse().ok().filter(|limit| (1..=limits::PAGE_ITEMS_MAX).contains(limit));
+                let must = format!("must be a number from 1 to {}", limits::PAGE_ITEMS_MAX);
+                limit = fits.ok_or_else(|| unfit("limit", &must))?;
+            }
+            other => return Err(unfit(other, "is not a parameter of this list")),
+        }
+    }
+    let sight = app.agent.gate().sight(&principal, Power::ApprovalRead, door)?;
+    let read = move || Approval::list(app.agent.ledger(), state, after, limit, |owner| sight.sees(owner));
+    let (items, next) = tokio::task::spawn_blocking(read).await.map_err(Problem::internal)??;
+    Ok(Json(json!({ "items": items, "next": next.map(|next| next.to_string()) })).into_response())
+}
+
+/// Questions that can still change.
+struct Open {
+    app: App,
+    principal: Principal,
+    door: Door,
+    /// How each was told last.
+    told: BTreeMap<ApprovalId, Standing>,
+    /// The entry behind which nothing was looked for.
+    after: u64,
+    /// The ledger's size at the last look, and when that was.
+    looked: Option<(u64, u64)>,
+}
+
+impl Open {
+    fn new(app: App, principal: Principal, door: Door) -> Self {
+        Self { app, principal, door, told: BTreeMap::new(), after: 0, looked: None }
+    }
+
+    /// What changed, from the ledger. Blocking.
+    fn look(
+        app: &App,
+        sight: &Sight,
+        told: &mut BTreeMap<ApprovalId, Standing>,
+        after: &mut u64,
+        is_first: bool,
+    ) -> Result<String, Problem> {
+        let ledger = app.agent.ledger();
+        let mut out = String::new();
+        for id in told.keys().cloned().collect::<Vec<_>>() {
+            if let Some(approval) =
+                Approval::find(ledger, &id)?.filter(|approval| sight.sees(&approval.requester.principal))
+            {
+                tell(&approval, told, &mut out);
+            }
+        }
+        loop {
+            let (items, next) =
+                Approval::list(ledger, None, *after, limits::PAGE_ITEMS_MAX, |owner| sight.sees(owner))?;
+            for approval in items {
+                *after = approval.ledger.max(*after);
+                // Of those that were there before, a reader wants to know what waits.
+                if is_first && approval.state != Standing::Pending {
+                    if is_open(approval.state) {
+                        told.insert(approval.id, approval.state);
+                    }
+                } else {
+                    tell(&approval, told, &mut out);
+                }
+            }
+            if next.is_none() {
+                return Ok(out);
+            }
+        }
+    }
+}
+
+impl Events for Open {
+    /// `None` where the ledger cannot be read.
+    async fn next(&mut self) -> Option<String> {
+        let (size, now) = (self.app.agent.ledger().head().size, clock::mono_us());
+        let is_due = |(seen, at): (u64, u64)| size != seen || now.saturating_sub(at) >= LOOK_US;
+        if !self.looked.is_none_or(is_due) {
+            return Some(String::new());
+        }
+        let is_first = self.looked.replace((size, now)).is_none();
+        let (app, mut told, mut after) = (self.app.clone(), std::mem::take(&mut self.told), self.after);
+        // Anew each time: other rules may be in force by now.
+        let sight = app.agent.gate().sight(&self.principal, Power::ApprovalRead, self.door).ok()?;
+        let look = move || {
+            let text = Self::look(&app, &sight, &mut told, &mut after, is_first);
+            text.map(|text| (text, told, after))
+        };
+        let (text, told, after) = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
+        (self.told, self.after) = (told, after);
+        Some(text)
+    }
+
+    async fn stands(&self) -> bool {
+        let may = |by: &Principal| self.app.agent.gate().holds(by, Power::ApprovalRead, self.door).is_ok();
+        self.app.authority.standing(&self.principal).await.is_ok_and(|by| may(&by))
+    }
+}
+
+fn is_open(state: Standing) -> bool {
+    matches!(state, Standing::Pending | Standing::Granted)
+}
+
+/// One event, where the question was not told as it stands; JSON has no line breaks of its own.
+fn tell(approval: &Approval, told: &mut BTreeMap<ApprovalId, Standing>, out: &mut String) {
+    if told.get(&approval.id) == Some(&approval.state) {
+        return;
+    }
+    if is_open(approval.state) {
+        told.insert(approval.id.clone(), approval.state);
+    } else {
+        told.remove(&approval.id);
+    }
+    let one = serde_json::to_string(approval).unwrap_or_default();
+    out.push_str(&format!("event: approval\ndata: {one}\n\n"));
+}

@@ -1,0 +1,149 @@
+//! `GET /audit`, also called `/audit/entries`, and `GET /audit/entries/{seq}`.
+
+use super::caller::Caller;
+use super::follow::{Follow, wants_events};
+use super::problem::{Code, Problem};
+use super::stream::Streams;
+use super::ui::words::link;
+use super::{App, blocking};
+use crate::ledger::{Filter, Kind, Order, Stored};
+use crate::policy::Power;
+use crate::types::{limits, text};
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::http::header::LINK;
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
+use serde_json::{Value, json};
+
+/// A page of headers. `next`, given as `after`, leads on; it is null at the end. The whole link is in the header
+/// `Link`. `index` says how many entries the index covers, where it was asked; the others were read. A page may be short or empty and still have a `next`: it looks at a bounded number of entries.
+/// With `Accept: text/event-stream` those behind `after` or from now on, as they come; an event's id is the number.
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(streams): Extension<Streams>,
+    caller: Caller,
+    headers: HeaderMap,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let door = caller.door();
+    let principal = caller.holding(Power::AuditRead)?;
+    let page = Page::read(&asked)?;
+    if wants_events(&headers) {
+        let follow = Follow::new(app.clone(), principal, door, page.filter, page.after, &headers);
+        return streams.answer(app, follow);
+    }
+    let told = blocking(move || page.fill(&app)).await?;
+    let Some(next) = told.get("next").and_then(Value::as_str) else { return Ok(Json(told).into_response()) };
+    let mut on: Vec<(&str, &str)> =
+        asked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    on.retain(|(name, _)| *name != "after");
+    on.push(("after", next));
+    let on = format!("<{}>; rel=\"next\"", link("/audit/entries", &on));
+    Ok(([(LINK, on)], Json(told)).into_response())
+}
+
+/// One entry: its header, the bytes that were hashed, their hash, and the payload.
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(seq): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    caller.holding(Power::AuditRead)?;
+    let none = || Problem::new(Code::NotFound, "there is no entry of this number");
+    let seq: u64 = seq.parse().map_err(|_| none())?;
+    let read = move || Ok(app.agent.ledger().reader().entry(seq)?);
+    let stored = blocking(read).await?;
+    stored.as_ref().map(told).map(Json).ok_or_else(none)
+}
+
+fn told(stored: &Stored) -> Value {
+    // The verifiers of a key are never shown, whoever asks.
+    let is_secret = stored.header.is(Kind::KeyCreate);
+    let (state, payload) = match &stored.body {
+        None => ("erased", Value::Null),
+        Some(_) if is_secret => ("withheld", Value::Null),
+        Some(body) => ("shown", serde_json::from_slice(body).unwrap_or_default()),
+    };
+    json!({
+        "seq": stored.header.seq,
+        "leaf": stored.leaf().hex(),
+        "header": stored.header.fields,
+        "header_bytes": String::from_utf8_lossy(&stored.bytes),
+        "payload_state": state,
+        "payload": payload,
+    })
+}
+
+/// What a page was asked to hold.
+struct Page {
+    filter: Filter,
+    after: Option<u64>,
+    limit: usize,
+    order: Order,
+}
+
+impl Page {
+    fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
+        let mut page = Self {
+            filter: Filter::default(),
+            after: None,
+            limit: limits::PAGE_ITEMS,
+            order: Order::Ascending,
+        };
+        for (at, (name, value)) in asked.iter().enumerate() {
+            if asked.iter().take(at).any(|(other, _)| other == name) {
+                return Err(unfit(name, "is there twice"));
+            }
+            page.set(name, value)?;
+        }
+        Ok(page)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
+        match name {
+            "q" => self.filter = Filter::parse(value).map_err(|what| unfit(name, &what))?,
+            "after" => {
+                let after = value.parse().map_err(|_| unfit(name, "must be the `next` of a page"))?;
+                self.after = Some(after);
+            }
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=limits::PAGE_ITEMS_MAX).contains(limit));
+                let must = format!("must be a number from 1 to {}", limits::PAGE_ITEMS_MAX);
+                self.limit = limit.ok_or_else(|| unfit(name, &must))?;
+            }
+            "order" => {
+                self.order = match value {
+                    "asc" => Order::Ascending,
+                    "desc" => Order::Descending,
+                    _ => return Err(unfit(name, "must be `asc` or `desc`")),
+                };
+            }
+            _ => return Err(unfit(name, "is not a parameter of this list")),
+        }
+        Ok(())
+    }
+
+    fn fill(&self, app: &App) -> Result<Value, Problem> {
+        let from = match (self.order, self.after) {
+            (Order::Ascending, None) => Some(0),
+            (Order::Ascending, Some(after)) => after.checked_add(1),
+            (Order::Descending, None) => Some(u64::MAX),
+            (Order::Descending, Some(after)) => after.checked_sub(1),
+        };
+        let Some(from) = from else { return Ok(json!({ "items": [], "next": null, "index": null })) };
+        let found = app.headers(&self.filter, from, self.order, self.limit)?;
+        let next = found.next.map(|seq| match self.order {
+            Order::Ascending => seq.saturating_sub(1).to_string(),
+            Order::Descending => seq.saturating_add(1).to_string(),
+        });
+        let items: Vec<Value> =
+            found.headers.into_iter().map(|header| Value::Object(header.fields)).collect();
+        Ok(json!({ "items": items, "next": next, "index": found.index }))
+    }
+}
+
+fn unfit(name: &str, what: &str) -> Problem {
+    let shown = |text: &str| text::visible_line(text::prefix(text, limits::SHOWN_BYTES_MAX));
+    Problem::new(Code::Unfit, format!("`{}`: {}", shown(name), shown(what)))
+}

@@ -1,0 +1,73 @@
+//! What lets a caller check the ledger without trusting this server: its key, checkpoints and proofs.
+//!
+//! Key, checkpoint and consistency say nothing of what is recorded: any valid key may ask, since whoever is
+//! told a result must be able to hold the ledger to it.
+
+use super::App;
+use super::caller::Caller;
+use super::problem::{Code, Problem};
+use crate::policy::Power;
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The log's verifier key, one line.
+pub(super) async fn key(State(app): State<App>, _caller: Caller) -> Result<String, Problem> {
+    let key = super::blocking(move || Ok(app.agent.ledger().reader().log_key()?)).await?;
+    Ok(format!("{key}\n"))
+}
+
+/// The newest signed checkpoint, a C2SP signed note.
+pub(super) async fn checkpoint(State(app): State<App>, _caller: Caller) -> Result<String, Problem> {
+    let note = app.agent.ledger().checkpoint();
+    note.map(|note| note.to_string()).ok_or_else(|| Problem::internal("a ledger has no checkpoint"))
+}
+
+/// Two sizes of the tree.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sizes {
+    from: u64,
+    to: u64,
+}
+
+/// The proof that the tree of `to` entries begins with that of `from`: hashes in hexadecimal.
+pub(super) async fn consistency(
+    State(app): State<App>,
+    _caller: Caller,
+    sizes: Result<Query<Sizes>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let unfit = |what: &str| Problem::new(Code::Unfit, what.to_owned());
+    let Query(Sizes { from, to }) = sizes.map_err(|_| unfit("`from` and `to` are numbers of entries"))?;
+    let size = app.agent.ledger().head().size;
+    if from == 0 || from > to || to > size {
+        return Err(unfit(&format!("`from` and `to` must rise, from 1 to {size}")));
+    }
+    let proof = super::blocking(move || Ok(app.agent.ledger().reader().consistency(from, to)?)).await?;
+    let proof: Vec<String> = proof.iter().map(|hash| hash.hex()).collect();
+    Ok(Json(json!({ "from": from, "to": to, "proof": proof })))
+}
+
+/// The entry to be proven.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Seq {
+    seq: u64,
+}
+
+/// The proof file of one entry.
+pub(super) async fn proof(
+    State(app): State<App>,
+    caller: Caller,
+    seq: Result<Query<Seq>, axum::extract::rejection::QueryRejection>,
+) -> Result<String, Problem> {
+    caller.holding(Power::AuditRead)?;
+    let seq = seq.map_err(|_| Problem::new(Code::Unfit, "`seq` is the number of an entry"))?.seq;
+    let size = app.agent.ledger().head().size;
+    if seq >= size {
+        return Err(Problem::new(Code::NotFound, "there is no entry of this number"));
+    }
+    let evidence = super::blocking(move || Ok(app.agent.ledger().reader().prove(None, &[seq])?)).await?;
+    evidence.write().map_err(Problem::internal)
+}

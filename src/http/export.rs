@@ -1,0 +1,126 @@
+//! `GET /audit/export?q=&format=`: every entry that a query is met by, in one file. It stands on the ledger who took it
+//! before the first byte is told.
+
+use super::caller::Caller;
+use super::problem::{Code, Problem};
+use super::{App, blocking};
+use crate::gate::Granted;
+use crate::ledger::{Export, ExportError, Filter, Format};
+use crate::types::limits;
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+use http_body_util::channel::{Channel, Sender};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    filter: Filter,
+    format: Format,
+}
+
+/// Exports at once: at most [`limits::EXPORTS_MAX`]. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Exports(Arc<Semaphore>);
+
+impl Default for Exports {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(limits::EXPORTS_MAX)))
+    }
+}
+
+pub(super) async fn tell(
+    State(app): State<App>,
+    caller: Caller,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let asked = Asked::read(&asked)?;
+    let (principal, power) = caller.exporting()?;
+    answer(app, asked, principal, power).await
+}
+
+impl Asked {
+    pub(super) fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
+        let unfit = |what: String| Problem::new(Code::Unfit, what);
+        let (mut filter, mut format) = (Filter::default(), Format::Jsonl);
+        for (name, value) in asked {
+            match name.as_str() {
+                "q" => filter = Filter::parse(value).map_err(|what| unfit(format!("`q`: {what}")))?,
+                "format" => {
+                    format = Format::parse(value)
+                        .ok_or_else(|| unfit("`format`: must be `jsonl` or `csv`".to_owned()))?;
+                }
+                _ => return Err(unfit("an export takes `q` and `format`".to_owned())),
+            }
+        }
+        Ok(Self { filter, format })
+    }
+}
+
+/// Records the export, and streams it.
+pub(super) async fn answer(
+    app: App,
+    asked: Asked,
+    principal: String,
+    power: Granted,
+) -> Result<Response, Problem> {
+    let place = app.exports.0.clone().try_acquire_owned();
+    let place =
+        place.map_err(|_| Problem::new(Code::TooMany, "too many exports are under way").retry_after(30))?;
+    let ledger = app.agent.ledger().clone();
+    // What is asked stays on the ledger, where no secret stands: its replacement is what there is to find.
+    let query = app.agent.secrets().clean(asked.filter.to_string()).into_inner();
+    let filter = Filter::parse(&query).map_err(|what| Problem::new(Code::Unfit, format!("`q`: {what}")))?;
+    let export = blocking(move || {
+        let record = ledger.record_export(&filter, asked.format, principal, Some(power.json()))?;
+        Ok(Export::open(ledger.files(), record)?)
+    })
+    .await?;
+    let format = export.format();
+    let (out, body) = Channel::new(2);
+    tokio::spawn(pour(export, out, place));
+    let name = format!("attachment; filename=\"par-export.{}\"", format.as_str());
+    let head = [(CONTENT_TYPE, format.media_type().to_owned()), (CONTENT_DISPOSITION, name)];
+    Ok((head, Body::new(body)).into_response())
+}
+
+/// Ends with the reader, or with the export. One that cannot be read further is broken off, so that nobody takes it for
+/// whole.
+async fn pour(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: OwnedSemaphorePermit) {
+    loop {
+        let next = tokio::task::spawn_blocking(move || {
+            let piece = export.piece();
+            (export, piece)
+        });
+        let Ok((rest, piece)) = next.await else { return };
+        export = rest;
+        match piece {
+            Ok(Some(piece)) => {
+                if out.send_data(Bytes::from(piece)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, "an export was broken off");
+                return out.abort(error);
+            }
+        }
+    }
+}
+
+impl From<ExportError> for Problem {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::Read(error) => error.into(),
+            ExportError::Append(error) => {
+                tracing::error!(%error, "an export was not recorded");
+                Self::new(Code::Ledger, "the ledger cannot be written: nothing is told")
+            }
+            other => Self::internal(other),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What is around every request: its id, the check of its host, a task of its own, the common headers.
+//!
+//! The task of its own has two ends: a panic in a handler becomes a 500 and ends nothing else, and a
+//! client that goes away does not stop a run half way.
+
+use super::App;
+use super::problem::{Code, Problem};
+use crate::types::RequestId;
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, HOST, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Request, Response};
+use axum::response::IntoResponse as _;
+use hyper::body::Incoming;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::time::Instant;
+use tower::ServiceExt as _;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Characters of a request id that a client may choose.
+const REQUEST_ID_CHARS_MAX: usize = 64;
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    /// Who connected.
+    pub(super) peer: IpAddr,
+    /// The address that was connected to.
+    pub(super) local: IpAddr,
+}
+
+/// The id of a request, for those who answer it.
+#[derive(Clone, Debug)]
+pub(super) struct Id(pub(super) String);
+
+/// Marks an error whose body is already what the caller shall get.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AsIs;
+
+/// Answers one request. `alive` is held until the handler has ended, whether or not the client waits.
+pub(super) async fn answer(
+    app: App,
+    routes: Router,
+    ends: Ends,
+    request: Request<Incoming>,
+    alive: impl Send + 'static,
+) -> Result<Response<Body>, Infallible> {
+    let started = Instant::now();
+    let id = request_id(request.headers());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let answered = app.answered.clone();
+    let mut request = request;
+    request.extensions_mut().insert(Id(id.clone()));
+    let handler = tokio::spawn(async move {
+        let response = handle(&app, routes, ends, request).await;
+        drop(alive);
+        response
+    });
+    let mut response = handler.await.unwrap_or_else(|e| Problem::internal(e).into_response());
+    finish(&mut response, &id);
+    answered.count(response.status(), path == "/agent/run", started.elapsed());
+    // Probes come all the time.
+    if path == "/livez" || path == "/readyz" {
+        tracing::debug!(request = %id, status = response.status().as_u16(), "probed");
+        return Ok(response);
+    }
+    tracing::info!(
+        request = %id, peer = %ends.peer, %method, path = %crate::types::text::visible_line(&path),
+        status = response.status().as_u16(), ms = started.elapsed().as_millis(), "answered"
+    );
+    Ok(response)
+}
+
+async fn handle(app: &App, routes: Router, ends: Ends, request: Request<Incoming>) -> Response<Body> {
+    if let Err(problem) = check_host(app, ends, &request) {
+        return problem.into_response();
+    }
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(ends);
+    // A router answers every request: its error type has no values.
+    match routes.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Refuses requests under a name that is none of ours: a page in a browser that had its own name
+/// resolve to this address (DNS rebinding) is turned away here.
+fn check_host(app: &App, ends: Ends, request: &Request<Incoming>) -> Result<(), Problem> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Problem::new(Code::Malformed, "exactly one `Host` header is needed"));
+    };
+    let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    let host = host.ok_or_else(|| Problem::new(Code::Malformed, "the `Host` header is malformed"))?;
+    let is_known = is_known_host(app, ends, &host)
+        && request.uri().authority().is_none_or(|target| is_known_host(app, ends, target));
+    let unknown = || Problem::new(Code::UnknownHost, "name the host in `server.hosts`, or use its address");
+    is_known.then_some(()).ok_or_else(unknown)
+}
+
+fn is_known_host(app: &App, ends: Ends, authority: &Authority) -> bool {
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
+    match address {
+        Some(address) => address.is_loopback() || address == ends.local,
+        None => {
+            host.eq_ignore_ascii_case("localhost")
+                || app.hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
+        }
+    }
+}
+
+/// The client's own id where it is short and plain, else a fresh one.
+fn request_id(headers: &HeaderMap) -> String {
+    let is_plain = |id: &&str| {
+        (1..=REQUEST_ID_CHARS_MAX).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    };
+    let own = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_plain);
+    own.map_or_else(|| RequestId::generate().to_string(), ToOwned::to_owned)
+}
+
+fn finish(response: &mut Response<Body>, id: &str) {
+    let problem = response.extensions_mut().remove::<Problem>();
+    let is_bare = || response.extensions().get::<AsIs>().is_none();
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if let Some(problem) = problem.or_else(|| (is_error && is_bare()).then(|| Problem::of_status(status))) {
+        problem.fill(response, id);
+    }
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Only what holds nothing of anybody's says otherwise: stylesheet and script.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(X_REQUEST_ID, id);
+    }
+}

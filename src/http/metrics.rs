@@ -1,0 +1,186 @@
+//! `GET /metrics`: what happened since the start, as OpenMetrics text.
+//!
+//! Runs and calls are counted where they become durable, by the ledger's writer; requests here.
+//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>)
+
+use super::App;
+use super::caller::Caller;
+use super::problem::Problem;
+use crate::policy::Power;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Upper bounds of the buckets of answer times, in milliseconds.
+const BUCKETS_MS: [u64; 8] = [5, 25, 100, 500, 2_500, 10_000, 60_000, 300_000];
+
+/// Requests answered since the start. Shared by all clones.
+#[derive(Clone, Debug, Default)]
+pub struct Answered(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    codes: BTreeMap<u16, u64>,
+    /// Answer times of runs, and of everything else.
+    runs: Times,
+    others: Times,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// As many as took no longer than each bound, not added up.
+    buckets: [u64; BUCKETS_MS.len()],
+    count: u64,
+    sum: Duration,
+}
+
+impl Answered {
+    pub(super) fn count(&self, code: StatusCode, is_run: bool, took: Duration) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.codes.entry(code.as_u16()).or_default() += 1;
+        if is_run { counts.runs.add(took) } else { counts.others.add(took) }
+    }
+}
+
+impl Times {
+    fn add(&mut self, took: Duration) {
+        let within =
+            self.buckets.iter_mut().zip(BUCKETS_MS).find(|(_, ms)| took.as_millis() <= u128::from(*ms));
+        if let Some((bucket, _)) = within {
+            *bucket += 1;
+        }
+        self.count += 1;
+        self.sum += took;
+    }
+}
+
+/// The counters, for a key.
+pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+    caller.holding(Power::HealthRead)?;
+    Ok(([(CONTENT_TYPE, OPENMETRICS)], render(&app)).into_response())
+}
+
+fn render(app: &App) -> String {
+    let mut text = Text::default();
+    let ledger = app.agent.ledger();
+    let tally = ledger.tally();
+    text.head("par_runs", "counter", "Runs that were answered.");
+    for (status, count) in &tally.runs {
+        text.sample("par_runs_total", &[("status", status)], count);
+    }
+    text.head("par_calls", "counter", "Tool calls that were refused, wait, or have ended.");
+    for (call, count) in &tally.calls {
+        let labels = [("tool", call.tool.as_str()), ("decision", &call.decision), ("status", &call.status)];
+        text.sample("par_calls_total", &labels, count);
+    }
+    text.head("par_ledger_entries", "gauge", "Entries on the ledger.");
+    text.sample("par_ledger_entries", &[], ledger.head().size);
+    text.head("par_ledger_obstacle", "gauge", "1 while something keeps entries from being written.");
+    text.sample("par_ledger_obstacle", &[], u8::from(ledger.obstacle().is_some()));
+    text.anchor(app);
+    text.head("par_auth_refused", "counter", "Requests whose key was refused.");
+    text.sample("par_auth_refused_total", &[], app.authority.refused());
+    text.head("par_launcher_restarts", "counter", "Launchers that were replaced.");
+    text.sample("par_launcher_restarts_total", &[], app.agent.launcher().renewals());
+    text.answered(&app.answered);
+    text.0.push_str("# EOF\n");
+    text.0
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# TYPE {name} {kind}"));
+        self.line(format_args!("# HELP {name} {help}"));
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let labels: Vec<String> =
+            labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
+        if labels.is_empty() {
+            self.line(format_args!("{name} {value}"));
+        } else {
+            self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
+        }
+    }
+
+    fn anchor(&mut self, app: &App) {
+        let Some(standing) = app.anchor.standing() else { return };
+        let age = Duration::from_micros(app.anchor.age_us(&standing)).as_secs();
+        self.head("par_anchor_age_seconds", "gauge", "Since the last checkpoint that was taken outside.");
+        self.sample("par_anchor_age_seconds", &[], age);
+        self.head("par_anchor_entries", "gauge", "Entries under that checkpoint.");
+        self.sample("par_anchor_entries", &[], standing.size);
+        self.head("par_anchor_failures", "counter", "Checkpoints that were not taken.");
+        self.sample("par_anchor_failures_total", &[], standing.failures);
+        self.head("par_anchor_conflict", "gauge", "1 while the place holds another history of the log.");
+        self.sample("par_anchor_conflict", &[], u8::from(standing.is_conflict));
+    }
+
+    fn answered(&mut self, answered: &Answered) {
+        let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.head("par_http_requests", "counter", "Requests that were answered.");
+        for (code, count) in &counts.codes {
+            self.sample("par_http_requests_total", &[("code", &code.to_string())], count);
+        }
+        self.head("par_http_request_seconds", "histogram", "From the request to its answer.");
+        for (route, times) in [("run", counts.runs), ("other", counts.others)] {
+            let mut sum = 0;
+            for (bucket, ms) in times.buckets.iter().zip(BUCKETS_MS) {
+                sum += bucket;
+                let bound = Duration::from_millis(ms).as_secs_f64().to_string();
+                self.sample("par_http_request_seconds_bucket", &[("route", route), ("le", &bound)], sum);
+            }
+            let labels = [("route", route)];
+            self.sample("par_http_request_seconds_bucket", &[("route", route), ("le", "+Inf")], times.count);
+            self.sample("par_http_request_seconds_count", &labels, times.count);
+            self.sample("par_http_request_seconds_sum", &labels, times.sum.as_secs_f64());
+        }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a text does not fail.
+        writeln!(self.0, "{line}").ok();
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answered, Text};
+    use axum::http::StatusCode;
+    use std::time::Duration;
+
+    #[test]
+    fn buckets_add_up_and_labels_are_escaped() {
+        let answered = Answered::default();
+        for ms in [1, 5, 6, 400_000] {
+            answered.count(StatusCode::OK, true, Duration::from_millis(ms));
+        }
+        let mut text = Text::default();
+        text.answered(&answered);
+        text.sample("x", &[("a", "q\"b\\c\nd")], 1);
+        for line in [
+            "par_http_requests_total{code=\"200\"} 4",
+            "par_http_request_seconds_bucket{route=\"run\",le=\"0.005\"} 2",
+            "par_http_request_seconds_bucket{route=\"run\",le=\"0.025\"} 3",
+            "par_http_request_seconds_bucket{route=\"run\",le=\"300\"} 3",
+            "par_http_request_seconds_bucket{route=\"run\",le=\"+Inf\"} 4",
+            "par_http_request_seconds_count{route=\"other\"} 0",
+            "x{a=\"q\\\"b\\\\c\\nd\"} 1",
+        ] {
+            assert!(text.0.lines().any(|is| is == line), "{line}\n{}", text.0);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Every error, as RFC 9457 `application/problem+json` with a stable code.
+//!
+//! A problem holds what the caller may know; what only the operator may know goes to the log where the
+//! problem is made. The request id is added by `frame`.
+
+use crate::agent::RunError;
+use crate::auth::Refusal;
+use crate::gate::AnswerError;
+use crate::ledger::ReadError;
+use crate::types::RunId;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $status:ident $text:literal $title:literal;)*) => {
+        /// What went wrong, for programs: the `code` member and the end of `type`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            pub(super) fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            pub(super) fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// It cannot be read.
+    Malformed = BAD_REQUEST "malformed" "The request cannot be read";
+    /// No valid key.
+    Unauthenticated = UNAUTHORIZED "unauthenticated" "A valid API key is needed";
+    /// The key may not do this at all.
+    Forbidden = FORBIDDEN "forbidden" "This key may not do this";
+    /// Who asked cannot approve.
+    OwnRequest = FORBIDDEN "own_request" "Who asked cannot approve";
+    /// Another group is asked.
+    NotInGroup = FORBIDDEN "not_in_group" "This user is not in the group that is asked";
+    /// Unknown, or not the caller's to see.
+    NotFound = NOT_FOUND "not_found" "There is nothing here, or nothing that this key may see";
+    /// Another method.
+    WrongMethod = METHOD_NOT_ALLOWED "wrong_method" "This method is not for this resource";
+    /// The wanted form cannot be made.
+    NotAcceptable = NOT_ACCEPTABLE "not_acceptable" "The wanted form of answer is not supported";
+    /// The body did not come.
+    TimedOut = REQUEST_TIMEOUT "timed_out" "The request did not arrive in time";
+    /// Answered already, or it needs no answer any more.
+    Answered = CONFLICT "answered" "The approval is answered already";
+    /// Its time is over.
+    Expired = CONFLICT "expired" "The approval's time is over";
+    /// The answer is to another call.
+    WrongCall = CONFLICT "wrong_call" "The answer is to another call";
+    /// Policy or tools have changed since.
+    Changed = CONFLICT "changed" "What was asked about has changed";
+    /// The body is too long.
+    TooLarge = PAYLOAD_TOO_LARGE "too_large" "The request body is too large";
+    /// The body is not JSON.
+    WrongType = UNSUPPORTED_MEDIA_TYPE "wrong_type" "The request body must be JSON";
+    /// Another host's name.
+    UnknownHost = MISDIRECTED_REQUEST "unknown_host" "This server does not answer under that host name";
+    /// Well-formed, but it does not fit.
+    Unfit = UNPROCESSABLE_ENTITY "unfit" "The request does not fit";
+    /// Known, and not supported yet.
+    NotSupported = UNPROCESSABLE_ENTITY "not_supported" "This is not supported yet";
+    /// Too many refused keys, or too many runs.
+    TooMany = TOO_MANY_REQUESTS "too_many" "Too many at once";
+    /// Our fault.
+    Internal = INTERNAL_SERVER_ERROR "internal" "The server failed";
+    /// An entry does not verify.
+    Damaged = INTERNAL_SERVER_ERROR "damaged" "The ledger is damaged";
+    /// The ledger cannot be written or read.
+    Ledger = SERVICE_UNAVAILABLE "ledger" "The ledger is not available";
+}
+
+/// An error as told to the caller.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    code: Code,
+    detail: String,
+    run: Option<RunId>,
+    retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    /// A problem of this `code`; `detail` says what, why and how to mend, and nothing of our insides.
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), run: None, retry_after_s: None }
+    }
+
+    /// Of something that went wrong here: the cause is for the log only.
+    pub(super) fn internal(cause: impl std::fmt::Display) -> Self {
+        tracing::error!(error = %cause, "a request failed");
+        Self::new(Code::Internal, "the cause is in the server's log under the request id")
+    }
+
+    /// That a run is not there for the caller.
+    pub(super) fn no_run(run: Option<RunId>) -> Self {
+        Self { run, ..Self::new(Code::NotFound, "there is no such run, or it is not yours to see") }
+    }
+
+    /// For an error that was answered below with no more than a status.
+    pub(super) fn of_status(status: StatusCode) -> Self {
+        let code = Code::ALL.iter().copied().find(|code| code.status() == status);
+        let code = code.unwrap_or(if status.is_client_error() { Code::Malformed } else { Code::Internal });
+        Self::new(code, code.title())
+    }
+
+    /// Status, title and detail, for a page.
+    pub(super) fn words(&self) -> (StatusCode, &'static str, &str) {
+        (self.code.status(), self.code.title(), &self.detail)
+    }
+
+    pub(super) fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after_s: Some(seconds), ..self }
+    }
+
+    /// Writes the problem into a response, whose other headers stay.
+    pub(super) fn fill(self, response: &mut Response<axum::body::Body>, request_id: &str) {
+        let mut members = json!({
+            "type": format!("/problems/{}", self.code.as_str()),
+            "title": self.code.title(),
+            "status": self.code.status().as_u16(),
+            "code": self.code.as_str(),
+            "detail": self.detail,
+            "request_id": request_id,
+        });
+        if let (Some(run), Some(members)) = (self.run, members.as_object_mut()) {
+            members.insert("run".to_owned(), Value::from(run.as_str()));
+        }
+        *response.status_mut() = self.code.status();
+        let json = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        // It was that of the body which is replaced here.
+        response.headers_mut().remove(CONTENT_LENGTH);
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == Code::Unauthenticated {
+            let challenge = HeaderValue::from_static("Bearer realm=\"par\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        *response.body_mut() = axum::body::Body::from(members.to_string());
+    }
+}
+
+/// Carries the problem to `frame`, which writes it.
+impl IntoResponse for Problem {
+    fn into_response(self) -> axum::response::Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// All refusals read the same, so that nobody learns which part of a key was right.
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::TooMany { retry_after_s } => {
+                Self::new(Code::TooMany, "too many keys from this address were refused: wait and try again")
+                    .retry_after(retry_after_s)
+            }
+            Refusal::Unreadable => Self::new(Code::Ledger, "keys cannot be checked now"),
+            _ => Self::new(
+                Code::Unauthenticated,
+                "send a valid key as `Authorization: Bearer par_…` or `X-API-Key: par_…`",
+            ),
+        }
+    }
+}
+
+impl From<RunError> for Problem {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Unfit(..) => Self::new(Code::Unfit, error.to_string()),
+            RunError::Busy { .. } => Self::new(Code::TooMany, error.to_string()).retry_after(1),
+            RunError::Ledger(what) => {
+                tracing::error!(error = %what, "a run was not recorded");
+                Self::new(Code::Ledger, "the ledger cannot be written: nothing is run and nothing is told")
+            }
+        }
+    }
+}
+
+impl From<AnswerError> for Problem {
+    fn from(error: AnswerError) -> Self {
+        let code = match error {
+            AnswerError::Unknown => Code::NotFound,
+            AnswerError::MayRun | AnswerError::MayNot(_) => Code::Forbidden,
+            AnswerError::OwnRequest => Code::OwnRequest,
+            AnswerError::NotInGroup(_) => Code::NotInGroup,
+            AnswerError::Expired => Code::Expired,
+            AnswerError::Answered(_) => Code::Answered,
+            AnswerError::WrongCall => Code::WrongCall,
+            AnswerError::Changed => Code::Changed,
+            AnswerError::Unfit(..) => Code::Unfit,
+            AnswerError::Mismatch(_) => {
+                return Self::new(Code::Damaged, "the approval does not match its ledger entries");
+            }
+            AnswerError::Ledger(e) => return RunError::Ledger(e.to_string()).into(),
+            AnswerError::Read(e) => return e.into(),
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        tracing::error!(error = %error, "the ledger cannot be read");
+        match error {
+            ReadError::Damaged(seq, _) => {
+                Self::new(Code::Damaged, format!("entry {seq} does not verify: run `par audit verify`"))
+            }
+            ReadError::Unsigned(..) => Self::new(Code::NotFound, error.to_string()),
+            ReadError::Sqlite(_) | ReadError::Store(_) => {
+                Self::new(Code::Ledger, "the ledger cannot be read now")
+            }
+        }
+    }
+}

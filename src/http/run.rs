@@ -1,0 +1,244 @@
+//! `POST /agent/run`, `GET /runs` and `GET /runs/{id}`.
+
+use super::App;
+use super::body::read_json;
+use super::caller::Caller;
+use super::problem::{Code, Problem};
+use crate::agent::{RunQuery, RunReply, RunRequest, RunStatus};
+use crate::policy::Power;
+use crate::types::{RunId, limits, text};
+use axum::Json;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::header::{ACCEPT, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+
+/// Runs a message to its end, or until it waits for a person.
+///
+/// The handler is a task of its own (see `frame`): the run goes on and is recorded also when the client
+/// goes away.
+pub(super) async fn start(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, Problem> {
+    let source = caller.source();
+    let principal = caller.holding(Power::Run)?;
+    let (parts, body) = request.into_parts();
+    refuse_unsupported(&parts.headers)?;
+    let asked = read_json(&parts.headers, body, &app.bounds).await?;
+    let reply = app.agent.run(&principal, Some(source), fit(asked)?).await?;
+    Ok(told(reply))
+}
+
+/// A run that the caller may read.
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<RunReply>, Problem> {
+    let sight = caller.seeing(Power::RunRead)?;
+    let id = RunId::parse(&id).ok_or_else(|| Problem::no_run(None))?;
+    let wanted = id.clone();
+    let found = tokio::task::spawn_blocking(move || app.agent.find(&sight, &wanted)).await;
+    let found = found.map_err(Problem::internal)??;
+    found.map(Json).ok_or_else(|| Problem::no_run(Some(id)))
+}
+
+/// Runs that the caller may read, newest first. `next`, given as
+/// `after`, leads on; it is null at the end.
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Json<Value>, Problem> {
+    let sight = caller.seeing(Power::RunRead)?;
+    let query = wanted(&asked)?;
+    let limit = query.limit;
+    let found = tokio::task::spawn_blocking(move || app.agent.runs(&sight, &query)).await;
+    let rows = found.map_err(Problem::internal)??;
+    let next = rows.last().filter(|_| rows.len() == limit).map(|row| row.run.as_str());
+    Ok(Json(json!({ "items": rows, "next": next })))
+}
+
+/// Reads which runs are asked for; the pages ask in the same words.
+pub(super) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
+    let mut query = RunQuery { limit: limits::PAGE_ITEMS, ..RunQuery::default() };
+    for (name, value) in asked {
+        let unfit = |must: &str| Problem::new(Code::Unfit, format!("`{name}` must be {must}"));
+        match name.as_str() {
+            // What a form sends for a field that was left alone.
+            "status" | "principal" if value.is_empty() => {}
+            "status" => {
+                let status = serde_json::from_value(Value::from(value.as_str()));
+                query.status = Some(status.map_err(|_| unfit("the status of a run, such as `done`"))?);
+            }
+            "principal" => query.principal = Some(value.clone()),
+            "after" => query.before = Some(RunId::parse(value).ok_or_else(|| unfit("the `next` of a page"))?),
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=limits::PAGE_ROWS_MAX).contains(limit));
+                query.limit = limit.ok_or_else(|| unfit("a number from 1 to 200"))?;
+            }
+            _ => {
+                let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
+                return Err(Problem::new(Code::Unfit, format!("`{name}` is not a parameter of this list")));
+            }
+        }
+    }
+    Ok(query)
+}
+
+/// A reply: 200 where the run has ended, 202 and where to look where it goes on.
+fn told(reply: RunReply) -> Response {
+    use RunStatus::{Cancelled, Denied, Done, Failed, Interrupted, Limit, Paused, Pending, Running, Waiting};
+    match reply.status {
+        Done | Denied | Failed | Limit | Cancelled | Interrupted => Json(reply).into_response(),
+        Pending | Running | Waiting | Paused => {
+            let location = format!("/runs/{}", reply.run);
+            (StatusCode::ACCEPTED, [(LOCATION, location)], Json(reply)).into_response()
+        }
+    }
+}
+
+/// What is known and not done yet is refused, never ignored.
+fn refuse_unsupported(headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.contains_key("idempotency-key") {
+        return Err(Problem::new(Code::NotSupported, "`Idempotency-Key`: not supported yet"));
+    }
+    let accepts = |kind: &str| {
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        values
+            .flat_map(|value| value.split(','))
+            .any(|one| one.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(kind)))
+    };
+    let wants_stream = accepts("text/event-stream");
+    if wants_stream && !["application/json", "application/*", "*/*"].into_iter().any(accepts) {
+        return Err(Problem::new(Code::NotAcceptable, "`Accept: text/event-stream`: not supported yet"));
+    }
+    Ok(())
+}
+
+/// What a member of the request must be.
+#[derive(Clone, Copy)]
+enum Shape {
+    Text,
+    TextOrNull,
+    Flag,
+    Limits,
+}
+
+const MEMBERS: [(&str, Shape); 7] = [
+    ("message", Shape::Text),
+    ("session", Shape::TextOrNull),
+    ("agent", Shape::TextOrNull),
+    ("dry_run", Shape::Flag),
+    ("background", Shape::Flag),
+    ("untrusted", Shape::Flag),
+    ("limits", Shape::Limits),
+];
+
+/// Reads the request out of well-formed JSON. The shapes are checked by name first, so that what is
+/// told names the member and not how it is read.
+fn fit(asked: Value) -> Result<RunRequest, Problem> {
+    let unfit = |what: String| Problem::new(Code::Unfit, what);
+    let members = asked.as_object().ok_or_else(|| unfit("the body must be an object".to_owned()))?;
+    for (name, value) in members {
+        let Some((_, shape)) = MEMBERS.iter().find(|(known, _)| known == name) else {
+            let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
+            return Err(unfit(format!("`{name}` is not a member of the request")));
+        };
+        shape.check(value).map_err(|what| unfit(format!("`{name}` {what}")))?;
+    }
+    let request: RunRequest = serde_json::from_value(asked).map_err(|e| unfit(e.to_string()))?;
+    if request.message.trim().is_empty() {
+        return Err(unfit("`message` is empty".to_owned()));
+    }
+    if request.message.contains('\0') {
+        return Err(unfit("`message` holds a NUL".to_owned()));
+    }
+    Ok(request)
+}
+
+impl Shape {
+    fn check(self, value: &Value) -> Result<(), String> {
+        let (fits, must) = match self {
+            Self::Text => (value.is_string(), "must be a string"),
+            Self::TextOrNull => (value.is_string() || value.is_null(), "must be a string"),
+            Self::Flag => (value.is_boolean(), "must be true or false"),
+            Self::Limits => return check_limits(value),
+        };
+        if fits { Ok(()) } else { Err(must.to_owned()) }
+    }
+}
+
+fn check_limits(value: &Value) -> Result<(), String> {
+    let members = value.as_object().ok_or("must be an object")?;
+    for (name, bound) in members {
+        if name != "calls_max" {
+            let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
+            return Err(format!("has no member `{name}`"));
+        }
+        if bound.as_u64().is_none_or(|bound| bound > u64::from(u32::MAX)) {
+            return Err("has a `calls_max` that is no whole number".to_owned());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use crate::agent::{RunError, RunReply};
+    use crate::http::problem::Problem;
+    use axum::response::IntoResponse as _;
+    use http_body_util::BodyExt as _;
+    use serde_json::json;
+
+    #[test]
+    fn a_run_that_ended_is_200_and_one_that_goes_on_is_202() {
+        for (status, code) in [
+            ("done", 200),
+            ("denied", 200),
+            ("failed", 200),
+            ("limit", 200),
+            ("cancelled", 200),
+            ("interrupted", 200),
+            ("waiting", 202),
+            ("pending", 202),
+            ("running", 202),
+            ("paused", 202),
+        ] {
+            let reply: RunReply = serde_json::from_value(json!({
+                "run": "run_01JD0000000000000000000000", "session": "ses_01JD0000000000000000000000",
+                "status": status, "answer": null, "steps": [],
+                "usage": { "model_calls": 0, "input_tokens": 0, "output_tokens": 0 }
+            }))
+            .expect("reply");
+            let response = told(reply);
+            assert_eq!(response.status(), code, "{status}");
+            let location = response.headers().get("location").map(|at| at.to_str().expect("text"));
+            assert_eq!(location, (code == 202).then_some("/runs/run_01JD0000000000000000000000"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_not_taken_says_why_and_nothing_of_our_insides() {
+        let inside = "/var/lib/par/data/ledger.db: disk I/O error".to_owned();
+        for (error, code, retry_after) in [
+            (RunError::Unfit("session", "not supported yet".to_owned()), 422, None),
+            (RunError::Busy { of_key: true }, 429, Some("1")),
+            (RunError::Busy { of_key: false }, 429, Some("1")),
+            (RunError::Ledger(inside), 503, None),
+        ] {
+            let mut response = ().into_response();
+            Problem::from(error).fill(&mut response, "req");
+            assert_eq!(response.status(), code);
+            let wait = response.headers().get("retry-after").map(|wait| wait.to_str().expect("text"));
+            assert_eq!(wait, retry_after);
+            let told = response.into_body().collect().await.expect("body").to_bytes();
+            let told = String::from_utf8_lossy(&told).into_owned();
+            assert!(!told.contains("ledger.db"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The accept loop: bounded connections, bounded headers, an orderly stop.
+
+use super::frame::{self, Ends};
+use super::{App, Bounds, routes};
+use crate::types::limits;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// hyper's smallest read buffer, in bytes.
+const READ_BUFFER_MIN: usize = 8_192;
+/// After a failed accept (out of descriptors), until the next.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Held by all that must end before the server has stopped.
+type Alive = mpsc::Sender<Infallible>;
+
+/// Serves until `shutdown` is ready; then accepts nothing more, lets open requests end for at most
+/// `stop_max`, and returns. Runs whose client is gone are waited for too.
+///
+/// The refusals of keys are told to the ledger as long as this runs, and a last time at the end.
+pub async fn serve(
+    listener: std::net::TcpListener,
+    app: App,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    serve_routes(listener, routes(app.clone()), app, shutdown).await
+}
+
+pub(super) async fn serve_routes(
+    listener: std::net::TcpListener,
+    routes: Router,
+    app: App,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let (stop, stopping) = watch::channel(false);
+    let (alive, mut all_ended) = mpsc::channel(1);
+    let authority = app.authority.clone();
+    let warming = authority.clone();
+    let _warm = tokio::task::spawn_blocking(move || warming.warm());
+    let (teller, told) = (authority.clone(), stopping.clone());
+    let telling = tokio::spawn(async move { teller.tell_refusals(raised(told)).await });
+    app.ready.begin();
+    tokio::select! {
+        () = shutdown => {}
+        () = accept(&listener, &app, &routes, &stopping, alive) => {}
+    }
+    app.ready.set(Some("stopping"));
+    drop(listener);
+    // Receivers are gone only where every connection is.
+    let _ = stop.send(true);
+    if tokio::time::timeout(app.bounds.stop_max, all_ended.recv()).await.is_err() {
+        tracing::warn!("requests were still open when the time to stop was over");
+    }
+    drop(telling.await);
+    authority.flush().await;
+    Ok(())
+}
+
+/// Accepts for ever. A connection beyond the bound waits in the kernel's queue.
+async fn accept(
+    listener: &TcpListener,
+    app: &App,
+    routes: &Router,
+    stopping: &watch::Receiver<bool>,
+    alive: Alive,
+) {
+    let places = Arc::new(Semaphore::new(app.bounds.connections_max));
+    while let Ok(place) = places.clone().acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let served = connection(stream, app.clone(), routes.clone(), stopping.clone(), alive.clone());
+                tokio::spawn(async move {
+                    served.await;
+                    drop(place);
+                });
+            }
+            Err(e) => {
+                tracing::warn!(error = %e, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    app: App,
+    routes: Router,
+    stopping: watch::Receiver<bool>,
+    alive: Alive,
+) {
+    let Ok(ends) = prepare(&stream) else { return };
+    let http = builder(&app.bounds);
+    let service =
+        service_fn(|request| frame::answer(app.clone(), routes.clone(), ends, request, alive.clone()));
+    let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let outcome = tokio::select! {
+        outcome = served.as_mut() => outcome,
+        () = raised(stopping) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(e) = outcome {
+        tracing::debug!(error = %e, peer = %ends.peer, "a connection ended early");
+    }
+}
+
+/// A client that takes nothing of its answer is cut off by the kernel (`TCP_USER_TIMEOUT`, tcp(7)).
+fn prepare(stream: &TcpStream) -> io::Result<Ends> {
+    stream.set_nodelay(true)?;
+    rustix::net::sockopt::set_tcp_user_timeout(stream, limits::TAKE_MS_MAX)?;
+    Ok(Ends {
+        peer: stream.peer_addr()?.ip().to_canonical(),
+        local: stream.local_addr()?.ip().to_canonical(),
+    })
+}
+
+fn builder(bounds: &Bounds) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(bounds.header_read_max)
+        .max_header_size(bounds.header_bytes_max)
+        .max_buf_size(bounds.header_bytes_max.max(READ_BUFFER_MIN));
+    http
+}
+
+async fn raised(mut flag: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is a stop as well.
+    drop(flag.wait_for(|is_raised| *is_raised).await);
+}

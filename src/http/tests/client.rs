@@ -1,0 +1,103 @@
+//! A client that sends bytes as they are, well-formed or not.
+
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// Status line and headers; the server writes their names in lower case.
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+impl Answer {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Checks the shape that every error has, and returns its code.
+    pub(super) fn problem(&self) -> String {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let problem = self.json();
+        let code = problem["code"].as_str().expect("code").to_owned();
+        assert_eq!(problem["type"], format!("/problems/{code}"));
+        assert_eq!(problem["status"], self.status);
+        assert_eq!(problem["request_id"].as_str(), self.header("x-request-id"));
+        for name in ["title", "detail"] {
+            assert!(problem[name].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        }
+        code
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is the other side of the server's socket")]
+pub(super) fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+    stream
+}
+
+/// Sends `request` and reads until the server closes.
+pub(super) async fn exchange(address: SocketAddr, request: Vec<u8>) -> Answer {
+    let talk = move || {
+        let mut stream = connect(address);
+        // A server that has answered already may take no more.
+        let _sent = stream.write_all(&request);
+        read_answer(&mut stream)
+    };
+    tokio::task::spawn_blocking(talk).await.expect("client")
+}
+
+/// An answer that goes on: what came of it so far.
+pub(super) struct Tail {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    /// Sends `request` and returns once `sign` was read, so that what a test does next comes behind it.
+    pub(super) async fn open(address: SocketAddr, request: String, sign: &str) -> Self {
+        let sign = sign.to_owned();
+        let talk = move || {
+            let mut stream = connect(address);
+            stream.write_all(request.as_bytes()).expect("sent");
+            let mut bytes = Vec::new();
+            let mut chunk = [0; 4096];
+            while !String::from_utf8_lossy(&bytes).contains(&sign) {
+                let count = stream.read(&mut chunk).expect("more");
+                assert!(count > 0, "ended before {sign:?}: {}", String::from_utf8_lossy(&bytes));
+                bytes.extend_from_slice(&chunk[..count]);
+            }
+            Self { stream, bytes }
+        };
+        tokio::task::spawn_blocking(talk).await.expect("client")
+    }
+
+    /// Reads until the server closes.
+    pub(super) async fn end(mut self) -> Answer {
+        tokio::task::spawn_blocking(move || read_on(&mut self.stream, self.bytes)).await.expect("client")
+    }
+}
+
+pub(super) fn read_answer(stream: &mut TcpStream) -> Answer {
+    read_on(stream, Vec::new())
+}
+
+fn read_on(stream: &mut TcpStream, mut bytes: Vec<u8>) -> Answer {
+    let mut chunk = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut chunk) {
+        bytes.extend_from_slice(&chunk[..count]);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}

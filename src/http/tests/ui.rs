@@ -1,0 +1,359 @@
+//! The dashboard: who gets in, what a page carries, and what hostile text becomes.
+
+use super::TestApp;
+use super::client::{Answer, Tail};
+use crate::auth::Role;
+use crate::ledger::{Draft, Kind, Ref};
+use crate::types::{CallId, RunId, SessionId};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
+const PAGES: [&str; 6] =
+    ["/ui/", "/ui/runs", "/ui/audit", "/ui/audit?follow=1&q=kind:key.*", "/ui/tools", "/ui/health"];
+
+impl TestApp {
+    /// Posts a form as a page of ours would, with `more` header lines.
+    async fn form(&self, path: &str, more: &str, fields: &str) -> Answer {
+        let more = format!("{more}Content-Type: application/x-www-form-urlencoded\r\nAccept: text/html\r\n");
+        self.send("POST", path, &more, fields.as_bytes()).await
+    }
+
+    /// Logs in; returns the header line of the session.
+    async fn log_in(&self, key: &str) -> String {
+        let answer = self.form("/ui/login", OWN, &format!("key={key}")).await;
+        assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/")), "{answer:?}");
+        cookie(&answer)
+    }
+
+    /// A page for a browser with this session.
+    async fn page(&self, path: &str, session: &str) -> Answer {
+        self.send("GET", path, &format!("{session}Accept: text/html,*/*\r\n"), b"").await
+    }
+}
+
+fn cookie(answer: &Answer) -> String {
+    let set = answer.header("set-cookie").expect("a cookie");
+    format!("Cookie: {}\r\n", set.split(';').next().expect("pair"))
+}
+
+fn token(page: &Answer) -> String {
+    let (_, rest) = page.body.split_once("name=\"token\" value=\"").expect("a token");
+    rest.split('"').next().expect("value").to_owned()
+}
+
+#[tokio::test]
+async fn a_session_begins_with_a_key_and_ends_with_the_form() {
+    let app = TestApp::start().await;
+    let key = app.key(Role::Viewer).await;
+    let answer = app.form("/ui/login", OWN, &format!("key=%20{key}%0A&next=/ui/runs?status=done")).await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/runs?status=done")));
+    let set = answer.header("set-cookie").expect("cookie").to_owned();
+    assert!(set.starts_with("par_session=") && set.contains("HttpOnly; SameSite=Strict"), "{set}");
+    assert!(!answer.body.contains(&key) && !set.contains(&key));
+    let session = cookie(&answer);
+    for path in PAGES {
+        let page = app.page(path, &session).await;
+        assert_eq!(page.status, 200, "{path}: {page:?}");
+        assert!(page.body.len() < 100_000, "{path}");
+        assert!(page.body.contains("The same as curl"), "{path}");
+        for (name, value) in [
+            ("content-type", "text/html; charset=utf-8"),
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
+            assert_eq!(page.header(name), Some(value), "{path}");
+        }
+        let policy = page.header("content-security-policy").expect("policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+        assert!(policy.ends_with("require-trusted-types-for 'script'") && !policy.contains("unsafe"));
+        assert!(!page.body.contains(" style=") && !page.body.contains("<style"), "{path}");
+    }
+    let token = token(&app.page("/ui/", &session).await);
+    let away = app.form("/ui/logout", &format!("{session}{OWN}"), &format!("token={token}")).await;
+    assert_eq!((away.status, away.header("location")), (303, Some("/ui/login")));
+    assert!(away.header("set-cookie").expect("cookie").contains("Max-Age=0"));
+    let page = app.page("/ui/audit?q=kind:start", &session).await;
+    let login = Some("/ui/login?next=/ui/audit%3Fq%3Dkind:start");
+    assert_eq!((page.status, page.header("location")), (303, login));
+}
+
+#[tokio::test]
+async fn forms_of_other_sites_do_nothing() {
+    let app = TestApp::start().await;
+    let key = app.key(Role::Viewer).await;
+    let session = app.log_in(&key).await;
+    let token = format!("token={}", token(&app.page("/ui/", &session).await));
+    let own = format!("http://{}", app.address);
+    let origin = |origin: &str| format!("{session}Origin: {origin}\r\n");
+    for (name, headers, fields) in [
+        ("cross-site", format!("{session}Sec-Fetch-Site: cross-site\r\n"), token.as_str()),
+        ("a sibling", format!("{session}Sec-Fetch-Site: same-site\r\n"), &token),
+        ("no word of where from", session.clone(), &token),
+        ("another origin", origin("http://evil.example"), &token),
+        ("a sandboxed frame", origin("null"), &token),
+        ("no token", format!("{session}{OWN}"), ""),
+        ("another token", format!("{session}{OWN}"), "token=00"),
+    ] {
+        let answer = app.form("/ui/logout", &headers, fields).await;
+        assert_eq!(answer.status, 403, "{name}: {answer:?}");
+        assert_eq!(app.page("/ui/", &session).await.status, 200, "{name}: the session is still there");
+    }
+    for headers in ["", "Sec-Fetch-Site: cross-site\r\n", "Origin: http://evil.example\r\n"] {
+        let answer = app.form("/ui/login", headers, &format!("key={key}")).await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "{headers}");
+    }
+    let host = "POST /ui/login HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n";
+    let answer = app.raw(format!("{host}{OWN}Content-Length: 0\r\n\r\n")).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (421, "unknown_host"));
+    let out = app.form("/ui/logout", &origin(&own), &token).await;
+    assert_eq!(out.status, 303, "our own origin will do where a browser says no more");
+}
+
+#[tokio::test]
+async fn a_stolen_cookie_is_worth_nothing_once_the_key_is_revoked() {
+    let app = TestApp::start().await;
+    let key = app.key(Role::Viewer).await;
+    let session = app.log_in(&key).await;
+    assert_eq!(app.page("/ui/", &session).await.status, 200);
+    // A live tail is open while the key is withdrawn: it ends too.
+    let asking = format!("GET /ui/events?after=0 HTTP/1.1\r\nHost: {}\r\n{session}\r\n", app.address);
+    let tail = Tail::open(app.address, asking, "\r\n\r\n").await;
+    app.home.authority.revoke(&app.home.owner, "viewer", None).await.expect("revoked");
+    let page = app.page("/ui/", &session).await;
+    assert_eq!((page.status, page.header("location")), (303, Some("/ui/login")));
+    let events = app.send("GET", "/ui/events", &session, b"").await;
+    assert_eq!((events.status, events.problem().as_str()), (401, "unauthenticated"));
+    let told = tokio::time::timeout(Duration::from_secs(15), tail.end()).await.expect("ends");
+    assert_eq!(told.status, 200);
+    assert_eq!(app.form("/ui/login", OWN, &format!("key={key}")).await.status, 401);
+}
+
+/// Which role sees what: the whole surface, to be read in a diff.
+#[tokio::test]
+async fn the_table_of_roles_and_pages() {
+    let golden = "\
+log in            viewer 303  operator 403  approver 303  admin 303
+/ui/              viewer 200  operator 303  approver 200  admin 200
+/ui/runs          viewer 200  operator 303  approver 403  admin 200
+/ui/audit         viewer 200  operator 303  approver 200  admin 200
+/ui/audit/0       viewer 200  operator 303  approver 200  admin 200
+/ui/audit/99      viewer 404  operator 303  approver 404  admin 404
+/ui/approvals     viewer 403  operator 303  approver 200  admin 200
+/ui/tools         viewer 200  operator 303  approver 403  admin 200
+/ui/health        viewer 200  operator 303  approver 403  admin 200
+/ui/nothing       viewer 404  operator 404  approver 404  admin 404
+";
+    let app = TestApp::start().await;
+    let mut sessions = Vec::new();
+    let mut table = format!("{:<17}", "log in");
+    for role in Role::ALL {
+        let key = app.key(role).await;
+        let answer = app.form("/ui/login", OWN, &format!("key={key}")).await;
+        let set = answer.header("set-cookie").map(|_| cookie(&answer)).unwrap_or_default();
+        table.push_str(&format!(" {} {} ", role.as_str(), answer.status));
+        sessions.push((role.as_str(), set));
+    }
+    table = format!("{}\n", table.trim_end());
+    for line in golden.lines().skip(1) {
+        let path = line.split(' ').next().expect("path");
+        let mut cells = Vec::new();
+        for (role, session) in &sessions {
+            let page = app.page(path, session).await;
+            let is_html = page.header("content-type") == Some("text/html; charset=utf-8");
+            assert!(page.status == 303 || is_html, "{path}: {page:?}");
+            cells.push(format!("{role} {}", page.status));
+        }
+        table.push_str(&format!("{path:<17} {}\n", cells.join("  ")));
+    }
+    assert_eq!(table, golden);
+}
+
+#[tokio::test]
+async fn errors_are_pages_for_browsers_and_problems_for_programs() {
+    let app = TestApp::start().await;
+    let page = app.page("/ui/%3Cscript%3E", "").await;
+    assert_eq!(page.status, 404);
+    assert!(page.body.contains("<h1>") && !page.body.contains("<script>"), "{}", page.body);
+    let wrong = app.send("DELETE", "/ui/", "Accept: text/html\r\n", b"").await;
+    assert_eq!(wrong.status, 405);
+    assert!(wrong.body.starts_with("<!DOCTYPE html>"));
+    assert_eq!(app.send("GET", "/ui/nothing", "", b"").await.problem(), "not_found");
+    assert_eq!(app.send("GET", "/ui/audit", "", b"").await.problem(), "unauthenticated");
+    assert_eq!(app.page("/nothing", "").await.problem(), "not_found");
+    assert_eq!(app.page("/", "").await.header("location"), Some("/ui/"));
+    let large = app.form("/ui/login", OWN, &format!("key={}", "x".repeat(32 << 10))).await;
+    assert_eq!(large.status, 413);
+}
+
+#[tokio::test]
+async fn stylesheet_and_script_are_sent_once() {
+    let app = TestApp::start().await;
+    for (path, kind) in
+        [("/ui/par.css", "text/css; charset=utf-8"), ("/ui/par.js", "text/javascript; charset=utf-8")]
+    {
+        let first = app.send("GET", path, "", b"").await;
+        assert_eq!((first.status, first.header("content-type")), (200, Some(kind)));
+        assert_eq!(first.header("cache-control"), Some("no-cache"));
+        let tag = first.header("etag").expect("tag").to_owned();
+        let again = app.send("GET", path, &format!("If-None-Match: {tag}\r\n"), b"").await;
+        assert_eq!((again.status, again.body.as_str()), (304, ""));
+    }
+    let script = include_str!("../ui/par.js");
+    for word in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("] {
+        assert!(!script.contains(word), "{word}");
+    }
+}
+
+const HOSTILE: &str = "<script>alert(1)</script></td></title><img src=x onerror=alert(1)>\" onmouseover=\"alert(1)\" ' \
+     &lt;b&gt; \u{202e}gnp.exe \u{1b}[2J\u{1b}]0;owned\u{7} \u{9b}31m \u{0} {{7*7}} javascript:alert(1)";
+
+/// A run whose every word is a model's or a tool's, and hostile.
+async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
+    let (run, call) = (RunId::generate(), CallId::generate());
+    let long = format!("{HOSTILE}{}", "W".repeat(1 << 20));
+    let draft = |kind, payload| Draft {
+        run: Some(run.clone()),
+        session: Some(SessionId::generate()),
+        call: Some(call.clone()),
+        principal: Some(format!("key:{HOSTILE}")),
+        tool: Some(HOSTILE.to_owned()),
+        policies: vec![HOSTILE.to_owned()],
+        ..Draft::new(kind, payload)
+    };
+    let arguments = json!({ "path": long, HOSTILE: HOSTILE });
+    let reply = json!({
+        "run": run, "session": SessionId::generate(), "status": "done", "answer": long,
+        "steps": [{ "call": call, "tool": HOSTILE, "args": arguments, "decision": "allow",
+            "policies": [HOSTILE], "status": "ok", "result": { "error": long }, "truncated": false,
+            "ledger": { "decision": 1 } }],
+        "usage": { "model_calls": 1, "input_tokens": 0, "output_tokens": 0 }
+    });
+    let drafts = vec![
+        draft(Kind::RunRequest, json!({ "message": HOSTILE })),
+        draft(Kind::ModelReply, json!({ "text": long, "calls": [] })),
+        Draft {
+            decision: Some("deny"),
+            ..draft(Kind::CallDecision, json!({ "arguments": arguments, "reason": HOSTILE }))
+        },
+        Draft {
+            status: Some("ok"),
+            answers: Some(Ref::Sibling(2)),
+            ..draft(Kind::CallResult, json!({ "result": { HOSTILE: long, "error": HOSTILE } }))
+        },
+        draft(Kind::ModelError, json!({ "error": long })),
+        Draft { status: Some("done"), ..draft(Kind::RunReply, reply) },
+    ];
+    let receipts = app.home.ledger.append(drafts).await.expect("appended");
+    let (first, last) = (receipts[0].seq(), receipts[5].seq());
+    app.home.edit_state(&format!("INSERT INTO run VALUES ('{run}', '<b>owner', {first}, {last}, 'done')"));
+    (run, first, last)
+}
+
+#[tokio::test]
+async fn hostile_text_is_only_ever_text() {
+    let app = TestApp::start().await;
+    let session = app.log_in(&app.key(Role::Viewer).await).await;
+    let (run, first, last) = hostile_run(&app).await;
+    let mut paths: Vec<String> = PAGES.map(str::to_owned).to_vec();
+    paths.extend(["timeline", "reader", "json"].map(|view| format!("/ui/runs/{run}?view={view}")));
+    paths.extend((first..=last).map(|seq| format!("/ui/audit/{seq}")));
+    let q = "%3Cscript%3Ealert(1)%3C/script%3E%22%20onmouseover=%22alert(1)%1b%E2%80%AE";
+    paths.push(format!("/ui/audit?q=kind:{q}"));
+    paths.push(format!("/ui/runs?principal={q}"));
+    paths.push(format!("/ui/login?next={q}"));
+    for path in &paths {
+        let page = app.page(path, &session).await;
+        assert!(page.status == 200, "{path}: {} {}", page.status, page.body);
+        assert!(page.body.len() < 100_000, "{path}: {} bytes", page.body.len());
+        for raw in [
+            "<script>",
+            "<img",
+            "\" onmouseover",
+            "\u{1b}",
+            "\u{202e}",
+            "\u{9b}",
+            "\0",
+            "href=\"javascript",
+            "<b>owner",
+        ] {
+            assert!(!page.body.contains(raw), "{path} holds {raw:?}");
+        }
+    }
+    for path in [format!("/ui/runs/{run}?view=reader"), format!("/ui/audit/{first}"), "/ui/audit".to_owned()]
+    {
+        let page = app.page(&path, &session).await;
+        assert!(page.body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{path}");
+    }
+    let page = app.page(&format!("/ui/runs/{run}"), &session).await;
+    assert!(
+        page.body.contains("\\u{202e}gnp.exe \\u{1b}[2J"),
+        "hidden characters are shown as what they are"
+    );
+    // The tail tells the same text as JSON, on one line each.
+    let tail =
+        format!("GET /ui/events?after={} HTTP/1.1\r\nHost: {}\r\n{session}\r\n", first - 1, app.address);
+    let tail = Tail::open(app.address, tail, &format!("id: {last}\n")).await;
+    app.home.authority.revoke(&app.home.owner, "viewer", None).await.expect("revoked");
+    let told = tail.end().await;
+    assert_eq!(told.header("content-type"), Some("text/event-stream"));
+    assert_eq!(told.header("x-accel-buffering"), Some("no"));
+    for seq in first..=last {
+        assert!(
+            told.body.contains(&format!("id: {seq}\nevent: entry\ndata: {{\"seq\":{seq},")),
+            "{}",
+            told.body
+        );
+    }
+    assert!(!told.body.contains('\u{1b}') && !told.body.contains('\u{202e}'));
+}
+
+#[tokio::test]
+async fn a_tail_goes_on_behind_the_last_event() {
+    let app = TestApp::start().await;
+    let session = app.log_in(&app.key(Role::Viewer).await).await;
+    for role in [Role::Operator, Role::Approver, Role::Admin] {
+        app.key(role).await;
+    }
+    let more = format!("{session}Last-Event-ID: 2\r\n");
+    let asking =
+        format!("GET /ui/events?after=0&q=kind:key.create HTTP/1.1\r\nHost: {}\r\n{more}\r\n", app.address);
+    let tail = Tail::open(app.address, asking, "id: 4\n").await;
+    let began = Instant::now();
+    app.stop().await;
+    assert!(began.elapsed() < Duration::from_secs(10), "a tail holds up no stop");
+    let told = tail.end().await.body;
+    assert!(told.contains("id: 3\n") && told.contains("id: 4\n"), "{told}");
+    assert!(!told.contains("id: 2\n") && !told.contains("id: 1\n"), "{told}");
+}
+
+#[tokio::test]
+async fn two_hundred_rows_fit_a_page() {
+    let app = TestApp::start().await;
+    let session = app.log_in(&app.key(Role::Viewer).await).await;
+    let draft = || Draft {
+        run: Some(RunId::generate()),
+        session: Some(SessionId::generate()),
+        call: Some(CallId::generate()),
+        principal: Some("key:Ab3dEf9h".to_owned()),
+        decision: Some("deny"),
+        tool: Some("read_file".to_owned()),
+        policies: vec!["par.outside".to_owned()],
+        ..Draft::new(Kind::CallDecision, json!({ "arguments": { "path": "/etc/shadow" } }))
+    };
+    app.home.ledger.append((0..300).map(|_| draft()).collect()).await.expect("appended");
+    let page = app.page("/ui/audit?limit=200&q=tool:read_*", &session).await;
+    assert_eq!(page.body.matches("class=\"open\"").count(), 200);
+    assert!(page.body.len() < 100_000, "{} bytes", page.body.len());
+    let older = page
+        .body
+        .split("rel=\"next\" href=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .expect("older");
+    let page = app.page(&older.replace("&amp;", "&"), &session).await;
+    assert_eq!(page.body.matches("class=\"open\"").count(), 100, "what is left of 300");
+}

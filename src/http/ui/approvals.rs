@@ -1,0 +1,295 @@
+//! `/ui/approvals` and `/ui/approvals/{id}`: what waits for a person, and the person's answer.
+
+use super::login::{Fields, field, read};
+use super::page::{self, Here, Page, block, empty};
+use super::visitor::Visitor;
+use super::{Ui, blocking, origin, words};
+use crate::gate::{Answer, AnswerError, Approval, State as Standing};
+use crate::http::problem::{Code, Problem};
+use crate::policy::Power;
+use crate::types::{ApprovalId, clock, limits};
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{Html, Redirect};
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// Rows of one page.
+const ROWS: usize = 50;
+/// Characters of the object's name, which may be a path.
+const OBJECT_CHARS_MAX: usize = 1_000;
+const STATES: [&str; 6] = ["pending", "granted", "spent", "refused", "expired", "void"];
+
+pub(super) async fn list(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Query(asked): Query<Fields>,
+) -> Result<Html<String>, Problem> {
+    let sight = visitor.seeing(Power::ApprovalRead)?;
+    let word = STATES.into_iter().find(|word| *word == field(&asked, "state")).unwrap_or("pending");
+    let after = field(&asked, "after").parse().unwrap_or(0);
+    let app = ui.app.clone();
+    let found = blocking(move || {
+        let sees = |owner: &str| sight.sees(owner);
+        Ok(Approval::list(app.agent.ledger(), Standing::parse(word), after, ROWS, sees)?)
+    });
+    let (items, next) = found.await?;
+    let next = next.map(|next| next.to_string());
+    let same = words::link("/approvals", &[("state", word)]);
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Approvals, title: "Approvals", same: &same };
+    Ok(page.with(&html! {
+        div.title { h1 { "Approvals" } }
+        nav.tabs aria-label="States" {
+            @for state in STATES {
+                a href=(words::link("/ui/approvals", &[("state", state)])) aria-current=[(state == word).then_some("page")] { (state) }
+            }
+        }
+        @if items.is_empty() {
+            (empty(&format!("Nothing is {word}. The same on the server:"), if word == "pending" { "par approval list" } else { "par approval list --all" }))
+        } @else {
+            (table(&items))
+        }
+        @if let Some(next) = &next {
+            nav.steps aria-label="Further approvals" {
+                a.button rel="next" href=(words::link("/ui/approvals", &[("state", word), ("after", next)])) { "Later" }
+            }
+        }
+    }))
+}
+
+pub(super) async fn show(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+) -> Result<Html<String>, Problem> {
+    let sight = visitor.seeing(Power::ApprovalRead)?;
+    let (by, door) = (visitor.principal().clone(), visitor.door());
+    let id = ApprovalId::parse(&id).ok_or(AnswerError::Unknown)?;
+    let (app, wanted) = (ui.app.clone(), id.clone());
+    let found = blocking(move || {
+        let gate = app.agent.gate();
+        let found = Approval::find(gate.ledger(), &wanted)?;
+        let found = found.filter(|found| sight.sees(&found.requester.principal));
+        Ok((found.ok_or(AnswerError::Unknown)?, gate.check_answer(&by, door, &wanted)))
+    });
+    let (approval, may) = found.await?;
+    let may = may.map_err(|why| why.to_string());
+    let same = format!("/approvals/{}", approval.id);
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Approvals, title: "Approval", same: &same };
+    Ok(page.with(&body(&visitor, &approval, &may)))
+}
+
+/// Takes the answer, and shows how the question stands then.
+pub(super) async fn answer(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Redirect, Problem> {
+    let principal = visitor.able(Power::Approve)?;
+    origin::check_own(request.headers())?;
+    let id = ApprovalId::parse(&id).ok_or(AnswerError::Unknown)?;
+    let fields = read(&ui, request).await?;
+    let refused = |why: &str| Err(Problem::new(Code::Forbidden, why));
+    if !visitor.session().made(field(&fields, "token")) {
+        return refused("the form is not of this session: open the page anew");
+    }
+    let grant = match field(&fields, "answer") {
+        "grant" => true,
+        "refuse" => false,
+        _ => return Err(Problem::new(Code::Unfit, "the form has no answer")),
+    };
+    if grant && !visitor.session().is_fresh(clock::mono_us()) {
+        return refused(
+            "a yes wants a login that is at most 15 minutes past: log out, log in, and answer again",
+        );
+    }
+    let reason = field(&fields, "reason").trim();
+    let answer = Answer {
+        grant,
+        call_hash: field(&fields, "call_hash").to_owned(),
+        reason: (!reason.is_empty()).then(|| reason.to_owned()),
+    };
+    let told = ui.app.agent.gate().answer(principal, visitor.door(), &id, answer).await?;
+    Ok(Redirect::to(&format!("/ui/approvals/{}", told.id)))
+}
+
+fn table(items: &[Approval]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Approvals" {
+            table {
+                thead { tr {
+                    th scope="col" { "call" } th scope="col" { "state" } th scope="col" { "asked by" }
+                    th scope="col" { "asked" } th scope="col" { "ends" }
+                } }
+                tbody {
+                    @for item in items {
+                        tr {
+                            td.message { a.open href={ "/ui/approvals/" (item.id) } {
+                                (words::line(&item.tool, 40)) " " (words::line(&item.arguments.to_string(), 90)) } }
+                            td { (page::outcome(item.state.as_str())) }
+                            td { (words::line(&item.requester.principal, 24)) }
+                            td { (at(&item.created)) }
+                            td { (ends(item)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// RFC 3339 as the other pages have it.
+fn at(time: &str) -> String {
+    time.get(..19).unwrap_or(time).replace('T', " ")
+}
+
+fn ends(item: &Approval) -> Markup {
+    let is_open = item.state == Standing::Pending;
+    html! { time datetime=(item.expires) data-until[is_open] { (at(&item.expires)) } }
+}
+
+/// `may` says whether the visitor's answer would count, or why not.
+fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), String>) -> Markup {
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let on = approval.resource.get("id").and_then(Value::as_str).unwrap_or("–");
+    let on = words::line(on, OBJECT_CHARS_MAX);
+    let arguments = pretty(&approval.arguments);
+    let (_, missing) = words::block(&arguments, limits::BLOCK_BYTES_MAX);
+    html! {
+        div.title {
+            h1.message { "May " (words::line(&approval.tool, 64)) " run?" }
+            p { (page::outcome(approval.state.as_str())) }
+        }
+        div.columns.wide {
+            section.card aria-labelledby="call" {
+                h2 #call { "Exactly this would run, once" }
+                dl.facts {
+                    dt { "tool" } dd { code { (words::line(&approval.tool, 64)) } }
+                    dt { "on" } dd { code { (on) } }
+                    dt { "call hash" } dd { code { (approval.call_hash) } }
+                }
+                p { "Arguments, proposed by the model:" }
+                (block(&arguments, limits::BLOCK_BYTES_MAX, "Arguments"))
+                @if missing.is_some() || on.ends_with('…') {
+                    p.notice { "This page does not show the whole call. Before a yes look at all of it: "
+                        code { "par approval show " (approval.id) } }
+                }
+            }
+            section.card aria-labelledby="why" {
+                h2 #why { "Why it asks" }
+                (why(visitor, approval))
+                (seen(visitor, approval))
+            }
+        }
+        (answered(approval))
+        @if approval.state == Standing::Pending {
+            section.card aria-labelledby="answer" {
+                h2 #answer { "Answer" }
+                @match may {
+                    Ok(()) => (form(visitor, approval)),
+                    Err(why) => p { "An answer of this key would not count: " (words::line(why, 300)) "." },
+                }
+            }
+        }
+    }
+}
+
+fn why(visitor: &Visitor, approval: &Approval) -> Markup {
+    let policies = approval.why.as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |policy: &Value, name: &str| {
+        let value = match policy.get(name)? {
+            Value::Array(items) => items.first()?.as_str(),
+            value => value.as_str(),
+        };
+        value.map(|value| words::line(value, 200))
+    };
+    html! {
+        ul.plain {
+            @for policy in policies {
+                li {
+                    b { (text(policy, "policy").unwrap_or_else(|| words::line(&policy.to_string(), 200))) }
+                    @if let Some(origin) = text(policy, "origin") { " " code.muted { (origin) } }
+                    @if let Some(advice) = text(policy, "advice") { br; (advice) }
+                }
+            }
+        }
+        dl.facts {
+            dt { "asked by" } dd { (words::line(&approval.requester.principal, 40))
+                @if let Some(user) = &approval.requester.user { " (" (words::line(user, 64)) ")" } }
+            dt { "answer by" } dd {
+                @if approval.groups.is_empty() { "whoever asked, or another" }
+                @else { "another user of " (words::line(&approval.groups.join(", "), 120)) }
+            }
+            dt { "asked" } dd { (at(&approval.created)) }
+            dt { "ends" } dd { (ends(approval)) }
+            @for path in left_out(approval) { dt { "leaves out" } dd { code { (words::line(path, 300)) } } }
+            dt { "run" } dd {
+                @if visitor.may(Power::RunRead) { a href={ "/ui/runs/" (approval.run) } { (approval.run) } }
+                @else { code { (approval.run) } }
+            }
+            dt { "entry" } dd {
+                @if visitor.may(Power::AuditRead) { a href={ "/ui/audit/" (approval.ledger) } { (approval.ledger) } }
+                @else { (approval.ledger) }
+            }
+        }
+    }
+}
+
+/// Paths below the object that the call does not read, also with a yes.
+fn left_out(approval: &Approval) -> impl Iterator<Item = &str> {
+    let listed = approval.resource.get("exclusions").and_then(Value::as_array).into_iter().flatten();
+    listed.filter_map(|one| one.get("canonical")?.as_str())
+}
+
+/// What the model said, and what it had read by then: neither is vouched for.
+fn seen(visitor: &Visitor, approval: &Approval) -> Markup {
+    let word =
+        |one: &Value, name: &str| words::line(one.get(name).and_then(Value::as_str).unwrap_or("-"), 300);
+    let entry = |one: &Value| one.get("result").and_then(Value::as_u64);
+    html! {
+        @if let Some(said) = &approval.said {
+            p { "What the model says, untrusted:" }
+            (block(said, limits::BLOCK_BYTES_MAX, "What the model says"))
+        }
+        @if !approval.tainted_by.is_empty() {
+            p.notice { "The run has read what nobody vouches for:" }
+            ul.plain {
+                @for one in &approval.tainted_by {
+                    li { code { (word(one, "resource")) } " by " (word(one, "tool"))
+                        @if let Some(seq) = entry(one) {
+                            ", entry " @if visitor.may(Power::AuditRead) { a href={ "/ui/audit/" (seq) } { (seq) } }
+                            @else { (seq) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn answered(approval: &Approval) -> Markup {
+    html! {
+        @if let Some(answer) = &approval.answer {
+            p.notice {
+                (page::outcome(approval.state.as_str())) " by "
+                (answer.principal.as_deref().map_or_else(|| "the clock".to_owned(), |who| words::line(who, 40)))
+                " at " (at(&answer.at))
+                @if let Some(reason) = &answer.reason { ": " (words::line(reason, 500)) }
+            }
+        }
+    }
+}
+
+/// What is answered is the call whose hash the form carries, whatever became of the page meanwhile.
+fn form(visitor: &Visitor, approval: &Approval) -> Markup {
+    html! {
+        form.answer method="post" action={ "/ui/approvals/" (approval.id) } {
+            input type="hidden" name="token" value=(visitor.session().form_token);
+            input type="hidden" name="call_hash" value=(approval.call_hash);
+            label.sr for="reason" { "Reason" }
+            input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="why, for the record (optional)";
+            button.danger type="submit" name="answer" value="refuse" { "Deny" }
+            button.primary type="submit" name="answer" value="grant" { "Approve once" }
+        }
+    }
+}

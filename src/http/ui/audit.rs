@@ -1,0 +1,209 @@
+//! `/ui/audit`: the entries, by the query that command line and API use too.
+
+use super::page::{Here, Page, empty};
+use super::visitor::Visitor;
+use super::{Ui, blocking, row, words};
+use crate::http::export;
+use crate::http::problem::Problem;
+use crate::ledger::{Coverage, Filter, Header, Order, query};
+use crate::policy::Power;
+use crate::types::{limits, text};
+use axum::extract::{Query, State};
+use axum::response::{Html, Response};
+use maud::{Markup, html};
+
+/// Rows where none are asked for.
+const ROWS: usize = 100;
+
+/// What the URL asks for.
+struct Asked {
+    q: String,
+    /// Or why it cannot be read.
+    filter: Result<Filter, String>,
+    /// Entries up to here.
+    upto: Option<u64>,
+    /// Newest last, and more as they come.
+    follow: bool,
+    limit: usize,
+}
+
+struct Found {
+    headers: Vec<Header>,
+    /// Where older ones go on.
+    older: Option<u64>,
+    /// Entries on the ledger when they were read.
+    size: u64,
+    /// How far the index goes, where it was asked.
+    index: Option<Coverage>,
+}
+
+pub(super) async fn show(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Html<String>, Problem> {
+    visitor.holding(Power::AuditRead)?;
+    let asked = Asked::read(&asked);
+    let (filter, upto, limit) = (asked.filter.clone().unwrap_or_default(), asked.upto, asked.limit);
+    let found = match &asked.filter {
+        Ok(_) => {
+            let app = ui.app.clone();
+            blocking(move || find(&app, &filter, upto, limit)).await?
+        }
+        Err(_) => Found { headers: Vec::new(), older: None, size: 0, index: None },
+    };
+    let limit = limit.to_string();
+    let same = words::link("/audit/entries", &[("q", &asked.q), ("order", "desc"), ("limit", &limit)]);
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Audit, title: "Audit", same: &same };
+    Ok(page.with(&body(&asked, found, visitor.may(Power::Export))))
+}
+
+/// The same entries in one file.
+pub(super) async fn export(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let asked = export::Asked::read(&asked)?;
+    let (principal, power) = visitor.exporting()?;
+    export::answer(ui.app, asked, principal, power).await
+}
+
+impl Asked {
+    /// What is not understood is left out: a page with a wrong parameter is still a page.
+    fn read(asked: &[(String, String)]) -> Self {
+        let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
+        let q = text::prefix(value("q").unwrap_or_default(), limits::QUERY_BYTES_MAX).trim().to_owned();
+        let limit = value("limit").and_then(|limit| limit.parse().ok());
+        Self {
+            filter: Filter::parse(&q),
+            q,
+            upto: value("upto").and_then(|seq| seq.parse().ok()),
+            follow: value("follow") == Some("1"),
+            limit: limit.filter(|limit| (1..=limits::PAGE_ROWS_MAX).contains(limit)).unwrap_or(ROWS),
+        }
+    }
+}
+
+fn find(app: &crate::http::App, filter: &Filter, upto: Option<u64>, limit: usize) -> Result<Found, Problem> {
+    // Read first: what is appended meanwhile is told by the tail again, and shown once.
+    let size = app.agent.ledger().head().size;
+    let from = upto.unwrap_or_else(|| size.saturating_sub(1));
+    let found = app.headers(filter, from, Order::Descending, limit)?;
+    Ok(Found { headers: found.headers, older: found.next, size, index: found.index })
+}
+
+fn body(asked: &Asked, mut found: Found, may_export: bool) -> Markup {
+    if asked.follow {
+        found.headers.reverse();
+    }
+    html! {
+        div.title {
+            h1 { "Audit" }
+            div.actions { (follow(asked)) @if may_export && asked.filter.is_ok() { (exports(asked)) } }
+        }
+        form.search method="get" action="/ui/audit" role="search" {
+            label.sr for="q" { "Query" }
+            input #q type="search" name="q" value=(words::block(&asked.q, limits::QUERY_BYTES_MAX).0) data-search spellcheck="false"
+                autocomplete="off" placeholder="decision:deny tool:read_* since:24h -kind:model.reply nginx";
+            @if asked.follow { input type="hidden" name="follow" value="1"; }
+            button type="submit" { "Search" }
+        }
+        (conditions(asked))
+        @if let Err(why) = &asked.filter { p.notice.bad role="alert" { (words::line(why, 300)) } }
+        @if found.headers.is_empty() && asked.filter.is_ok() && !asked.follow {
+            (nothing(asked, &found))
+        } @else if asked.filter.is_ok() {
+            div #tail data-follow=[asked.follow.then_some(asked.q.as_str())]
+                data-last=[asked.follow.then(|| found.size.saturating_sub(1))] {
+                (row::table(&found.headers, &asked.q))
+            }
+            (covered(&found))
+            (steps(asked, &found))
+        }
+    }
+}
+
+fn follow(asked: &Asked) -> Markup {
+    html! {
+        @if asked.follow {
+            span.live #state role="status" { "Follow needs the script" }
+            a.button href=(words::link("/ui/audit", &[("q", &asked.q)])) { "Stop following" }
+        } @else {
+            a.button href=(words::link("/ui/audit", &[("q", &asked.q), ("follow", "1")])) { "Follow live" }
+        }
+    }
+}
+
+/// All that matches, in one file. Rows on the page are some of them.
+fn exports(asked: &Asked) -> Markup {
+    html! {
+        @for (format, name) in [("jsonl", "JSONL"), ("csv", "CSV")] {
+            a.button href=(words::link("/ui/export", &[("q", &asked.q), ("format", format)])) download
+                title="every entry that matches; the ledger records who took it" { (name) }
+        }
+    }
+}
+
+/// Each condition of the query, to be taken away by a click; ready ones where there is none.
+fn conditions(asked: &Asked) -> Markup {
+    let words = query::split(&asked.q).unwrap_or_default();
+    let without = |at: usize| {
+        let rest: Vec<&str> =
+            words.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, word)| *word).collect();
+        words::link("/ui/audit", &[("q", &rest.join(" "))])
+    };
+    html! {
+        ul.chips aria-label="Conditions" {
+            @for (at, word) in words.iter().enumerate().take(32) {
+                li { a.chip.on href=(without(at)) title="take this condition away" { (words::line(word, 60)) " ×" } }
+            }
+            @if words.is_empty() {
+                @for q in ["decision:deny", "kind:call.decision", "kind:run.request", "status:error", "kind:key.*", "since:24h"] {
+                    li { a.chip href=(words::link("/ui/audit", &[("q", q)])) { (q) } }
+                }
+            }
+        }
+    }
+}
+
+fn nothing(asked: &Asked, found: &Found) -> Markup {
+    let upto = found.older.map(|seq| seq.to_string());
+    html! {
+        @if let Some(upto) = &upto {
+            div.empty {
+                p { "None of the entries looked at matches." }
+                p { a.button href=(words::link("/ui/audit", &[("q", &asked.q), ("upto", upto)])) { "Look further back" } }
+            }
+        } @else {
+            (empty("No entry matches. The same on the server:", "par audit show kind:call.decision"))
+        }
+    }
+}
+
+/// What of the answer is from the index, where it is not all.
+fn covered(found: &Found) -> Markup {
+    let Some(Coverage { covered, unsound }) = &found.index else { return html! {} };
+    html! {
+        @if *covered < found.size {
+            p.muted { "The index covers " (words::count(*covered)) " of " (words::count(found.size))
+                " entries; the others were read one by one." }
+        }
+        @if !unsound.is_empty() {
+            p.notice.bad { (words::count(unsound.len())) " blocks of the index do not fit: these entries were read from "
+                "the ledger, and the index is being made anew there." }
+        }
+    }
+}
+
+fn steps(asked: &Asked, found: &Found) -> Markup {
+    let older = found.older.filter(|_| !asked.follow).map(|seq| seq.to_string());
+    html! {
+        nav.steps aria-label="Further entries" {
+            @if asked.upto.is_some() { a.button href=(words::link("/ui/audit", &[("q", &asked.q)])) { "Newest" } }
+            @if let Some(older) = &older {
+                a.button rel="next" href=(words::link("/ui/audit", &[("q", &asked.q), ("upto", older)])) { "Older" }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The session's cookie (RFC 6265bis).
+
+use crate::http::frame::Ends;
+use crate::types::limits;
+use axum::http::header::{COOKIE, HOST};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue};
+use std::net::IpAddr;
+
+/// Where a browser reaches this server, as far as cookies are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// From the same machine, under a name of the loopback: plain HTTP, which leaves no wire.
+    Loopback,
+    /// From elsewhere: only over TLS, which a proxy ends. On plain HTTP a browser keeps no such cookie.
+    Far,
+}
+
+impl Reach {
+    /// Read off the connection and the `Host`, which `frame` has checked.
+    pub(super) fn of(ends: Ends, headers: &HeaderMap) -> Self {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+        let is_loopback = host.is_some_and(|host| {
+            let name = host.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+            name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        });
+        if is_loopback && ends.peer.is_loopback() { Self::Loopback } else { Self::Far }
+    }
+
+    /// The scheme of this server's address, as the browser has it.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::Loopback => "http",
+            Self::Far => "https",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Loopback => "par_session",
+            Self::Far => "__Host-par_session",
+        }
+    }
+
+    /// The session's id in a request. Two cookies of the name are none: one of them was planted.
+    pub(super) fn read(self, headers: &HeaderMap) -> Option<&str> {
+        let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut own = pairs.filter(|(name, _)| *name == self.name()).map(|(_, value)| value);
+        match (own.next(), own.next()) {
+            (Some(id), None) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The line that gives the browser its session.
+    pub(super) fn set(self, id: &str) -> Option<HeaderValue> {
+        self.line(id, limits::SESSION_LIFE_MS_MAX / 1_000)
+    }
+
+    /// The line that takes it away.
+    pub(super) fn clear(self) -> Option<HeaderValue> {
+        self.line("", 0)
+    }
+
+    fn line(self, id: &str, max_age_s: u64) -> Option<HeaderValue> {
+        let secure = match self {
+            Self::Loopback => "",
+            Self::Far => "; Secure",
+        };
+        let name = self.name();
+        let line = format!("{name}={id}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict{secure}");
+        HeaderValue::from_str(&line).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reach;
+    use crate::http::frame::Ends;
+    use axum::http::header::{COOKIE, HOST};
+    use axum::http::{HeaderMap, HeaderValue};
+
+    fn reach(peer: &str, host: &str) -> Reach {
+        let ends = Ends { peer: peer.parse().expect("ip"), local: "127.0.0.1".parse().expect("ip") };
+        Reach::of(ends, &HeaderMap::from_iter([(HOST, HeaderValue::from_str(host).expect("host"))]))
+    }
+
+    #[test]
+    fn plain_cookies_stay_on_the_machine() {
+        for (peer, host, expect) in [
+            ("127.0.0.1", "127.0.0.1:7117", Reach::Loopback),
+            ("::1", "[::1]:7117", Reach::Loopback),
+            ("127.0.0.1", "localhost:7117", Reach::Loopback),
+            ("127.0.0.1", "par.example", Reach::Far),
+            ("192.0.2.7", "127.0.0.1:7117", Reach::Far),
+            ("192.0.2.7", "192.0.2.1", Reach::Far),
+        ] {
+            assert_eq!(reach(peer, host), expect, "{peer} {host}");
+        }
+        let far = Reach::Far.set("abc").expect("line");
+        assert_eq!(
+            far.to_str().expect("text"),
+            "__Host-par_session=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure"
+        );
+        let near = Reach::Loopback.set("abc").expect("line");
+        assert_eq!(
+            near.to_str().expect("text"),
+            "par_session=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict"
+        );
+        assert!(Reach::Loopback.clear().expect("line").to_str().expect("text").contains("Max-Age=0;"));
+    }
+
+    #[test]
+    fn one_cookie_of_the_name_is_read_and_two_are_none() {
+        let check = |reach: Reach, lines: &[&'static str], expect: Option<&str>| {
+            let headers: HeaderMap =
+                lines.iter().map(|line| (COOKIE, HeaderValue::from_static(line))).collect();
+            assert_eq!(reach.read(&headers), expect, "{lines:?}");
+        };
+        check(Reach::Loopback, &["a=b; par_session=x; c=d"], Some("x"));
+        check(Reach::Loopback, &["par_session=x; par_session=y"], None);
+        check(Reach::Loopback, &["par_session=x", "par_session=y"], None);
+        check(Reach::Far, &["par_session=x"], None);
+        check(Reach::Far, &["__Host-par_session=x; par_session=y"], Some("x"));
+        check(Reach::Far, &[], None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What every answer of the dashboard carries: the headers that keep a page to itself, and, for a
+//! browser, errors as pages.
+
+use super::page;
+use super::visitor::wants_page;
+use crate::http::frame::{AsIs, Id};
+use crate::http::problem::Problem;
+use axum::extract::Request;
+use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY};
+use axum::middleware::Next;
+use axum::response::{Extension, Html, IntoResponse as _, Response};
+
+/// Nothing but our own stylesheet and script, no markup made from text.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'";
+
+pub(super) async fn dress(request: Request, next: Next) -> Response {
+    let is_page = wants_page(request.headers());
+    let id = request.extensions().get::<Id>().map(|id| id.0.clone()).unwrap_or_default();
+    let mut response = next.run(request).await;
+    if is_page {
+        response = told(response, &id);
+    }
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    for name in ["cross-origin-opener-policy", "cross-origin-resource-policy"] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static("same-origin"));
+    }
+    response
+}
+
+/// An error as a page; anything else as it is.
+fn told(mut response: Response, id: &str) -> Response {
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    let problem = response.extensions_mut().remove::<Problem>();
+    let is_bare = is_error && response.extensions().get::<AsIs>().is_none();
+    let Some(problem) = problem.or_else(|| is_bare.then(|| Problem::of_status(status))) else {
+        return response;
+    };
+    let (status, title, detail) = problem.words();
+    let page = page::error(status.as_u16(), title, detail, id);
+    (status, Extension(AsIs), Html(page.into_string())).into_response()
+}

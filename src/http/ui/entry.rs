@@ -1,0 +1,153 @@
+//! `/ui/audit/{seq}`: one entry, its exact bytes, and a hash that the browser makes itself.
+
+use super::page::{Here, Page, block};
+use super::visitor::Visitor;
+use super::{Ui, blocking, words};
+use crate::http::problem::{Code, Problem};
+use crate::ledger::Stored;
+use crate::policy::Power;
+use crate::types::limits;
+use axum::extract::{Path, State};
+use axum::response::Html;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// Headers beyond this are not put into the page for the browser to hash, in bytes.
+const HASHED_BYTES_MAX: usize = 24 << 10;
+/// Of a field in the table, in characters.
+const FIELD_CHARS_MAX: usize = 200;
+
+struct Around {
+    stored: Stored,
+    before: Option<Stored>,
+    after: Option<Stored>,
+}
+
+pub(super) async fn show(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Path(seq): Path<String>,
+) -> Result<Html<String>, Problem> {
+    visitor.holding(Power::AuditRead)?;
+    let none = || Problem::new(Code::NotFound, "there is no entry of this number");
+    let seq: u64 = seq.parse().map_err(|_| none())?;
+    let app = ui.app.clone();
+    let around = blocking(move || {
+        let reader = app.agent.ledger().reader();
+        let Some(stored) = reader.entry(seq)? else { return Ok(None) };
+        let before = seq.checked_sub(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
+        let after = seq.checked_add(1).map(|seq| reader.entry(seq)).transpose()?.flatten();
+        Ok(Some(Around { stored, before, after }))
+    });
+    let around = around.await?.ok_or_else(none)?;
+    let same = format!("/audit/entries/{seq}");
+    let title = format!("Entry {seq}");
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Audit, title: &title, same: &same };
+    Ok(page.with(&body(&around)))
+}
+
+fn body(around: &Around) -> Markup {
+    let header = &around.stored.header;
+    html! {
+        div.title {
+            h1 { "Entry " (words::count(header.seq)) " " span.muted { (words::line(&header.kind, 40)) } }
+            nav.actions aria-label="Neighbours" {
+                @if let Some(before) = &around.before {
+                    a.button rel="prev" href={ "/ui/audit/" (before.header.seq) } { "← " (before.header.seq) }
+                }
+                @if let Some(after) = &around.after {
+                    a.button rel="next" href={ "/ui/audit/" (after.header.seq) } { (after.header.seq) " →" }
+                }
+            }
+        }
+        (proof(around))
+        div.columns {
+            section aria-labelledby="header" { h2 #header { "Header" } (fields(around)) }
+            section aria-labelledby="payload" { h2 #payload { "Payload" } (payload(&around.stored)) }
+        }
+        section aria-labelledby="bytes" {
+            h2 #bytes { "Canonical bytes" }
+            p.muted { (words::count(around.stored.bytes.len())) " bytes. The leaf hash is SHA-256 of a zero byte and these." }
+            (block(&String::from_utf8_lossy(&around.stored.bytes), limits::BLOCK_BYTES_MAX, "The bytes as text"))
+        }
+    }
+}
+
+/// The hash as the server has it, and a place for the browser's own.
+fn proof(around: &Around) -> Markup {
+    let (stored, leaf) = (&around.stored, around.stored.leaf().hex());
+    let fits = stored.bytes.len() <= HASHED_BYTES_MAX;
+    let next = around.after.as_ref().and_then(|after| after.header.prev).map(|prev| prev.hex());
+    let before = around.before.as_ref().map(|before| before.leaf().hex());
+    let prev = stored.header.prev.map(|prev| prev.hex());
+    html! {
+        section.card aria-labelledby="proof" {
+            h2 #proof { "Hash chain" }
+            p.line role="status" {
+                span #verdict.badge.plain data-bytes=[fits.then(|| STANDARD.encode(&stored.bytes))]
+                    data-leaf=(leaf) data-next=[next.as_deref()] {
+                    @if fits { "not checked in this browser: it needs the script" } @else { "too long to be checked here" }
+                }
+            }
+            dl.facts {
+                dt { "leaf" } dd { code { (leaf) } }
+                dt { "prev" } dd {
+                    @if let Some(prev) = &prev {
+                        code { (prev) } " "
+                        @if Some(prev) == before.as_ref() { span.badge.good { "is the leaf before" } }
+                        @else { span.badge.bad { "is not the leaf before" } }
+                    } @else { "none: this is the first entry" }
+                }
+                dt { "next" } dd {
+                    @if let Some(next) = &next {
+                        @if *next == leaf { span.badge.good { "the next entry holds this leaf" } }
+                        @else { span.badge.bad { "the next entry holds another leaf" } }
+                    } @else { "none yet: this is the newest entry" }
+                }
+            }
+        }
+    }
+}
+
+fn fields(around: &Around) -> Markup {
+    let header = &around.stored.header;
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Header fields" {
+            table { tbody {
+                @for (name, value) in &header.fields {
+                    tr { th scope="row" { (words::line(name, 40)) } td.wrap { (field(name, value)) } }
+                }
+            } }
+        }
+    }
+}
+
+fn field(name: &str, value: &Value) -> Markup {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let shown = words::line(&text, FIELD_CHARS_MAX);
+    match name {
+        "wall_us" => html! { (shown) " " span.muted { (words::time(value.as_u64().unwrap_or(0))) } },
+        "ref" => html! { a href={ "/ui/audit/" (value.as_u64().unwrap_or(0)) } { (shown) } },
+        "run" => html! { a href={ "/ui/runs/" (words::link(&shown, &[])) } { (shown) } },
+        _ => match super::row::with("", name, &text) {
+            Some(q) => html! { a href=(words::link("/ui/audit", &[("q", &q)])) { (shown) } },
+            None => html! { (shown) },
+        },
+    }
+}
+
+fn payload(stored: &Stored) -> Markup {
+    match &stored.body {
+        None => html! { p.empty { "The text of this entry was erased. Its place in the chain stays." } },
+        Some(_) if !stored.header.shows_payload() => {
+            html! { p.empty { "Never shown: it holds what a key is known by." } }
+        }
+        Some(body) => {
+            let value: Value = serde_json::from_slice(body).unwrap_or_default();
+            let pretty = serde_json::to_string_pretty(&value).unwrap_or_default();
+            html! { (block(&pretty, limits::BLOCK_BYTES_MAX, "The payload as JSON")) }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `/ui/health`: whether runs are taken, the ledger, and the walls around tools.
+
+use super::chain::Look;
+use super::page::{self, Here, Page};
+use super::visitor::Visitor;
+use super::{Ui, words};
+use crate::http::{health, problem::Problem};
+use crate::policy::Power;
+use axum::extract::State;
+use axum::response::Html;
+use maud::{Markup, html};
+use serde_json::Value;
+
+pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<String>, Problem> {
+    visitor.holding(Power::HealthRead)?;
+    let told = health::told(&ui.app);
+    let text = |at: &str| told.pointer(at).and_then(Value::as_str).unwrap_or("–").to_owned();
+    let obstacles: Vec<&str> = told
+        .get("obstacles")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let layers = ui.app.agent.launcher().report().layers;
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Health, title: "Health", same: "/health" };
+    let ready = text("/why");
+    let body = html! {
+        div.title { h1 { "Health" } p { (page::outcome(&text("/status"))) } }
+        @for what in &obstacles { p.notice.bad role="alert" { (words::line(what, 400)) } }
+        div.columns {
+            section.card aria-labelledby="server" {
+                h2 #server { "Server" }
+                dl.facts {
+                    dt { "runs" } dd { @if ready == "–" { (page::outcome("ready")) } @else { "not taken: " (ready) } }
+                    dt { "version" } dd { (text("/version")) }
+                    dt { "log" } dd { code { (words::short(&text("/ledger/log"), 32)) } }
+                    dt { "entries" } dd { a href="/ui/audit" { (words::count(told.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
+                    dt { "root" } dd { code { (text("/ledger/root")) } }
+                }
+            }
+            section.card aria-labelledby="chain" { h2 #chain { "Chain" } @if visitor.may(Power::AuditRead) { (chain(&ui)) } }
+        }
+        section.card aria-labelledby="walls" {
+            h2 #walls { "Walls around every tool" }
+            @if layers.is_empty() { p { "The launcher has not told of any." } }
+            ul.chips { @for layer in &layers { li { span.chip.still { (words::line(layer, 200)) } } } }
+            p.muted { "What was enforced for one call is in the payload of its call.result." }
+        }
+    };
+    Ok(page.with(&body))
+}
+
+fn chain(ui: &Ui) -> Markup {
+    let badge = ui.chain.look(&ui.app);
+    html! {
+        p.line { (page::chain(&badge, true)) }
+        @match &badge.look {
+            Look::Checking => p { "Being checked: look again in a moment." },
+            Look::Verified { entries } => {
+                dl.facts {
+                    dt { "verified" } dd { (words::count(*entries)) " entries: chain, tree and payloads" }
+                    dt { "root" } dd { code { (badge.root) } }
+                    dt { "took" } dd { (words::span(badge.took_us)) ", " (words::span(badge.age_us)) " ago" }
+                }
+                p.muted { "Checked by this server. Check it yourself, with state.db too:" }
+            }
+            Look::Broken { seq, what } => {
+                p.notice.bad role="alert" {
+                    @if let Some(seq) = seq { "Entry " (seq) ": " }
+                    (words::line(what, 400))
+                }
+                p { "Every finding:" }
+            }
+        }
+        pre data-copy tabindex="0" { code { "par audit verify" } }
+    }
+}

@@ -1,0 +1,155 @@
+//! `/ui/login` and `/ui/logout`: a key shown once becomes a session.
+
+use super::Ui;
+use super::cookie::Reach;
+use super::visitor::{Visitor, base};
+use super::{origin, page};
+use crate::auth::{Principal, Refusal};
+use crate::http::frame::Ends;
+use crate::http::problem::{Code, Problem};
+use crate::policy::{Door, Power, Via};
+use crate::types::clock;
+use axum::Form;
+use axum::extract::{FromRequest as _, Query, Request, State};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Extension, Html, IntoResponse as _, Redirect, Response};
+use maud::{Markup, html};
+
+pub(super) type Fields = Vec<(String, String)>;
+
+pub(super) async fn form(
+    Extension(ends): Extension<Ends>,
+    headers: HeaderMap,
+    Query(asked): Query<Fields>,
+) -> Html<String> {
+    let base = base(Reach::of(ends, &headers), &headers);
+    Html(shown(&base, wanted(&asked), None).into_string())
+}
+
+/// Opens a session for a key that may read the audit or approve, and leads on.
+pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Response, Problem> {
+    let ends = request.extensions().get::<Ends>().copied();
+    let ends = ends.ok_or_else(|| Problem::internal("a request has no source"))?;
+    origin::check_own(request.headers())?;
+    let reach = Reach::of(ends, request.headers());
+    let base = base(reach, request.headers());
+    let fields = read(&ui, request).await?;
+    let next = wanted(&fields);
+    let refused = |status: StatusCode, why: &str| {
+        let page = shown(&base, next, Some(why));
+        Ok((status, Extension(crate::http::frame::AsIs), Html(page.into_string())).into_response())
+    };
+    let principal = match ui.app.authority.authenticate(field(&fields, "key").trim(), ends.peer).await {
+        Ok(principal) => principal,
+        Err(refusal @ (Refusal::TooMany { .. } | Refusal::Unreadable)) => return Err(refusal.into()),
+        Err(_) => return refused(StatusCode::UNAUTHORIZED, "This is no valid key."),
+    };
+    let door = Door { via: Via::Page, source_ip: Some(ends.peer) };
+    if !may_enter(&ui, &principal, door) {
+        let why = "This key may neither read the audit nor approve, so there is nothing to see for it here.";
+        return refused(StatusCode::FORBIDDEN, why);
+    }
+    let id = ui.sessions.open(principal, clock::mono_us()).map_err(Problem::internal)?;
+    // The badge of the first page shall have something to say.
+    ui.chain.look(&ui.app);
+    let cookie = reach.set(&id).ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
+}
+
+/// Ends the session.
+pub(super) async fn close(
+    State(ui): State<Ui>,
+    Extension(ends): Extension<Ends>,
+    visitor: Visitor,
+    request: Request,
+) -> Result<Response, Problem> {
+    origin::check_own(request.headers())?;
+    let reach = Reach::of(ends, request.headers());
+    let fields = read(&ui, request).await?;
+    if !visitor.session().made(field(&fields, "token")) {
+        return Err(Problem::new(Code::Forbidden, "the form is not of this session: open the page anew"));
+    }
+    ui.sessions.end(&visitor.session().hash);
+    let cookie = reach.clear().ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to("/ui/login")).into_response())
+}
+
+fn may_enter(ui: &Ui, principal: &Principal, door: Door) -> bool {
+    let gate = ui.app.agent.gate();
+    [Power::AuditRead, Power::Approve].into_iter().any(|power| gate.holds(principal, power, door).is_ok())
+}
+
+/// Reads a form within the bounds of any body.
+pub(super) async fn read(ui: &Ui, request: Request) -> Result<Fields, Problem> {
+    let reading = Form::<Fields>::from_request(request, &());
+    let late = |_| Problem::new(Code::TimedOut, "the form did not arrive in time");
+    let Form(fields) = tokio::time::timeout(ui.app.bounds.body_read_max, reading)
+        .await
+        .map_err(late)?
+        .map_err(|e| Problem::of_status(e.into_response().status()))?;
+    Ok(fields)
+}
+
+pub(super) fn field<'a>(fields: &'a Fields, name: &str) -> &'a str {
+    fields.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value)
+}
+
+/// Where to go on: a page of ours and nothing else.
+fn wanted(fields: &Fields) -> &str {
+    let next = field(fields, "next");
+    let is_plain = next.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') && !next.contains("//");
+    if next.starts_with("/ui/") && is_plain { next } else { "/ui/" }
+}
+
+fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
+    page::bare(
+        "Log in",
+        html! {
+            h1 { "Log in" }
+            p.lead { "See what the agent was asked, what it was allowed, and what it did." }
+            @if let Some(why) = why { p.notice.bad role="alert" id="why" { (why) } }
+            p.notice.warn data-insecure hidden {
+                "This page came over plain HTTP from another machine: a key typed here can be read on the way, \
+                 and no session is kept. Use HTTPS, or an SSH tunnel to the loopback."
+            }
+            form.card.stack method="post" action="/ui/login" {
+                input type="hidden" name="next" value=(next);
+                label for="key" { "API key" }
+                input #key type="password" name="key" required autocomplete="current-password" spellcheck="false"
+                    autofocus placeholder="par_…" aria-describedby=[why.map(|_| "why")];
+                button.primary type="submit" { "Log in" }
+            }
+            details {
+                summary { "No key yet?" }
+                p { "On the server, make one that may read the audit:" }
+                pre data-copy tabindex="0" { code { "par key create my-name --role viewer" } }
+                p.muted { "The session lasts 12 hours without use and 7 days at most; revoking the key ends it. \
+                    The server answers at " (base) "." }
+            }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wanted;
+
+    #[test]
+    fn the_login_leads_only_to_our_own_pages() {
+        for (next, expect) in [
+            ("/ui/runs?status=done", "/ui/runs?status=done"),
+            ("/ui/", "/ui/"),
+            ("", "/ui/"),
+            ("https://evil.example/", "/ui/"),
+            ("//evil.example/ui/", "/ui/"),
+            ("/ui//evil.example", "/ui/"),
+            ("/ui/\\evil", "/ui/"),
+            ("/ui/a\r\nSet-Cookie: x=y", "/ui/"),
+            ("javascript:alert(1)", "/ui/"),
+            ("/agent/run", "/ui/"),
+        ] {
+            assert_eq!(wanted(&vec![("next".to_owned(), next.to_owned())]), expect, "{next:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! An entry as a row: the same fields for a page and for the live tail, already made visible.
+
+use super::words;
+use crate::ledger::{Header, query};
+use maud::{Markup, html};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The fields of a row, as text.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    seq: u64,
+    time: String,
+    kind: String,
+    who: String,
+    tool: String,
+    /// The decision or the status.
+    outcome: String,
+    tone: &'static str,
+    policies: String,
+    run: String,
+}
+
+impl Row {
+    pub(super) fn of(header: &Header) -> Self {
+        let text = |name: &str, chars| words::line(header.str(name).unwrap_or_default(), chars);
+        let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
+        let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
+        let policies: Vec<&str> = policies.filter_map(Value::as_str).collect();
+        Self {
+            seq: header.seq,
+            time: words::time(header.u64("wall_us").unwrap_or(0)),
+            kind: words::line(&header.kind, 32),
+            who: text("principal", 24),
+            tool: text("tool", 32),
+            outcome: words::line(outcome, 24),
+            tone: words::tone(outcome),
+            policies: words::line(&policies.join(" "), 40),
+            run: text("run", 32),
+        }
+    }
+}
+
+/// Rows in a table that scrolls within itself. `q` is the query that clicked values are added to.
+pub(super) fn table(headers: &[Header], q: &str) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Entries" {
+            table.entries {
+                thead { tr {
+                    th scope="col" { "seq" } th scope="col" { "time" } th scope="col" { "kind" }
+                    th scope="col" { "who" } th scope="col" { "tool" } th scope="col" { "outcome" }
+                    th scope="col" { "policies" } th scope="col" { "run" }
+                } }
+                tbody #rows { @for header in headers { (row(header, q)) } }
+            }
+        }
+    }
+}
+
+/// Short in its markup: two hundred of them shall fit a page of 100 KB. Links are relative to
+/// `/ui/audit`.
+fn row(header: &Header, q: &str) -> Markup {
+    let row = Row::of(header);
+    let (word, name) = match header.str("decision") {
+        Some(word) => (word, "decision"),
+        None => (header.str("status").unwrap_or_default(), "status"),
+    };
+    let badge = format!("badge {}", row.tone);
+    html! {
+        tr {
+            td { a.open href={ "audit/" (row.seq) } { (row.seq) } }
+            td { (row.time) }
+            td { (value(q, "kind", &header.kind, &row.kind, None)) }
+            td { (value(q, "principal", header.str("principal").unwrap_or_default(), &row.who, None)) }
+            td { (value(q, "tool", header.str("tool").unwrap_or_default(), &row.tool, None)) }
+            td { @if !word.is_empty() { (value(q, name, word, &row.outcome, Some(&badge))) } }
+            td { (row.policies) }
+            td { @if let Some(run) = header.str("run") { a href={ "runs/" (run) } { "…" (tail(run)) } } }
+        }
+    }
+}
+
+/// The end of an id: its beginning is a time that neighbours share.
+pub(super) fn tail(id: &str) -> String {
+    let skipped = id.chars().count().saturating_sub(6);
+    words::line(&id.chars().skip(skipped).collect::<String>(), 48)
+}
+
+/// A value that narrows the list when clicked; as text where the query cannot say it.
+fn value(q: &str, name: &str, value: &str, shown: &str, class: Option<&str>) -> Markup {
+    match with(q, name, value) {
+        Some(q) => html! { a class=[class] href=(words::link("", &[("q", &q)])) { (shown) } },
+        None => html! { span class=[class] { (shown) } },
+    }
+}
+
+/// The query `q` with one condition more. None where the grammar has no words for the value, or it is a long one.
+pub(super) fn with(q: &str, name: &str, value: &str) -> Option<String> {
+    let more = query::word(name, value).filter(|_| value.len() <= 64)?;
+    let is_there = query::split(q).is_ok_and(|words| words.contains(&more.as_str()));
+    Some(match (is_there, q.is_empty()) {
+        (true, _) => q.to_owned(),
+        (false, true) => more,
+        (false, false) => format!("{q} {more}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with;
+
+    #[test]
+    fn a_clicked_value_is_added_once_and_only_where_it_can_be_said() {
+        for (q, name, value, expect) in [
+            ("", "tool", "read_file", Some("tool:read_file")),
+            ("kind:a", "tool", "b", Some("kind:a tool:b")),
+            ("tool:b", "tool", "b", Some("tool:b")),
+            ("nginx", "tool", "a b", Some("nginx tool:\"a b\"")),
+            ("tool:\"a*\"", "tool", "a*", Some("tool:\"a*\"")),
+            ("", "tool", "", None),
+            ("", "payload", "x", None),
+        ] {
+            assert_eq!(with(q, name, value).as_deref(), expect, "{q} {name} {value}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `/ui/runs/{id}`: one run, as a timeline, to be read, and as JSON.
+
+use super::page::{self, Here, Page, block};
+use super::visitor::Visitor;
+use super::{Ui, blocking, timeline, words};
+use crate::agent::RunReply;
+use crate::http::App;
+use crate::http::problem::Problem;
+use crate::ledger::{Filter, Order, Stored};
+use crate::policy::Power;
+use crate::types::{RunId, limits};
+use axum::extract::{Path, Query, State};
+use axum::response::Html;
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// Entries of one page; a run has a bounded number, and few have as many.
+const ENTRIES_MAX: usize = 120;
+/// Blocks of the reader together, in bytes.
+const READER_BYTES_MAX: usize = 48 << 10;
+const READER_BLOCK_BYTES_MAX: usize = 4 << 10;
+const JSON_BYTES_MAX: usize = 32 << 10;
+const VIEWS: [(&str, &str); 3] = [("timeline", "Timeline"), ("reader", "Reader"), ("json", "JSON")];
+
+struct Told {
+    reply: RunReply,
+    entries: Vec<Stored>,
+    /// Where the entries go on.
+    next: Option<u64>,
+}
+
+pub(super) async fn show(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Html<String>, Problem> {
+    let sight = visitor.seeing(Power::RunRead)?;
+    let id = RunId::parse(&id).ok_or_else(|| Problem::no_run(None))?;
+    let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
+    let view = VIEWS.into_iter().find(|(name, _)| Some(*name) == value("view")).unwrap_or(VIEWS[0]).0;
+    let from = value("from").and_then(|seq| seq.parse().ok());
+    let (app, wanted) = (ui.app.clone(), id.clone());
+    let told = blocking(move || {
+        let Some(reply) = app.agent.find(&sight, &wanted)? else { return Ok(None) };
+        Ok(Some(read(&app, &wanted, reply, from)?))
+    });
+    let told = told.await?.ok_or_else(|| Problem::no_run(Some(id.clone())))?;
+    let same = format!("/runs/{id}");
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Runs, title: "Run", same: &same };
+    Ok(page.with(&body(&id, &told, view)))
+}
+
+fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Told, Problem> {
+    let (first, last) = reply.ledger.as_ref().map_or((0, 0), |range| (range.first, range.last));
+    let filter = Filter::of("run", id.as_str());
+    let reader = app.agent.ledger().reader();
+    let from = from.unwrap_or(first).max(first);
+    let (headers, next) =
+        reader.headers(&filter, from, Order::Ascending, ENTRIES_MAX, limits::PAGE_SCAN_MAX)?;
+    let mut entries = Vec::with_capacity(headers.len());
+    for header in headers {
+        entries.extend(reader.entry(header.seq)?);
+    }
+    let next = next.filter(|next| *next <= last);
+    Ok(Told { reply, entries, next })
+}
+
+fn body(id: &RunId, told: &Told, view: &str) -> Markup {
+    let payload = |stored: &Stored| -> Value {
+        stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default()
+    };
+    let asked = told.entries.iter().find(|stored| stored.header.kind == "run.request").map(payload);
+    let is_erased = asked.as_ref().is_some_and(Value::is_null);
+    let title = if is_erased { "Run whose message was erased" } else { "Run" };
+    let message = asked.as_ref().and_then(|asked| asked.get("message")?.as_str()).unwrap_or(title).to_owned();
+    html! {
+        div.title {
+            h1.message { (words::line(&message, 160)) }
+            p { (page::outcome(told.reply.status.as_str())) }
+        }
+        (facts(id, told))
+        (cards(told))
+        nav.tabs aria-label="Views" {
+            @for (name, text) in VIEWS {
+                a href={ "/ui/runs/" (id) "?view=" (name) } aria-current=[(name == view).then_some("page")] { (text) }
+            }
+        }
+        @match view {
+            "reader" => (reader(told)),
+            "json" => {
+                (block(&serde_json::to_string_pretty(&told.reply).unwrap_or_default(), JSON_BYTES_MAX, "The run as JSON"))
+            }
+            _ => (timeline::table(&timeline::steps(&told.entries))),
+        }
+        @if let Some(next) = told.next {
+            nav.steps aria-label="Further entries" {
+                a.button rel="next" href={ "/ui/runs/" (id) "?view=" (view) "&from=" (next) } { "Later entries" }
+            }
+        }
+        @if let (Some(answer), "timeline") = (&told.reply.answer, view) {
+            section aria-labelledby="answer" {
+                h2 #answer { "Answer" }
+                p.muted { "Written by the model: text, not a fact." }
+                (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
+            }
+        }
+    }
+}
+
+fn facts(id: &RunId, told: &Told) -> Markup {
+    let first = told.entries.first().map(|stored| &stored.header);
+    let who = first.and_then(|header| header.str("principal")).unwrap_or_default();
+    let policy = first.and_then(|header| header.str("policy")).unwrap_or_default();
+    html! {
+        p.line.muted {
+            code { (id) } " · "
+            a href=(words::link("/ui/runs", &[("principal", who)])) { (words::line(who, 24)) } " · "
+            (words::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
+            code title=(policy) { (words::short(policy, 12)) }
+            @if let Some(range) = &told.reply.ledger {
+                " · " a href=(words::link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) }
+            }
+        }
+    }
+}
+
+fn cards(told: &Told) -> Markup {
+    let reply = &told.reply;
+    let time = |stored: &Stored| stored.header.u64("wall_us").unwrap_or(0);
+    let (first, last) = (told.entries.first().map(time), told.entries.last().map(time));
+    let took = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
+    let denied = reply.steps.iter().filter(|step| step.decision == "deny").count();
+    let usage = &reply.usage;
+    html! {
+        ul.figures {
+            li.card { span { "Duration" } b { (words::span(took)) } }
+            li.card { span { "Model" } b { (usage.model_calls) " " small { "asked" } } }
+            li.card { span { "Tokens" } b { (words::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
+            li.card { span { "Tool calls" } b { (reply.steps.len()) } }
+            li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }
+        }
+        @if let Some(limit) = &reply.limit {
+            p.notice.warn { "The run reached its limit " code { (words::line(limit, 60)) } "." }
+        }
+    }
+}
+
+/// The run as a conversation, one block after the other.
+fn reader(told: &Told) -> Markup {
+    let mut left = READER_BYTES_MAX;
+    let blocks: Vec<Markup> = told
+        .entries
+        .iter()
+        .filter_map(|stored| {
+            let (title, text) = spoken(stored)?;
+            let fits = READER_BLOCK_BYTES_MAX.min(left);
+            left = left.saturating_sub(text.len().min(fits));
+            let seq = stored.header.seq;
+            let label = format!("{title}, entry {seq}");
+            Some(html! {
+                li {
+                    p.line { b { (title) } " " a.muted href={ "/ui/audit/" (seq) } { "entry " (seq) }
+                        @if let Some(word) = stored.header.str("decision").or_else(|| stored.header.str("status")) { " " (page::outcome(word)) } }
+                    (block(&text, fits, &label))
+                }
+            })
+        })
+        .collect();
+    html! { ol.reader { @for block in &blocks { (block) } } }
+}
+
+/// What an entry says to who reads along, and under which title.
+fn spoken(stored: &Stored) -> Option<(String, String)> {
+    if stored.body.is_none() {
+        let title = words::line(&stored.header.kind, 32);
+        return Some((title, "The text of this entry was erased.".to_owned()));
+    }
+    let payload: Value = stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok())?;
+    let text = |name: &str| payload.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let tool = words::line(stored.header.str("tool").unwrap_or_default(), 64);
+    match stored.header.kind.as_str() {
+        "run.request" => Some(("Asked".to_owned(), text("message"))),
+        "model.reply" => Some(("Model".to_owned(), text("text"))).filter(|(_, text)| !text.is_empty()),
+        "model.error" => Some(("No answer of the model".to_owned(), text("error"))),
+        "call.decision" => {
+            let arguments = payload.get("arguments").or_else(|| payload.get("arguments_raw"))?;
+            let reason = payload.get("reason").and_then(Value::as_str);
+            let reason = reason.map(|why| format!("\n\n{why}")).unwrap_or_default();
+            Some((format!("Call of {tool}"), format!("{}{reason}", pretty(arguments))))
+        }
+        "call.result" => Some((format!("Result of {tool}"), pretty(payload.get("result")?))),
+        "run.reply" => Some(("Answer".to_owned(), text("answer"))).filter(|(_, text)| !text.is_empty()),
+        _ => None,
+    }
+}

@@ -1,0 +1,109 @@
+//! `/ui/runs`: what was asked, newest first.
+
+use super::page::{self, Here, Page, empty};
+use super::visitor::Visitor;
+use super::{Ui, blocking, overview, words};
+use crate::agent::{RunQuery, RunRow};
+use crate::http::problem::Problem;
+use crate::http::run::wanted;
+use crate::policy::Power;
+use axum::extract::{Query, State};
+use axum::response::Html;
+use maud::{Markup, html};
+
+const STATUSES: [&str; 7] = ["running", "waiting", "done", "denied", "failed", "limit", "interrupted"];
+
+pub(super) async fn show(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Html<String>, Problem> {
+    let sight = visitor.seeing(Power::RunRead)?;
+    let query = wanted(&asked)?;
+    let (app, asking) = (ui.app.clone(), query.clone());
+    let rows = blocking(move || Ok(app.agent.runs(&sight, &asking)?)).await?;
+    let same = link("/runs", &query, None);
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Runs, title: "Runs", same: &same };
+    let next = rows.last().filter(|_| rows.len() == query.limit).map(|row| row.run.as_str());
+    let body = html! {
+        div.title { h1 { "Runs" } }
+        (search(&query))
+        @if rows.is_empty() {
+            @if query.status.is_some() || query.principal.is_some() || query.before.is_some() {
+                div.empty { p { "No run matches." } p { a.button href="/ui/runs" { "All runs" } } }
+            } @else {
+                (empty("Nothing was asked yet. Ask, with a key of the role operator:", &overview::ask(&visitor.base)))
+            }
+        } @else {
+            (table(&rows))
+            nav.steps aria-label="Further runs" {
+                @if query.before.is_some() { a.button href=(link("/ui/runs", &RunQuery { before: None, ..query.clone() }, None)) { "Newest" } }
+                @if let Some(next) = next { a.button rel="next" href=(link("/ui/runs", &query, Some(next))) { "Older" } }
+            }
+        }
+    };
+    Ok(page.with(&body))
+}
+
+/// The list in the words of its URL.
+fn link(path: &str, query: &RunQuery, after: Option<&str>) -> String {
+    let after = after.or(query.before.as_ref().map(crate::types::RunId::as_str));
+    let given = [
+        ("status", query.status.map(crate::agent::RunStatus::as_str)),
+        ("principal", query.principal.as_deref()),
+        ("after", after),
+    ];
+    let given: Vec<(&str, &str)> =
+        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    words::link(path, &given)
+}
+
+fn search(query: &RunQuery) -> Markup {
+    let status = query.status.map(crate::agent::RunStatus::as_str);
+    html! {
+        form.search method="get" action="/ui/runs" role="search" {
+            label.sr for="status" { "Status" }
+            select #status name="status" {
+                option value="" { "any status" }
+                @for word in STATUSES { option value=(word) selected[status == Some(word)] { (word) } }
+            }
+            label.sr for="principal" { "Key" }
+            input #principal type="search" name="principal" data-search spellcheck="false" autocomplete="off"
+                placeholder="key:Ab3dEf9h" value=(words::line(query.principal.as_deref().unwrap_or_default(), 80));
+            button type="submit" { "Filter" }
+        }
+    }
+}
+
+/// Runs in a table that scrolls within itself.
+pub(super) fn table(rows: &[RunRow]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Runs" {
+            table.runs {
+                thead { tr {
+                    th scope="col" { "asked" } th scope="col" { "status" } th.n scope="col" { "took" }
+                    th.n scope="col" { "tokens" } th scope="col" { "calls" } th scope="col" { "who" }
+                    th scope="col" { "when" }
+                } }
+                tbody { @for run in rows { (row(run)) } }
+            }
+        }
+    }
+}
+
+fn row(run: &RunRow) -> Markup {
+    let took = run.ended_us.map(|end| words::span(end.saturating_sub(run.started_us)));
+    let status = run.status.as_str();
+    let message = words::line(run.message.as_deref().unwrap_or("(not shown in a list)"), 90);
+    html! {
+        tr {
+            td.message { a.open href={ "/ui/runs/" (run.run) } { (message) } }
+            td { a.v href=(words::link("/ui/runs", &[("status", status)])) { (page::outcome(status)) } }
+            td.n { (took.as_deref().unwrap_or("–")) }
+            td.n { @if let Some(f) = &run.figures { (words::count(f.usage.input_tokens.saturating_add(f.usage.output_tokens))) } @else { "–" } }
+            td { @if let Some(f) = &run.figures { (f.calls) @if f.denied > 0 { " " span.badge.bad { (f.denied) " denied" } } } @else { "–" } }
+            td { a.v href=(words::link("/ui/runs", &[("principal", &run.principal)])) { (words::line(&run.principal, 24)) } }
+            td { (words::time(run.started_us)) }
+        }
+    }
+}

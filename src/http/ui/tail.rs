@@ -1,0 +1,72 @@
+//! `GET /ui/events`: entries as they become durable, as server-sent events.
+//!
+//! An event's id is the entry's number, so that a browser that comes back says where it was.
+
+use super::Ui;
+use super::row::Row;
+use super::session::Session;
+use super::visitor::Visitor;
+use crate::http::follow::newer;
+use crate::http::problem::{Code, Problem};
+use crate::http::stream::Events;
+use crate::ledger::{Filter, Header};
+use crate::policy::{Door, Over, Power};
+use crate::types::clock;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+pub(super) async fn stream(
+    State(ui): State<Ui>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    Query(asked): Query<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    visitor.holding(Power::AuditRead)?;
+    let value = |name: &str| asked.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value.as_str());
+    let filter = Filter::parse(value("q")).map_err(|what| Problem::new(Code::Unfit, what))?;
+    let head = ui.app.agent.ledger().head().size;
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
+    let last = last.or_else(|| value("after").parse().ok());
+    let from = last.map_or(head, |last| last.saturating_add(1));
+    let (app, streams) = (ui.app.clone(), ui.streams.clone());
+    streams.answer(app, Tail { ui, session: visitor.session().clone(), door: visitor.door(), filter, from })
+}
+
+struct Tail {
+    ui: Ui,
+    session: Session,
+    door: Door,
+    filter: Filter,
+    /// The first entry that was not looked at.
+    from: u64,
+}
+
+impl Events for Tail {
+    async fn stands(&self) -> bool {
+        let session = self.ui.sessions.look(&self.session.hash, clock::mono_us());
+        match session {
+            // A rule may have come into force since, or its time may be over.
+            Some(session) => match self.ui.app.authority.standing(&session.proven).await {
+                Ok(by) => {
+                    let gate = self.ui.app.agent.gate();
+                    gate.may(&by, Power::AuditRead, Over::Server, self.door).is_ok()
+                }
+                Err(_) => false,
+            },
+            None => false,
+        }
+    }
+
+    /// `None` where the ledger cannot be read.
+    async fn next(&mut self) -> Option<String> {
+        let headers = newer(&self.ui.app, &self.filter, &mut self.from).await?;
+        Some(headers.iter().map(event).collect())
+    }
+}
+
+/// JSON has no line breaks of its own, and a row's text has none left.
+fn event(header: &Header) -> String {
+    let row = serde_json::to_string(&Row::of(header)).unwrap_or_default();
+    format!("id: {}\nevent: entry\ndata: {row}\n\n", header.seq)
+}

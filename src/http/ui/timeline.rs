@@ -1,0 +1,164 @@
+//! A run's entries as steps in time: what each was, how it came out, when in the run.
+
+use super::{page, words};
+use crate::ledger::Stored;
+use maud::{Markup, html};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Width of the time axis, in its own units.
+const AXIS: u64 = 1_000;
+/// The narrowest bar that can be seen.
+const BAR_MIN: u64 = 6;
+/// Of what a step was about, in characters.
+const WHAT_CHARS_MAX: usize = 140;
+
+/// One entry as a step.
+#[derive(Debug)]
+pub(super) struct Step {
+    seq: u64,
+    kind: String,
+    what: String,
+    outcome: String,
+    begin_us: u64,
+    end_us: u64,
+}
+
+/// The steps of a run's entries, in order.
+pub(super) fn steps(entries: &[Stored]) -> Vec<Step> {
+    let mut times: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut before = None;
+    let mut steps = Vec::with_capacity(entries.len());
+    for stored in entries {
+        let header = &stored.header;
+        let written_us = header.u64("wall_us").unwrap_or(0);
+        let payload = stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok());
+        let payload: Value = payload.unwrap_or_default();
+        // What took time; the others are moments.
+        let begin_us = match header.kind.as_str() {
+            "model.reply" | "model.error" => before,
+            "call.result" => header.u64("ref").and_then(|decision| times.get(&decision).copied()),
+            _ => None,
+        };
+        let begin_us = begin_us.unwrap_or(written_us).min(written_us);
+        // The results of a group are written together; how long each call took is in its own.
+        let took = payload.get("wall_us").and_then(Value::as_u64).filter(|_| header.kind == "call.result");
+        let end_us = took.map_or(written_us, |took| begin_us.saturating_add(took).min(written_us));
+        steps.push(Step {
+            seq: header.seq,
+            kind: words::line(&header.kind, 32),
+            what: words::line(&what(stored, &payload), WHAT_CHARS_MAX),
+            outcome: outcome(stored),
+            begin_us,
+            end_us,
+        });
+        times.insert(header.seq, written_us);
+        before = Some(written_us);
+    }
+    steps
+}
+
+fn outcome(stored: &Stored) -> String {
+    let header = &stored.header;
+    let word = header.str("decision").or_else(|| header.str("status"));
+    let word = word.unwrap_or(match header.kind.as_str() {
+        "run.request" => "asked",
+        "model.reply" => "model",
+        "model.error" => "error",
+        "approval.request" => "waiting",
+        "approval.grant" => "approved",
+        "approval.refuse" => "refused",
+        _ => "noted",
+    });
+    words::line(word, 24)
+}
+
+/// What an entry was about, in a line; not yet made visible.
+fn what(stored: &Stored, payload: &Value) -> String {
+    let text = |name: &str| payload.get(name).and_then(Value::as_str).unwrap_or_default();
+    let tool = stored.header.str("tool").unwrap_or_default();
+    if stored.body.is_none() {
+        return format!("{tool} (erased)").trim_start().to_owned();
+    }
+    match stored.header.kind.as_str() {
+        "run.request" => text("message").to_owned(),
+        "model.reply" => {
+            let number = |name: &str| words::count(payload.get(name).and_then(Value::as_u64).unwrap_or(0));
+            let calls = payload.get("calls").and_then(Value::as_array).map_or(0, Vec::len);
+            let said = if text("text").is_empty() { String::new() } else { format!(" · {}", text("text")) };
+            let tokens = format!("{} in / {} out", number("input_tokens"), number("output_tokens"));
+            if calls > 0 { format!("{tokens} · {calls} proposed{said}") } else { format!("{tokens}{said}") }
+        }
+        "model.error" => text("error").to_owned(),
+        "call.decision" => {
+            let arguments = payload.get("arguments").or_else(|| payload.get("arguments_raw"));
+            format!("{tool} {}", arguments.map(brief).unwrap_or_default())
+        }
+        "call.result" => {
+            let result = payload.get("result").cloned().unwrap_or_default();
+            let error = result.get("error").and_then(Value::as_str).map(str::to_owned);
+            format!("{tool} → {}", error.unwrap_or_else(|| brief(&result)))
+        }
+        "run.reply" => text("answer").to_owned(),
+        _ => tool.to_owned(),
+    }
+}
+
+/// A value in a line: strings as they are, members as `name=value`.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(members) => {
+            let pairs = members.iter().take(8).map(|(name, value)| match value {
+                Value::String(text) => format!("{name}={text}"),
+                Value::Object(_) | Value::Array(_) => format!("{name}=…"),
+                other => format!("{name}={other}"),
+            });
+            pairs.collect::<Vec<_>>().join(" ")
+        }
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The steps as a table with a bar each; the outcome is a word beside its colour.
+pub(super) fn table(steps: &[Step]) -> Markup {
+    let begin = steps.iter().map(|step| step.begin_us).min().unwrap_or(0);
+    let end = steps.iter().map(|step| step.end_us).max().unwrap_or(0);
+    let whole = end.saturating_sub(begin).max(1);
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Timeline" {
+            table.timeline {
+                thead { tr {
+                    th scope="col" { "seq" } th scope="col" { "kind" } th scope="col" { "outcome" }
+                    th scope="col" { "what" } th.n scope="col" { "took" }
+                    th scope="col" { "when in the run: " (words::span(whole)) }
+                } }
+                tbody { @for step in steps { (row(step, begin, whole)) } }
+            }
+        }
+    }
+}
+
+fn row(step: &Step, begin: u64, whole: u64) -> Markup {
+    let took = step.end_us.saturating_sub(step.begin_us);
+    let place = |us: u64| us.saturating_mul(AXIS) / whole;
+    let width = place(took).clamp(BAR_MIN, AXIS);
+    let x = place(step.begin_us.saturating_sub(begin)).min(AXIS - width);
+    html! {
+        tr {
+            td.n { a.open href={ "/ui/audit/" (step.seq) } { (step.seq) } }
+            td { (step.kind) }
+            td { (page::outcome(&step.outcome)) }
+            td.what { (step.what) }
+            td.n { @if took > 0 { (words::span(took)) } }
+            td.bar {
+                svg viewBox={ "0 0 " (AXIS) " 20" } preserveAspectRatio="none" aria-hidden="true" {
+                    line.axis x1="0" y1="10" x2=(AXIS) y2="10" {}
+                    rect.(words::tone(&step.outcome)) x=(x) y=(if took > 0 { 4 } else { 2 })
+                        width=(width) height=(if took > 0 { 12 } else { 16 }) {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `/ui/tools`: every tool in force, and which this key may use.
+
+use super::page::{Here, Page, empty};
+use super::visitor::Visitor;
+use super::{Ui, words};
+use crate::http::problem::Problem;
+use crate::policy::Power;
+use crate::tools::{Manifest, Runner};
+use axum::extract::State;
+use axum::response::Html;
+use maud::{Markup, html};
+use std::sync::Arc;
+
+pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<String>, Problem> {
+    let principal = visitor.holding(Power::ToolsRead)?;
+    let own: Vec<String> = ui.app.agent.tools(principal).into_iter().map(|tool| tool.name).collect();
+    let catalog = ui.app.agent.gate().rules().catalog;
+    let tools: Vec<&Arc<Manifest>> = catalog.manifests().collect();
+    let page = Page { ui: &ui, visitor: &visitor, here: Here::Tools, title: "Tools", same: "/tools" };
+    let body = html! {
+        div.title { h1 { "Tools" } p.muted { (tools.len()) " in force" } }
+        @if tools.is_empty() {
+            (empty("No tool is in force. A tool is a file in etc/tools.d/:", "par tool list"))
+        }
+        ul.cards {
+            @for tool in &tools { li.card { (card(tool, own.contains(&tool.name))) } }
+        }
+    };
+    Ok(page.with(&body))
+}
+
+fn card(tool: &Manifest, is_own: bool) -> Markup {
+    let schema = serde_json::to_string_pretty(&tool.input).unwrap_or_default();
+    let runs = match &tool.runner {
+        Runner::Builtin(_) => "builtin, no exec".to_owned(),
+        Runner::Program(program) => words::line(&program.path.to_string_lossy(), 80),
+    };
+    html! {
+        h2 { (words::line(&tool.name, 64)) }
+        p { (words::line(&tool.summary, 300)) }
+        p.line {
+            span.badge.plain { (tool.class.as_str()) } " "
+            span.badge.(risk(tool.risk.as_str())) { "risk " (tool.risk.as_str()) } " "
+            @if is_own { span.badge.good { "you may use it" } } @else { span.badge.plain { "not for this key" } }
+            @if tool.untrusted_output { " " span.badge.plain { "output taints" } }
+        }
+        dl.facts {
+            dt { "runs" } dd { (runs) }
+            dt { "reads" } dd { @for root in &tool.read { code { (words::line(&root.to_string_lossy(), 80)) } " " }
+                @if tool.read.is_empty() { "nothing" } }
+            dt { "digest" } dd { code title=(tool.digest.hex()) { (words::short(&tool.digest.hex(), 16)) } }
+            dt { "used" } dd { a href=(words::link("/ui/audit", &[("q", &format!("kind:call.decision tool:{}", tool.name))])) { "decisions" } }
+        }
+        details {
+            summary { "Arguments of " (words::line(&tool.name, 64)) }
+            (super::page::block(&schema, 8 << 10, &format!("Arguments of {}", words::line(&tool.name, 64))))
+        }
+    }
+}
+
+fn risk(word: &str) -> &'static str {
+    match word {
+        "high" => "bad",
+        "medium" => "warn",
+        _ => "plain",
+    }
+}

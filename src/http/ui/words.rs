@@ -1,0 +1,166 @@
+//! Text for pages: what comes from outside made visible and short, times, figures, links.
+//!
+//! What comes out of here is still text: maud escapes it where it is put into a page.
+
+use crate::types::clock::Wall;
+use crate::types::text;
+use std::fmt::Write as _;
+
+/// One line of text from outside, at most `chars_max` characters long.
+pub(super) fn line(from: &str, chars_max: usize) -> String {
+    // A character has at most four bytes; the rest of a long text need not be looked at.
+    let head = text::prefix(from, chars_max.saturating_mul(4).saturating_add(4));
+    let visible = text::visible_line(head);
+    let is_cut = head.len() < from.len() || visible.chars().count() > chars_max;
+    if is_cut {
+        let mut short: String = visible.chars().take(chars_max.saturating_sub(1)).collect();
+        short.push('…');
+        return short;
+    }
+    visible
+}
+
+/// Text from outside with its lines, at most `bytes_max` bytes of it; the second value says what is
+/// missing.
+pub(super) fn block(from: &str, bytes_max: usize) -> (String, Option<String>) {
+    let head = text::prefix(from, bytes_max);
+    let note = (head.len() < from.len())
+        .then(|| format!("cut here: {} of {} bytes are shown", count(head.len()), count(from.len())));
+    let visible = text::visible(head);
+    // Made visible, a text of hidden characters is eight times as long.
+    let shown = text::prefix(&visible, bytes_max.saturating_mul(2));
+    let note = if shown.len() < visible.len() { Some("cut here: it is longer".to_owned()) } else { note };
+    (shown.to_owned(), note)
+}
+
+/// `2026-11-22 01:19:07`, in UTC.
+pub(super) fn time(wall_us: u64) -> String {
+    Wall(wall_us).rfc3339().get(..19).map_or_else(|| "–".to_owned(), |at| at.replace('T', " "))
+}
+
+/// A span of time in words: `380 µs`, `2.4 ms`, `8.4 s`, `2 m 5 s`, `3 h 20 m`, `4 d 2 h`.
+pub(super) fn span(us: u64) -> String {
+    let tenths = |unit: u64| format!("{}.{}", us / unit, us % unit * 10 / unit);
+    let (seconds, minutes, hours) = (us / 1_000_000, us / 60_000_000, us / 3_600_000_000);
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..10_000 => format!("{} ms", tenths(1_000)),
+        10_000..1_000_000 => format!("{} ms", us / 1_000),
+        1_000_000..60_000_000 => format!("{} s", tenths(1_000_000)),
+        60_000_000..3_600_000_000 => format!("{minutes} m {} s", seconds % 60),
+        3_600_000_000..86_400_000_000 => format!("{hours} h {} m", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+/// `48,172`.
+pub(super) fn count(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The head of a digest or an id, for tables.
+pub(super) fn short(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
+}
+
+/// The class of a word that names an outcome: colour follows the word and never stands alone.
+pub(super) fn tone(word: &str) -> &'static str {
+    match word {
+        "allow" | "ok" | "done" | "ready" | "approved" | "granted" | "spent" | "verified" => "good",
+        "deny" | "denied" | "failed" | "error" | "invalid" | "signal" | "timeout" | "oom" | "output_cap"
+        | "killed" | "refused" | "void" | "expired" => "bad",
+        "needs_approval" | "waiting" | "pending" | "limit" | "interrupted" | "cancelled" | "paused"
+        | "degraded" => "warn",
+        _ => "plain",
+    }
+}
+
+/// A link within this server: `path` is ours, the values are anybody's.
+pub(in crate::http) fn link(path: &str, query: &[(&str, &str)]) -> String {
+    let mut out = path.to_owned();
+    for (at, (name, value)) in query.iter().enumerate() {
+        out.push(if at == 0 { '?' } else { '&' });
+        out.push_str(name);
+        out.push('=');
+        encode(&mut out, value);
+    }
+    out
+}
+
+/// Encodes as forms do (WHATWG URL, 5.2), and leaves some more characters that a query may hold
+/// (RFC 3986): none of them ends a quote, in HTML or in a shell.
+fn encode(out: &mut String, value: &str) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:*/".contains(&byte) {
+            out.push(char::from(byte));
+        } else if byte == b' ' {
+            out.push('+');
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{block, count, line, link, span, time};
+
+    #[test]
+    fn lines_are_short_and_visible() {
+        for (input, expect) in [
+            ("plain", "plain"),
+            ("a\nb\tc", "a\\nb\\tc"),
+            ("\u{1b}[2J", "\\u{1b}[2J"),
+            ("a\u{202e}b", "a\\u{202e}b"),
+            ("0123456789abc", "0123456789a…"),
+        ] {
+            assert_eq!(line(input, 12), expect);
+        }
+        assert_eq!(line(&"x".repeat(1 << 20), 12), "xxxxxxxxxxx…");
+    }
+
+    #[test]
+    fn blocks_say_what_is_missing() {
+        assert_eq!(block("a\nb", 9), ("a\nb".to_owned(), None));
+        let (shown, note) = block(&"x".repeat(2_000), 1_000);
+        assert_eq!((shown.len(), note.as_deref()), (1_000, Some("cut here: 1,000 of 2,000 bytes are shown")));
+        let (shown, note) = block(&"\u{202e}".repeat(500), 1_000);
+        assert!(shown.len() <= 2_000 && note.is_some());
+    }
+
+    #[test]
+    fn figures_read_well() {
+        for (us, expect) in [
+            (0, "0 µs"),
+            (2_450, "2.4 ms"),
+            (380_000, "380 ms"),
+            (8_420_000, "8.4 s"),
+            (125_000_000, "2 m 5 s"),
+            (12_000_000_000, "3 h 20 m"),
+            (360_000_000_000, "4 d 4 h"),
+        ] {
+            assert_eq!(span(us), expect);
+        }
+        for (number, expect) in [(0_u64, "0"), (999, "999"), (48_172, "48,172"), (1_000_000, "1,000,000")] {
+            assert_eq!(count(number), expect);
+        }
+        assert_eq!(time(0), "1970-01-01 00:00:00");
+    }
+
+    #[test]
+    fn links_hold_any_value() {
+        assert_eq!(
+            link("/ui/audit", &[("q", "tool:a'\"<&b c"), ("n", "1")]),
+            "/ui/audit?q=tool:a%27%22%3C%26b+c&n=1"
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! One changed bit of a file: it is detected, or nothing that anybody is told is another.
+
+use super::{Home, Report, key_draft};
+use crate::ledger::{Lock, Reader};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// A bit of so many is flipped where nothing else is asked for.
+const STRIDE: usize = 149;
+
+/// What flips came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    detected: usize,
+    without_effect: usize,
+    /// A newest commit that held no entry but a signature alone is gone, and the report counts it no more.
+    unsigned: usize,
+}
+
+/// Everything that `audit verify` and `audit show` tell of a ledger.
+#[derive(Debug, PartialEq)]
+struct Told {
+    /// Without what it says of checkpoints.
+    report: String,
+    entries: Vec<String>,
+    /// Entries that checkpoints cover, their number, and the newest.
+    signed: (u64, u64, String),
+}
+
+impl Told {
+    fn of(home: &Home, report: &Report) -> Self {
+        let reader = Reader::open(&home.files().ledger());
+        let entry = |seq| format!("{:?}", reader.as_ref().map(|reader| reader.entry(seq)));
+        let newest = format!("{:?}", reader.as_ref().map(Reader::newest_checkpoint));
+        Self {
+            report: format!("{:?}", Report { signed: 0, checkpoints: 0, newest: None, ..report.clone() }),
+            // One more than there are: that nothing is there is an answer as well.
+            entries: (0..=report.entries).map(entry).collect(),
+            signed: (report.signed, report.checkpoints, newest),
+        }
+    }
+}
+
+/// Every how many bits: `PAR_EVERY_BIT` (1: all of them), else `otherwise`.
+#[expect(clippy::disallowed_methods, reason = "who runs the tests says how long they may take")]
+fn stride(otherwise: usize) -> usize {
+    let asked = std::env::var("PAR_EVERY_BIT").ok().and_then(|text| text.parse().ok());
+    asked.filter(|stride| *stride > 0).unwrap_or(otherwise)
+}
+
+/// Flips one bit after the other of a file of `home`, those that `bits` gives, and undoes it.
+fn flip_each(home: &Home, name: &str, bits: impl Iterator<Item = usize>) -> Count {
+    let before = Told::of(home, &home.audit());
+    let path = home.folder.path().join(name);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("file");
+    let mut count = Count::default();
+    for bit in bits {
+        let (byte, mask) = ((bit / 8) as u64, 1 << (bit % 8));
+        let mut held = [0];
+        file.read_exact_at(&mut held, byte).expect("read");
+        file.write_all_at(&[held[0] ^ mask], byte).expect("flipped");
+        let report = home.audit();
+        if report.verdict.holds() {
+            let told = Told::of(home, &report);
+            assert_eq!((&told.report, &told.entries), (&before.report, &before.entries), "{name}, bit {bit}");
+            if told.signed == before.signed {
+                count.without_effect += 1;
+            } else {
+                assert!(told.signed.0 < before.signed.0, "{name}, bit {bit}: {:?}", told.signed);
+                count.unsigned += 1;
+            }
+        } else {
+            assert!(!report.findings.is_empty(), "{name}, bit {bit}: {report:?}");
+            count.detected += 1;
+        }
+        file.write_all_at(&held, byte).expect("undone");
+    }
+    assert_eq!(Told::of(home, &home.audit()), before, "{name} is as it was");
+    count
+}
+
+/// The same on two copies at once, each with every second of `bits`.
+fn flip_all(home: &Home, name: &str, bits: &[usize]) -> Count {
+    let half = |at: usize| {
+        let (copy, mine) = (copy(home), bits.iter().copied().skip(at).step_by(2).collect::<Vec<_>>());
+        move || flip_each(&copy, name, mine.into_iter())
+    };
+    let counts = std::thread::scope(|scope| {
+        let threads = [scope.spawn(half(0)), scope.spawn(half(1))];
+        threads.map(|thread| thread.join().expect("each bit is detected, or tells nothing else"))
+    });
+    let all = Count {
+        detected: counts.iter().map(|count| count.detected).sum(),
+        without_effect: counts.iter().map(|count| count.without_effect).sum(),
+        unsigned: counts.iter().map(|count| count.unsigned).sum(),
+    };
+    println!("{name}: {} bits flipped, {all:?}", bits.len());
+    assert_eq!(all.detected + all.without_effect + all.unsigned, bits.len());
+    assert!(all.unsigned == 0 || name.ends_with("-wal"), "{all:?}");
+    all
+}
+
+/// A copy of a home and of what stands in its `-wal`.
+fn copy(home: &Home) -> Home {
+    let copy = home.copy();
+    for name in ["ledger.db-wal", "state.db-wal"] {
+        let from = home.folder.path().join(name);
+        if from.exists() {
+            assert!(std::fs::copy(from, copy.folder.path().join(name)).is_ok(), "{name}");
+        }
+    }
+    copy
+}
+
+fn bits_of(path: &Path, stride: usize) -> Vec<usize> {
+    let bytes = std::fs::metadata(path).expect("file").len();
+    (0..usize::try_from(bytes).expect("size") * 8).step_by(stride).collect()
+}
+
+#[test]
+fn every_flipped_bit_of_a_settled_file_is_detected_or_tells_nothing_else() {
+    let home = Home::filled(6);
+    let count = flip_all(&home, "ledger.db", &bits_of(&home.files().ledger(), stride(STRIDE)));
+    assert!(count.detected > 100 && count.without_effect > 100, "{count:?}");
+}
+
+/// The rows of a ledger that nobody has moved out of its write-ahead log yet.
+#[test]
+fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_tells_nothing_else() {
+    let home = Home::empty();
+    let ledger = home.open();
+    let _receipts = ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
+    // As long as somebody reads, the writer leaves the log there.
+    let reader = home.db();
+    let read: i64 = reader.query_row("SELECT count(*) FROM entry", [], |row| row.get(0)).expect("read");
+    assert_eq!(read, 2);
+    drop(ledger);
+    drop(Lock::take(&home.files(), Duration::from_secs(5)).expect("the writer ends"));
+    let kept = copy(&home);
+    drop(reader);
+    assert!(kept.audit().verdict.holds());
+    let log = kept.folder.path().join("ledger.db-wal");
+    let count = flip_all(&kept, "ledger.db-wal", &bits_of(&log, stride(STRIDE)));
+    assert!(count.detected > 100, "{count:?}");
+    flip_all(&kept, "ledger.db", &bits_of(&kept.files().ledger(), stride(STRIDE)));
+}
+
+/// A tile, where it lies in the file.
+#[test]
+fn every_flipped_bit_of_a_tile_is_detected() {
+    let home = Home::filled(260);
+    let hashes: Vec<u8> =
+        home.db().query_row("SELECT hashes FROM tile", [], |row| row.get(0)).expect("one tile");
+    let file = std::fs::read(home.files().ledger()).expect("file");
+    let bits: Vec<usize> = hashes
+        .chunks_exact(32)
+        .filter_map(|hash| file.windows(32).position(|window| window == hash))
+        .flat_map(|at| at * 8..(at + 32) * 8)
+        .step_by(stride(STRIDE * 5))
+        .collect();
+    let count = flip_all(&home, "ledger.db", &bits);
+    assert_eq!((count.without_effect, count.detected > 50), (0, true), "{count:?}");
+}
+
+#[test]
+fn every_flipped_bit_of_the_mark_is_detected() {
+    let home = Home::filled(6);
+    let count = flip_all(&home, "high-water", &bits_of(&home.files().high_water(), 1));
+    assert_eq!(count.without_effect, 0, "{count:?}");
+}

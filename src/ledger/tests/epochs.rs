@@ -1,0 +1,167 @@
+//! The keys that sign: each epoch has its own, and the one before is gone.
+
+use super::{Home, Verdict, assert_verified, call_drafts, named, sign_anew};
+use crate::ledger::key::Signer;
+use crate::ledger::tests::tampered::rechain;
+use crate::ledger::{Head, OpenError, Reader};
+use crate::types::Digest;
+use std::path::Path;
+
+/// Lets the epoch in force have begun in 1970, so that the next start ends it. A key that a crash left half
+/// erased, or none, stays as it is.
+pub(super) fn age(home: &Home) {
+    let path = home.folder.path().join("epoch.key");
+    let line = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, began, _] = words.as_mut_slice() else { return };
+    *began = "0";
+    std::fs::write(&path, words.join(" ") + "\n").expect("epoch key");
+}
+
+/// A home with three epochs and some entries in each.
+pub(super) fn three_epochs() -> Home {
+    let home = Home::filled(12);
+    for _ in 0..2 {
+        age(&home);
+        let _receipts = home.open().append_blocking(call_drafts(12)).expect("appended");
+        home.settle();
+    }
+    home
+}
+
+#[test]
+fn an_epoch_that_is_over_is_sealed_and_its_key_is_gone() {
+    let home = Home::filled(12);
+    let before = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("key");
+    age(&home);
+    drop(home.open());
+    home.settle();
+    let report = assert_verified(&home);
+    assert_eq!((report.epochs, report.entries, report.signed), (2, 13, 13));
+    let seed = before.split_whitespace().nth(3).expect("seed").to_owned();
+    for file in std::fs::read_dir(home.folder.path()).expect("folder") {
+        let bytes = std::fs::read(file.expect("file").path()).expect("bytes");
+        assert!(!bytes.windows(seed.len()).any(|window| window == seed.as_bytes()), "the old key is gone");
+    }
+    drop(home.open());
+    home.settle();
+    assert_eq!(assert_verified(&home).epochs, 2, "a young epoch stays");
+}
+
+/// With every key that lies on the disk nobody can sign an epoch that is over.
+#[test]
+fn earlier_epochs_cannot_be_written_anew_with_the_live_keys() {
+    let home = three_epochs();
+    let report = assert_verified(&home);
+    assert_eq!(report.epochs, 3);
+    let size = report.entries;
+    // Entry 12 seals the first epoch, entry 18 the second.
+    for (from, seal) in
+        [(1, Some(12)), (11, Some(12)), (13, Some(18)), (17, Some(18)), (19, None), (size - 1, None)]
+    {
+        let copy = home.copy();
+        rechain(&copy.db(), from);
+        sign_anew(&copy);
+        std::fs::remove_file(copy.files().high_water()).expect("mark");
+        let report = copy.audit();
+        assert_eq!(report.verdict.holds(), seal.is_none(), "from {from}: {:?}", report.findings);
+        assert_eq!(named(&report), Vec::from_iter(seal), "from {from}: {:?}", report.findings);
+    }
+}
+
+#[test]
+fn an_interrupted_change_is_brought_to_its_end() {
+    let home = Home::filled(12);
+    let path = |name: &str| home.folder.path().join(name);
+    let first = std::fs::read(path("epoch.key")).expect("key");
+    age(&home);
+    drop(home.open());
+    home.settle();
+    let second = std::fs::read(path("epoch.key")).expect("key");
+    for (change, key) in [
+        ("before the old key was erased", Some(first.clone())),
+        ("while it was", Some(vec![0; first.len()])),
+        ("between the two", None),
+    ] {
+        std::fs::write(path("epoch.next"), &second).expect("next");
+        match key {
+            Some(key) => std::fs::write(path("epoch.key"), key).expect("key"),
+            None => std::fs::remove_file(path("epoch.key")).expect("removed"),
+        }
+        drop(home.try_open().unwrap_or_else(|e| panic!("{change}: {e}")));
+        home.settle();
+        assert_eq!(std::fs::read(path("epoch.key")).expect("key"), second, "{change}");
+        assert!(!path("epoch.next").exists(), "{change}");
+    }
+    // A next key whose entry was never written.
+    std::fs::write(
+        path("epoch.next"),
+        String::from_utf8(second.clone()).expect("text").replace("2 12", "3 13"),
+    )
+    .expect("next");
+    drop(home.open());
+    assert!(!path("epoch.next").exists());
+    assert_eq!(std::fs::read(path("epoch.key")).expect("key"), second);
+    assert_verified(&home);
+}
+
+/// A key in force whose way to its place was barred is not taken for one that was never used.
+#[test]
+fn the_only_copy_of_a_key_in_force_is_not_erased() {
+    let home = Home::empty();
+    let (head, day) = (Head { size: 12, root: Digest::of(b"root") }, 86_400_000_000);
+    let (first, _) = Signer::begin(home.files().keys(), 0).expect("keys");
+    let (second, _) = first.next(head, day).expect("next");
+    // Its entry is written, and the file stays where it is; a day later the third epoch begins.
+    let in_force = std::fs::read(home.folder.path().join("epoch.next")).expect("next");
+    let _third = second.next(Head { size: 24, ..head }, 2 * day).expect("next");
+    assert_eq!(std::fs::read(home.folder.path().join("epoch.key")).expect("key"), in_force);
+    assert_ne!(std::fs::read(home.folder.path().join("epoch.next")).expect("next"), in_force);
+}
+
+/// The host's clock is recorded as it is, and says nothing of the order.
+#[test]
+fn a_clock_that_goes_back_changes_no_order() {
+    let home = Home::filled(12);
+    // As if these had been written some minutes later than now.
+    for _ in 0..300 {
+        rechain(&home.db(), 1);
+    }
+    sign_anew(&home);
+    std::fs::remove_file(home.files().high_water()).expect("mark");
+    let receipts = home.open().append_blocking(call_drafts(12)).expect("appended");
+    assert_eq!(receipts.iter().map(|receipt| receipt.seq()).collect::<Vec<_>>(), [12, 13, 14, 15, 16]);
+    home.settle();
+    assert_eq!(assert_verified(&home).entries, 17);
+    let reader = Reader::open(&home.files().ledger()).expect("ledger");
+    let times: Vec<(u64, u64)> = (0..17)
+        .map(|seq| reader.entry(seq).expect("read").expect("there").header)
+        .map(|header| (header.u64("wall_us").expect("time"), header.u64("mono_us").expect("time")))
+        .collect();
+    assert!(times[12].0 + 60_000_000 < times[11].0, "the clock went back, and that stands there: {times:?}");
+    assert!(times.is_sorted_by_key(|(_, mono)| *mono), "{times:?}");
+}
+
+/// A copy of the files without the right keys is no log that can be gone on with.
+#[test]
+fn other_keys_sign_nothing() {
+    let home = three_epochs();
+    let refused = |change: &str, edit: &dyn Fn(&Home)| {
+        let copy = home.copy();
+        edit(&copy);
+        match copy.try_open() {
+            Err(OpenError::Keys(what)) => assert!(what.contains("key"), "{change}: {what}"),
+            Err(other) => panic!("{change}: {other}"),
+            Ok(_) => panic!("{change}: was opened"),
+        }
+        assert_eq!(copy.audit().verdict, Verdict::VerifiedUnanchored, "{change}");
+    };
+    let epoch = |home: &Home| home.folder.path().join("epoch.key");
+    let older = Home::filled(12);
+    let put = |from: &Path, to: &Path| assert!(std::fs::copy(from, to).is_ok());
+    refused("no epoch key", &|copy| std::fs::remove_file(epoch(copy)).expect("removed"));
+    refused("no log key", &|copy| std::fs::remove_file(copy.files().log_key()).expect("removed"));
+    refused("another's epoch key", &|copy| put(&epoch(&older), &epoch(copy)));
+    refused("another's log key", &|copy| put(&older.files().log_key(), &copy.files().log_key()));
+    refused("a torn epoch key", &|copy| std::fs::write(epoch(copy), "3 18").expect("torn"));
+}

@@ -1,0 +1,241 @@
+//! The index says what the ledger says, however far it is and whatever was done to it.
+
+use super::query::{drafts, typed};
+use super::{Home, call_drafts, connect};
+use crate::ledger::{Draft, Erasure, Filter, Found, Index, Kind, Ledger, Order, Targets};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// Every number that an answer tells, page by page.
+fn pages(order: Order, limit: usize, page: impl Fn(u64, usize) -> Found) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    let mut at = Some(if order == Order::Ascending { 0 } else { u64::MAX });
+    while let Some(from) = at {
+        let found = page(from, limit);
+        assert!(found.headers.len() <= limit);
+        seqs.extend(found.headers.iter().map(|header| header.seq));
+        at = found.next;
+    }
+    seqs
+}
+
+fn by_index(index: &Index, query: &str, order: Order, limit: usize, scan_max: usize) -> Vec<u64> {
+    let filter = Filter::parse(query).expect("a query");
+    pages(order, limit, |from, limit| index.headers(&filter, from, order, limit, scan_max).expect("read"))
+}
+
+fn by_scan(ledger: &Ledger, query: &str, order: Order) -> Vec<u64> {
+    let filter = Filter::parse(query).expect("a query");
+    pages(order, 1_000, |from, limit| {
+        let (headers, next) = ledger.reader().headers(&filter, from, order, limit, usize::MAX).expect("read");
+        Found { headers, next, index: None }
+    })
+}
+
+/// Follows by at least `entries`.
+fn follow(index: &Index, entries: u64) {
+    let mut done = 0;
+    while done < entries {
+        match index.follow().expect("followed") {
+            0 => break,
+            more => done += more,
+        }
+    }
+}
+
+/// A ledger of some blocks, whose entries differ.
+fn some_blocks() -> (Home, Ledger) {
+    let home = Home::empty();
+    let ledger = home.open();
+    for at in 0..150 {
+        let mut run = call_drafts(at);
+        if at % 7 == 0 {
+            run[2].decision = Some("deny");
+            run[2].tool = Some("list_dir".to_owned());
+        }
+        let _receipts = ledger.append_blocking(run).expect("appended");
+    }
+    (home, ledger)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is asked of whatever is there: index and scan say the same, in either order and in pages of any size,
+    /// also where the index lags behind.
+    #[test]
+    fn index_and_scan_agree(
+        entries in vec(vec(drafts(), 1..40), 1..8), queries in vec(vec(typed(), 1..4), 1..24),
+        followed in 0_usize..8, limit in 1_usize..50, scan_max in 3_usize..400,
+    ) {
+        let home = Home::empty();
+        let ledger = home.open();
+        let index = Index::open(&home.files()).expect("index");
+        for (at, batch) in entries.into_iter().enumerate() {
+            let _receipts = ledger.append_blocking(batch).expect("appended");
+            if at < followed {
+                follow(&index, 1);
+            }
+        }
+        for query in queries {
+            let query = query.join(" ");
+            for order in [Order::Ascending, Order::Descending] {
+                prop_assert_eq!(
+                    by_index(&index, &query, order, limit, scan_max), by_scan(&ledger, &query, order), "{}", query
+                );
+            }
+        }
+    }
+}
+
+const QUERIES: [&str; 5] =
+    ["tool:list_dir", "decision:allow line", "\"line 77\"", "kind:run.reply -line", "seq:250-270 tool:*"];
+
+fn assert_agrees(index: &Index, ledger: &Ledger, what: &str) {
+    for query in QUERIES {
+        for order in [Order::Ascending, Order::Descending] {
+            let scanned = by_scan(ledger, query, order);
+            assert_eq!(by_index(index, query, order, 40, 20_000), scanned, "{what}: {query}");
+        }
+    }
+}
+
+fn told(index: &Index, query: &str) -> (u64, Vec<u64>) {
+    let filter = Filter::parse(query).expect("a query");
+    let found = index.headers(&filter, 0, Order::Ascending, 10_000, 20_000).expect("read");
+    let coverage = found.index.expect("the index was used");
+    (coverage.covered, coverage.unsound)
+}
+
+#[test]
+fn what_is_changed_in_the_index_is_seen_and_answered_right() {
+    let (home, ledger) = some_blocks();
+    let size = ledger.head().size;
+    let reference = Index::open(&home.files()).expect("index");
+    assert_eq!(reference.complete().expect("complete").covered, size);
+    assert_eq!(told(&reference, "tool:list_dir"), (size, vec![]));
+    assert_agrees(&reference, &ledger, "as it is");
+    let denied = by_scan(&ledger, "tool:list_dir", Order::Ascending)[20];
+    let block = denied / 256;
+    // The digests are SHA-256, which SQL has none of: who changes lines takes another block's digest along.
+    let changes = [
+        format!("DELETE FROM line WHERE seq = {denied}"),
+        format!("DELETE FROM line WHERE seq >= {denied}"),
+        format!("UPDATE line SET tool = 'read_file' WHERE seq = {denied}"),
+        format!("UPDATE line SET tool = NULL WHERE seq = {denied}"),
+        format!("UPDATE line SET tool = 'list_dir' WHERE seq = {}", denied + 1),
+        format!("UPDATE line SET leaf = x'00' WHERE seq = {denied}"),
+        format!("UPDATE line SET seq = seq + 100000 WHERE seq = {denied}"),
+        format!(
+            "INSERT INTO line SELECT {size}, leaf, wall_us, kind, run, session, call, principal, decision, status, \
+             tool, policy, text FROM line WHERE seq = {denied}"
+        ),
+        format!("UPDATE block SET digest = (SELECT digest FROM block WHERE id = 0) WHERE id = {block}"),
+        format!("DELETE FROM block WHERE id = {block}"),
+        "DELETE FROM line; DELETE FROM block".to_owned(),
+    ];
+    for change in &changes {
+        connect(&home.files().index()).execute_batch(change).expect(change);
+        let (covered, unsound) = told(&reference, "tool:list_dir");
+        assert!(covered == 0 || !unsound.is_empty(), "{change}: seen");
+        assert_agrees(&reference, &ledger, change);
+        // It is made anew, and by the next look it fits.
+        while reference.follow().expect("followed") > 0 {}
+        assert_eq!(told(&reference, "tool:list_dir"), (size, vec![]), "{change}");
+        assert_agrees(&reference, &ledger, change);
+    }
+    for change in [
+        format!("DELETE FROM words WHERE rowid = {}", 77 * 5 + 1),
+        format!("UPDATE words SET text = 'another' WHERE rowid = {}", 77 * 5 + 1),
+        "DELETE FROM words".to_owned(),
+    ] {
+        connect(&home.files().index()).execute_batch(&change).expect(&change);
+        assert!(!told(&reference, "\"line 77\"").1.is_empty(), "{change}: seen");
+        assert_agrees(&reference, &ledger, &change);
+        assert!(!reference.complete().expect("complete").unsound.is_empty());
+        assert_eq!(told(&reference, "\"line 77\""), (size, vec![]), "{change}");
+    }
+}
+
+/// A file that is no index, none at all, one of another log: each is made anew, and until then the ledger is read.
+#[test]
+fn an_index_can_be_lost() {
+    let (home, ledger) = some_blocks();
+    let size = ledger.head().size;
+    let index = Index::open(&home.files()).expect("index");
+    follow(&index, 256);
+    let covered = told(&index, "tool:list_dir").0;
+    assert!(covered >= 256 && covered < size);
+    assert_agrees(&index, &ledger, "lagging");
+
+    std::fs::remove_file(home.files().index()).expect("removed");
+    assert_agrees(&index, &ledger, "removed under it");
+    assert_eq!(index.complete().expect("complete").covered, size);
+    assert!(home.files().index().exists());
+    drop(index);
+
+    let other = Home::filled(400);
+    let foreign = Index::open(&other.files()).expect("index");
+    assert_eq!(foreign.complete().expect("complete").covered, 402);
+    drop(foreign);
+    std::fs::remove_file(home.files().index()).expect("removed");
+    std::fs::copy(other.files().index(), home.files().index()).expect("copied");
+    let index = Index::open(&home.files()).expect("index");
+    assert_eq!(told(&index, "tool:list_dir"), (0, vec![]));
+    assert_agrees(&index, &ledger, "of another log");
+    assert_eq!(index.complete().expect("complete").covered, size);
+    assert_agrees(&index, &ledger, "made anew");
+    drop(index);
+
+    std::fs::write(home.files().index(), vec![b'x'; 9_000]).expect("written");
+    let index = Index::open(&home.files()).expect("index");
+    assert_eq!(index.complete().expect("complete").covered, size);
+    index.clear().expect("cleared");
+    assert_eq!(told(&index, "tool:list_dir").0, 0);
+    assert_eq!(index.complete().expect("complete").covered, size);
+    assert_agrees(&index, &ledger, "cleared");
+}
+
+/// Behind a redaction the words are in no file any more, nor found; also where the index had not come so far.
+#[test]
+fn what_is_erased_leaves_the_index_too() {
+    const WORDS: [&str; 3] = ["Sesame7f3a", "quetzalcoatlus", "zzyzxroad2077"];
+    for has_index in [true, false] {
+        let (home, ledger) = some_blocks();
+        let secret = |at: usize| {
+            let mut run = call_drafts(at);
+            run[0].payload.insert("message".to_owned(), json!(format!("log in with {}", WORDS.join(", "))));
+            run
+        };
+        let receipts = ledger.append_blocking(secret(0)).expect("appended");
+        let seq = receipts[0].seq();
+        let _more = ledger.append_blocking(vec![Draft::new(Kind::Start, json!({ "command": "x" }))]);
+        let index = Index::open(&home.files()).expect("index");
+        follow(&index, if has_index { u64::MAX } else { 300 });
+        assert_eq!(by_index(&index, "sesame7f3a", Order::Ascending, 9, 20_000), [seq]);
+        let erasure = Erasure {
+            targets: Targets::Entries(vec![seq]),
+            reason: "a password".to_owned(),
+            principal: "os:root".to_owned(),
+            power: None,
+        };
+        let told = ledger.redact(&erasure).expect("erased");
+        assert!(told.left.is_empty(), "{:?}", told.left);
+        for name in ["index.db", "index.db-wal", "ledger.db", "ledger.db-wal"] {
+            let bytes = std::fs::read(home.folder.path().join(name)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes).to_lowercase();
+            for word in WORDS {
+                assert!(!text.contains(&word.to_lowercase()), "{word} in {name}, {has_index}");
+            }
+        }
+        assert!(by_index(&index, "sesame7f3a", Order::Ascending, 9, 20_000).is_empty());
+        let complete = index.complete().expect("complete");
+        assert_eq!((complete.covered, complete.unsound), (ledger.head().size, vec![]));
+        assert_eq!(
+            by_index(&index, "-sesame7f3a kind:run.request", Order::Ascending, 99, 20_000).last(),
+            Some(&seq)
+        );
+        assert_agrees(&index, &ledger, "behind a redaction");
+    }
+}

@@ -1,0 +1,290 @@
+//! The ledger on real files: what its verification sees, what opening refuses, and the laws of chain
+//! and tree.
+
+mod bits;
+mod epochs;
+mod exporting;
+mod flips;
+mod full;
+mod indexing;
+mod kills;
+mod laws;
+mod opening;
+mod proving;
+mod query;
+mod redacting;
+mod segments;
+mod since;
+mod tampered;
+mod threads;
+mod writing;
+
+use super::look::Looked;
+use super::verify::Walk;
+use super::{
+    Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
+    Report, Row, Verdict, VerifierKey, audit, audit_from, epoch, key, merkle,
+};
+use crate::types::{CallId, Digest, RunId, SessionId};
+use ed25519_dalek::SigningKey;
+use rusqlite::Connection;
+use rusqlite::types::Value as Cell;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Stand-ins for the projections of the rooms above: keys from payloads, open calls from headers.
+static PROJECTIONS: [Projection; 1] = [Projection {
+    tables: &[("api_key", "id"), ("open_call", "decision_seq")],
+    kinds: &[Kind::KeyCreate, Kind::CallDecision, Kind::CallResult],
+    rows,
+}];
+
+fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
+    let text = |name: &str| Cell::Text(header.str(name).unwrap_or_default().to_owned());
+    let seq = |seq: u64| Cell::Integer(i64::try_from(seq).unwrap_or(i64::MAX));
+    let payload: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let member = |name: &str| Cell::Text(payload[name].as_str().unwrap_or_default().to_owned());
+    match (header.kind.as_str(), header.u64("ref")) {
+        ("key.create", _) => vec![Row {
+            sql: "INSERT INTO api_key(id, name, role, created_seq) VALUES (?1, ?2, ?3, ?4)",
+            values: vec![member("id"), member("name"), member("role"), seq(header.seq)],
+        }],
+        ("call.decision", _) => vec![Row {
+            sql: "INSERT INTO open_call(decision_seq, call, run) VALUES (?1, ?2, ?3)",
+            values: vec![seq(header.seq), text("call"), text("run")],
+        }],
+        ("call.result", Some(decision)) => {
+            vec![Row { sql: "DELETE FROM open_call WHERE decision_seq = ?1", values: vec![seq(decision)] }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A folder `data/` with a log key.
+struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    fn empty() -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let home = Self { folder };
+        key::make(&home.files().log_key()).expect("log key");
+        home
+    }
+
+    /// A closed ledger of at least `entries` entries, all of it in the databases' main files.
+    fn filled(entries: usize) -> Self {
+        let home = Self::empty();
+        let ledger = home.open();
+        let mut drafts = vec![key_draft("Ab3dEf9h", "ops", "operator")];
+        while drafts.len() + 1 < entries {
+            drafts.extend(call_drafts(drafts.len()));
+        }
+        let _receipts = ledger.append_blocking(drafts).expect("appended");
+        drop(ledger);
+        home.settle();
+        home
+    }
+
+    fn files(&self) -> Files {
+        Files { free_bytes_min: 0, ..Files::below(self.folder.path()) }
+    }
+
+    fn try_open(&self) -> Result<Ledger, super::OpenError> {
+        let lock = Lock::take(&self.files(), Duration::from_secs(5)).expect("lock");
+        Ledger::open(self.files(), lock, &PROJECTIONS)
+    }
+
+    fn open(&self) -> Ledger {
+        self.try_open().expect("ledger")
+    }
+
+    fn audit(&self) -> Report {
+        audit(&self.files(), &PROJECTIONS, &[])
+    }
+
+    /// As [`Home::audit`], with a checkpoint that somebody kept elsewhere.
+    fn audit_against(&self, note: &Note) -> Report {
+        let outside = Outside { from: "kept.note".to_owned(), note: note.clone(), key: None };
+        audit(&self.files(), &PROJECTIONS, &[outside])
+    }
+
+    fn db(&self) -> Connection {
+        connect(&self.files().ledger())
+    }
+
+    fn state(&self) -> Connection {
+        connect(&self.files().state())
+    }
+
+    /// Waits for the writer to end, and moves what the write-ahead logs hold into the databases.
+    fn settle(&self) {
+        drop(Lock::take(&self.files(), Duration::from_secs(5)).expect("the writer ends"));
+        for db in [self.db(), self.state()] {
+            let left: i64 =
+                db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).expect("checkpoint");
+            assert_eq!(left, 0, "nobody is in the way");
+        }
+    }
+
+    /// A copy of every file of a closed home.
+    fn copy_all(&self) -> Self {
+        let copy = Self { folder: tempfile::tempdir().expect("folder") };
+        for entry in std::fs::read_dir(self.folder.path()).expect("folder") {
+            let path = entry.expect("entry").path();
+            std::fs::copy(&path, copy.folder.path().join(path.file_name().expect("name"))).expect("copy");
+        }
+        copy
+    }
+
+    /// A copy of a settled home.
+    fn copy(&self) -> Self {
+        let copy = Self { folder: tempfile::tempdir().expect("folder") };
+        for name in ["ledger.db", "state.db", "high-water", "log.key", "epoch.key"] {
+            std::fs::copy(self.folder.path().join(name), copy.folder.path().join(name)).expect("copy");
+        }
+        copy
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests write behind the ledger's back")]
+fn connect(path: &PathBuf) -> Connection {
+    Connection::open(path).expect("database")
+}
+
+fn key_draft(id: &str, name: &str, role: &str) -> Draft {
+    Draft::new(Kind::KeyCreate, json!({ "id": id, "name": name, "role": role, "hmac": "00", "argon2": "$" }))
+}
+
+/// One entry.
+fn one(words: &str) -> Vec<Draft> {
+    vec![Draft::new(Kind::ModelReply, json!({ "text": words }))]
+}
+
+/// The entries of a run with one allowed call: request, reply, decision, result, reply.
+fn call_drafts(at: usize) -> Vec<Draft> {
+    let (run, session, call) = (RunId::generate(), SessionId::generate(), CallId::generate());
+    let draft = |kind, payload| Draft {
+        run: Some(run.clone()),
+        session: Some(session.clone()),
+        principal: Some("key:Ab3dEf9h".to_owned()),
+        policy: Some(Digest::of(b"bundle")),
+        ..Draft::new(kind, payload)
+    };
+    let of_call =
+        |draft: Draft| Draft { call: Some(call.clone()), tool: Some("read_file".to_owned()), ..draft };
+    vec![
+        draft(Kind::RunRequest, json!({ "message": format!("what says line {at}?") })),
+        draft(Kind::ModelReply, json!({ "raw": "\u{e9}\u{1f980}", "calls": [] })),
+        Draft {
+            decision: Some("allow"),
+            policies: vec!["read-logs".to_owned()],
+            ..of_call(draft(Kind::CallDecision, json!({ "arguments": { "path": "/var/log/syslog" } })))
+        },
+        Draft {
+            status: Some("ok"),
+            answers: Some(Ref::Seq(at as u64 + 3)),
+            ..of_call(draft(Kind::CallResult, json!({ "result": { "text": "a line" } })))
+        },
+        Draft { status: Some("done"), ..draft(Kind::RunReply, json!({ "answer": "a line" })) },
+    ]
+}
+
+/// The signing keys of a log, as who took the host over has them.
+struct Held {
+    origin: String,
+    log: SigningKey,
+    epoch_name: String,
+    epoch: SigningKey,
+}
+
+impl Held {
+    /// Made up, for entries that never see a disk.
+    fn made_up() -> Self {
+        let (log, epoch) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
+        let id = epoch::log_id(log.verifying_key().as_bytes(), epoch.verifying_key().as_bytes());
+        let origin = epoch::origin(&id);
+        Self { epoch_name: epoch::epoch_name(&origin, 1), origin, log, epoch }
+    }
+
+    /// Those that lie in the folder.
+    fn of(home: &Home) -> Self {
+        let seed = std::fs::read(home.files().log_key()).expect("log key");
+        let line = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("epoch key");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let genesis = Reader::open(&home.files().ledger()).expect("ledger").entry(0).expect("read");
+        let origin = epoch::origin(&genesis.expect("genesis").header.log);
+        Self {
+            epoch_name: epoch::epoch_name(&origin, words[0].parse().expect("number")),
+            origin,
+            log: SigningKey::from_bytes(&seed.try_into().expect("32 bytes")),
+            epoch: SigningKey::from_bytes(&Digest::from_hex(words[3]).expect("seed").0),
+        }
+    }
+
+    fn log_id(&self) -> &str {
+        self.origin.strip_prefix("par/").expect("origin")
+    }
+
+    fn genesis(&self) -> serde_json::Value {
+        json!({
+            "origin": self.origin,
+            "log_key": VerifierKey::of(self.origin.clone(), &self.log).to_string(),
+            "epoch_key": VerifierKey::of(self.epoch_name.clone(), &self.epoch).to_string(),
+        })
+    }
+
+    fn sign(&self, head: Head) -> Note {
+        let text = Checkpoint { origin: self.origin.clone(), head, extensions: Vec::new() }.text();
+        Note::sign(text, &[(&self.origin, &self.log), (&self.epoch_name, &self.epoch)])
+    }
+}
+
+/// Has a walk follow an entry that lies in memory.
+fn follow(walk: &mut Walk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
+    let looked = Looked::at(header, Some(salt), Some(body), &mut "".into());
+    walk.entry(seq, &looked, Some(body));
+}
+
+/// Replaces the stored checkpoints by one over all entries, signed with the keys that lie there.
+fn sign_anew(home: &Home) {
+    let held = Held::of(home);
+    let db = home.db();
+    let mut frontier = merkle::Frontier::default();
+    let mut statement = db.prepare("SELECT header FROM entry ORDER BY seq").expect("select");
+    let headers = statement.query_map([], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
+    headers.for_each(|header| frontier.push(merkle::leaf(&header.expect("header"))));
+    let note = held.sign(Head { size: frontier.size(), root: frontier.root() }).to_string();
+    let size = i64::try_from(frontier.size()).expect("size");
+    db.execute("DELETE FROM checkpoint", []).expect("delete");
+    db.execute(
+        "INSERT INTO checkpoint VALUES (?1, ?2, ?3)",
+        rusqlite::params![size / 1_024, size, note.as_bytes()],
+    )
+    .expect("insert");
+}
+
+/// The numbers that a report names, each once.
+fn named(report: &Report) -> Vec<u64> {
+    let mut seqs: Vec<u64> = report.findings.iter().filter_map(|finding| finding.seq).collect();
+    seqs.sort_unstable();
+    seqs.dedup();
+    seqs
+}
+
+fn assert_verified(home: &Home) -> Report {
+    let report = home.audit();
+    assert!(report.verdict.holds(), "{:?}", report.findings);
+    report
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn touch(path: &Path) {
+    std::fs::write(path, b"").expect("file");
+}

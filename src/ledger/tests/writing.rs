@@ -1,0 +1,125 @@
+//! Writing under a file that goes away.
+
+use super::{Home, assert_verified, one};
+use crate::ledger::{AppendError, Draft, Files, HighWater, Kind, key};
+use serde_json::json;
+use std::path::Path;
+
+#[test]
+fn a_ledger_that_went_away_takes_nothing_more() {
+    type Harm = fn(&Files);
+    let wal = |files: &Files| files.data.join("ledger.db-wal");
+    let remove: Harm = |files| std::fs::remove_file(files.ledger()).expect("remove");
+    let replace: Harm = |files| {
+        std::fs::copy(files.ledger(), files.data.join("copy")).expect("copy");
+        std::fs::rename(files.data.join("copy"), files.ledger()).expect("rename");
+    };
+    let unlog: Harm = |files| std::fs::remove_file(files.data.join("ledger.db-wal")).expect("remove");
+    for (name, harm) in [("removed", remove), ("replaced", replace), ("log removed", unlog)] {
+        let home = Home::empty();
+        let ledger = home.open();
+        let _receipts = ledger.append_blocking(one("before")).expect("appended");
+        assert!(wal(&home.files()).exists());
+        harm(&home.files());
+        for _ in 0..2 {
+            let refused = ledger.append_blocking(one("after")).expect_err(name);
+            assert!(matches!(refused, AppendError::Poisoned(_)), "{name}: {refused}");
+            assert!(ledger.obstacle().is_some(), "{name}");
+        }
+        assert_eq!(ledger.head().size, 2, "{name}");
+    }
+}
+
+/// The writer's lock on the database, which keeps a stranger's `sqlite3` from taking the write-ahead
+/// log away at its end, is still held behind opening.
+#[test]
+fn the_databases_stay_locked_against_strangers() {
+    let home = Home::empty();
+    let ledger = home.open();
+    let _receipts = ledger.append_blocking(one("before")).expect("appended");
+    for path in [home.files().ledger(), home.files().state()] {
+        let file = std::fs::File::open(&path).expect("database");
+        let mut lock = nix::libc::flock {
+            l_type: nix::libc::F_WRLCK as i16,
+            l_whence: 0,
+            l_start: 0,
+            l_len: 0,
+            l_pid: 0,
+        };
+        // Asked as another open file: the kernel tells of the locks of this process too.
+        nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut lock)).expect("asked");
+        assert_ne!(i32::from(lock.l_type), nix::libc::F_UNLCK, "{}", path.display());
+    }
+}
+
+/// A draft that cannot be an entry harms nobody else's.
+#[test]
+fn a_draft_that_does_not_fit_is_refused_alone() {
+    let home = Home::empty();
+    let ledger = home.open();
+    let fraction = vec![Draft::new(Kind::ModelReply, json!({ "n": 0.00001 }))];
+    let mut long = one("x");
+    long[0].policies = vec!["p".repeat(70_000)];
+    let mut mixed = one("y");
+    mixed.extend(fraction.clone());
+    for drafts in [fraction, long, mixed] {
+        assert!(matches!(ledger.append_blocking(drafts), Err(AppendError::Draft(_))));
+    }
+    let _receipts = ledger.append_blocking(one("z")).expect("appended");
+    assert_eq!(assert_verified(&home).entries, 2);
+}
+
+/// The write-ahead logs of both databases are moved into them while the writer runs.
+#[test]
+fn write_ahead_logs_do_not_grow_for_ever() {
+    let shared = Path::new("/dev/shm");
+    let folder = if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };
+    let home = Home { folder: folder.expect("folder") };
+    key::make(&home.files().log_key()).expect("log key");
+    let ledger = home.open();
+    for _ in 0..1_600 {
+        let _receipts = ledger.append_blocking(one("a line")).expect("appended");
+    }
+    for name in ["ledger.db-wal", "state.db-wal"] {
+        let bytes = std::fs::metadata(home.files().data.join(name)).expect("log").len();
+        // 1,600 commits of at least one page each, were none ever moved.
+        assert!(bytes < 1_200 * 4_096 * 3, "{name} has {bytes} bytes");
+        if name.starts_with("state") {
+            assert!(bytes < 1_200 * 4_096, "{name} has {bytes} bytes");
+        }
+    }
+}
+
+/// The mark is one write; a reader beside it sees one state or another, never a mixture.
+#[test]
+fn a_mark_is_read_whole() {
+    let home = Home::empty();
+    let ledger = home.open();
+    let path = home.files().high_water();
+    let reader = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        for _ in 0..20_000 {
+            seen.push(HighWater::read(&path).expect("a mark"));
+        }
+        seen
+    });
+    let mut roots = std::collections::BTreeMap::from([(1, ledger.head().root)]);
+    while !reader.is_finished() && roots.len() < 5_000 {
+        let head = ledger.append_blocking(one("a")).expect("appended")[0].head();
+        roots.insert(head.size, head.root);
+    }
+    for mark in reader.join().expect("reader") {
+        assert!(roots.get(&mark.size).is_none_or(|root| *root == mark.root), "{mark:?}");
+    }
+}
+
+/// Who has a receipt can rely on the mark: the loss of that entry would be noticed from now on.
+#[test]
+fn a_receipt_comes_behind_its_mark() {
+    let home = Home::empty();
+    let ledger = home.open();
+    for _ in 0..200 {
+        let head = ledger.append_blocking(one("a")).expect("appended")[0].head();
+        assert_eq!(HighWater::read(&home.files().high_water()), Some(head));
+    }
+}

@@ -1,0 +1,471 @@
+//! The one writer: a thread that owns the one writing connection.
+//!
+//! It drains its queue into one transaction (group commit), and answers only after the commit. Chain
+//! state advances after the commit, never before it. It also signs: a checkpoint stands in the transaction
+//! of the entries that it covers, or in one of its own where they have waited long enough.
+
+use super::entry::{self, Draft, DraftError, Header, Kind, Sealed, Stamp};
+use super::key::Signer;
+use super::merkle::{Frontier, Tile, TileEdge, leaf};
+use super::project::Projector;
+use super::rotate::Segment;
+use super::space::Reserve;
+use super::{
+    AppendError, Behind, Files, Head, HighWater, OpenError, ReadError, Reader, Receipt, Shared, erase, open,
+};
+use crate::store::{self, StoreError};
+use crate::types::{Digest, clock, limits};
+use rusqlite::{Connection, ErrorCode, params};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+/// What the writer is asked for.
+#[derive(Debug)]
+pub(super) enum Task {
+    Append(Append),
+    Scrub(Scrub),
+    /// Time has passed: sign what no checkpoint covers yet, and change the epoch if it is over.
+    Tick,
+}
+
+/// Entries that are to be committed together.
+#[derive(Debug)]
+pub(super) struct Append {
+    pub(super) drafts: Vec<Draft>,
+    pub(super) reply: oneshot::Sender<Result<Vec<Receipt>, AppendError>>,
+    /// Entries whose payloads are erased in the same transaction.
+    pub(super) erases: Vec<u64>,
+    /// It is of what has happened already: a full disk makes it wait, and does not refuse it.
+    pub(super) is_owed: bool,
+    /// Holds the entries' places in the bounded queue; the writer's own have none.
+    pub(super) _places: Option<OwnedSemaphorePermit>,
+}
+
+/// The write-ahead log is to be emptied, so that nothing erased stands in it any more.
+#[derive(Debug)]
+pub(super) struct Scrub {
+    /// Write the whole file anew before.
+    pub(super) rewrite: bool,
+    /// Whether the log is empty; false where somebody reads.
+    pub(super) reply: oneshot::Sender<Result<bool, String>>,
+}
+
+/// The chain as of the last commit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chain {
+    pub(super) prev: Option<Digest>,
+    pub(super) frontier: Frontier,
+    pub(super) edge: TileEdge,
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) files: Files,
+    /// The segment that is written, its file and the connection to it.
+    pub(super) segment: Segment,
+    pub(super) db: Connection,
+    pub(super) path: PathBuf,
+    pub(super) identity: store::Identity,
+    pub(super) log: String,
+    pub(super) chain: Chain,
+    pub(super) high_water: HighWater,
+    pub(super) projector: Projector,
+    pub(super) reader: Arc<Reader>,
+    /// A full disk kept state.db from following the last commit.
+    pub(super) lags: bool,
+    /// Space to be freed on a full disk.
+    pub(super) reserve: Reserve,
+    /// Owed appends that found no room.
+    pub(super) waiting: Vec<Append>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) signer: Signer,
+    /// Entries that the newest checkpoint covers.
+    pub(super) signed: u64,
+    /// The write-ahead log may hold what was erased since.
+    pub(super) owes: bool,
+    pub(super) moves: std::sync::mpsc::SyncSender<()>,
+    pub(super) commits: u32,
+}
+
+/// Commits between two moves of the write-ahead log into the file.
+const COMMITS_BETWEEN_MOVES: u32 = 500;
+
+/// An append on its way through one transaction.
+struct Staged {
+    append: Append,
+    entries: Vec<(Header, Sealed)>,
+}
+
+impl Writer {
+    /// Serves until every sender is gone; then nothing is left unsigned.
+    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
+        self.tick();
+        while let Some(first) = queue.blocking_recv() {
+            let (mut appends, mut scrubs, mut is_tick, mut entries) = (Vec::new(), Vec::new(), false, 0);
+            let mut next = Some(first);
+            while let Some(task) = next {
+                match task {
+                    Task::Append(append) => {
+                        entries += append.drafts.len();
+                        appends.push(append);
+                    }
+                    Task::Scrub(scrub) => scrubs.push(scrub),
+                    Task::Tick => is_tick = true,
+                }
+                next = if entries < limits::QUEUE_ENTRIES_MAX { queue.try_recv().ok() } else { None };
+            }
+            self.serve(appends, None);
+            self.rotate();
+            for Scrub { rewrite, reply } in scrubs {
+                // Who asked may be gone: then a tick does it.
+                drop(reply.send(self.scrub(rewrite).map_err(|e| e.to_string())));
+            }
+            if is_tick {
+                self.tick();
+                self.rotate();
+            }
+        }
+        self.mend();
+        self.sign();
+    }
+
+    /// Signs what no checkpoint covers yet, behind the change of an epoch that is over.
+    fn tick(&mut self) {
+        self.mend();
+        let now = clock::Wall::now().0;
+        if self.signed > 0 && self.signer.is_due(now) && self.shared.is_well() {
+            let head = self.head();
+            match self.signer.next(head, now) {
+                Ok((next, payload)) => {
+                    let (reply, _) = oneshot::channel();
+                    let drafts = vec![Draft::new(Kind::KeyEpoch, payload)];
+                    let append = Append { drafts, reply, erases: Vec::new(), is_owed: false, _places: None };
+                    self.serve(vec![append], Some(next));
+                }
+                Err(what) => tracing::error!("the epoch key was not changed: {what}"),
+            }
+        }
+        self.sign();
+        // After a crash, or a reader that was long in the way.
+        if self.owes
+            && let Err(e) = self.scrub(false)
+        {
+            tracing::warn!(error = %e, "the write-ahead log, which may hold erased text, was not emptied");
+        }
+    }
+
+    /// Empties the write-ahead log; with `rewrite` writes the file anew before. False where somebody reads.
+    fn scrub(&mut self, rewrite: bool) -> Result<bool, rusqlite::Error> {
+        if rewrite {
+            self.owes = true;
+            store::rewrite(&self.db)?;
+        }
+        let is_empty = store::empty_log(&self.db)?;
+        self.owes &= !is_empty;
+        Ok(is_empty)
+    }
+
+    /// A checkpoint over all entries, if there is none yet.
+    fn sign(&mut self) {
+        let head = self.head();
+        // Without its genesis entry there is no log to sign for.
+        if head.size == self.signed || head.size == 0 || self.shared.fault().is_some() {
+            return;
+        }
+        let note = self.signer.checkpoint(head);
+        match self.commit(&[], &[], Some((head.size, &note))) {
+            Ok(()) => {
+                self.signed = head.size;
+                self.shared.signed(note.into());
+            }
+            Err(error) => self.shared.fail(&error),
+        }
+    }
+
+    fn head(&self) -> Head {
+        Head { size: self.chain.frontier.size(), root: self.chain.frontier.root() }
+    }
+
+    /// Commits the appends together, behind those that wait; with `next`, which signs behind them, the epoch
+    /// changes, and nothing waits: its seal is of what was there before.
+    pub(super) fn serve(&mut self, appends: Vec<Append>, next: Option<Signer>) {
+        // What is owed alone is to use the space that the reserve gave.
+        let is_short = appends.iter().any(|append| !append.is_owed) && self.is_short();
+        let mut all = std::mem::take(&mut self.waiting);
+        all.extend(appends);
+        let mut chain = self.chain.clone();
+        let mut tiles = Vec::new();
+        let staged = self.admit(all, is_short, &mut chain, &mut tiles);
+        if staged.is_empty() {
+            return;
+        }
+        let head = Head { size: chain.frontier.size(), root: chain.frontier.root() };
+        let note: Option<Arc<str>> = (next.is_some() || self.is_due(head, &staged))
+            .then(|| next.as_ref().unwrap_or(&self.signer).checkpoint(head).into());
+        let is_ready = self.follow().and_then(|()| self.turn());
+        // Which payloads stand in other files is known once the segment is the one that is written to.
+        let reaches_back = staged.iter().flat_map(|s| &s.append.erases).any(|seq| *seq < self.segment.first);
+        let committed = is_ready
+            .and_then(|()| if reaches_back { self.promise() } else { Ok(()) })
+            .and_then(|()| self.commit(&staged, &tiles, note.as_deref().map(|n| (head.size, n))));
+        if let Err(error) = committed {
+            return self.refuse(staged.into_iter().map(|one| one.append).collect(), &error);
+        }
+        // From here on the entries are durable, whatever happens to this process.
+        self.chain = chain;
+        self.owes |= staged.iter().any(|s| !s.append.erases.is_empty());
+        if reaches_back && let Err(e) = erase::finish(&self.files, &self.reader) {
+            tracing::error!(error = %e, "what is to be erased in a sealed segment is still there; the next start does it");
+        }
+        self.measure(&staged);
+        self.shared.advance(head);
+        self.ease();
+        if let Some(next) = next {
+            if let Err(what) = next.install() {
+                tracing::error!("the key of the epoch before is not erased: {what}");
+            }
+            self.signer = next;
+        }
+        if let Some(note) = note {
+            self.signed = head.size;
+            self.shared.signed(note);
+        }
+        self.shared.count(staged.iter().flat_map(|s| &s.entries).map(|(header, _)| header));
+        // Before the receipts: whoever was told of an entry can rely on its loss being noticed, also
+        // where this process ends with its answer.
+        self.high_water.write(head);
+        let behind = Arc::new(Behind { head, checkpoint: self.shared.checkpoint() });
+        let mut sealed = Vec::new();
+        for Staged { append, entries } in staged {
+            let receipt =
+                |(header, _): &(Header, Sealed)| Receipt { seq: header.seq, behind: behind.clone() };
+            let receipts = entries.iter().map(receipt).collect();
+            answer(append, Ok(receipts));
+            sealed.extend(entries);
+        }
+        // Nobody waits for this: who asks state.db waits for it to follow.
+        match self.project(&sealed, head.size) {
+            Ok(()) => self.shared.applied(head.size),
+            Err(error) => {
+                self.lags = true;
+                self.shared.lag(&error);
+            }
+        }
+        self.commits += 1;
+        if self.commits.is_multiple_of(COMMITS_BETWEEN_MOVES) {
+            // One that is still under way is as good.
+            let _under_way = self.moves.try_send(());
+        }
+    }
+
+    /// Stages the appends that can be written onto `chain`; the others are answered.
+    fn admit(
+        &self,
+        appends: Vec<Append>,
+        is_short: bool,
+        chain: &mut Chain,
+        tiles: &mut Vec<Tile>,
+    ) -> Vec<Staged> {
+        let mut staged = Vec::with_capacity(appends.len());
+        let mut erases = BTreeSet::new();
+        for append in appends {
+            if let Some(error) = self.shared.fault() {
+                answer(append, Err(error));
+                continue;
+            }
+            // A question whether somebody is here says nothing about the disk.
+            if append.drafts.is_empty() {
+                answer(append, Ok(Vec::new()));
+                continue;
+            }
+            if is_short && !append.is_owed {
+                answer(append, Err(AppendError::Full));
+                continue;
+            }
+            let entries = self
+                .may_erase(&append.erases, &mut erases)
+                .and_then(|()| self.stage(&append.drafts, chain, tiles).map_err(AppendError::Draft));
+            match entries {
+                Ok(entries) => staged.push(Staged { append, entries }),
+                Err(error) => answer(append, Err(error)),
+            }
+        }
+        staged
+    }
+
+    /// Nothing is said to be erased in another file before it is certain that a start would end it.
+    fn promise(&self) -> Result<(), AppendError> {
+        let begun = erase::begin(&self.files, self.chain.frontier.size());
+        begun.map_err(|e| AppendError::Poisoned(format!("an erasure cannot be marked: {e}")))
+    }
+
+    /// What the segment has grown by.
+    fn measure(&mut self, staged: &[Staged]) {
+        for (header, sealed) in staged.iter().flat_map(|s| &s.entries) {
+            self.segment.bytes += (sealed.header.len() + sealed.body.len()) as u64;
+            self.segment.began_us = self.segment.began_us.or(header.u64("wall_us"));
+            self.segment.is_sealed = header.is(Kind::SegmentSeal);
+        }
+    }
+
+    /// That each payload is still there, and nobody else in this commit erases it.
+    fn may_erase(&self, seqs: &[u64], taken: &mut BTreeSet<u64>) -> Result<(), AppendError> {
+        for seq in seqs {
+            let is_there = match self.reader.entry(*seq) {
+                Ok(stored) => stored.is_some_and(|stored| stored.body.is_some()),
+                Err(e) => return Err(AppendError::Draft(DraftError(e.to_string()))),
+            };
+            if !is_there || taken.contains(seq) {
+                return Err(AppendError::Draft(DraftError(format!("entry {seq} was erased already"))));
+            }
+        }
+        taken.extend(seqs);
+        Ok(())
+    }
+
+    /// Whether a checkpoint belongs behind these entries. Whoever is told how a run ended gets one over all of it.
+    fn is_due(&self, head: Head, staged: &[Staged]) -> bool {
+        let mut headers = staged.iter().flat_map(|s| &s.entries).map(|(header, _)| header);
+        head.size - self.signed >= limits::CHECKPOINT_ENTRIES
+            || headers.any(|header| {
+                [Kind::RunReply, Kind::Genesis, Kind::SegmentSeal].iter().any(|kind| header.is(*kind))
+            })
+    }
+
+    /// Seals the drafts of one append onto `chain`, which is left as it was on an error.
+    fn stage(
+        &self,
+        drafts: &[Draft],
+        chain: &mut Chain,
+        tiles: &mut Vec<Tile>,
+    ) -> Result<Vec<(Header, Sealed)>, DraftError> {
+        let first_seq = chain.frontier.size();
+        let mut entries = Vec::with_capacity(drafts.len());
+        let mut leaves = Vec::with_capacity(drafts.len());
+        for (seq, draft) in (first_seq..).zip(drafts) {
+            let stamp = Stamp {
+                log: &self.log,
+                seq,
+                prev: leaves.last().copied().or(chain.prev),
+                wall_us: clock::Wall::now().0,
+                mono_us: clock::mono_us(),
+                boot: clock::boot_id(),
+                first_seq,
+            };
+            let mut salt = [0_u8; 32];
+            getrandom::fill(&mut salt).map_err(|e| DraftError(format!("no randomness: {e}")))?;
+            let sealed = entry::seal(draft, &stamp, salt, entry::payload_bytes(&draft.payload)?)?;
+            // What cannot be read back is not written.
+            let header = Header::parse(&sealed.header).map_err(DraftError)?;
+            leaves.push(leaf(&sealed.header));
+            entries.push((header, sealed));
+        }
+        for hash in leaves {
+            tiles.extend(chain.edge.push_beside(&mut chain.frontier, hash));
+            chain.prev = Some(hash);
+        }
+        Ok(entries)
+    }
+
+    /// One transaction; `note` is a checkpoint and the number of entries that it covers. Of each span of
+    /// entries the newest is kept.
+    fn commit(
+        &self,
+        staged: &[Staged],
+        tiles: &[Tile],
+        note: Option<(u64, &str)>,
+    ) -> Result<(), AppendError> {
+        let insert = || -> Result<(), rusqlite::Error> {
+            let change = self.db.unchecked_transaction()?;
+            for (header, sealed) in staged.iter().flat_map(|s| &s.entries) {
+                let seq = i64::try_from(header.seq).unwrap_or(i64::MAX);
+                change
+                    .prepare_cached("INSERT INTO entry(seq, header) VALUES (?1, ?2)")?
+                    .execute(params![seq, sealed.header])?;
+                change
+                    .prepare_cached("INSERT INTO payload(seq, salt, body) VALUES (?1, ?2, ?3)")?
+                    .execute(params![seq, sealed.salt, sealed.body])?;
+            }
+            let erases = staged.iter().flat_map(|s| &s.append.erases);
+            for seq in erases.filter(|seq| **seq >= self.segment.first) {
+                change
+                    .prepare_cached("UPDATE payload SET salt = NULL, body = NULL WHERE seq = ?1")?
+                    .execute([i64::try_from(*seq).unwrap_or(i64::MAX)])?;
+            }
+            for tile in tiles {
+                change
+                    .prepare_cached("INSERT INTO tile(k, hashes) VALUES (?1, ?2)")?
+                    .execute(params![Tile::key(tile.level, tile.index), tile.bytes()])?;
+            }
+            if let Some((size, note)) = note {
+                let (span, size) =
+                    (size / limits::CHECKPOINT_ENTRIES, i64::try_from(size).unwrap_or(i64::MAX));
+                change
+                    .prepare_cached("REPLACE INTO checkpoint(id, size, note) VALUES (?1, ?2, ?3)")?
+                    .execute(params![i64::try_from(span).unwrap_or(i64::MAX), size, note.as_bytes()])?;
+            }
+            change.commit()
+        };
+        self.check_identity()?;
+        insert().map_err(|e| AppendError::of(&e))?;
+        // Again, since a commit into a file that nobody can open any more is not durable.
+        self.check_identity()
+    }
+
+    fn check_identity(&self) -> Result<(), AppendError> {
+        if store::identity(&self.path).ok() == Some(self.identity) {
+            return Ok(());
+        }
+        let what = "ledger.db or its write-ahead log was deleted or replaced under the running process";
+        Err(AppendError::Poisoned(what.to_owned()))
+    }
+
+    fn project(&self, sealed: &[(Header, Sealed)], size: u64) -> Result<(), AppendError> {
+        let entries = sealed.iter().map(|(header, sealed)| (header, sealed.body.as_slice()));
+        self.projector.apply(entries, size).map_err(|e| match AppendError::of(&e) {
+            AppendError::Full => AppendError::Full,
+            e => AppendError::Poisoned(format!("the entries are durable, but state.db did not follow: {e}")),
+        })
+    }
+
+    /// Brings a state.db that stayed behind up to date, by the function that does so at opening: on a
+    /// full disk nothing more is written until it has followed.
+    pub(super) fn follow(&mut self) -> Result<(), AppendError> {
+        if self.lags {
+            let size = self.chain.frontier.size();
+            open::catch_up(&self.projector, &self.reader, size).map_err(|e| match e {
+                OpenError::Read(ReadError::Sqlite(e)) => AppendError::of(&e),
+                other => AppendError::Poisoned(other.to_string()),
+            })?;
+            self.lags = false;
+            self.shared.applied(size);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn answer(append: Append, outcome: Result<Vec<Receipt>, AppendError>) {
+    // A caller that is gone needs no answer: what it appended stands.
+    drop(append.reply.send(outcome));
+}
+
+impl AppendError {
+    /// A full disk rolls back cleanly and may pass; after anything else the file's state is not known.
+    pub(super) fn of(error: &rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Full,
+            _ => Self::Poisoned(error.to_string()),
+        }
+    }
+
+    /// The same of a file that is to be made or opened.
+    pub(super) fn of_store(error: &StoreError) -> Self {
+        match error {
+            StoreError::Sqlite(_, e) => Self::of(e),
+            StoreError::File(_, e) if e.kind() == std::io::ErrorKind::StorageFull => Self::Full,
+            other => Self::Poisoned(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! One call of a person's own, walked like a model's: `par tool call`.
+
+use super::{BoxFuture, Message, ModelError, ModelReply, ModelRequest, Provider, Stop, Usage};
+use crate::secrets::Found;
+use crate::tools::ProposedCall;
+use crate::types::Digest;
+
+/// Proposes its one call, and then has no more to say.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    call: ProposedCall,
+}
+
+impl Direct {
+    /// Proposes `tool` with `arguments`, JSON text that is checked like a model's.
+    #[must_use]
+    pub fn new(tool: String, arguments: String) -> Self {
+        Self { call: ProposedCall { id: "call_1".to_owned(), tool, arguments } }
+    }
+}
+
+impl Provider for Direct {
+    fn name(&self) -> &'static str {
+        "direct"
+    }
+
+    fn model(&self) -> &'static str {
+        "none"
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        let is_first = matches!(request.conversation.messages().last(), Some(Message::User(_)));
+        let calls = if is_first { vec![self.call.clone()] } else { Vec::new() };
+        let stop = if is_first { Stop::ToolCalls } else { Stop::EndTurn };
+        let reply = ModelReply {
+            text: None,
+            calls,
+            stop,
+            usage: Usage::default(),
+            request_digest: Digest::of(b""),
+            raw: Vec::new(),
+            model: "none".to_owned(),
+            found: Found::default(),
+        };
+        Box::pin(std::future::ready(Ok(reply)))
+    }
+}

@@ -1,0 +1,131 @@
+//! Why there is no reply.
+
+use crate::egress::EgressError;
+use crate::secrets::{Found, Hold, Pass, Secrets};
+use crate::types::{limits, text};
+use std::fmt;
+
+/// A request to a model that gave no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelError {
+    /// What went wrong.
+    pub kind: ModelErrorKind,
+    /// For people: visible, bounded, without secrets.
+    pub message: String,
+    /// Whether the same request may have more luck later.
+    pub retryable: bool,
+    /// What the server sent instead, without secrets, cut at [`limits::MODEL_ERROR_BYTES_MAX`].
+    pub raw: Option<Vec<u8>>,
+    /// What was replaced in it.
+    pub found: Found,
+}
+
+/// The kinds of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelErrorKind {
+    /// No connection, no trust in it, or it broke.
+    Transport,
+    /// The deadline passed.
+    Timeout,
+    /// The server answered with this HTTP status.
+    Status(u16),
+    /// The server answered, but not with a reply.
+    Malformed,
+    /// The answer is over [`limits::MODEL_REPLY_BYTES_MAX`].
+    TooLarge,
+    /// Something that the provider needs is not configured.
+    NotConfigured,
+}
+
+impl ModelError {
+    pub(super) fn not_configured(message: String) -> Self {
+        Self {
+            kind: ModelErrorKind::NotConfigured,
+            message,
+            retryable: false,
+            raw: None,
+            found: Found::default(),
+        }
+    }
+
+    /// An answer that is no reply. Not yet [`bounded`](Self::bounded).
+    pub(super) fn malformed(why: &str, raw: Vec<u8>) -> Self {
+        let message = format!("the answer is no reply: {why}");
+        Self {
+            kind: ModelErrorKind::Malformed,
+            message,
+            retryable: false,
+            raw: Some(raw),
+            found: Found::default(),
+        }
+    }
+
+    /// The server refused; `why` is what could be read of its reason. Not yet
+    /// [`bounded`](Self::bounded).
+    pub(super) fn status(status: u16, why: &str, raw: Vec<u8>) -> Self {
+        let message = match why {
+            "" => format!("the server answered {status}"),
+            why => format!("the server answered {status}: {why}"),
+        };
+        // Request timeout, conflict and too many requests pass; so may any failure of the server.
+        let retryable = matches!(status, 408 | 409 | 429 | 500..=599);
+        Self {
+            kind: ModelErrorKind::Status(status),
+            message,
+            retryable,
+            raw: Some(raw),
+            found: Found::default(),
+        }
+    }
+
+    /// The error as it may be told: without secrets, should the server have echoed one, then visible and cut. In this
+    /// order, since a cut could leave half a secret that nothing recognises.
+    pub(super) fn bounded(self, secrets: &Secrets) -> Self {
+        let clean = secrets.clean(self);
+        let found = clean.found().clone();
+        let Self { kind, message, retryable, mut raw, .. } = clean.into_inner();
+        if let Some(raw) = &mut raw {
+            raw.truncate(limits::MODEL_ERROR_BYTES_MAX);
+        }
+        Self { kind, message: shown(&message), retryable, raw, found }
+    }
+}
+
+impl Hold for ModelError {
+    fn passed(self, pass: &mut Pass<'_>) -> Self {
+        let Self { kind, message, retryable, raw, found } = self;
+        pass.count(&found);
+        Self {
+            kind,
+            message: message.passed(pass),
+            retryable,
+            raw: raw.passed(pass),
+            found: Found::default(),
+        }
+    }
+}
+
+impl From<EgressError> for ModelError {
+    fn from(error: EgressError) -> Self {
+        let (kind, retryable) = match &error {
+            EgressError::Address(_) => (ModelErrorKind::NotConfigured, false),
+            EgressError::Connect(_) | EgressError::Broken(_) => (ModelErrorKind::Transport, true),
+            EgressError::Tls(_) => (ModelErrorKind::Transport, false),
+            EgressError::Timeout => (ModelErrorKind::Timeout, true),
+            EgressError::TooLarge(_) => (ModelErrorKind::TooLarge, false),
+        };
+        Self { kind, message: error.to_string(), retryable, raw: None, found: Found::default() }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+fn shown(message: &str) -> String {
+    text::visible_line(text::prefix(message, limits::REASON_BYTES_MAX))
+}

@@ -1,0 +1,193 @@
+//! Calls as a person writes them: `list_dir(path="/var/log", limit=20); health_check()`.
+//!
+//! ```text
+//! message   = *sep call *(1*sep call) *sep        sep = white space / ";" / ","
+//! call      = name *ws "(" *ws [ argument *( *ws "," *ws argument ) ] *ws ")"
+//! argument  = name *ws "=" *ws value
+//! value     = JSON string / integer of 64 bits / "true" / "false"
+//! name      = ( ALPHA / "_" ) *( ALPHA / DIGIT / "_" )
+//! ```
+
+/// One call: the tool's name and its arguments as the text of a JSON object.
+///
+/// Members stand in the order written, and one written twice stands there twice: to refuse that is
+/// for the catalog, which reads strictly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) tool: String,
+    pub(super) arguments: String,
+}
+
+impl Call {
+    pub(super) fn without_arguments(tool: &str) -> Self {
+        Self { tool: tool.to_owned(), arguments: "{}".to_owned() }
+    }
+}
+
+/// The calls, where the whole of `message` is calls and there is at least one.
+pub(super) fn parse(message: &str) -> Option<Vec<Call>> {
+    let mut rest = message.trim_start_matches(is_separator);
+    let mut calls = Vec::new();
+    while !rest.is_empty() {
+        let (found, after) = call(rest)?;
+        calls.push(found);
+        rest = after.trim_start_matches(is_separator);
+        if rest.len() == after.len() && !rest.is_empty() {
+            return None;
+        }
+    }
+    (!calls.is_empty()).then_some(calls)
+}
+
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || c == ';' || c == ','
+}
+
+/// Each reader takes its part from the front of `text` and gives the rest.
+fn call(text: &str) -> Option<(Call, &str)> {
+    let (tool, rest) = name(text)?;
+    let mut rest = rest.trim_start().strip_prefix('(')?.trim_start();
+    let mut members: Vec<String> = Vec::new();
+    loop {
+        if let Some(after) = rest.strip_prefix(')').filter(|_| members.is_empty()) {
+            return Some((assemble(tool, &members), after));
+        }
+        let (member, after) = argument(rest)?;
+        members.push(member);
+        rest = after.trim_start();
+        if let Some(after) = rest.strip_prefix(')') {
+            return Some((assemble(tool, &members), after));
+        }
+        rest = rest.strip_prefix(',')?.trim_start();
+    }
+}
+
+fn assemble(tool: &str, members: &[String]) -> Call {
+    Call { tool: tool.to_owned(), arguments: format!("{{{}}}", members.join(",")) }
+}
+
+/// One member of the object: a name needs no escapes.
+fn argument(text: &str) -> Option<(String, &str)> {
+    let (name, rest) = name(text)?;
+    let (value, rest) = value(rest.trim_start().strip_prefix('=')?.trim_start())?;
+    Some((format!("\"{name}\":{value}"), rest))
+}
+
+fn name(text: &str) -> Option<(&str, &str)> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (name, rest) = text.split_at_checked(text.find(|c| !is_word(c)).unwrap_or(text.len()))?;
+    let first = name.chars().next()?;
+    (!first.is_ascii_digit()).then_some((name, rest))
+}
+
+/// A value, as JSON text.
+fn value(text: &str) -> Option<(String, &str)> {
+    if text.starts_with('"') {
+        return string(text);
+    }
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let (word, rest) = text.split_at_checked(text.find(|c| !is_word(c)).unwrap_or(text.len()))?;
+    match word {
+        "true" | "false" => Some((word.to_owned(), rest)),
+        // A fraction or an exponent leaves a rest that is no separator, and so is refused.
+        _ => word.parse::<i64>().ok().map(|number| (number.to_string(), rest)),
+    }
+}
+
+/// A JSON string literal, written anew so that only one spelling goes on.
+fn string(text: &str) -> Option<(String, &str)> {
+    let mut literals = serde_json::Deserializer::from_str(text).into_iter::<String>();
+    let literal = literals.next()?.ok()?;
+    let rest = text.get(literals.byte_offset()..)?;
+    Some((serde_json::to_string(&literal).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, parse};
+    use proptest::prelude::*;
+    use serde_json::{Map, Value};
+
+    fn written(message: &str) -> Option<Vec<String>> {
+        let one = |call: Call| format!("{} {}", call.tool, call.arguments);
+        parse(message).map(|calls| calls.into_iter().map(one).collect())
+    }
+
+    #[test]
+    fn a_message_is_calls_or_it_is_not() {
+        let check = |message: &str, expect: Option<&[&str]>| {
+            let expect = expect.map(|calls| calls.iter().map(|call| (*call).to_owned()).collect());
+            assert_eq!(written(message), expect, "{message}");
+        };
+        check("health_check()", Some(&["health_check {}"]));
+        check(" a ( ) ", Some(&["a {}"]));
+        check(r#"list_dir(path="/var/log")"#, Some(&[r#"list_dir {"path":"/var/log"}"#]));
+        check(r#"a(x = -7 , y=true,z="q\"\u00e9\n)")"#, Some(&[r#"a {"x":-7,"y":true,"z":"q\"é\n)"}"#]));
+        check("a() b();c(),\n\td();", Some(&["a {}", "b {}", "c {}", "d {}"]));
+        check(r#"a(x=1,x=2)"#, Some(&[r#"a {"x":1,"x":2}"#]));
+        check("a()b()", None);
+        check("a(", None);
+        check("a)", None);
+        check("a", None);
+        check("a(1)", None);
+        check("a(x=)", None);
+        check("a(x=1,)", None);
+        check("a(x=1.5)", None);
+        check("a(x=1e3)", None);
+        check("a(x=99999999999999999999)", None);
+        check("a(x=nul)", None);
+        check("a(x=[1])", None);
+        check("a(x='y')", None);
+        check(r#"a(x="y)"#, None);
+        check("a(x=\"raw\nnewline\")", None);
+        check("1a()", None);
+        check("é()", None);
+        check("please run a()", None);
+        check("a() and more", None);
+        check(" ;, ", None);
+        check("", None);
+    }
+
+    fn render(tool: &str, arguments: &Map<String, Value>) -> String {
+        let arguments: Vec<String> =
+            arguments.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{tool}({})", arguments.join(", "))
+    }
+
+    fn a_value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            any::<String>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<bool>().prop_map(Value::from)
+        ]
+    }
+
+    fn a_call() -> impl Strategy<Value = (String, Map<String, Value>)> {
+        let name = "[A-Za-z_][A-Za-z0-9_]{0,12}";
+        (name, prop::collection::btree_map(name, a_value(), 0..5))
+            .prop_map(|(tool, arguments)| (tool, arguments.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_rendered_is_parsed(
+            calls in prop::collection::vec(a_call(), 1..5),
+            separator in "[ \t\n;,]{1,3}",
+        ) {
+            let message: Vec<String> = calls.iter().map(|(tool, arguments)| render(tool, arguments)).collect();
+            let found = parse(&message.join(&separator)).expect("calls");
+            let found: Vec<(String, Map<String, Value>)> = found
+                .into_iter()
+                .map(|call| (call.tool, serde_json::from_str(&call.arguments).expect("an object")))
+                .collect();
+            prop_assert_eq!(found, calls);
+        }
+
+        #[test]
+        fn what_is_parsed_is_an_object(message in r#"[a-z(]{1,3}[(][a-z=",0-9\\ )]{0,12}[)]"#) {
+            for call in parse(&message).unwrap_or_default() {
+                prop_assert!(serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok());
+            }
+        }
+    }
+}

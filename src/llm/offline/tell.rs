@@ -1,0 +1,240 @@
+//! Answers from results, in plain sentences.
+//!
+//! A result is JSON text whose shape belongs to other rooms and to the tools. It is read with
+//! tolerance: what is not found is left out, and nothing in it can stop the answer.
+
+use crate::llm::{Message, ToolOffer};
+use crate::types::{limits, text};
+use serde_json::Value;
+
+/// What is said to a message that is not understood.
+pub(super) fn help(tools: &[ToolOffer]) -> String {
+    let mut out = String::from(
+        "offline provider: no model is configured, so free text is not understood.\n\
+         Write calls, such as `list_dir(path=\"/var/log\")`, one or several in a row,\n\
+         or ask \"how is this server doing?\" or \"what logs are there?\".",
+    );
+    if !tools.is_empty() {
+        out.push_str("\nTools you may call:");
+        out.extend(tools.iter().map(|tool| format!("\n  {}: {}", tool.name, tool.summary)));
+    }
+    out
+}
+
+/// One line for each result at the end of `messages`, and once that no model wrote this.
+pub(super) fn results(messages: &[Message]) -> String {
+    let mut lines: Vec<String> = messages.iter().rev().map_while(result).collect();
+    lines.reverse();
+    lines.push(
+        "offline provider: no model is configured; these are the results of the calls, not a judgement."
+            .to_owned(),
+    );
+    lines.join("\n")
+}
+
+fn result(message: &Message) -> Option<String> {
+    match message {
+        Message::Tool { tool, text, .. } => Some(format!("{}: {}", shown(tool), sentence(tool, text))),
+        Message::User(_) | Message::Reply { .. } => None,
+    }
+}
+
+fn sentence(tool: &str, text: &str) -> String {
+    let Ok(told) = serde_json::from_str::<Value>(text) else { return shown(text) };
+    if let Some(failure) = failure(&told) {
+        return failure;
+    }
+    let result = unwrapped(&told);
+    let known = match tool {
+        "health_check" => health(&result),
+        "list_dir" => listing(&result),
+        "read_file" | "tail_file" => contents(&result),
+        "search_files" => finds(&result),
+        _ => None,
+    };
+    known.unwrap_or_else(|| shown(&plain(&result)))
+}
+
+/// That a call did not run or did not end well, with the reason where there is one.
+fn failure(told: &Value) -> Option<String> {
+    let word = |name| told.get(name).and_then(Value::as_str);
+    let what = match (word("decision"), word("status")) {
+        (Some("deny"), _) => "denied",
+        (Some("needs_approval"), Some("refused")) => "not approved",
+        (Some("needs_approval"), _) | (_, Some("waiting")) => "waits for approval",
+        (Some("invalid"), _) => "not a valid call",
+        (_, Some("error")) => "failed",
+        (_, Some("dry_run")) => "not run, since this is a dry run",
+        (_, Some("denied")) => "denied",
+        (_, Some("invalid")) => "not a valid call",
+        (_, Some("ok")) => return None,
+        // A status in a tool's own result, which is no failure of the call, comes with no reason.
+        (_, Some(other)) if END.contains(&other) => other,
+        _ if word("error").is_some() => "failed",
+        _ => return None,
+    };
+    let reason = ["reason", "error", "message", "advice"].into_iter().find_map(word);
+    Some(reason.map_or_else(|| what.to_owned(), |reason| format!("{what}: {}", shown(reason))))
+}
+
+/// The ends of a call that are not `ok`, `error` or `waiting`.
+const END: &[&str] = &["signal", "timeout", "oom", "output_cap", "killed", "refused", "interrupted"];
+
+/// The tool's own words: what stands under `result` or `output`, read as JSON where it is a text
+/// that holds some; else all of it.
+fn unwrapped(told: &Value) -> Value {
+    let inner = ["result", "output", "stdout"].into_iter().find_map(|name| told.get(name)).unwrap_or(told);
+    let parsed = inner.as_str().and_then(|text| serde_json::from_str(text).ok());
+    parsed.filter(Value::is_object).unwrap_or_else(|| inner.clone())
+}
+
+fn health(result: &Value) -> Option<String> {
+    let verdict = shown(result.get("verdict")?.as_str()?);
+    let parts = [
+        result.get("load").map(|load| format!("load {}", shown(&plain(load)))),
+        result.get("memory").and_then(memory),
+        result.get("disks").and_then(disks),
+        result.get("uptime_s").and_then(Value::as_u64).map(uptime),
+    ];
+    Some(std::iter::once(verdict).chain(parts.into_iter().flatten()).collect::<Vec<_>>().join("; "))
+}
+
+fn memory(memory: &Value) -> Option<String> {
+    let total = memory.get("total_bytes")?.as_u64()?;
+    let available = memory.get("available_bytes")?.as_u64()?;
+    let used = u128::from(total.saturating_sub(available)) * 100;
+    Some(format!("memory {} % used", used.checked_div(u128::from(total))?))
+}
+
+fn disks(disks: &Value) -> Option<String> {
+    let one = |disk: &Value| {
+        let mount = disk.get("mount")?.as_str()?;
+        Some(format!("{} {} %", shown(mount), plain(disk.get("used_percent")?)))
+    };
+    let shares: Vec<String> = disks.as_array()?.iter().filter_map(one).collect();
+    (!shares.is_empty())
+        .then(|| format!("disk {}", text::prefix(&shares.join(", "), limits::REASON_BYTES_MAX)))
+}
+
+fn uptime(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours) {
+        (0, 0) => format!("up {minutes} min"),
+        (0, _) => format!("up {hours} h {minutes} min"),
+        _ => format!("up {days} d {hours} h"),
+    }
+}
+
+fn listing(result: &Value) -> Option<String> {
+    let entries = result.get("entries")?.as_array()?;
+    let count = match entries.len() {
+        1 => "1 entry".to_owned(),
+        many => format!("{many} entries"),
+    };
+    let name = |entry: &Value| entry.get("name").unwrap_or(entry).as_str().map(shown);
+    let names: Vec<String> = entries.iter().filter_map(name).collect();
+    let names = names.join(", ");
+    let names = text::prefix(&names, limits::REASON_BYTES_MAX);
+    let more = if is_cut(result) || names.len() == limits::REASON_BYTES_MAX { ", …" } else { "" };
+    Some(if names.is_empty() { count } else { format!("{count}: {names}{more}") })
+}
+
+/// Lines of a file that an answer shows.
+const LINES_SHOWN_MAX: usize = 5;
+
+fn finds(result: &Value) -> Option<String> {
+    let matches = result.get("matches")?.as_array()?;
+    let number = |name: &str| result.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let count = |many: u64, one: &str| if many == 1 { format!("1 {one}") } else { format!("{many} {one}s") };
+    let mut said =
+        format!("{} in {} read", count(matches.len() as u64, "line"), count(number("files_read"), "file"));
+    if number("excluded") > 0 {
+        said.push_str(&format!(", {} left out by policy", number("excluded")));
+    }
+    let line = |one: &Value| {
+        let word = |name: &str| one.get(name).and_then(Value::as_str).map_or_else(String::new, shown);
+        format!("\n  {}:{}: {}", word("path"), plain(one.get("line").unwrap_or(&Value::Null)), word("text"))
+    };
+    said.extend(matches.iter().take(LINES_SHOWN_MAX).map(line));
+    let more = is_cut(result) || matches.len() > LINES_SHOWN_MAX;
+    Some(said + if more { "\n  …" } else { "" })
+}
+
+fn contents(result: &Value) -> Option<String> {
+    let content = ["content", "text", "data"].into_iter().find_map(|name| result.get(name)?.as_str())?;
+    let size = ["size_bytes", "file_bytes", "size", "bytes"];
+    let size = size.into_iter().find_map(|name| result.get(name)?.as_u64()).unwrap_or(content.len() as u64);
+    let lines = content.lines().take(LINES_SHOWN_MAX).map(|line| format!("\n  {}", shown(line)));
+    let more = is_cut(result) || content.lines().nth(LINES_SHOWN_MAX).is_some();
+    Some(format!("{size} bytes{}{}", lines.collect::<String>(), if more { "\n  …" } else { "" }))
+}
+
+fn is_cut(result: &Value) -> bool {
+    result.get("truncated").or_else(|| result.get("more")).is_some_and(|flag| flag == true)
+}
+
+/// The words of a value without its marks: a text, or the members of a flat object.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(members)
+            if members.values().all(|member| !member.is_object() && !member.is_array()) =>
+        {
+            members.values().map(plain).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Text from outside on one line, visible and bounded.
+fn shown(from: &str) -> String {
+    let head = text::prefix(from, limits::REASON_BYTES_MAX);
+    let mark = if head.len() < from.len() { "…" } else { "" };
+    format!("{}{mark}", text::visible_line(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{help, results, sentence};
+    use crate::llm::Message;
+
+    #[test]
+    fn each_result_is_one_sentence() {
+        let check = |tool: &str, told: &str, expect: &str| {
+            assert_eq!(sentence(tool, told), expect, "{tool} {told}");
+        };
+        let health = r#"{"verdict":"warning","checks":[],"load":{"one":"0.52","five":"0.58"},
+            "memory":{"total_bytes":1000,"available_bytes":580},
+            "disks":[{"mount":"/","used_percent":91},{"mount":"/srv","used_percent":3}],"uptime_s":273600}"#;
+        let line = "warning; load 0.52 0.58; memory 42 % used; disk / 91 %, /srv 3 %; up 3 d 4 h";
+        check("health_check", health, line);
+        check("health_check", &format!(r#"{{"status":"ok","result":{health}}}"#), line);
+        check("health_check", r#"{"verdict":"ok","memory":{"total_bytes":0,"available_bytes":0}}"#, "ok");
+        check("health_check", "[]", "[]");
+        check("list_dir", r#"{"entries":[]}"#, "0 entries");
+        check("list_dir", r#"{"entries":["a","b"],"truncated":true}"#, "2 entries: a, b, …");
+        check("read_file", r#"{"content":"one\ntwo\n","size":8}"#, "8 bytes\n  one\n  two");
+        let found = r#"{"matches":[{"path":"/a","line":3,"text":"x"}],"files_read":2,"excluded":1}"#;
+        check("search_files", found, "1 line in 2 files read, 1 left out by policy\n  /a:3: x");
+        check("read_file", r#"{"decision":"deny","reason":"no permit"}"#, "denied: no permit");
+        check("read_file", r#"{"decision":"allow","status":"timeout"}"#, "timeout");
+        check("read_file", r#"{"status":"error","error":"is a folder"}"#, "failed: is a folder");
+        check("read_file", r#"{"decision":"needs_approval"}"#, "waits for approval");
+        check("disk_usage", r#"{"status":"ok","output":"12 GiB\u001b[2J"}"#, "12 GiB\\u{1b}[2J");
+        check("disk_usage", "not JSON\nat all", "not JSON\\nat all");
+    }
+
+    #[test]
+    fn only_the_newest_results_are_told() {
+        let tool = |text: &str| Message::Tool { call_id: "1".into(), tool: "t".into(), text: text.into() };
+        let messages =
+            [tool("old"), Message::User("next".into()), tool("\"new\""), tool("{\"a\":\"newer\"}")];
+        let told = results(&messages);
+        assert!(told.starts_with("t: new\nt: newer\noffline provider: no model is configured"), "{told}");
+    }
+
+    #[test]
+    fn help_without_tools_names_none() {
+        assert!(!help(&[]).contains("Tools"));
+    }
+}

@@ -1,0 +1,147 @@
+//! What a wire read, made into a reply or an error that other rooms can hold.
+
+use crate::egress::Response;
+use crate::llm::{ModelError, ModelReply, Stop, Usage};
+use crate::secrets::Found;
+use crate::tools::ProposedCall;
+use crate::types::{Digest, limits, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// An answer as a wire reads it. All of it is as the server wrote it.
+#[derive(Debug)]
+pub(in crate::llm) struct Answer {
+    /// Empty where there is none.
+    pub(in crate::llm) text: String,
+    /// In order.
+    pub(in crate::llm) calls: Vec<Call>,
+    pub(in crate::llm) stop: Stop,
+    pub(in crate::llm) usage: Usage,
+    /// The model as the server names it.
+    pub(in crate::llm) model: Option<String>,
+}
+
+/// A call, with the identifier that the server gave it, if it did.
+#[derive(Debug)]
+pub(in crate::llm) struct Call {
+    pub(in crate::llm) id: Option<String>,
+    pub(in crate::llm) tool: String,
+    pub(in crate::llm) arguments: String,
+}
+
+impl Answer {
+    pub(super) fn into_reply(self, raw: Vec<u8>, request_digest: Digest, model: &str) -> ModelReply {
+        let stop = match self.stop {
+            Stop::Other(name) => Stop::Other(shown(&name)),
+            known => known,
+        };
+        ModelReply {
+            text: Some(self.text).filter(|text| !text.is_empty()),
+            calls: proposed(self.calls, request_digest),
+            stop,
+            usage: self.usage,
+            request_digest,
+            raw,
+            model: self.model.as_deref().map_or_else(|| model.to_owned(), shown),
+            found: Found::default(),
+        }
+    }
+}
+
+/// Reads the answer of a server that refused.
+pub(super) fn refusal(answer: Response) -> ModelError {
+    let body = String::from_utf8_lossy(&answer.body);
+    let parsed: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    let why = parsed.as_ref().and_then(reason).unwrap_or_else(|| body.trim());
+    let why = match &answer.request_id {
+        Some(id) => format!("{why} (request `{id}`)"),
+        None => why.to_owned(),
+    };
+    ModelError::status(answer.status, &why, answer.body)
+}
+
+/// The reason in an error body: `error.message`, or `message`, `detail` or `error` as a text.
+fn reason(body: &Value) -> Option<&str> {
+    ["/error/message", "/message", "/error", "/detail", "/detail/0/msg"]
+        .into_iter()
+        .find_map(|pointer| body.pointer(pointer)?.as_str().filter(|text| !text.is_empty()))
+}
+
+/// The calls, each with an identifier that no other call of the reply has. An identifier that is
+/// missing or outlandish is replaced by one made of the request's digest, so that a reader of the
+/// record finds the same.
+fn proposed(calls: Vec<Call>, request_digest: Digest) -> Vec<ProposedCall> {
+    let mut taken = BTreeMap::new();
+    let name = |(at, call): (usize, Call)| {
+        let given = call.id.filter(|id| is_plain(id));
+        let wanted = given.unwrap_or_else(|| format!("call_{}_{at}", request_digest.short()));
+        ProposedCall { id: unique(wanted, &mut taken), tool: call.tool, arguments: call.arguments }
+    };
+    calls.into_iter().enumerate().map(name).collect()
+}
+
+const CALL_ID_BYTES_MAX: usize = 128;
+
+fn is_plain(id: &str) -> bool {
+    (1..=CALL_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// `wanted`, or the first of `wanted_2`, `wanted_3`, … that is free. `taken` remembers for each
+/// identifier where to go on, so that a reply full of equal ones costs no more than its length.
+fn unique(wanted: String, taken: &mut BTreeMap<String, u64>) -> String {
+    let Some(mut next) = taken.get(&wanted).copied() else {
+        taken.insert(wanted.clone(), 2);
+        return wanted;
+    };
+    let other = loop {
+        let other = format!("{wanted}_{next}");
+        next += 1;
+        if !taken.contains_key(&other) {
+            break other;
+        }
+    };
+    taken.insert(wanted, next);
+    taken.insert(other.clone(), 2);
+    other
+}
+
+/// A name from the server, visible and bounded.
+fn shown(name: &str) -> String {
+    text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, proposed};
+    use crate::tools::ProposedCall;
+    use crate::types::Digest;
+
+    fn calls(ids: &[Option<&str>]) -> Vec<ProposedCall> {
+        let call = |id: &Option<&str>| Call {
+            id: id.map(str::to_owned),
+            tool: "t".to_owned(),
+            arguments: String::new(),
+        };
+        proposed(ids.iter().map(call).collect(), Digest::of(b"request"))
+    }
+
+    #[test]
+    fn each_call_has_an_identifier_of_its_own() {
+        let check = |ids: &[Option<&str>], expect: &[&str]| {
+            let calls = calls(ids);
+            assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), expect);
+        };
+        check(&[Some("a"), Some("b")], &["a", "b"]);
+        check(&[Some("a"), Some("a"), Some("a_2"), Some("a")], &["a", "a_2", "a_2_2", "a_3"]);
+        let made = format!("call_{}_0", Digest::of(b"request").short());
+        for absent in [None, Some(""), Some("a b"), Some("\u{1b}"), Some(&*"x".repeat(129))] {
+            check(&[absent, Some("a")], &[&made, "a"]);
+        }
+    }
+
+    #[test]
+    fn a_reply_full_of_equal_identifiers_costs_no_more_than_its_length() {
+        let calls = calls(&[Some("a"); 100_000]);
+        assert_eq!(calls.last().map(|call| call.id.as_str()), Some("a_100000"));
+    }
+}

@@ -1,0 +1,128 @@
+//! A server on a real socket, which answers by a script.
+
+use crate::llm::{Conversation, Kind, ModelError, ModelReply, ModelRequest, Provider, Settings, build};
+use crate::secrets::{Clean, Finder, Hold, Named, Secrets};
+use crate::types::Secret;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+pub(in crate::llm) const KEY: &str = "sk-test-0123456789";
+pub(in crate::llm) const LONG: Duration = Duration::from_secs(30);
+
+/// What the server does with one connection, after it has read a request.
+pub(in crate::llm) enum Step {
+    /// Writes these bytes and closes.
+    Say(Vec<u8>),
+    /// Writes these bytes and holds the connection.
+    SayAndHold(Vec<u8>),
+}
+
+/// A request as it arrived.
+pub(in crate::llm) struct Seen {
+    pub(in crate::llm) head: String,
+    pub(in crate::llm) body: Vec<u8>,
+}
+
+pub(in crate::llm) struct Server {
+    pub(in crate::llm) base_url: String,
+    pub(in crate::llm) seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Server {
+    /// Listens, and takes one connection for each step.
+    pub(in crate::llm) async fn start(script: Vec<Step>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let base_url = format!("http://{}/v1/", listener.local_addr().expect("an address"));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = seen.clone();
+        tokio::spawn(async move {
+            let mut held = Vec::new();
+            for step in script {
+                let (mut socket, _) = listener.accept().await.expect("a connection");
+                let request = read_request(&mut socket).await;
+                log.lock().expect("the log").push(request);
+                match step {
+                    // The client may have gone already, as it does from a body that is too large.
+                    Step::Say(bytes) => drop(socket.write_all(&bytes).await),
+                    Step::SayAndHold(bytes) => {
+                        socket.write_all(&bytes).await.expect("written");
+                        held.push(socket);
+                    }
+                }
+            }
+            std::future::pending::<()>().await;
+        });
+        Self { base_url, seen }
+    }
+
+    pub(in crate::llm) fn tries(&self) -> usize {
+        self.seen.lock().expect("the log").len()
+    }
+}
+
+async fn read_request(socket: &mut TcpStream) -> Seen {
+    let mut bytes = Vec::new();
+    loop {
+        let mut chunk = [0; 4096];
+        let count = socket.read(&mut chunk).await.expect("read");
+        bytes.extend_from_slice(&chunk[..count]);
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.expect("a length").parse().expect("a number");
+        if bytes.len() == head.len() + 4 + length {
+            return Seen { head: head.to_owned(), body: bytes[head.len() + 4..].to_vec() };
+        }
+    }
+}
+
+pub(in crate::llm) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head =
+        format!("HTTP/1.1 {status} x\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+/// `held` as if it had been looked through, where no secret is named.
+pub(in crate::llm) fn unnamed<T: Hold>(held: T) -> Clean<T> {
+    Secrets::default().clean(held)
+}
+
+fn knowing_the_key() -> Secrets {
+    let key = Named::new("llm.api_key", KEY.as_bytes().to_vec().into()).expect("long enough");
+    Secrets::new(Finder::new(Vec::new().into(), vec![key], Vec::new()).expect("one secret"))
+}
+
+/// A successful answer of JSON.
+pub(in crate::llm) fn good(body: &serde_json::Value) -> Vec<u8> {
+    answer(200, "content-type: application/json\r\n", body.to_string().as_bytes())
+}
+
+pub(in crate::llm) fn settings(kind: Kind, base_url: &str) -> Settings {
+    Settings {
+        provider: kind,
+        base_url: base_url.to_owned(),
+        model: "asked-1".to_owned(),
+        api_key: Secret::new(KEY.to_owned()),
+        secrets: knowing_the_key(),
+        ..Settings::default()
+    }
+}
+
+pub(in crate::llm) fn provider(kind: Kind, base_url: &str) -> Arc<dyn Provider> {
+    build(settings(kind, base_url)).expect("settings")
+}
+
+/// Asks a question of no matter.
+pub(in crate::llm) async fn ask(
+    kind: Kind,
+    base_url: &str,
+    deadline: Duration,
+) -> Result<ModelReply, ModelError> {
+    let mut conversation = Conversation::new("be careful".to_owned());
+    conversation.push_user(unnamed("hello?".to_owned()));
+    let request = ModelRequest { conversation: &conversation, tools: &[], deadline };
+    provider(kind, base_url).complete(&request).await
+}

@@ -1,0 +1,7 @@
+//! The command `par`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(par::cli::main())
+}

@@ -1,0 +1,357 @@
+//! The child of one call: prepare, wait for go, go.
+//!
+//! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
+//! to the launcher's code: the child ends in this file.
+
+use super::beneath::mounted_below;
+use super::layers::{self, Grant};
+use super::machine::Machine;
+use super::resolve::{Place, open_for_reading, reopen};
+use super::tool::Tool;
+use super::wire::{CHILD_MESSAGE_BYTES_MAX, Received, Word, receive};
+use super::{init, seccomp, sys, walk, writes};
+use crate::gate::{Beneath, FileKind, Object, PathObject};
+use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
+use crate::tools::{Builtin, Limits, Resource as Named, Runner};
+use crate::types::limits::NAMED_BENEATH_MAX;
+use nix::sched::CloneFlags;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::process::{Signal, set_parent_process_death_signal, setsid};
+use rustix::thread::{Gid, Uid};
+use seccompiler::BpfProgram;
+use serde_json::Value;
+use std::io::{Read as _, Write};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+
+/// Calls that may share one uid's process limit where they have no user namespace of their own.
+const SHARED_UID_CALLS: u64 = super::launcher::CALLS_MAX as u64;
+/// Exit code of a child that was not confined; the reason went over the control channel.
+const REFUSED: u8 = 125;
+
+/// What a child is given.
+pub(super) struct Start<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) tool: &'a Tool,
+    pub(super) arguments: &'a Value,
+    pub(super) named: &'a [String],
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    pub(super) control: OwnedFd,
+}
+
+/// Runs the call. Never returns.
+pub(super) fn run(start: &Start<'_>) -> ! {
+    let code = match live(start) {
+        Ok(code) => code,
+        Err(reason) => {
+            say(start, &Word::Refused(reason));
+            REFUSED
+        }
+    };
+    sys::exit_now(code)
+}
+
+fn live(start: &Start<'_>) -> Result<u8, String> {
+    let (mut layers, own_user) = take_over(start)?;
+    // Where the tool's own rights end, and Landlock's do not begin: `/proc` is closed behind it.
+    let mounts = mount_table(start)?;
+    layers.extend(confine(start)?);
+    sys::close_all_but(&kept(start)).map_err(|e| format!("close_range: {e}"))?;
+    limit(start, own_user)?;
+    layers.push("rlimits".to_owned());
+    let object = resolve(start)?;
+    check_mounts(&object, mounts.as_deref())?;
+    ready(start, &object)?;
+    match receive(&start.control, GO_BYTES_MAX) {
+        Received::Packet(go) => go_on(start, &object, &excluded(&go, &object)?, layers),
+        // Nobody waits for this child any more.
+        _ => Ok(0),
+    }
+}
+
+/// What the launcher sends when the call may start: the places, among what was found below the object, of what
+/// is left out.
+pub(super) fn go_packet(left_out: &[usize]) -> Vec<u8> {
+    let places = left_out.iter().map(usize::to_string).collect::<Vec<_>>();
+    format!("go {}", places.join(" ")).into_bytes()
+}
+
+/// That packet, in bytes: each place with its space.
+const GO_BYTES_MAX: usize = 8 + 8 * NAMED_BENEATH_MAX;
+
+fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, String> {
+    let wrong = || "the launcher's go is none".to_owned();
+    let places = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or_else(wrong)?;
+    let beneath = match object {
+        Object::Path(path) => path.beneath.as_slice(),
+        Object::Fixed | Object::Absent { .. } | Object::Outside => &[],
+    };
+    let one =
+        |place: &str| place.parse::<usize>().ok().and_then(|place| beneath.get(place)).ok_or_else(wrong);
+    places.split_ascii_whitespace().map(one).collect()
+}
+
+fn ready(start: &Start<'_>, object: &Object) -> Result<(), String> {
+    let word = Word::Ready(object.clone());
+    let length = serde_json::to_vec(&word).map_err(|e| e.to_string())?.len();
+    if length > CHILD_MESSAGE_BYTES_MAX {
+        return Err("the paths that policies name below it take too much room".to_owned());
+    }
+    say(start, &word);
+    Ok(())
+}
+
+/// The mounts of this host, for a program that reads below its resource: it would not stay on one.
+fn mount_table(start: &Start<'_>) -> Result<Option<String>, String> {
+    if !start.tool.manifest.recursive || start.tool.program.is_none() {
+        return Ok(None);
+    }
+    let at = |e: &dyn std::fmt::Display| format!("mounts: {e}");
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let fd = openat(&start.machine.proc, "self/mountinfo", flags, Mode::empty()).map_err(|e| at(&e))?;
+    let mut table = String::new();
+    std::fs::File::from(fd).read_to_string(&mut table).map_err(|e| at(&e))?;
+    Ok(Some(table))
+}
+
+/// A program is not let at a folder with mounts below it: what policies name elsewhere may be among them.
+fn check_mounts(object: &Object, table: Option<&str>) -> Result<(), String> {
+    match (object, table) {
+        (Object::Path(path), Some(table)) if mounted_below(table, &path.canonical).next().is_some() => {
+            Err("something is mounted below the folder, and a program would read there too".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sends a word to the launcher. One that cannot be sent is an end without a word, which the launcher
+/// takes for a refusal.
+pub(super) fn say(start: &Start<'_>, word: &Word) {
+    let Ok(bytes) = serde_json::to_vec(word) else { sys::exit_now(REFUSED) };
+    // `write`, since it is all that a builtin's last filter leaves.
+    if bytes.len() > CHILD_MESSAGE_BYTES_MAX || rustix::io::write(&start.control, &bytes).is_err() {
+        sys::exit_now(REFUSED);
+    }
+}
+
+/// Session, standard streams, identity; and whether the call has a user namespace of its own.
+fn take_over(start: &Start<'_>) -> Result<(Vec<String>, bool), String> {
+    let machine = start.machine;
+    // The first process of a PID namespace that inherited a session may already lead one.
+    let _ = setsid();
+    nix::unistd::dup2_stdout(&start.stdout).map_err(|e| format!("stdout: {e}"))?;
+    nix::unistd::dup2_stderr(&start.stderr).map_err(|e| format!("stderr: {e}"))?;
+
+    let mut layers = machine.inherited.clone();
+    if machine.per_call.contains(CloneFlags::CLONE_NEWPID) {
+        if rustix::process::getpid().as_raw_nonzero().get() != 1 {
+            return Err("pid namespace: this child is not its first process".to_owned());
+        }
+        layers.push("pid namespace".to_owned());
+    }
+    let mut own_user = machine.per_call.contains(CloneFlags::CLONE_NEWUSER);
+    if let Some((uid, gid)) = machine.identity {
+        become_user(uid, gid)?;
+        layers.push(format!("uid {uid}"));
+        // Not demanded: it makes the process limit this call's alone.
+        own_user = sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
+    }
+    if own_user {
+        layers::lock_secure_bits()?;
+        layers.push("user namespace".to_owned());
+    }
+    // Taking another identity clears it, so it comes last.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+    Ok((layers, own_user))
+}
+
+/// Descriptors that the child needs: no other call's, not the front's socket.
+fn kept(start: &Start<'_>) -> Vec<RawFd> {
+    let machine = start.machine;
+    let mut keep = vec![0, 1, 2, start.control.as_raw_fd(), machine.proc.as_raw_fd()];
+    if start.tool.program.is_some() {
+        keep.extend(start.tool.descriptors().chain([&machine.null]).map(OwnedFd::as_raw_fd));
+        keep.extend(machine.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
+    }
+    if start.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {
+        let host = &machine.host;
+        keep.extend([&host.loadavg, &host.meminfo, &host.stat, &host.uptime].map(OwnedFd::as_raw_fd));
+        keep.extend(host.disks.iter().map(|disk| disk.folder.as_raw_fd()));
+    }
+    keep
+}
+
+fn become_user(uid: u32, gid: u32) -> Result<(), String> {
+    let refuse = |e| format!("uid {uid}: {e}");
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    rustix::thread::set_thread_groups(&[]).map_err(refuse)?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(refuse)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(refuse)
+}
+
+fn limit(start: &Start<'_>, own_user: bool) -> Result<(), String> {
+    let limits: &Limits = &start.tool.manifest.limits;
+    let init = u64::from(start.tool.program.is_some());
+    let calls = if own_user { 1 } else { SHARED_UID_CALLS };
+    let processes_max = (limits.processes_max + init).saturating_mul(calls);
+    layers::limit_resources(limits, start.machine.mapped_bytes, processes_max)
+}
+
+/// Capabilities, new privileges, Landlock on the tool's roots.
+fn confine(start: &Start<'_>) -> Result<Vec<String>, String> {
+    layers::keep_capabilities(rustix::thread::CapabilitySet::empty())?;
+    if layers::holds_capabilities()? {
+        return Err("capabilities: some are left".to_owned());
+    }
+    rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
+    let ruleset = start.tool.ruleset.try_clone().map_err(|e| format!("landlock: {e}"))?;
+    layers::restrict(ruleset)?;
+    Ok(vec!["no capabilities".to_owned(), "no_new_privs".to_owned(), start.machine.landlock.name()])
+}
+
+fn resolve(start: &Start<'_>) -> Result<Object, String> {
+    match &start.tool.manifest.resource {
+        Named::Fixed { .. } | Named::Id { .. } => Ok(Object::Fixed),
+        Named::Path { argument } => {
+            let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
+            let (proc, recursive) = (start.machine.proc.as_fd(), start.tool.manifest.recursive);
+            let place = Place { proc, roots: &start.tool.roots, recursive };
+            place.resolve(path, start.named)
+        }
+    }
+}
+
+fn go_on(
+    start: &Start<'_>,
+    object: &Object,
+    excluded: &[&Beneath],
+    layers: Vec<String>,
+) -> Result<u8, String> {
+    let decided = match object {
+        Object::Fixed => None,
+        Object::Path(path) => Some((path, reopen(path)?)),
+        Object::Absent { .. } => {
+            last_builtin_step(start, &start.machine.builtin_filter, layers)?;
+            return answer(Err(NOT_FOUND.to_owned()));
+        }
+        Object::Outside => return Err("the object lies outside the tool's folders".to_owned()),
+    };
+    // From here on the kernel knows no other object: a name that is swapped now leads nowhere.
+    let folder = |path: &PathObject| path.kind == FileKind::Folder;
+    let grant =
+        decided.iter().map(|(path, fd)| Grant { at: fd.as_fd(), rights: start.tool.right(folder(path)) });
+    let grants: Vec<Grant<'_>> = grant.filter(|grant| !grant.rights.is_empty()).collect();
+    match (&start.tool.manifest.runner, &start.tool.program) {
+        (Runner::Builtin(which), _) => {
+            layers::restrict(start.machine.landlock.ruleset(&grants)?)?;
+            builtin(start, *which, decided.as_ref(), excluded, layers)
+        }
+        (Runner::Program(_), _) if excluded.iter().any(|one| one.id.is_some()) => {
+            Err("a program cannot leave out what lies below its folder".to_owned())
+        }
+        (Runner::Program(program), Some(open)) => {
+            let taken = take_folders(start)?;
+            let (tool, landlock) = (start.tool, start.machine.landlock);
+            let about = decided.as_ref().map(|(path, _)| path.canonical.as_str());
+            let roots = tool.root_grants().filter(|_| about.is_none());
+            let all = grants.into_iter().chain(roots).chain(writes::grants(&taken, landlock));
+            let all: Vec<Grant<'_>> = all.chain(tool.program_grants(start.machine)).collect();
+            layers::restrict(landlock.ruleset(&all)?)?;
+            match init::run(start, program, open, about, &taken, layers)? {}
+        }
+        (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
+    }
+}
+
+/// The folders that this call may change, locked; the first becomes the working folder.
+fn take_folders(start: &Start<'_>) -> Result<Vec<OwnedFd>, String> {
+    let tool = start.tool;
+    if tool.writes.len() != tool.manifest.write.len() {
+        return Err("a folder that the tool writes in was not there when the launcher started".to_owned());
+    }
+    let id = match &tool.manifest.resource {
+        Named::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
+        Named::Path { .. } | Named::Fixed { .. } => None,
+    };
+    let taken = writes::take(&tool.writes, id, start.machine.proc.as_fd())?;
+    if let Some(first) = taken.first() {
+        rustix::process::fchdir(first).map_err(|e| format!("working folder: {e}"))?;
+    }
+    Ok(taken)
+}
+
+fn builtin(
+    start: &Start<'_>,
+    which: Builtin,
+    decided: Option<&(&PathObject, OwnedFd)>,
+    excluded: &[&Beneath],
+    layers: Vec<String>,
+) -> Result<u8, String> {
+    // Opened before the last filter, which leaves no way to open anything; but to who walks.
+    let opened = decided.map(|(path, fd)| (*path, open_object(start, which, path, fd)));
+    let machine = start.machine;
+    let walks = which == Builtin::SearchFiles;
+    let filter = if walks { &machine.walker_filter } else { &machine.builtin_filter };
+    last_builtin_step(start, filter, layers)?;
+    let limits = start.tool.manifest.limits;
+    let cap = limits.output_bytes_max;
+    answer(match (which, opened) {
+        (Builtin::HealthCheck, _) => builtin::health_check(&start.machine.host),
+        (_, None) => Err(NOT_FOUND.to_owned()),
+        (_, Some((_, Err(reason)))) => Err(reason),
+        (Builtin::ReadFile, Some((path, Ok(fd)))) => {
+            builtin::read_file(fd.as_fd(), &path.canonical, start.arguments, cap)
+        }
+        (Builtin::ListDir, Some((path, Ok(fd)))) => {
+            builtin::list_dir(fd.as_fd(), &path.canonical, start.arguments, cap)
+        }
+        (Builtin::SearchFiles, Some((path, Ok(fd)))) => {
+            walk::search(start.machine.proc.as_fd(), path, &fd, excluded, start.arguments, &limits)
+        }
+    })
+}
+
+/// Only the kind of object that the builtin wants is opened: opening a FIFO or a device can do things.
+fn open_object(
+    start: &Start<'_>,
+    which: Builtin,
+    path: &PathObject,
+    fd: &OwnedFd,
+) -> Result<OwnedFd, String> {
+    match (which, path.kind) {
+        (Builtin::ReadFile | Builtin::SearchFiles, FileKind::File)
+        | (Builtin::ListDir | Builtin::SearchFiles, FileKind::Folder) => {}
+        (Builtin::SearchFiles, FileKind::Other) => {
+            return Err(format!("`{}` is neither a folder nor a regular file", path.canonical));
+        }
+        (Builtin::ListDir, _) => return Err(format!("`{}` is not a folder", path.canonical)),
+        (_, _) => return Err(format!("`{}` is not a regular file", path.canonical)),
+    }
+    open_for_reading(start.machine.proc.as_fd(), fd).map_err(|_| NOT_FOUND.to_owned())
+}
+
+fn last_builtin_step(start: &Start<'_>, filter: &BpfProgram, mut layers: Vec<String>) -> Result<(), String> {
+    seccomp::load(filter)?;
+    layers.push("seccomp".to_owned());
+    say(start, &Word::Confined(layers));
+    Ok(())
+}
+
+fn answer(answer: Answer) -> Result<u8, String> {
+    // The launcher reads the pipe; one that it closed is its own decision to end the call.
+    Ok(write_answer(answer, &mut Stdout).unwrap_or(1))
+}
+
+/// Standard output without a buffer: the process ends without flushing one.
+struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // Descriptor 1 is the call's pipe from `take_over` on.
+        Ok(nix::unistd::write(std::io::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! A program under its init: the child stays as the first process of its PID namespace, reaps, and
+//! tells how the program ended. When it ends the kernel ends everything else in the namespace.
+
+use super::child::{Start, say};
+use super::layers;
+use super::tool::OpenProgram;
+use super::wire::Word;
+use super::{seccomp, sys};
+use crate::gate::End;
+use crate::tools::{Element, Program, Resource as Named};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::FdFlags;
+use rustix::process::{Resource, WaitOptions, WaitStatus, wait};
+use serde_json::Value;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+const ENVIRONMENT: [&std::ffi::CStr; 2] = [c"PATH=/usr/bin", c"LANG=C.UTF-8"];
+
+/// Starts the program and stays until it has ended. Confined by everything but the last filter, which
+/// the program alone gets: the init still has to tell its end.
+pub(super) fn run(
+    start: &Start<'_>,
+    program: &Program,
+    open: &OpenProgram,
+    canonical: Option<&str>,
+    locks: &[OwnedFd],
+    mut layers: Vec<String>,
+) -> Result<std::convert::Infallible, String> {
+    let tool = start.tool;
+    if !(open.is_unchanged() && tool.exec.iter().all(OpenProgram::is_unchanged)) {
+        return Err("a program changed since the launcher opened it".to_owned());
+    }
+    let script = script_name(program, tool.script.as_ref())?;
+    let words = arguments(program, script, &tool.manifest.resource, start.arguments, canonical)?;
+    let environment = ENVIRONMENT.map(CString::from);
+    let children = watch_children()?;
+
+    let memory = tool.manifest.limits.memory_bytes_max;
+    let machine = start.machine;
+    let filter = if tool.writes.is_empty() { &machine.program_filter } else { &machine.writer_filter };
+    let mut before = || {
+        SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
+        layers::limit(Resource::As, memory)?;
+        // The script is to be opened by its number, and a lock is to last as long as anything that runs.
+        for fd in tool.script.iter().chain(locks) {
+            rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
+        }
+        seccomp::load(filter)
+    };
+    let pid = sys::spawn(rustix::fd::AsFd::as_fd(&open.fd), &words, &environment, &mut before)?;
+    layers.extend(["seccomp", "init"].map(str::to_owned));
+    say(start, &Word::Confined(layers));
+    // The pipes are the program's: they reach their end when it and what it started have ended.
+    let mut keep = vec![start.control.as_raw_fd(), children.as_raw_fd()];
+    keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
+    sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
+    say(start, &Word::Ended(wait_for(start, &children, pid.as_raw())));
+    // Not by returning: owners of descriptors that were closed above are still alive in the callers.
+    sys::exit_now(0)
+}
+
+/// `SIGCHLD` as a descriptor, blocked otherwise.
+fn watch_children() -> Result<SignalFd, String> {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGCHLD);
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&set), None).map_err(|e| format!("signal mask: {e}"))?;
+    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(|e| format!("signalfd: {e}"))
+}
+
+/// Reaps whatever ends, until the program does. Ends the namespace when the launcher is gone.
+fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32) -> End {
+    loop {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if pid.as_raw_nonzero().get() == program {
+                return end_of(status);
+            }
+        }
+        let mut fds = [PollFd::new(&start.control, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+        let _ = poll(&mut fds, None);
+        let [control, _] = &fds;
+        if !control.revents().is_empty() {
+            // The lifeline: after go the launcher sends nothing more, so this is its end.
+            sys::exit_now(0);
+        }
+        let _ = children.read_signal();
+    }
+}
+
+fn end_of(status: WaitStatus) -> End {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => End::Exit { code },
+        (None, Some(signal)) => End::Signal { signal },
+        (None, None) => End::Killed,
+    }
+}
+
+/// The name by which an interpreter opens its script, on the descriptor that it inherits.
+///
+/// Of the ways to hand a script over this one needs no grant and no file: Landlock leaves memory files
+/// alone, and `/proc` is only walked through, by the reader's own entry. On standard input any program
+/// that the script starts could read on in it; as the word behind `-c` it could not be longer than
+/// 128 KiB.
+fn script_name(program: &Program, script: Option<&OwnedFd>) -> Result<Option<String>, String> {
+    match (&program.script, script) {
+        (None, _) => Ok(None),
+        (Some(_), Some(fd)) => Ok(Some(format!("/proc/self/fd/{}", fd.as_raw_fd()))),
+        (Some(_), None) => Err("the script was not opened".to_owned()),
+    }
+}
+
+/// The argument array: no shell, no splitting, one element per argument.
+fn arguments(
+    program: &Program,
+    script: Option<String>,
+    resource: &Named,
+    values: &Value,
+    canonical: Option<&str>,
+) -> Result<Vec<CString>, String> {
+    let path = program.path.to_str().ok_or("the program's path is not UTF-8")?;
+    let mut words = vec![path.to_owned()];
+    words.extend(script);
+    for element in &program.args {
+        match element {
+            Element::Literal(word) => words.push(word.clone()),
+            Element::Argument(name) => words.extend(argument(name, resource, values, canonical)?),
+        }
+    }
+    words
+        .into_iter()
+        .map(|word| CString::new(word).map_err(|_| "an argument holds a NUL byte".to_owned()))
+        .collect()
+}
+
+/// `None` where an optional argument is absent.
+fn argument(
+    name: &str,
+    resource: &Named,
+    values: &Value,
+    canonical: Option<&str>,
+) -> Result<Option<String>, String> {
+    if matches!(resource, Named::Path { argument } if argument == name) {
+        return canonical.map(|path| Some(path.to_owned())).ok_or_else(|| format!("`{name}` has no object"));
+    }
+    match values.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(word)) => Ok(Some(word.clone())),
+        Some(Value::Number(number)) if !number.is_f64() => Ok(Some(number.to_string())),
+        Some(_) => Err(format!("`{name}` is neither text nor an integer")),
+    }
+    .and_then(|word| match word {
+        // It would be read as an option.
+        Some(word) if word.starts_with('-') => Err(format!("`{name}` starts with `-`")),
+        word => Ok(word),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::arguments;
+    use crate::tools::{Element, Program, Resource, Runtime};
+    use serde_json::{Value, json};
+
+    fn check(values: Value, expect: Result<&[&str], &str>) {
+        let argument = |name: &str| Element::Argument(name.to_owned());
+        let args = vec![Element::Literal("-n".to_owned()), argument("n"), argument("word"), argument("path")];
+        let (runtime, exec) = (Runtime::Static, Vec::new());
+        let program = Program { path: "/bin/x".into(), args, runtime, script: None, exec };
+        let resource = Resource::Path { argument: "path".to_owned() };
+        let got = arguments(&program, None, &resource, &values, Some("/real"));
+        let got =
+            got.map(|words| words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect::<Vec<_>>());
+        let expect =
+            expect.map(|words| words.iter().map(|w| (*w).to_owned()).collect()).map_err(str::to_owned);
+        assert_eq!(got, expect, "{values}");
+    }
+
+    #[test]
+    fn one_element_per_argument_and_no_flags() {
+        check(json!({"n": 5, "path": "/raw"}), Ok(&["/bin/x", "-n", "5", "/real"]));
+        check(json!({"n": 0, "word": "a b;$(c)"}), Ok(&["/bin/x", "-n", "0", "a b;$(c)", "/real"]));
+        check(json!({"n": -5}), Err("`n` starts with `-`"));
+        check(json!({"n": 5, "word": "--output=/x"}), Err("`word` starts with `-`"));
+        check(json!({"n": 5, "word": "a\u{0}b"}), Err("an argument holds a NUL byte"));
+        check(json!({"n": [1]}), Err("`n` is neither text nor an integer"));
+    }
+}

@@ -1,0 +1,445 @@
+//! The launcher: one thread and one loop over the front's socket and every call's child.
+//!
+//! It never waits for anybody: a front that does not read stops the reading of tools' output, never
+//! the clock. It knows only the manifests, and checks again what the front says about a call.
+//!
+//! It is forked by a supervisor, or a service manager starts it for one connection of the front
+//! ([`attend`]).
+
+use super::call::{Call, Drained, Notice, Stream};
+use super::child::{self, Start};
+use super::machine::Machine;
+use super::supervisor::{Spec, StartError};
+use super::sys;
+use super::tool::{Tool, open_all};
+use super::wire::{
+    self, Arrival, Ask, Assembler, Ended, Go, PACKET_BYTES_MAX, Received, Reply, Report, Request, ToolDigest,
+    receive,
+};
+use crate::gate::End;
+use crate::tools::{Catalog, Manifest, ProposedCall, ValidCall};
+use crate::types::clock::mono_us;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, setsid, waitid};
+use rustix::time::Timespec;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// Calls at once, prepared ones among them; one more is refused.
+pub(super) const CALLS_MAX: usize = 64;
+/// Packets that are taken from the front before the children are looked at again.
+const PACKETS_PER_TURN_MAX: usize = 64;
+
+/// The first stage: enters the namespaces, forks the launcher proper, and only waits for it. Called in
+/// a fresh process that is this stage alone; the result is its exit code.
+pub(super) fn run(spec: &Spec, front: OwnedFd) -> u8 {
+    match start(spec, &front) {
+        Ok(()) => 0,
+        Err(reason) => {
+            // The front may be gone already; then nobody asks.
+            send_blocking(&front, &Reply::Hello(Err(reason))).ok();
+            1
+        }
+    }
+}
+
+/// Serves the connection that a service manager accepted as descriptor `fd`, in this process, until the
+/// front is gone. The result is the exit code.
+///
+/// The caller has one thread and never uses the descriptor itself. A peer that does not run as
+/// `front_uid` is refused: the socket's mode lets nobody else connect, and this holds where it was set
+/// wrong.
+pub fn attend(spec: &Spec, fd: RawFd, front_uid: u32) -> Result<u8, StartError> {
+    let refuse = |e: &dyn std::fmt::Display| StartError::new("connection", e);
+    // 0 to 2 are the standard streams, which the first stage closes and takes.
+    if fd <= 2 {
+        return Err(refuse(&format!("descriptor {fd} is a standard stream")));
+    }
+    let socket = sys::adopt(fd).map_err(|e| refuse(&e))?;
+    let kind = sockopt::socket_type(&socket).map_err(|e| refuse(&e))?;
+    if kind != SocketType::SEQPACKET {
+        return Err(refuse(&"is no SOCK_SEQPACKET"));
+    }
+    let peer = sockopt::socket_peercred(&socket).map_err(|e| refuse(&e))?.uid.as_raw();
+    if peer != front_uid {
+        return Err(refuse(&format!("the peer runs as uid {peer}, not as {front_uid}")));
+    }
+    Ok(run(spec, socket))
+}
+
+fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
+    // Its own session: an interrupt at the terminal is for the front.
+    let _ = setsid();
+    sys::close_all_but(&[2, front.as_raw_fd()]).map_err(|e| format!("close_range: {e}"))?;
+    take_null()?;
+    rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
+    // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
+    let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
+    let machine = Machine::enter(spec.user)?;
+    match sys::fork().map_err(|e| format!("fork: {e}"))? {
+        sys::Fork::Parent(child) => {
+            // The copy of the socket here would hide the launcher's end from the front.
+            sys::close_all_but(&[2, child.as_raw_fd()]).map_err(|e| format!("close_range: {e}"))?;
+            let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
+            sys::exit_now(0)
+        }
+        sys::Fork::Child => {
+            set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+            Launcher::open(catalog, machine, front)?.serve()
+        }
+    }
+}
+
+/// Descriptors 0 and 1 are free here: they become the null device, which children inherit as their
+/// standard input.
+fn take_null() -> Result<(), String> {
+    for flags in [OFlags::RDONLY, OFlags::WRONLY] {
+        let null = openat(CWD, "/dev/null", flags, Mode::empty()).map_err(|e| format!("`/dev/null`: {e}"))?;
+        // Kept for the life of the process under the lowest free number.
+        std::mem::forget(null);
+    }
+    Ok(())
+}
+
+struct Launcher<'a> {
+    front: &'a OwnedFd,
+    machine: Machine,
+    catalog: Catalog,
+    tools: Vec<Tool>,
+    report: Report,
+    calls: BTreeMap<u64, Call>,
+    /// Packets that the front has not taken yet; while there are any, no output is read.
+    queue: VecDeque<Vec<u8>>,
+    assembler: Assembler,
+}
+
+/// What poll woke up for.
+#[derive(Clone, Copy)]
+enum Source {
+    Front,
+    Control(u64),
+    Child(u64),
+    Stdout(u64),
+    Stderr(u64),
+}
+
+impl<'a> Launcher<'a> {
+    fn open(catalog: Catalog, mut machine: Machine, front: &'a OwnedFd) -> Result<Self, String> {
+        let mut report =
+            Report { pid: own_pid(&machine), missing: machine.missing.clone(), ..Report::default() };
+        let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
+        report.tools = catalog.manifests().map(digest).collect();
+        let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
+        machine.confine()?;
+        report.layers = layers_of(&machine);
+        rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
+        Ok(Self {
+            front,
+            machine,
+            catalog,
+            tools,
+            report,
+            calls: BTreeMap::new(),
+            queue: VecDeque::new(),
+            assembler: Assembler::default(),
+        })
+    }
+
+    /// Serves until the front is gone. The children die with this process.
+    fn serve(mut self) -> Result<(), String> {
+        let hello = Reply::Hello(Ok(self.report.clone()));
+        self.reply(0, &hello);
+        loop {
+            if self.flush().is_err() {
+                break;
+            }
+            self.finish_calls();
+            let ready = self.wait();
+            self.expire();
+            for source in ready {
+                if !self.handle(source) {
+                    self.kill_all();
+                    return Ok(());
+                }
+            }
+        }
+        self.kill_all();
+        Ok(())
+    }
+
+    /// Sends what waits for the front, as far as it takes it.
+    fn flush(&mut self) -> Result<(), rustix::io::Errno> {
+        while let Some(packet) = self.queue.front() {
+            if !wire::send_packet(self.front, packet)? {
+                break;
+            }
+            self.queue.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Ended children: the rest of their output, then their end.
+    fn finish_calls(&mut self) {
+        let ended: Vec<u64> =
+            self.calls.iter().filter(|(_, call)| call.is_reaped()).map(|(id, _)| *id).collect();
+        for id in ended {
+            if self.calls.get(&id).is_some_and(Call::is_over) {
+                continue;
+            }
+            while self.queue.is_empty() && self.drain(id, |call| &mut call.stdout) {}
+            while self.queue.is_empty() && self.drain(id, |call| &mut call.stderr) {}
+            if !self.queue.is_empty() {
+                return;
+            }
+            self.notify(id, Call::finish);
+        }
+        self.calls.retain(|_, call| !call.is_over());
+    }
+
+    /// Moves one piece of output to the front. Whether there may be more.
+    fn drain(&mut self, id: u64, stream: impl Fn(&mut Call) -> &mut Stream) -> bool {
+        let Some(call) = self.calls.get_mut(&id) else { return false };
+        let kind = stream(call).kind;
+        let bytes = match stream(call).read() {
+            Drained::Nothing => return false,
+            Drained::Bytes(bytes) => bytes,
+            Drained::Over(bytes) => {
+                call.end(End::OutputCap);
+                bytes
+            }
+        };
+        self.queue.push_back(wire::packet(kind, id, false, &bytes));
+        // An error of the socket is met again, and acted on, at the top of the loop.
+        let _ = self.flush();
+        true
+    }
+
+    /// Waits for the next event, or for the next deadline.
+    fn wait(&self) -> Vec<Source> {
+        let watched = self.watched();
+        let mut fds: Vec<PollFd<'_>> =
+            watched.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        let deadline = self.calls.values().map(|call| call.deadline_us).min().filter(|at| *at != u64::MAX);
+        let timeout = deadline.map(|at| {
+            let us = at.saturating_sub(mono_us());
+            let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
+            Timespec { tv_sec: seconds, tv_nsec: i64::try_from(us % 1_000_000 * 1_000).unwrap_or(0) }
+        });
+        // An interrupted wait is a turn of the loop with nothing ready.
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let ready = fds.iter().zip(&watched).filter(|(fd, _)| !fd.revents().is_empty());
+        ready.map(|(_, (source, ..))| *source).collect()
+    }
+
+    fn watched(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+        let mut out = Vec::with_capacity(1 + 4 * self.calls.len());
+        let full = !self.queue.is_empty();
+        let front = if full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        out.push((Source::Front, self.front.as_fd(), front));
+        for (id, call) in self.calls.iter().filter(|(_, call)| !call.is_reaped()) {
+            if let Some(control) = &call.control {
+                out.push((Source::Control(*id), control.as_fd(), PollFlags::IN));
+            }
+            for (source, stream) in [(Source::Stdout(*id), &call.stdout), (Source::Stderr(*id), &call.stderr)]
+            {
+                if let Some(pipe) = stream.pipe.as_ref().filter(|_| !full) {
+                    out.push((source, pipe.as_fd(), PollFlags::IN));
+                }
+            }
+            out.push((Source::Child(*id), call.pidfd.as_fd(), PollFlags::IN));
+        }
+        out
+    }
+
+    fn expire(&mut self) {
+        let now = mono_us();
+        let late: Vec<u64> =
+            self.calls.iter().filter(|(_, call)| call.deadline_us <= now).map(|(id, _)| *id).collect();
+        for id in late {
+            self.notify(id, Call::expire);
+        }
+    }
+
+    /// Whether the front is still there.
+    fn handle(&mut self, source: Source) -> bool {
+        match source {
+            Source::Front => return self.hear_front(),
+            Source::Control(id) => self.notify(id, Call::hear),
+            Source::Child(id) => self.notify(id, Call::reap),
+            Source::Stdout(id) if self.queue.is_empty() => {
+                self.drain(id, |call| &mut call.stdout);
+            }
+            Source::Stderr(id) if self.queue.is_empty() => {
+                self.drain(id, |call| &mut call.stderr);
+            }
+            Source::Stdout(_) | Source::Stderr(_) => {}
+        }
+        true
+    }
+
+    fn hear_front(&mut self) -> bool {
+        for _ in 0..PACKETS_PER_TURN_MAX {
+            let packet = match receive(self.front, PACKET_BYTES_MAX) {
+                Received::Packet(packet) => packet,
+                Received::Nothing => return true,
+                Received::End => return false,
+            };
+            match self.assembler.take(&packet) {
+                Ok(Arrival::Message(id, request)) => self.obey(id, request),
+                Ok(Arrival::Piece) => {}
+                // A front that speaks another language is not one.
+                Ok(Arrival::Output(..)) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn obey(&mut self, id: u64, request: Request) {
+        match request {
+            Request::Prepare(ask) => {
+                if let Err(reason) = self.prepare(id, ask) {
+                    self.reply(id, &Reply::NotPrepared(reason));
+                }
+            }
+            Request::Go(go) => self.go(id, &go),
+            Request::Ping => self.reply(id, &Reply::Pong),
+            Request::Release => {
+                self.notify(id, |call| {
+                    call.release();
+                    Notice::Nothing
+                });
+            }
+        }
+    }
+
+    /// Checks the call again and starts its child.
+    fn prepare(&mut self, id: u64, ask: Ask) -> Result<(), String> {
+        if self.calls.len() >= CALLS_MAX {
+            return Err(format!("{CALLS_MAX} calls are there already"));
+        }
+        if self.calls.contains_key(&id) {
+            return Err("a call with this number is there already".to_owned());
+        }
+        let valid = self.check(&ask)?;
+        let refused = self.report.refused.iter().find(|refused| refused.tool == ask.tool);
+        if let Some(refused) = refused {
+            return Err(refused.reason.clone());
+        }
+        let tool =
+            self.tools.iter().find(|tool| tool.manifest.name == ask.tool).ok_or("the tool was not opened")?;
+        let call = spawn(&self.machine, tool, &valid, ask)?;
+        self.calls.insert(id, call);
+        Ok(())
+    }
+
+    /// Name, digest, schema and canonical form, against this launcher's own catalog.
+    fn check(&self, ask: &Ask) -> Result<ValidCall, String> {
+        let manifest =
+            self.catalog.find(&ask.tool).ok_or_else(|| format!("no tool is named `{}`", ask.tool))?;
+        if manifest.digest.hex() != ask.manifest {
+            return Err(format!("the manifest of `{}` is not the one that this launcher loaded", ask.tool));
+        }
+        let proposed =
+            ProposedCall { id: String::new(), tool: ask.tool.clone(), arguments: ask.arguments.clone() };
+        let valid = self.catalog.validate(proposed, |_| true).map_err(|invalid| invalid.reason)?;
+        if valid.canonical() != ask.arguments {
+            return Err("the arguments are not in canonical form".to_owned());
+        }
+        Ok(valid)
+    }
+
+    fn go(&mut self, id: u64, go: &Go) {
+        if self.calls.contains_key(&id) {
+            self.notify(id, |call| call.go(go));
+        } else {
+            let reason = "the child that was prepared is gone".to_owned();
+            let ended = Ended { end: End::Refused { reason }, layers: Vec::new(), wall_us: 0 };
+            self.reply(id, &Reply::Ended(ended));
+        }
+    }
+
+    fn notify(&mut self, id: u64, step: impl FnOnce(&mut Call) -> Notice) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        match step(call) {
+            Notice::Nothing => {}
+            Notice::Prepared(object) => self.reply(id, &Reply::Prepared(object)),
+            Notice::NotPrepared(reason) => self.reply(id, &Reply::NotPrepared(reason)),
+            Notice::Ended(ended) => self.reply(id, &Reply::Ended(ended)),
+        }
+    }
+
+    fn reply(&mut self, id: u64, reply: &Reply) {
+        // Replies are bounded by what a child may say, far below the limit of a message.
+        self.queue.extend(wire::packets(id, reply).unwrap_or_default());
+        // An error of the socket is met again, and acted on, at the top of the loop.
+        let _ = self.flush();
+    }
+
+    fn kill_all(&mut self) {
+        for call in self.calls.values_mut() {
+            call.end(End::Killed);
+        }
+    }
+}
+
+/// Starts the child of one call: its pipes, its control channel, its namespaces.
+fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<Call, String> {
+    let refuse = |e: rustix::io::Errno| format!("the child was not started: {e}");
+    let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
+    let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
+    let (control, control_child) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(refuse)?;
+    // Only these ends: the child's may wait.
+    for end in [&stdout, &stderr, &control] {
+        rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
+    }
+    let pidfd = sys::clone_call(machine.per_call).map_err(|e| format!("the child was not started: {e}"))?;
+    let Some(pidfd) = pidfd else {
+        child::run(&Start {
+            machine,
+            tool,
+            arguments: valid.arguments(),
+            named: &ask.named,
+            stdout: stdout_child,
+            stderr: stderr_child,
+            control: control_child,
+        })
+    };
+    Ok(Call::new(ask, tool.manifest.limits, pidfd, control, stdout, stderr))
+}
+
+/// This process's number as its host counts, which `/proc` of the host tells.
+fn own_pid(machine: &Machine) -> u32 {
+    let link = readlinkat(&machine.proc, "self", Vec::new());
+    link.ok().and_then(|name| name.to_str().ok()?.parse().ok()).unwrap_or(0)
+}
+
+/// The layers that every call gets.
+fn layers_of(machine: &Machine) -> Vec<String> {
+    let mut out = machine.inherited.clone();
+    if machine.has_namespaces() {
+        out.push("pid namespace".to_owned());
+    }
+    match machine.identity {
+        Some((uid, _)) => out.push(format!("uid {uid}")),
+        None if machine.has_namespaces() => out.push("user namespace".to_owned()),
+        None => {}
+    }
+    out.extend(["rlimits", "no capabilities", "no_new_privs"].map(str::to_owned));
+    out.push(machine.landlock.name());
+    out.push("seccomp".to_owned());
+    out
+}
+
+fn send_blocking(front: &OwnedFd, reply: &Reply) -> Result<(), String> {
+    for packet in wire::packets(0, reply)? {
+        wire::send_packet(front, &packet).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}

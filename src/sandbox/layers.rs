@@ -1,0 +1,153 @@
+//! The layers of protection, each as one step that either holds or says why not.
+
+use crate::tools::Limits;
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+use std::os::fd::BorrowedFd;
+
+/// Open files of one child.
+const OPEN_FILES_MAX: u64 = 64;
+
+/// Landlock as this kernel has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Landlock {
+    version: i32,
+    abi: ABI,
+}
+
+/// A descriptor and what may be done with what lies there or below.
+#[derive(Clone, Copy)]
+pub(super) struct Grant<'a> {
+    pub(super) at: BorrowedFd<'a>,
+    pub(super) rights: BitFlags<AccessFs>,
+}
+
+impl Landlock {
+    /// The kernel's Landlock, or why there is none. Always demanded.
+    pub(super) fn probe() -> Result<Self, String> {
+        let version =
+            super::sys::landlock_abi().ok_or("landlock: this kernel has none, or a filter hides it")?;
+        Ok(Self { version, abi: ABI::from(version) })
+    }
+
+    /// The layer's name in records.
+    pub(super) fn name(self) -> String {
+        format!("landlock abi {}", self.version)
+    }
+
+    /// A ruleset that handles every right, port and scope that this kernel knows and allows only
+    /// `grants`.
+    pub(super) fn ruleset(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
+        self.build(AccessFs::from_all(self.abi), AccessNet::from_all(self.abi), grants).map_err(refuse)
+    }
+
+    /// A ruleset against changing and executing: reading stays free, and so does the network.
+    pub(super) fn ruleset_against_writes(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
+        let handled = AccessFs::from_write(self.abi) & !BitFlags::from(AccessFs::ResolveUnix);
+        self.build(handled | AccessFs::Execute, BitFlags::EMPTY, grants).map_err(refuse)
+    }
+
+    /// Rights to change files and folders below a folder, device ioctls and execution not among them.
+    pub(super) fn write_rights(self) -> BitFlags<AccessFs> {
+        AccessFs::from_write(self.abi)
+            & !(AccessFs::ResolveUnix | AccessFs::IoctlDev | AccessFs::MakeChar | AccessFs::MakeBlock)
+    }
+
+    /// [`Self::write_rights`] that fit a file which is no folder.
+    pub(super) fn file_write_rights(self) -> BitFlags<AccessFs> {
+        self.write_rights() & AccessFs::from_file(self.abi)
+    }
+
+    fn build(
+        self,
+        files: BitFlags<AccessFs>,
+        ports: BitFlags<AccessNet>,
+        grants: &[Grant<'_>],
+    ) -> Result<RulesetCreated, landlock::RulesetError> {
+        let mut ruleset =
+            Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(files)?;
+        if !ports.is_empty() {
+            ruleset = ruleset.handle_access(ports)?;
+        }
+        let scopes = Scope::from_all(self.abi);
+        if !scopes.is_empty() {
+            ruleset = ruleset.scope(scopes)?;
+        }
+        let mut created = ruleset.create()?;
+        for grant in grants {
+            created = created.add_rule(PathBeneath::new(grant.at, grant.rights))?;
+        }
+        Ok(created)
+    }
+}
+
+/// Confines the calling thread and what it starts. Anything but full enforcement is an error.
+pub(super) fn restrict(ruleset: RulesetCreated) -> Result<(), String> {
+    let status = ruleset.restrict_self().map_err(refuse)?;
+    if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
+        Ok(())
+    } else {
+        Err("landlock: not fully enforced".to_owned())
+    }
+}
+
+fn refuse(error: impl std::fmt::Display) -> String {
+    format!("landlock: {error}")
+}
+
+/// Locks the ways back to privilege: no capability by uid 0, by exec or by the ambient set.
+pub(super) fn lock_secure_bits() -> Result<(), String> {
+    let bits = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+    rustix::thread::set_capabilities_secure_bits(bits).map_err(|e| format!("securebits: {e}"))
+}
+
+/// Keeps exactly `kept`, for good; with none kept, none can come back.
+pub(super) fn keep_capabilities(kept: CapabilitySet) -> Result<(), String> {
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).map_err(|e| format!("capabilities: {e}"))
+}
+
+/// Whether any capability is held.
+pub(super) fn holds_capabilities() -> Result<bool, String> {
+    let sets = rustix::thread::capabilities(None).map_err(|e| format!("capabilities: {e}"))?;
+    Ok(!(sets.effective.is_empty() && sets.permitted.is_empty()))
+}
+
+/// The bounds of one child that the kernel keeps. `mapped_bytes` is what the launcher's own image takes
+/// and `processes_max` what the uid may have; files grow as the tool may write, nothing is dumped, locked or queued.
+pub(super) fn limit_resources(limits: &Limits, mapped_bytes: u64, processes_max: u64) -> Result<(), String> {
+    let cpu_s = limits.wall_ms_max.div_ceil(1_000) + 1;
+    let bounds = [
+        (Resource::Core, 0),
+        (Resource::Fsize, limits.file_bytes_max),
+        (Resource::Nofile, OPEN_FILES_MAX),
+        (Resource::Cpu, cpu_s),
+        (Resource::As, limits.memory_bytes_max.saturating_add(mapped_bytes)),
+        (Resource::Nproc, processes_max),
+        (Resource::Memlock, 0),
+        (Resource::Msgqueue, 0),
+        (Resource::Sigpending, OPEN_FILES_MAX),
+    ];
+    bounds.into_iter().try_for_each(|(resource, most)| limit(resource, most))
+}
+
+/// Sets both the soft and the hard limit, never above the hard limit that is there.
+pub(super) fn limit(resource: Resource, most: u64) -> Result<(), String> {
+    let set = |most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    let done = match set(most) {
+        // A lower hard limit is there already, and cannot be raised.
+        Err(rustix::io::Errno::PERM) => {
+            set(rustix::process::getrlimit(resource).maximum.map_or(most, |hard| hard.min(most)))
+        }
+        done => done,
+    };
+    done.map_err(|e| format!("rlimit {resource:?}: {e}"))
+}

@@ -1,0 +1,553 @@
+//! The front's side of the launcher's socket: asynchronous, many calls at once.
+
+use super::supervisor::{self, StartError};
+use super::wire::{
+    self, Arrival, Ask, Assembler, Ended, Go, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request,
+    receive,
+};
+use crate::gate::{End, Execution, Held, Object, Order, Pending, Prepared};
+use crate::tools::{Limits, Manifest};
+use crate::types::limits::PREPARE_MS_MAX;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, send, shutdown};
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
+
+/// What the front waits beyond the launcher's own deadlines, in milliseconds.
+const SLACK_MS: u64 = 5_000;
+/// From the request for a new launcher to its first word, in milliseconds.
+const RENEW_MS_MAX: u64 = 20_000;
+
+/// Where a launcher came from, and the next one comes from.
+#[derive(Debug)]
+pub(super) enum Origin {
+    /// Forked by this process, which cannot fork any more: there is no other.
+    Forked,
+    /// The way to the supervisor, who forks another.
+    Supervisor(OwnedFd),
+    /// A socket at which every connection is another.
+    Socket(PathBuf),
+}
+
+/// [`Origin`] within a runtime.
+#[derive(Debug)]
+enum Source {
+    Forked,
+    Supervisor(AsyncFd<OwnedFd>),
+    Socket(PathBuf),
+}
+
+/// A launcher that was started, before there is a runtime. [`LinkSeed::connect`] makes it usable.
+#[derive(Debug)]
+#[must_use = "dropping the seed ends the launcher"]
+pub struct LinkSeed {
+    pub(super) socket: OwnedFd,
+    pub(super) origin: Origin,
+    pub(super) report: Report,
+}
+
+impl LinkSeed {
+    /// What the launcher found when it started.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The seed of a launcher that has ended, for tests of the rooms above.
+    #[cfg(test)]
+    pub(crate) fn of_ended() -> Self {
+        let (socket, _) = super::supervisor::pair().expect("a socket pair");
+        Self { socket, origin: Origin::Forked, report: Report::default() }
+    }
+
+    /// Connects within a tokio runtime with its I/O driver on.
+    pub fn connect(self) -> Result<Launcher, StartError> {
+        let source = match self.origin {
+            Origin::Forked => Source::Forked,
+            Origin::Socket(path) => Source::Socket(path),
+            Origin::Supervisor(control) => {
+                Source::Supervisor(nonblocking(control).map_err(|e| StartError::new("control", e))?)
+            }
+        };
+        let (link, _) =
+            Link::open(self.socket, Some(self.report)).map_err(|e| StartError::new("socket", e))?;
+        Ok(Launcher {
+            inner: Arc::new(Inner {
+                source: tokio::sync::Mutex::new(source),
+                renewals: AtomicU64::new(0),
+                current: Mutex::new(link),
+                last_id: AtomicU64::new(0),
+                seats: Mutex::default(),
+            }),
+        })
+    }
+}
+
+/// Why a call was not prepared. Nothing was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrepareError {
+    /// The launcher, or the child under its own rights, refused.
+    Refused(String),
+    /// The launcher ended, and no other one is there.
+    LauncherEnded,
+    /// The launcher did not answer in time.
+    NoAnswer,
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reason) => f.write_str(reason),
+            Self::LauncherEnded => f.write_str("the launcher ended"),
+            Self::NoAnswer => f.write_str("the launcher did not answer"),
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {}
+
+/// The way to the launcher. Clones share it; the last one that is dropped ends the launcher.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Held while a launcher is replaced.
+    source: tokio::sync::Mutex<Source>,
+    /// Launchers that came after the first.
+    renewals: AtomicU64,
+    current: Mutex<Arc<Link>>,
+    last_id: AtomicU64,
+    /// Prepared and running calls, with the launcher that each is at.
+    seats: Mutex<HashMap<u64, Seat>>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    link: Arc<Link>,
+    /// Taken by the run.
+    events: Option<UnboundedReceiver<Event>>,
+}
+
+/// One launcher's socket, its reader and its writer.
+#[derive(Debug)]
+struct Link {
+    outgoing: Outgoing,
+    listeners: Arc<Listeners>,
+    report: Mutex<Option<Report>>,
+}
+
+/// Packets on their way out: straight into the socket, and only where that is full by way of the
+/// writer, which costs a change of task.
+#[derive(Debug)]
+struct Outgoing {
+    socket: Arc<AsyncFd<OwnedFd>>,
+    queue: UnboundedSender<Vec<u8>>,
+    /// Packets that the writer has not sent yet. While there are any, all go its way, to stay in order.
+    queued: Arc<Mutex<usize>>,
+}
+
+#[derive(Debug, Default)]
+struct Listeners {
+    calls: Mutex<HashMap<u64, UnboundedSender<Event>>>,
+    ended: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Event {
+    Hello(Result<Report, String>),
+    Prepared(Object),
+    NotPrepared(String),
+    Output(Kind, Vec<u8>),
+    Ended(Ended),
+    Pong,
+}
+
+impl Launcher {
+    /// What the launcher in use found when it started.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        lock(&lock(&self.inner.current).report).clone().unwrap_or_default()
+    }
+
+    /// Has the sandbox resolve the object of a call, in a child that then waits for the permit.
+    ///
+    /// Dropping the future or the result's `held` ends the child. A waiting child lives for a bounded
+    /// time; its order is then refused.
+    pub async fn prepare(&self, pending: &Pending) -> Result<Prepared, PrepareError> {
+        let ask = Ask {
+            tool: pending.manifest().name.clone(),
+            manifest: pending.manifest().digest.hex(),
+            arguments: pending.arguments().to_owned(),
+            named: pending.named().to_vec(),
+        };
+        self.prepare_ask(ask).await
+    }
+
+    /// Runs a permitted call to its end. Every failure is an end; the output is bounded by the
+    /// manifest. Dropping the future ends the child.
+    pub async fn run(&self, order: Order) -> Execution {
+        let go = Go {
+            tool: order.manifest().name.clone(),
+            manifest: order.manifest().digest.hex(),
+            arguments: order.arguments().to_owned(),
+            decision: order.decision(),
+            object: order.object().clone(),
+            exclusions: order.exclusions().to_vec(),
+        };
+        let limits = order.manifest().limits;
+        // The order lives until here: its `held` ends the child whichever way this is left.
+        self.run_go(go, order.held(), limits).await
+    }
+
+    /// Whether the launcher answers. One that has ended is replaced first; one that says nothing within
+    /// `wait` is given up, and its calls with it, so that the next one who asks gets another.
+    pub async fn ping(&self, wait: Duration) -> Result<(), PrepareError> {
+        let link = self.link().await?;
+        let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut events = link.listen(id);
+        link.send(id, &Request::Ping).map_err(PrepareError::Refused)?;
+        let answer = timeout(wait, events.recv()).await;
+        lock(&link.listeners.calls).remove(&id);
+        match answer {
+            Ok(Some(Event::Pong)) => Ok(()),
+            Ok(_) => Err(PrepareError::LauncherEnded),
+            Err(_) => {
+                link.listeners.end();
+                Err(PrepareError::NoAnswer)
+            }
+        }
+    }
+
+    /// How often a launcher was replaced.
+    #[must_use]
+    pub fn renewals(&self) -> u64 {
+        self.inner.renewals.load(Ordering::Relaxed)
+    }
+
+    /// Asks for another launcher, which loads the manifests anew and tests itself. It is used once
+    /// [`Renewal::install`] says so; a renewal that is dropped ends it.
+    pub async fn renew(&self) -> Result<Renewal<'_>, StartError> {
+        let source = self.inner.source.lock().await;
+        let (link, report) = fresh(&source).await?;
+        Ok(Renewal { inner: &self.inner, link, report, _source: source })
+    }
+
+    /// What the sandbox makes of a path argument, under the rights of `manifest`'s tool. The child that looked
+    /// ends at once: nothing can be run by this.
+    pub async fn look(
+        &self,
+        manifest: &Manifest,
+        arguments: &str,
+        named: Vec<String>,
+    ) -> Result<Object, PrepareError> {
+        let (tool, arguments) = (manifest.name.clone(), arguments.to_owned());
+        let ask = Ask { tool, manifest: manifest.digest.hex(), arguments, named };
+        self.prepare_ask(ask).await.map(|prepared| prepared.object)
+    }
+
+    pub(super) async fn prepare_ask(&self, ask: Ask) -> Result<Prepared, PrepareError> {
+        let link = self.link().await?;
+        let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut events = link.listen(id);
+        lock(&self.inner.seats).insert(id, Seat { link: link.clone(), events: None });
+        let held = Held::new(id, release(&self.inner));
+        if let Err(reason) = link.send(id, &Request::Prepare(ask)) {
+            // Lets the reader see the end of the socket: who asks again at once is to find the link ended.
+            tokio::task::yield_now().await;
+            return Err(PrepareError::Refused(reason));
+        }
+        let wait = Duration::from_millis(PREPARE_MS_MAX + SLACK_MS);
+        match timeout(wait, events.recv()).await {
+            Ok(Some(Event::Prepared(object))) => {
+                if let Some(seat) = lock(&self.inner.seats).get_mut(&id) {
+                    seat.events = Some(events);
+                }
+                Ok(Prepared { object, held })
+            }
+            Ok(Some(Event::NotPrepared(reason))) => Err(PrepareError::Refused(reason)),
+            Ok(Some(_)) => Err(PrepareError::Refused("the launcher answered something else".to_owned())),
+            Ok(None) => Err(PrepareError::LauncherEnded),
+            Err(_) => Err(PrepareError::NoAnswer),
+        }
+    }
+
+    pub(super) async fn run_go(&self, go: Go, held: &Held, limits: Limits) -> Execution {
+        let id = held.id();
+        let seat = lock(&self.inner.seats).get_mut(&id).and_then(|seat| {
+            let events = seat.events.take()?;
+            Some((seat.link.clone(), events))
+        });
+        let refused = |reason: String| Execution::without_output(End::Refused { reason });
+        let Some((link, events)) = seat else { return refused("the call was not prepared".to_owned()) };
+        if let Err(reason) = link.send(id, &Request::Go(go)) {
+            return refused(reason);
+        }
+        let mut execution = Execution::without_output(End::Killed);
+        let wait = Duration::from_millis(limits.wall_ms_max.saturating_add(SLACK_MS));
+        // A launcher that is gone, or that does not keep its own deadline, leaves a call that was ended.
+        let _ = timeout(wait, collect(events, limits.output_bytes_max, &mut execution)).await;
+        execution
+    }
+
+    /// The launcher in use, or a new one where it has ended and another can be had.
+    async fn link(&self) -> Result<Arc<Link>, PrepareError> {
+        let current = lock(&self.inner.current).clone();
+        if !current.has_ended() {
+            return Ok(current);
+        }
+        let source = self.inner.source.lock().await;
+        // Somebody else may have replaced it while we waited.
+        let newest = lock(&self.inner.current).clone();
+        if !Arc::ptr_eq(&current, &newest) {
+            return Ok(newest);
+        }
+        let (link, report) = fresh(&source).await.map_err(|_| PrepareError::LauncherEnded)?;
+        Renewal { inner: &self.inner, link: link.clone(), report, _source: source }.install();
+        Ok(link)
+    }
+}
+
+/// A launcher beside the one in use, which is not replaced by anybody else meanwhile.
+#[derive(Debug)]
+#[must_use = "a renewal that is dropped ends its launcher"]
+pub struct Renewal<'a> {
+    inner: &'a Inner,
+    link: Arc<Link>,
+    report: Report,
+    _source: tokio::sync::MutexGuard<'a, Source>,
+}
+
+impl Renewal<'_> {
+    /// What the new launcher found when it started.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Uses it for every later call. The one before ends with the last call that is prepared or runs
+    /// there.
+    pub fn install(self) {
+        *lock(&self.link.report) = Some(self.report);
+        *lock(&self.inner.current) = self.link;
+        self.inner.renewals.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn fresh(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
+    let wait = Duration::from_millis(RENEW_MS_MAX);
+    let late = |_| StartError::new("renew", format!("nothing came within {RENEW_MS_MAX} ms"));
+    timeout(wait, new_link(source)).await.map_err(late)?
+}
+
+/// Gathers output and end. Leaves `execution` as killed where no end comes.
+async fn collect(mut events: UnboundedReceiver<Event>, output_bytes_max: usize, execution: &mut Execution) {
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Output(Kind::Stdout, bytes) => append(&mut execution.stdout, &bytes, output_bytes_max),
+            Event::Output(_, bytes) => append(&mut execution.stderr, &bytes, output_bytes_max),
+            Event::Ended(ended) => {
+                execution.end = ended.end;
+                execution.layers = ended.layers;
+                execution.wall_us = ended.wall_us;
+                return;
+            }
+            Event::Hello(_) | Event::Prepared(_) | Event::NotPrepared(_) | Event::Pong => {}
+        }
+    }
+}
+
+/// The launcher counts too; its word is not taken for it.
+fn append(out: &mut Vec<u8>, bytes: &[u8], bytes_max: usize) {
+    let room = bytes_max.saturating_sub(out.len()).min(bytes.len());
+    out.extend(bytes.get(..room).unwrap_or_default());
+}
+
+/// What ends a child when nobody holds it any more.
+fn release(inner: &Arc<Inner>) -> Arc<dyn Fn(u64) + Send + Sync> {
+    let inner: Weak<Inner> = Arc::downgrade(inner);
+    Arc::new(move |id| {
+        let seat = inner.upgrade().and_then(|inner| lock(&inner.seats).remove(&id));
+        if let Some(seat) = seat {
+            lock(&seat.link.listeners.calls).remove(&id);
+            // A launcher that is gone has no child left to release.
+            seat.link.send(id, &Request::Release).ok();
+        }
+    })
+}
+
+async fn new_link(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
+    let fail = |e: io::Error| StartError::new("renew", e);
+    let socket = match source {
+        Source::Forked => return Err(StartError::new("renew", "no supervisor")),
+        Source::Supervisor(control) => ask_supervisor(control).await.map_err(fail)?,
+        Source::Socket(path) => {
+            let path = path.clone();
+            let dialled = tokio::task::spawn_blocking(move || supervisor::connect_to(&path)).await;
+            dialled.map_err(|e| StartError::new("renew", e))??
+        }
+    };
+    let (link, mut events) = Link::open(socket, None).map_err(fail)?;
+    match events.recv().await {
+        Some(Event::Hello(Ok(report))) => Ok((link, report)),
+        Some(Event::Hello(Err(reason))) => Err(StartError::new("renew", reason)),
+        _ => Err(StartError::new("renew", "it ended before its first word")),
+    }
+}
+
+async fn ask_supervisor(control: &AsyncFd<OwnedFd>) -> io::Result<OwnedFd> {
+    control.async_io(Interest::WRITABLE, |fd| Ok(send(fd, b"l", rustix::net::SendFlags::NOSIGNAL)?)).await?;
+    control.async_io(Interest::READABLE, receive_socket).await
+}
+
+fn receive_socket(control: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0_u8; 1];
+    let received =
+        recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let sockets = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let socket = sockets.flatten().next();
+    socket
+        .filter(|_| received.bytes > 0)
+        .ok_or_else(|| io::Error::other("the supervisor started no launcher"))
+}
+
+impl Listeners {
+    /// Nobody hears anything any more; each waiting call is over.
+    fn end(&self) {
+        let mut calls = lock(&self.calls);
+        self.ended.store(true, Ordering::Release);
+        calls.clear();
+    }
+}
+
+impl Link {
+    /// Starts reader and writer. The receiver hears number 0: a hello that is still to come.
+    fn open(socket: OwnedFd, report: Option<Report>) -> io::Result<(Arc<Self>, UnboundedReceiver<Event>)> {
+        let socket = Arc::new(nonblocking(socket)?);
+        let (queue, packets) = unbounded_channel();
+        let queued = Arc::new(Mutex::new(0));
+        let outgoing = Outgoing { socket: socket.clone(), queue, queued: queued.clone() };
+        let listeners = Arc::new(Listeners::default());
+        let link = Self { outgoing, listeners: listeners.clone(), report: Mutex::new(report) };
+        let hello = link.listen(0);
+        tokio::spawn(write(socket.clone(), packets, queued));
+        tokio::spawn(read(socket, listeners));
+        Ok((Arc::new(link), hello))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.listeners.ended.load(Ordering::Acquire)
+    }
+
+    fn listen(&self, id: u64) -> UnboundedReceiver<Event> {
+        let (sender, receiver) = unbounded_channel();
+        let mut calls = lock(&self.listeners.calls);
+        // Looked at under the lock that the reader takes to end all: no listener is added behind it.
+        if !self.has_ended() {
+            calls.insert(id, sender);
+        }
+        receiver
+    }
+
+    fn send(&self, id: u64, request: &Request) -> Result<(), String> {
+        for packet in wire::packets(id, request)? {
+            if self.outgoing.send(packet).is_err() {
+                // The reader would see it too, but later: the next call is to find another launcher.
+                self.listeners.end();
+                return Err("the launcher ended".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Outgoing {
+    fn send(&self, packet: Vec<u8>) -> Result<(), ()> {
+        let mut queued = lock(&self.queued);
+        if *queued == 0 && wire::send_packet(self.socket.get_ref(), &packet).map_err(|_| ())? {
+            return Ok(());
+        }
+        *queued += 1;
+        self.queue.send(packet).map_err(|_| ())
+    }
+}
+
+/// Sends until nobody can ask for more, then closes: the launcher ends every call and itself.
+async fn write(
+    socket: Arc<AsyncFd<OwnedFd>>,
+    mut packets: UnboundedReceiver<Vec<u8>>,
+    queued: Arc<Mutex<usize>>,
+) {
+    while let Some(packet) = packets.recv().await {
+        let sent = socket
+            .async_io(Interest::WRITABLE, |fd| match wire::send_packet(fd, &packet)? {
+                true => Ok(()),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            })
+            .await;
+        if sent.is_err() {
+            break;
+        }
+        *lock(&queued) -= 1;
+    }
+    // One that is closed already needs no closing.
+    let _ = shutdown(&*socket, Shutdown::Both);
+}
+
+/// Gives each packet to its call, until the launcher is gone or speaks another language.
+async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
+    let mut assembler = Assembler::default();
+    loop {
+        let packet = socket
+            .async_io(Interest::READABLE, |fd| match receive(fd, PACKET_BYTES_MAX) {
+                Received::Packet(packet) => Ok(packet),
+                Received::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+                Received::End => Err(io::ErrorKind::UnexpectedEof.into()),
+            })
+            .await;
+        let Ok(arrival) = packet.map_err(|e| e.to_string()).and_then(|packet| assembler.take(&packet)) else {
+            break;
+        };
+        let (id, event) = match arrival {
+            Arrival::Piece => continue,
+            Arrival::Output(id, kind, bytes) => (id, Event::Output(kind, bytes)),
+            Arrival::Message(id, Reply::Hello(report)) => (id, Event::Hello(report)),
+            Arrival::Message(id, Reply::Prepared(object)) => (id, Event::Prepared(object)),
+            Arrival::Message(id, Reply::NotPrepared(reason)) => (id, Event::NotPrepared(reason)),
+            Arrival::Message(id, Reply::Ended(ended)) => (id, Event::Ended(ended)),
+            Arrival::Message(id, Reply::Pong) => (id, Event::Pong),
+        };
+        if let Some(listener) = lock(&listeners.calls).get(&id) {
+            // A call that nobody waits for any more hears nothing.
+            listener.send(event).ok();
+        }
+    }
+    listeners.end();
+}
+
+fn nonblocking(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    super::sys::register(socket)
+}
+
+/// A panic elsewhere leaves these maps whole: each change is one insertion or removal.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

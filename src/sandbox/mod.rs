@@ -1,0 +1,49 @@
+//! Processes: supervisor, launcher, one confined child per call, and the front's own lock.
+//!
+//! ```text
+//! supervisor ─┬─ front      asks by `Launcher`, cannot start anything
+//!             └─ launcher   first stage, waits ── launcher proper ── one child per call
+//! ```
+//!
+//! Under a service manager there is no supervisor: the front connects to a socket, and each connection
+//! is a launcher that the manager starts, as a user of its own ([`dial`], [`attend`]).
+//!
+//! A call has two steps. *Prepare* starts a child that gives up everything but the sight of its tool's
+//! folders and tells which object an argument names; nothing is read or changed. *Go* lets that same
+//! child confine itself to that object and run. What was really enforced comes back with the result;
+//! what is demanded and cannot be had is a refusal.
+//!
+//! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
+//! here knows a policy.
+//!
+//! Left for later, each with its place: a private mount view (`machine`), a uid per call slot and
+//! cgroups (`child`), connected descriptors and the proxy (`wire`), the launcher's journal
+//! (`launcher`).
+
+mod beneath;
+mod call;
+mod child;
+mod front;
+mod host;
+mod init;
+mod launcher;
+mod layers;
+mod link;
+mod machine;
+mod resolve;
+mod seccomp;
+mod supervisor;
+mod sys;
+#[cfg(test)]
+mod tests;
+mod tool;
+mod walk;
+mod wire;
+mod writes;
+
+pub use front::lock_front;
+pub use launcher::attend;
+pub use link::{Launcher, LinkSeed, PrepareError, Renewal};
+pub use machine::tool_owner;
+pub use supervisor::{Spec, StartError, dial, serve, start};
+pub use wire::{ProgramDigest, RefusedTool, Report, SkippedRoot, ToolDigest};

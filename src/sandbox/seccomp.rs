@@ -1,0 +1,780 @@
+//! System call filters: what the launcher, a builtin, a program and the front may ask the kernel.
+//!
+//! Each filter is a flat table, compiled to a binary search over call numbers; the kernel walks every
+//! number once when it loads a filter, so a tree loads several times faster than a list. A call of a
+//! foreign architecture kills. In the allow-lists what is unknown is ENOSYS, so that a C library falls
+//! back, and what is known to be dangerous is EPERM.
+
+use libc::{ENOSYS, ENOTTY, EPERM};
+use seccompiler::{BpfProgram, sock_filter};
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+/// Call numbers from here on are the x32 calls of x86-64.
+const X32_BIT: u32 = 0x4000_0000;
+/// `CLONE_NEW*` of `clone`.
+const NEW_NAMESPACES: u32 = 0x7e02_0000;
+
+/// What a rule answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Allow,
+    Errno(i32),
+    Kill,
+}
+
+impl Verdict {
+    fn code(self) -> u32 {
+        match self {
+            Self::Allow => libc::SECCOMP_RET_ALLOW,
+            Self::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno.unsigned_abs(),
+            Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+        }
+    }
+}
+
+/// A call that is allowed for some values of an argument, compared in its low 32 bits: all that the
+/// kernel looks at for these calls.
+struct Condition {
+    call: i64,
+    argument: u32,
+    test: Test,
+    otherwise: Verdict,
+}
+
+enum Test {
+    OneOf(&'static [u32]),
+    NoneOf(&'static [u32]),
+    NoBits(u32),
+    AllBits(u32),
+}
+
+/// The filter of the launcher, which every child inherits: what any of them needs.
+pub(super) fn base() -> BpfProgram {
+    let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY].concat();
+    let conditions = [unshare_condition(), ioctl_condition(), fcntl_condition()];
+    compile(&allowed, &[DANGEROUS, DANGEROUS_LEGACY].concat(), &conditions, Verdict::Errno(ENOSYS))
+}
+
+/// The last filter of a builtin: reading what it was given, writing its answer, memory, the clock.
+pub(super) fn builtin() -> BpfProgram {
+    compile(BUILTIN, &[], &[], Verdict::Errno(EPERM))
+}
+
+/// The last filter of a builtin that walks: it opens too, for reading alone. Where, Landlock says.
+pub(super) fn walker() -> BpfProgram {
+    let openat = Condition {
+        call: libc::SYS_openat,
+        argument: 2,
+        test: Test::NoBits(OPEN_CHANGES.unsigned_abs()),
+        otherwise: Verdict::Errno(EPERM),
+    };
+    // For the hash tables of a pattern.
+    let allowed = [BUILTIN, &[libc::SYS_getrandom]].concat();
+    compile(&allowed, &[], &[openat], Verdict::Errno(EPERM))
+}
+
+/// Flags of `openat` that ask for more than reading. Emptying a file is no write to every Landlock.
+const OPEN_CHANGES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND;
+
+/// The last filter of a program that changes nothing, on top of the base.
+pub(super) fn program() -> BpfProgram {
+    program_with(&[], &[WRITING, WRITING_LEGACY].concat(), Vec::new())
+}
+
+/// The last filter of a program with folders to change: names in them too, never modes, owners, times
+/// or hard links, which Landlock does not keep within them. Nor may a file be made that lends its owner's
+/// rights: the tool's user is one that another process could take.
+pub(super) fn writer() -> BpfProgram {
+    let plain_mode = |call: i64, argument: u32| Condition {
+        call,
+        argument,
+        test: Test::NoBits(libc::S_ISUID | libc::S_ISGID),
+        otherwise: Verdict::Errno(EPERM),
+    };
+    // Its mode is in memory, where no filter sees it. Who gets this answer takes openat.
+    let openat2 = Condition {
+        call: libc::SYS_openat2,
+        argument: 0,
+        test: Test::OneOf(&[]),
+        otherwise: Verdict::Errno(ENOSYS),
+    };
+    let mut conditions = vec![plain_mode(libc::SYS_openat, 3), openat2];
+    conditions.extend(CREATING_LEGACY.iter().map(|(call, argument)| plain_mode(*call, *argument)));
+    program_with(&[WRITING, WRITING_LEGACY].concat(), &[], conditions)
+}
+
+/// Calls with a mode by their numbers and arguments, where the architecture has them.
+#[cfg(target_arch = "x86_64")]
+const CREATING_LEGACY: &[(i64, u32)] = &[(libc::SYS_open, 2), (libc::SYS_creat, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const CREATING_LEGACY: &[(i64, u32)] = &[];
+
+fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
+    let allowed = [ORDINARY, LEGACY, PROCESSES, more].concat();
+    let refused = [DANGEROUS, DANGEROUS_LEGACY, LAUNCHER, less, &[libc::SYS_unshare]].concat();
+    let clone = Condition {
+        call: libc::SYS_clone,
+        argument: 0,
+        test: Test::NoBits(NEW_NAMESPACES),
+        otherwise: Verdict::Errno(EPERM),
+    };
+    let prctl = Condition {
+        call: libc::SYS_prctl,
+        argument: 0,
+        // PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS
+        test: Test::OneOf(&[3, 15, 16, 23, 39]),
+        otherwise: Verdict::Errno(EPERM),
+    };
+    conditions.extend([clone, prctl, ioctl_condition(), fcntl_condition()]);
+    compile(&allowed, &refused, &conditions, Verdict::Errno(ENOSYS))
+}
+
+/// The front's own filter: everything but starting processes and reaching into others or the kernel.
+pub(super) fn front() -> BpfProgram {
+    let thread = Condition {
+        call: libc::SYS_clone,
+        argument: 0,
+        test: Test::AllBits(libc::CLONE_THREAD.unsigned_abs()),
+        otherwise: Verdict::Errno(EPERM),
+    };
+    let clone3 = Condition {
+        call: libc::SYS_clone3,
+        argument: 0,
+        test: Test::OneOf(&[]),
+        otherwise: Verdict::Errno(ENOSYS),
+    };
+    let refused = [FRONT_REFUSED, FRONT_REFUSED_LEGACY].concat();
+    compile(&[], &refused, &[thread, clone3], Verdict::Allow)
+}
+
+/// Unsharing is for the user namespace of one call.
+fn unshare_condition() -> Condition {
+    Condition {
+        call: libc::SYS_unshare,
+        argument: 0,
+        test: Test::OneOf(&[0x1000_0000]),
+        otherwise: Verdict::Errno(EPERM),
+    }
+}
+
+/// TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX; the rest as on a descriptor that is no
+/// terminal.
+fn ioctl_condition() -> Condition {
+    Condition {
+        call: libc::SYS_ioctl,
+        argument: 1,
+        test: Test::OneOf(&[0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]),
+        otherwise: Verdict::Errno(ENOTTY),
+    }
+}
+
+/// F_SETOWN, F_SETSIG, F_SETOWN_EX and F_SETLEASE send signals to others.
+fn fcntl_condition() -> Condition {
+    Condition {
+        call: libc::SYS_fcntl,
+        argument: 1,
+        test: Test::NoneOf(&[8, 10, 15, 1024]),
+        otherwise: Verdict::Errno(EPERM),
+    }
+}
+
+/// Loads `filter` on the calling thread; its children inherit it.
+pub(super) fn load(filter: &BpfProgram) -> Result<(), String> {
+    seccompiler::apply_filter(filter).map_err(|e| format!("seccomp: {e}"))
+}
+
+fn compile(allowed: &[i64], refused: &[i64], conditions: &[Condition], default: Verdict) -> BpfProgram {
+    let mut out = head();
+    for condition in conditions {
+        let body = condition_body(condition);
+        // Bodies are a handful of instructions.
+        let skip = u8::try_from(body.len()).unwrap_or(u8::MAX);
+        out.push(jump_if_equal(number(condition.call), 0, skip));
+        out.extend(body);
+    }
+    let mut table: Vec<(u32, Verdict)> = allowed.iter().map(|call| (number(*call), Verdict::Allow)).collect();
+    table.extend(refused.iter().map(|call| (number(*call), Verdict::Errno(EPERM))));
+    table.sort_by_key(|(call, _)| *call);
+    // Where a call stands in both lists the refusal, which sorts behind, must win.
+    table.reverse();
+    table.sort_by_key(|(call, verdict)| (*call, *verdict == Verdict::Allow));
+    table.dedup_by_key(|(call, _)| *call);
+    out.extend(search(&steps(&table, default)));
+    out
+}
+
+/// Every call's verdict as steps: from this number on, until the next step.
+fn steps(table: &[(u32, Verdict)], default: Verdict) -> Vec<(u32, Verdict)> {
+    let mut steps = vec![(0, default)];
+    for (call, verdict) in table {
+        steps.retain(|(from, _)| from != call);
+        steps.push((*call, *verdict));
+        steps.push((*call + 1, default));
+    }
+    steps.dedup_by_key(|(_, verdict)| *verdict);
+    steps
+}
+
+fn search(steps: &[(u32, Verdict)]) -> Vec<sock_filter> {
+    if let [] | [_] = steps {
+        return vec![answer(steps.first().map_or(Verdict::Kill, |(_, verdict)| *verdict))];
+    }
+    let (low, high) = steps.split_at(steps.len() / 2);
+    let middle = high.first().map_or(0, |(from, _)| *from);
+    let low = search(low);
+    let mut out = match u8::try_from(low.len()) {
+        Ok(skip) => vec![instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, skip, 0, middle)],
+        Err(_) => vec![
+            instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, middle),
+            instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, u32::try_from(low.len()).unwrap_or(u32::MAX)),
+        ],
+    };
+    out.extend(low);
+    out.extend(search(high));
+    out
+}
+
+/// Kills foreign architectures and leaves the call's number in the accumulator.
+fn head() -> BpfProgram {
+    const ARCH_AT: u32 = 4;
+    const NUMBER_AT: u32 = 0;
+    let mut out =
+        vec![load_word(ARCH_AT), jump_if_equal(ARCH, 1, 0), answer(Verdict::Kill), load_word(NUMBER_AT)];
+    if cfg!(target_arch = "x86_64") {
+        out.push(instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32_BIT));
+        out.push(answer(Verdict::Kill));
+    }
+    out
+}
+
+fn condition_body(condition: &Condition) -> Vec<sock_filter> {
+    let mut out = vec![load_word(16 + 8 * condition.argument)];
+    let listed = |values: &[u32], verdict| {
+        values
+            .iter()
+            .flat_map(move |value| [jump_if_equal(*value, 0, 1), answer(verdict)])
+            .collect::<Vec<_>>()
+    };
+    let rest = match condition.test {
+        Test::OneOf(values) => {
+            out.extend(listed(values, Verdict::Allow));
+            condition.otherwise
+        }
+        Test::NoneOf(values) => {
+            out.extend(listed(values, condition.otherwise));
+            Verdict::Allow
+        }
+        Test::NoBits(bits) => {
+            out.push(instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits));
+            out.push(answer(condition.otherwise));
+            Verdict::Allow
+        }
+        Test::AllBits(bits) => {
+            out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
+            out.extend(listed(&[bits], Verdict::Allow));
+            condition.otherwise
+        }
+    };
+    out.push(answer(rest));
+    out
+}
+
+fn load_word(at: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at)
+}
+
+fn jump_if_equal(value: u32, yes: u8, no: u8) -> sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value)
+}
+
+fn answer(verdict: Verdict) -> sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, verdict.code())
+}
+
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+    // Every opcode above is below 256.
+    sock_filter { code: u16::try_from(code).unwrap_or(u16::MAX), jt, jf, k }
+}
+
+fn number(call: i64) -> u32 {
+    // Call numbers are small and positive.
+    u32::try_from(call).unwrap_or(X32_BIT - 1)
+}
+
+/// Files, memory, time and a process's own affairs: what any program does.
+const ORDINARY: &[i64] = &[
+    libc::SYS_brk,
+    libc::SYS_chdir,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_copy_file_range,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fadvise64,
+    libc::SYS_fchdir,
+    libc::SYS_fdatasync,
+    libc::SYS_flock,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_fsync,
+    libc::SYS_futex,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getgroups,
+    libc::SYS_getitimer,
+    libc::SYS_getpgid,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getpriority,
+    libc::SYS_getrandom,
+    libc::SYS_getresgid,
+    libc::SYS_getresuid,
+    libc::SYS_getrlimit,
+    libc::SYS_getrusage,
+    libc::SYS_getsid,
+    libc::SYS_gettid,
+    libc::SYS_gettimeofday,
+    libc::SYS_getuid,
+    libc::SYS_lseek,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_prlimit64,
+    libc::SYS_pselect6,
+    libc::SYS_read,
+    libc::SYS_readlinkat,
+    libc::SYS_readv,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_sendfile,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_setitimer,
+    libc::SYS_setpgid,
+    libc::SYS_setsid,
+    libc::SYS_sigaltstack,
+    libc::SYS_splice,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    libc::SYS_sysinfo,
+    libc::SYS_tee,
+    libc::SYS_times,
+    libc::SYS_umask,
+    libc::SYS_uname,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// Older spellings that newer architectures lack.
+#[cfg(target_arch = "x86_64")]
+const LEGACY: &[i64] = &[
+    libc::SYS_access,
+    libc::SYS_alarm,
+    libc::SYS_arch_prctl,
+    libc::SYS_dup2,
+    libc::SYS_epoll_create,
+    libc::SYS_epoll_wait,
+    libc::SYS_fork,
+    libc::SYS_getdents,
+    libc::SYS_getpgrp,
+    libc::SYS_lstat,
+    libc::SYS_open,
+    libc::SYS_pause,
+    libc::SYS_pipe,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_select,
+    libc::SYS_stat,
+    libc::SYS_time,
+    libc::SYS_vfork,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const LEGACY: &[i64] = &[];
+
+/// Starting, ending and waiting for processes within the call.
+const PROCESSES: &[i64] = &[
+    libc::SYS_clone,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_kill,
+    libc::SYS_prctl,
+    libc::SYS_tgkill,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+];
+
+/// The launcher's own work, and a child's last steps.
+const LAUNCHER: &[i64] = &[
+    libc::SYS_capset,
+    libc::SYS_capget,
+    libc::SYS_landlock_add_rule,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_seccomp,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setgroups,
+    libc::SYS_setresgid,
+    libc::SYS_setresuid,
+    libc::SYS_signalfd4,
+    libc::SYS_socketpair,
+];
+
+/// Changing what names a folder holds and how long its files are. Where, is for Landlock to say.
+const WRITING: &[i64] =
+    &[libc::SYS_ftruncate, libc::SYS_mkdirat, libc::SYS_renameat2, libc::SYS_symlinkat, libc::SYS_unlinkat];
+
+/// Older spellings of the same.
+#[cfg(target_arch = "x86_64")]
+const WRITING_LEGACY: &[i64] = &[
+    libc::SYS_creat,
+    libc::SYS_mkdir,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_rmdir,
+    libc::SYS_symlink,
+    libc::SYS_unlink,
+];
+#[cfg(target_arch = "aarch64")]
+const WRITING_LEGACY: &[i64] = &[libc::SYS_renameat];
+
+/// All that a builtin does behind its last step.
+const BUILTIN: &[i64] = &[
+    libc::SYS_brk,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_getdents64,
+    libc::SYS_lseek,
+    libc::SYS_madvise,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_newfstatat,
+    libc::SYS_pread64,
+    libc::SYS_read,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_statx,
+    libc::SYS_write,
+];
+
+/// Known, and refused to everybody below the launcher: EPERM rather than ENOSYS.
+const DANGEROUS: &[i64] = &[
+    libc::SYS_accept4,
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_bind,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_connect,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_finit_module,
+    libc::SYS_fsetxattr,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_init_module,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_inotify_init1,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_linkat,
+    libc::SYS_listen,
+    libc::SYS_lsetxattr,
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+    libc::SYS_mknodat,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_personality,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setgid,
+    libc::SYS_sethostname,
+    libc::SYS_setns,
+    libc::SYS_setregid,
+    libc::SYS_setreuid,
+    libc::SYS_setuid,
+    libc::SYS_setxattr,
+    libc::SYS_socket,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_truncate,
+    libc::SYS_umount2,
+    libc::SYS_userfaultfd,
+    libc::SYS_utimensat,
+];
+
+/// Older spellings of the same.
+#[cfg(target_arch = "x86_64")]
+const DANGEROUS_LEGACY: &[i64] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_inotify_init,
+    libc::SYS_ioperm,
+    libc::SYS_iopl,
+    libc::SYS_kexec_file_load,
+    libc::SYS_lchown,
+    libc::SYS_link,
+    libc::SYS_mknod,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const DANGEROUS_LEGACY: &[i64] = &[libc::SYS_kexec_file_load];
+
+/// What the front never does.
+const FRONT_REFUSED: &[i64] = &[
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_delete_module,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_fanotify_init,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_memfd_create,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_personality,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_process_madvise,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+];
+
+#[cfg(target_arch = "x86_64")]
+const FRONT_REFUSED_LEGACY: &[i64] = &[
+    libc::SYS_fork,
+    libc::SYS_ioperm,
+    libc::SYS_iopl,
+    libc::SYS_kexec_file_load,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_vfork,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const FRONT_REFUSED_LEGACY: &[i64] = &[libc::SYS_kexec_file_load];
+
+/// A machine that gives an ordinary user no namespaces, and root neither.
+#[cfg(test)]
+pub(super) fn without_namespaces() -> BpfProgram {
+    compile(&[], &[libc::SYS_unshare], &[], Verdict::Allow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ARCH, BpfProgram, Verdict, base, builtin, front, program, walker, writer};
+    use libc::{ENOSYS, EPERM};
+
+    /// Runs a filter as the kernel would, on a call with its first arguments.
+    fn run<const N: usize>(filter: &BpfProgram, arch: u32, call: u32, arguments: [u32; N]) -> u32 {
+        let (mut at, mut word) = (0, 0);
+        loop {
+            let step = &filter[at];
+            at += 1;
+            let skip = |yes: bool| usize::from(if yes { step.jt } else { step.jf });
+            match u32::from(step.code) {
+                0x20 => {
+                    word = match step.k {
+                        0 => call,
+                        4 => arch,
+                        at => arguments[(at as usize - 16) / 8],
+                    }
+                }
+                0x15 => at += skip(word == step.k),
+                0x35 => at += skip(word >= step.k),
+                0x45 => at += skip(word & step.k != 0),
+                0x54 => word &= step.k,
+                0x05 => at += step.k as usize,
+                0x06 => return step.k,
+                other => panic!("instruction {other:#x}"),
+            }
+        }
+    }
+
+    fn check<const N: usize>(filter: &BpfProgram, call: i64, arguments: [u32; N], expect: Verdict) {
+        let call = u32::try_from(call).expect("a number");
+        assert_eq!(run(filter, ARCH, call, arguments), expect.code(), "call {call} {arguments:x?}");
+    }
+
+    #[test]
+    fn lists_answer_as_they_say() {
+        let eperm = Verdict::Errno(EPERM);
+        let enosys = Verdict::Errno(ENOSYS);
+        for filter in [base(), program(), writer()] {
+            check(&filter, libc::SYS_read, [0; 2], Verdict::Allow);
+            check(&filter, libc::SYS_execveat, [0; 2], Verdict::Allow);
+            check(&filter, libc::SYS_socket, [0; 2], eperm);
+            check(&filter, libc::SYS_ptrace, [0; 2], eperm);
+            check(&filter, libc::SYS_mount, [0; 2], eperm);
+            check(&filter, libc::SYS_clone3, [0; 2], enosys);
+            check(&filter, 4000, [0; 2], enosys);
+            check(&filter, libc::SYS_ioctl, [1, 0x5401], Verdict::Allow);
+            check(&filter, libc::SYS_ioctl, [1, 0x5412], Verdict::Errno(libc::ENOTTY));
+            check(&filter, libc::SYS_fcntl, [1, 8], eperm);
+            check(&filter, libc::SYS_fcntl, [1, 3], Verdict::Allow);
+        }
+        check(&base(), libc::SYS_clone, [0x2000_0000, 0], Verdict::Allow);
+        check(&base(), libc::SYS_unshare, [0x1000_0000, 0], Verdict::Allow);
+        check(&base(), libc::SYS_unshare, [0x4000_0000, 0], eperm);
+        check(&program(), libc::SYS_unshare, [0x1000_0000, 0], eperm);
+        check(&program(), libc::SYS_clone, [0x2000_0000, 0], eperm);
+        check(&program(), libc::SYS_clone, [0x11, 0], Verdict::Allow);
+        check(&program(), libc::SYS_sendmsg, [0; 2], eperm);
+        check(&program(), libc::SYS_seccomp, [0; 2], eperm);
+        check(&program(), libc::SYS_prctl, [15, 0], Verdict::Allow);
+        check(&program(), libc::SYS_prctl, [4, 0], eperm);
+        for call in [libc::SYS_mkdirat, libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_symlinkat] {
+            check(&writer(), call, [0; 2], Verdict::Allow);
+            check(&program(), call, [0; 2], eperm);
+            check(&builtin(), call, [0; 2], eperm);
+        }
+        for call in [
+            libc::SYS_truncate,
+            libc::SYS_fchmodat,
+            libc::SYS_fchownat,
+            libc::SYS_linkat,
+            libc::SYS_utimensat,
+        ] {
+            check(&writer(), call, [0; 2], eperm);
+        }
+        for mode in [0o4755, 0o2755, 0o6000] {
+            check(&writer(), libc::SYS_openat, [0, 0, 0x41, mode], eperm);
+            for (call, argument) in super::CREATING_LEGACY {
+                let mut arguments = [0; 4];
+                arguments[*argument as usize] = mode;
+                check(&writer(), *call, arguments, eperm);
+            }
+        }
+        check(&writer(), libc::SYS_openat, [0, 0, 0x41, 0o1777], Verdict::Allow);
+        check(&writer(), libc::SYS_openat2, [0; 2], enosys);
+        check(&builtin(), libc::SYS_pread64, [0; 2], Verdict::Allow);
+        check(&walker(), libc::SYS_openat, [3, 0, 0x80000, 0], Verdict::Allow);
+        for flags in [0x1, 0x2, 0x40, 0x200, 0x400, 0x41_0002] {
+            check(&walker(), libc::SYS_openat, [3, 0, flags, 0], eperm);
+        }
+        for call in
+            [libc::SYS_openat2, libc::SYS_execve, libc::SYS_clone, libc::SYS_unlinkat, libc::SYS_socket]
+        {
+            check(&walker(), call, [0; 4], eperm);
+        }
+        for call in [libc::SYS_openat, libc::SYS_clone, libc::SYS_execve, libc::SYS_sendmsg, libc::SYS_prctl]
+        {
+            check(&builtin(), call, [0; 2], eperm);
+        }
+        check(&front(), libc::SYS_openat, [0; 2], Verdict::Allow);
+        check(&front(), libc::SYS_socket, [0; 2], Verdict::Allow);
+        check(&front(), libc::SYS_clone, [0x3d_0f00, 0], Verdict::Allow);
+        check(&front(), libc::SYS_clone, [0x11, 0], eperm);
+        check(&front(), libc::SYS_clone3, [0; 2], enosys);
+        check(&front(), libc::SYS_execve, [0; 2], eperm);
+    }
+
+    #[test]
+    fn foreign_calls_kill() {
+        for filter in [base(), builtin(), walker(), program(), writer(), front()] {
+            assert_eq!(run(&filter, 0x4000_0003, 11, [0; 2]), Verdict::Kill.code());
+            if cfg!(target_arch = "x86_64") {
+                assert_eq!(run(&filter, ARCH, 0x4000_0000, [0; 2]), Verdict::Kill.code());
+            }
+        }
+    }
+}

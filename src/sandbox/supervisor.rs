@@ -1,0 +1,271 @@
+//! The process above front and launcher: single-threaded, without a socket to the world or a database.
+//!
+//! It forks both before any runtime starts, gives the front a new launcher when asked, and ends all
+//! when the front ends. Nothing outlives it: everything below has a parent-death signal.
+
+use super::link::{LinkSeed, Origin};
+use super::wire::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
+use super::{launcher, sys};
+use crate::tools::Places;
+use nix::sys::signal::{SigSet, Signal as Signo};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, connect, sendmsg, socket_with, socketpair,
+};
+use rustix::process::{
+    Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, setsid, waitid,
+};
+use rustix::time::Timespec;
+use std::fmt;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// From a launcher's fork to its first word, in seconds.
+const HELLO_S_MAX: i64 = 20;
+/// Exit code of a front that a signal ended.
+const FAILED: u8 = 1;
+
+/// What a launcher needs to load and open the tools by itself.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The folder of the manifests.
+    pub tools_dir: PathBuf,
+    /// What the manifests' words are resolved against.
+    pub places: Places,
+    /// Uid and gid of tools where the launcher is root; `None` is the user `par-tool`, else 65534.
+    pub user: Option<(u32, u32)>,
+}
+
+/// Why no launcher is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError(String);
+
+impl StartError {
+    pub(super) fn new(step: &str, cause: impl fmt::Display) -> Self {
+        Self(format!("{step}: {cause}"))
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the launcher did not start: {}", self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Forks a launcher under the calling process, which is the front. A launcher that dies is not
+/// replaced.
+///
+/// The caller has one thread: call this before any runtime starts. Returns once the launcher has
+/// tested itself.
+pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
+    let (socket, _first_stage) = fork_launcher(spec)?;
+    greet(socket, Origin::Forked)
+}
+
+/// Connects to a socket at which every connection is a launcher of its own, started by a service
+/// manager. A launcher that dies is replaced by another connection.
+///
+/// Blocking, until the launcher has tested itself.
+pub fn dial(path: &Path) -> Result<LinkSeed, StartError> {
+    greet(connect_to(path)?, Origin::Socket(path.to_owned()))
+}
+
+pub(super) fn connect_to(path: &Path) -> Result<OwnedFd, StartError> {
+    let at = |e| StartError::new(&path.display().to_string(), e);
+    let address = SocketAddrUnix::new(path).map_err(at)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let socket = socket.map_err(at)?;
+    connect(&socket, &address).map_err(at)?;
+    Ok(socket)
+}
+
+/// Runs `front` in a process of its own, with a launcher beside it, and returns its exit code.
+///
+/// The caller has one thread. `SIGTERM` and `SIGINT` go on to the front, whose end ends all. The front
+/// may ask for another launcher, to replace a dead one or to reload.
+pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, StartError> {
+    let (socket, first_stage) = fork_launcher(spec)?;
+    let (control, control_front) = pair()?;
+    let seed = greet(socket, Origin::Supervisor(control_front))?;
+    let parent = rustix::process::getpid();
+    // Before the fork, so that none is lost between it and the loop.
+    let before = SigSet::thread_get_mask().map_err(|e| StartError::new("signal mask", e))?;
+    let signals = block_signals()?;
+    match sys::fork().map_err(|e| StartError::new("fork", e))? {
+        sys::Fork::Child => {
+            drop((control, first_stage, signals));
+            let _ = before.thread_set_mask();
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+            if rustix::process::getppid() != Some(parent) {
+                sys::exit_now(FAILED);
+            }
+            // A session of its own: an interrupt at the terminal comes once, by the supervisor.
+            let _ = setsid();
+            // A panic ends this process here: unwinding on would run the supervisor's own code twice.
+            let code = catch_unwind(AssertUnwindSafe(|| front(seed))).unwrap_or(FAILED);
+            std::io::Write::flush(&mut std::io::stdout()).ok();
+            sys::exit_now(code)
+        }
+        sys::Fork::Parent(front) => {
+            // The front's own copies are the ones that count.
+            drop(seed);
+            Supervisor { spec, front, control: Some(control), launchers: vec![first_stage] }.watch(&signals)
+        }
+    }
+}
+
+struct Supervisor<'a> {
+    spec: &'a Spec,
+    front: OwnedFd,
+    control: Option<OwnedFd>,
+    /// First stages: killing one ends its launcher and every tool of it.
+    launchers: Vec<OwnedFd>,
+}
+
+impl Supervisor<'_> {
+    fn watch(mut self, signals: &SignalFd) -> Result<u8, StartError> {
+        let code = loop {
+            self.turn(signals);
+            let ended =
+                waitid(WaitId::PidFd(self.front.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+            if let Ok(Some(status)) = ended {
+                break status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
+            }
+        };
+        for launcher in &self.launchers {
+            let _ = pidfd_send_signal(launcher, Signal::KILL);
+            let _ = waitid(WaitId::PidFd(launcher.as_fd()), WaitIdOptions::EXITED);
+        }
+        Ok(code)
+    }
+
+    fn turn(&mut self, signals: &SignalFd) {
+        let mut fds = vec![PollFd::new(&self.front, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        fds.extend(self.control.iter().map(|control| PollFd::new(control, PollFlags::IN)));
+        fds.extend(self.launchers.iter().map(|launcher| PollFd::new(launcher, PollFlags::IN)));
+        // An interrupted wait is a turn with nothing ready.
+        let _ = poll(&mut fds, None);
+        let asked = self.control.is_some() && fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        drop(fds);
+        if let Ok(Some(info)) = signals.read_signal()
+            && let Some(signal) = forwarded(info.ssi_signo)
+        {
+            let _ = pidfd_send_signal(&self.front, signal);
+        }
+        self.reap_launchers();
+        if asked {
+            self.answer();
+        }
+    }
+
+    fn reap_launchers(&mut self) {
+        self.launchers.retain(|launcher| {
+            let ended =
+                waitid(WaitId::PidFd(launcher.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+            !matches!(ended, Ok(Some(_)))
+        });
+    }
+
+    /// One byte asks for a launcher; its socket is the answer, or one byte without a socket.
+    fn answer(&mut self) {
+        let Some(control) = &self.control else { return };
+        match receive(control, 16) {
+            Received::Packet(_) => {}
+            Received::Nothing => return,
+            Received::End => {
+                self.control = None;
+                return;
+            }
+        }
+        match fork_launcher(self.spec) {
+            Ok((socket, first_stage)) => {
+                send_socket(control, Some(&socket));
+                self.launchers.push(first_stage);
+            }
+            Err(_) => send_socket(control, None),
+        }
+    }
+}
+
+/// Forks a launcher; this process keeps the front's end of its socket and the first stage's pidfd.
+fn fork_launcher(spec: &Spec) -> Result<(OwnedFd, OwnedFd), StartError> {
+    let (front, launcher) = pair()?;
+    let parent = rustix::process::getpid();
+    match sys::fork().map_err(|e| StartError::new("fork", e))? {
+        sys::Fork::Parent(first_stage) => Ok((front, first_stage)),
+        sys::Fork::Child => {
+            drop(front);
+            // Signals that a supervisor blocks are not for the launcher and its tools to inherit.
+            let _ = SigSet::all().thread_unblock();
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+            if rustix::process::getppid() != Some(parent) {
+                sys::exit_now(FAILED);
+            }
+            sys::exit_now(launcher::run(spec, launcher))
+        }
+    }
+}
+
+/// Waits for the launcher's first word.
+fn greet(socket: OwnedFd, origin: Origin) -> Result<LinkSeed, StartError> {
+    let mut assembler = Assembler::default();
+    loop {
+        let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: HELLO_S_MAX, tv_nsec: 0 };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => return Err(StartError::new("hello", format!("nothing came within {HELLO_S_MAX} s"))),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(e) => return Err(StartError::new("hello", e)),
+        }
+        let Received::Packet(packet) = receive(&socket, PACKET_BYTES_MAX) else {
+            return Err(StartError::new("hello", "it ended before its first word"));
+        };
+        match assembler.take(&packet).map_err(|e| StartError::new("hello", e))? {
+            Arrival::Message(0, Reply::Hello(Ok(report))) => return Ok(LinkSeed { socket, origin, report }),
+            Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError(reason)),
+            Arrival::Piece => {}
+            Arrival::Message(..) | Arrival::Output(..) => {
+                return Err(StartError::new("hello", "it said something else first"));
+            }
+        }
+    }
+}
+
+pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), StartError> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|e| StartError::new("socket", e))
+}
+
+fn block_signals() -> Result<SignalFd, StartError> {
+    let mut set = SigSet::empty();
+    [Signo::SIGTERM, Signo::SIGINT, Signo::SIGHUP].into_iter().for_each(|signal| set.add(signal));
+    set.thread_block().map_err(|e| StartError::new("signal mask", e))?;
+    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(|e| StartError::new("signalfd", e))
+}
+
+/// SIGHUP goes on too: the front reloads.
+fn forwarded(signo: u32) -> Option<Signal> {
+    let all = [Signal::TERM, Signal::INT, Signal::HUP];
+    all.into_iter().find(|signal| u32::try_from(signal.as_raw()).is_ok_and(|raw| raw == signo))
+}
+
+fn send_socket(control: &OwnedFd, socket: Option<&OwnedFd>) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds: Vec<_> = socket.iter().map(|socket| socket.as_fd()).collect();
+    if !fds.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    }
+    // A front that does not listen is about to end, which ends all.
+    let _ =
+        sendmsg(control, &[IoSlice::new(b"l")], &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}

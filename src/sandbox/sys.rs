@@ -1,0 +1,179 @@
+//! The calls that need `unsafe`, each behind a function that does not.
+//!
+//! Architecture invariant: no other file of the package has an `unsafe` block.
+#![expect(unsafe_code, reason = "process creation and four calls that no safe wrapper offers")]
+
+use nix::sched::CloneFlags;
+use rustix::fd::FromRawFd as _;
+use std::ffi::{CStr, CString, c_char};
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use tokio::io::unix::AsyncFd;
+
+/// Stack of the vforked child until its exec, in bytes.
+const SPAWN_STACK_BYTES: usize = 64 << 10;
+
+/// Where a fork returned.
+pub(super) enum Fork {
+    Child,
+    Parent(OwnedFd),
+}
+
+/// Forks a long-lived process; the parent holds its pidfd.
+///
+/// The caller has one thread, or others that hold no lock: only the caller's thread lives on in the
+/// child.
+pub(super) fn fork() -> io::Result<Fork> {
+    // SAFETY: the contract above; glibc's own locks are taken care of by its `fork`.
+    match unsafe { nix::unistd::fork() }? {
+        nix::unistd::ForkResult::Child => Ok(Fork::Child),
+        nix::unistd::ForkResult::Parent { child } => {
+            let pid = rustix::process::Pid::from_raw(child.as_raw()).ok_or(io::ErrorKind::NotFound)?;
+            // The child is not reaped by anybody else, so the number still names it.
+            Ok(Fork::Parent(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?))
+        }
+    }
+}
+
+/// Forks the child of one call into the new `namespaces` (`CLONE_NEW*`).
+///
+/// The caller has one thread. `None` in the child.
+pub(super) fn clone_call(namespaces: CloneFlags) -> io::Result<Option<OwnedFd>> {
+    let mut pidfd: RawFd = -1;
+    let flags = namespaces.bits() | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: without CLONE_VM the child has its own copy of the memory and, the stack being null,
+    // goes on on its own copy of this stack; the kernel writes one descriptor to `pidfd`.
+    let pid = unsafe {
+        libc::syscall(libc::SYS_clone, i64::from(flags), 0_usize, &raw mut pidfd, 0_usize, 0_usize)
+    };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        // SAFETY: the call succeeded, so `pidfd` is a fresh descriptor that nobody else owns.
+        _ => Ok(Some(unsafe { OwnedFd::from_raw_fd(pidfd) })),
+    }
+}
+
+/// What the vforked child does before it becomes the program.
+pub(super) type Before<'a> = &'a mut dyn FnMut() -> Result<(), String>;
+
+/// Starts `program` by its descriptor and tells whether exec succeeded.
+///
+/// The child shares the memory of the caller, who waits until the exec; `before` runs in the child and
+/// must not rely on its effects on memory being undone. The caller has one thread.
+pub(super) fn spawn(
+    program: BorrowedFd<'_>,
+    argv: &[CString],
+    envp: &[CString],
+    before: Before<'_>,
+) -> Result<nix::unistd::Pid, String> {
+    let argv = pointers(argv);
+    let envp = pointers(envp);
+    let mut failure = None;
+    let mut stack = vec![0_u8; SPAWN_STACK_BYTES];
+    let start = Box::new(|| {
+        failure = Some(match before() {
+            Ok(()) => execute(program, &argv, &envp),
+            Err(reason) => reason,
+        });
+        127
+    });
+    let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
+    // SAFETY: CLONE_VFORK stops this thread, the only one, until the child has left the shared memory;
+    // the child runs on `stack`, which outlives it.
+    let pid = unsafe { nix::sched::clone(start, &mut stack, flags, Some(libc::SIGCHLD)) };
+    let pid = pid.map_err(|e| format!("clone: {e}"))?;
+    match failure {
+        None => Ok(pid),
+        Some(reason) => Err(reason),
+    }
+}
+
+fn pointers(words: &[CString]) -> Vec<*const c_char> {
+    words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Returns only the reason why it failed.
+fn execute(program: BorrowedFd<'_>, argv: &[*const c_char], envp: &[*const c_char]) -> String {
+    let empty: &CStr = c"";
+    // SAFETY: both arrays end with a null pointer, their strings outlive the call, and the kernel only
+    // reads them.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            empty.as_ptr(),
+            argv.as_ptr(),
+            envp.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    format!("exec: {}", io::Error::last_os_error())
+}
+
+/// Ends the process at once: no destructor, no exit handler, no buffer is flushed.
+pub(super) fn exit_now(code: u8) -> ! {
+    // SAFETY: `_exit` has no preconditions.
+    unsafe { libc::_exit(i32::from(code)) }
+}
+
+/// Closes every descriptor but those in `keep`. The caller never uses an owner of a closed one again.
+pub(super) fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
+    let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    keep.sort_unstable();
+    let mut from = 0;
+    for fd in keep {
+        if from < fd {
+            close_range(from, fd - 1)?;
+        }
+        from = fd + 1;
+    }
+    close_range(from, u32::MAX)
+}
+
+fn close_range(first: u32, last: u32) -> io::Result<()> {
+    // SAFETY: closing descriptors is safe for memory; the contract of `close_all_but` covers owners,
+    // who live in a process that ends with `exit_now`.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The kernel's Landlock ABI; `None` where it has none or a filter hides it.
+pub(super) fn landlock_abi() -> Option<i32> {
+    const VERSION: u32 = 1;
+    // SAFETY: with a null attribute, size 0 and this flag the kernel only returns a number.
+    let abi =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION) };
+    i32::try_from(abi).ok().filter(|abi| *abi > 0)
+}
+
+/// Leaves the shared namespaces for new ones of the caller's own.
+pub(super) fn unshare(namespaces: CloneFlags) -> io::Result<()> {
+    Ok(nix::sched::unshare(namespaces)?)
+}
+
+/// Makes a network socket, as the self-test does to see it refused; it is closed at once.
+pub(super) fn try_socket() -> rustix::io::Result<()> {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    socket(AddressFamily::INET, SocketType::DGRAM, None).map(drop)
+}
+
+/// Takes over the descriptor `fd`, which another process gave to this one at its start.
+///
+/// The caller says that nothing else in this process owns it.
+pub(super) fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_GETFD only looks whether the number is an open descriptor.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and by the contract above this is its only owner.
+    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+    rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(owned)
+}
+
+/// Registers a socket with the runtime that is running.
+pub(super) fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` keeps the one descriptor it names open for as long as it lives.
+    Ok(unsafe { AsyncFd::register(socket) }?)
+}

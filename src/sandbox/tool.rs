@@ -1,0 +1,286 @@
+//! A tool as the launcher holds it: folders, programs and script opened once, its ruleset made once.
+
+use super::host::{name_of, open_path};
+use super::layers::Grant;
+use super::machine::Machine;
+use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
+use super::writes;
+use crate::tools::{Builtin, Manifest, Runner, Runtime, Script, WriteRoot};
+use crate::types::Digest;
+use landlock::{AccessFs, BitFlags, RulesetCreated};
+use rustix::fs::{
+    FileType, MemfdFlags, Mode, OFlags, SealFlags, Stat, fcntl_add_seals, fstat, memfd_create, openat,
+};
+use rustix::io::Errno;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+/// A program's file, in bytes.
+const PROGRAM_BYTES_MAX: usize = 512 << 20;
+const ELF: &[u8] = b"\x7fELF";
+
+/// One tool, ready to be called.
+#[derive(Debug)]
+pub(super) struct Tool {
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) roots: Vec<Root>,
+    /// Folders to change, in the manifest's order.
+    pub(super) writes: Vec<WriteFolder>,
+    pub(super) program: Option<OpenProgram>,
+    /// Other programs that the program may start.
+    pub(super) exec: Vec<OpenProgram>,
+    /// A sealed memfd of the script's bytes as they were loaded.
+    pub(super) script: Option<OwnedFd>,
+    /// What prepare is confined to: every folder, and the programs with their libraries.
+    pub(super) ruleset: RulesetCreated,
+}
+
+/// A folder to change, or the folder of such folders.
+#[derive(Debug)]
+pub(super) struct WriteFolder {
+    /// Its canonical path.
+    pub(super) canonical: String,
+    pub(super) fd: OwnedFd,
+    /// Whether the folder in it that the resource's id names is meant.
+    pub(super) by_id: bool,
+}
+
+/// A granted folder that is there.
+#[derive(Debug)]
+pub(super) struct Root {
+    /// Its canonical path.
+    pub(super) canonical: String,
+    fd: OwnedFd,
+    rights: BitFlags<AccessFs>,
+}
+
+/// A program by its descriptor.
+#[derive(Debug)]
+pub(super) struct OpenProgram {
+    pub(super) fd: OwnedFd,
+    sha256: Digest,
+    stat: Stat,
+}
+
+impl Tool {
+    /// Opens what `manifest` names. A reason is a refusal of this tool on this machine.
+    pub(super) fn open(
+        manifest: &Arc<Manifest>,
+        machine: &Machine,
+        report: &mut Report,
+    ) -> Result<Self, String> {
+        let (program, exec, script) = match &manifest.runner {
+            Runner::Builtin(_) => (None, Vec::new(), None),
+            Runner::Program(program) if machine.has_namespaces() => {
+                let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
+                let script = program.script.as_ref().map(seal).transpose()?;
+                (Some(OpenProgram::open(&program.path, machine)?), exec.collect::<Result<_, _>>()?, script)
+            }
+            Runner::Program(_) => {
+                return Err(
+                    "programs need a PID namespace and an empty network namespace, which this machine \
+                            does not give"
+                        .to_owned(),
+                );
+            }
+        };
+        let mut skip = |path: &std::path::Path| {
+            report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
+        };
+        let mut roots = Vec::new();
+        for path in &manifest.read {
+            match Root::open(path, manifest, machine) {
+                Some(root) => roots.push(root),
+                None => skip(path),
+            }
+        }
+        let mut writes = Vec::new();
+        for root in &manifest.write {
+            match WriteFolder::open(root, machine) {
+                Some(folder) => writes.push(folder),
+                None => skip(&root.folder),
+            }
+        }
+        let rights = writes::rights(machine.landlock);
+        let changed = writes.iter().map(|folder| Grant { at: folder.fd.as_fd(), rights });
+        let programs = program.iter().chain(&exec);
+        let grants: Vec<Grant<'_>> = roots
+            .iter()
+            .map(Root::grant)
+            .chain(changed)
+            .chain(program_grants(manifest, programs.clone(), machine))
+            .collect();
+        let ruleset = machine.landlock.ruleset(&grants)?;
+        for program in programs {
+            let sha256 = program.sha256.hex();
+            report.programs.push(ProgramDigest { tool: manifest.name.clone(), sha256 });
+        }
+        Ok(Self { manifest: manifest.clone(), roots, writes, program, exec, script, ruleset })
+    }
+
+    /// What the program itself needs, beside the object.
+    pub(super) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = Grant<'a>> {
+        program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine)
+    }
+
+    /// What the tool may read as a whole, where a call is not about one object among it.
+    pub(super) fn root_grants(&self) -> impl Iterator<Item = Grant<'_>> {
+        self.roots.iter().map(Root::grant)
+    }
+
+    /// Every descriptor that a child of this tool needs.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        let programs = self.program.iter().chain(&self.exec).map(|program| &program.fd);
+        let roots = self.roots.iter().map(|root| &root.fd);
+        programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(&self.script)
+    }
+
+    /// The right that this tool has on an object that is, or is not, a folder. A program that is not said to
+    /// read below its resource gets no more than the names: what lies there was not decided on.
+    pub(super) fn right(&self, folder: bool) -> BitFlags<AccessFs> {
+        match &self.manifest.runner {
+            Runner::Program(_) if folder && !self.manifest.recursive => AccessFs::ReadDir.into(),
+            runner => rights(runner, folder),
+        }
+    }
+}
+
+/// Opens every tool of the catalog; those that cannot be called are named in the report.
+pub(super) fn open_all(
+    manifests: impl Iterator<Item = Arc<Manifest>>,
+    machine: &Machine,
+    report: &mut Report,
+) -> Vec<Tool> {
+    let mut tools = Vec::new();
+    for manifest in manifests {
+        match Tool::open(&manifest, machine, report) {
+            Ok(tool) => tools.push(tool),
+            Err(reason) => report.refused.push(RefusedTool { tool: manifest.name.clone(), reason }),
+        }
+    }
+    tools
+}
+
+fn program_grants<'a>(
+    manifest: &Manifest,
+    programs: impl Iterator<Item = &'a OpenProgram>,
+    machine: &'a Machine,
+) -> impl Iterator<Item = Grant<'a>> {
+    let dynamic = matches!(&manifest.runner, Runner::Program(program) if program.runtime == Runtime::Dynamic);
+    let libraries = machine.libraries.iter().filter(move |_| dynamic);
+    let libraries = libraries.map(|(fd, rights)| Grant { at: fd.as_fd(), rights: *rights });
+    let null = manifest
+        .script()
+        .map(|_| Grant { at: machine.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile });
+    let rights = AccessFs::Execute | AccessFs::ReadFile;
+    programs.map(move |open| Grant { at: open.fd.as_fd(), rights }).chain(libraries).chain(null)
+}
+
+/// The script in memory that nobody can change any more. It outlives the file.
+fn seal(script: &Script) -> Result<OwnedFd, String> {
+    let at = |e: Errno| format!("script `{}`: {e}", script.name());
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = match memfd_create("script", flags | MemfdFlags::NOEXEC_SEAL) {
+        // Kernels before 6.3 do not know that it is never to be executed itself.
+        Err(Errno::INVAL) => memfd_create("script", flags),
+        made => made,
+    };
+    let fd = fd.map_err(at)?;
+    let mut rest = script.bytes();
+    while !rest.is_empty() {
+        let written = rustix::io::write(&fd, rest).map_err(at)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&fd, seals).map_err(at)?;
+    Ok(fd)
+}
+
+impl WriteFolder {
+    /// `None` where there is no such folder, or it has no canonical name.
+    fn open(root: &WriteRoot, machine: &Machine) -> Option<Self> {
+        let fd = open_path(&root.folder).ok()?;
+        let canonical = name_of(&machine.proc, &fd)?;
+        let folder = FileType::from_raw_mode(fstat(&fd).ok()?.st_mode) == FileType::Directory;
+        folder.then_some(Self { canonical, fd, by_id: root.by_id })
+    }
+}
+
+fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
+    match (runner, folder) {
+        (Runner::Builtin(Builtin::ListDir), true) => AccessFs::ReadDir.into(),
+        (Runner::Builtin(Builtin::ListDir | Builtin::HealthCheck), _) => BitFlags::EMPTY,
+        (Runner::Builtin(Builtin::ReadFile), _) => AccessFs::ReadFile.into(),
+        (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), false) => AccessFs::ReadFile.into(),
+        (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), true) => {
+            AccessFs::ReadFile | AccessFs::ReadDir
+        }
+    }
+}
+
+impl Root {
+    /// `None` where the folder is absent, or has no canonical name, or the tool has no right on it.
+    fn open(path: &std::path::Path, manifest: &Manifest, machine: &Machine) -> Option<Self> {
+        let fd = open_path(path).ok()?;
+        let canonical = name_of(&machine.proc, &fd)?;
+        let folder = FileType::from_raw_mode(fstat(&fd).ok()?.st_mode) == FileType::Directory;
+        let rights = rights(&manifest.runner, folder);
+        (!rights.is_empty()).then_some(Self { canonical, fd, rights })
+    }
+
+    fn grant(&self) -> Grant<'_> {
+        Grant { at: self.fd.as_fd(), rights: self.rights }
+    }
+
+    /// Whether `canonical` is this folder or lies in it.
+    pub(super) fn holds(&self, canonical: &str) -> bool {
+        std::path::Path::new(canonical).starts_with(&self.canonical)
+    }
+}
+
+impl OpenProgram {
+    /// Opens, checks and hashes the file at `path`.
+    fn open(path: &std::path::Path, machine: &Machine) -> Result<Self, String> {
+        let at = |e: &dyn std::fmt::Display| format!("program `{}`: {e}", path.display());
+        let fd = open_path(path).map_err(|e| at(&e))?;
+        let stat = fstat(&fd).map_err(|e| at(&e))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(at(&"is no regular file"));
+        }
+        let link = format!("self/fd/{}", fd.as_raw_fd());
+        let file = openat(&machine.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| at(&e))?;
+        let sha256 = hash(&file).map_err(|e| at(&e))?;
+        Ok(Self { fd, sha256, stat })
+    }
+
+    /// Whether the file is as it was when it was hashed, by size and times of change.
+    pub(super) fn is_unchanged(&self) -> bool {
+        let times = |stat: &Stat| {
+            (stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
+        };
+        fstat(&self.fd).is_ok_and(|now| times(&now) == times(&self.stat))
+    }
+}
+
+fn hash(file: &OwnedFd) -> Result<Digest, String> {
+    use sha2::Digest as _;
+    let mut hash = sha2::Sha256::new();
+    let mut buffer = vec![0_u8; 64 << 10];
+    let mut total = 0;
+    loop {
+        let read = rustix::io::read(file, &mut buffer).map_err(|e| e.to_string())?;
+        let bytes = buffer.get(..read).unwrap_or_default();
+        if total == 0 && !bytes.starts_with(ELF) {
+            return Err("is no ELF program".to_owned());
+        }
+        if read == 0 {
+            return Ok(Digest(hash.finalize().into()));
+        }
+        total += read;
+        if total > PROGRAM_BYTES_MAX {
+            return Err(format!("is over {PROGRAM_BYTES_MAX} bytes"));
+        }
+        hash.update(bytes);
+    }
+}

@@ -1,0 +1,313 @@
+//! Messages between front and launcher, and between launcher and child, over `SOCK_SEQPACKET`.
+//!
+//! A packet is a kind, a call's number, whether more follows, and bytes: output as it stands, or a
+//! piece of a JSON message. Pieces keep one packet below the kernel's socket buffer.
+
+use crate::gate::{End, Exclusion, Object};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// Bytes of one piece.
+pub(super) const PIECE_BYTES_MAX: usize = 32 << 10;
+/// One packet of any kind, with its head.
+pub(super) const PACKET_BYTES_MAX: usize = HEAD_BYTES + PIECE_BYTES_MAX;
+/// One message between front and launcher, in bytes.
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
+/// One message of a child, in bytes: a single packet.
+pub(super) const CHILD_MESSAGE_BYTES_MAX: usize = 128 << 10;
+/// Messages whose last piece has not come.
+const PARTIAL_MAX: usize = 256;
+const HEAD_BYTES: usize = 10;
+
+/// A call as the front asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ask {
+    /// The tool's name.
+    pub(super) tool: String,
+    /// The manifest's digest, in hexadecimal.
+    pub(super) manifest: String,
+    /// Canonical JSON.
+    pub(super) arguments: String,
+    /// Absolute paths of which those that hold the object are to be told.
+    pub(super) named: Vec<String>,
+}
+
+/// A prepared call that may start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Go {
+    pub(super) tool: String,
+    pub(super) manifest: String,
+    pub(super) arguments: String,
+    /// The ledger's number of the decision, for the launcher's journal.
+    pub(super) decision: u64,
+    /// The object that was decided on.
+    pub(super) object: Object,
+    /// What is left out below it.
+    pub(super) exclusions: Vec<Exclusion>,
+}
+
+/// Front to launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    Prepare(Ask),
+    Go(Go),
+    Release,
+    /// Whether it still answers.
+    Ping,
+}
+
+/// Launcher to front; output comes as packets of its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    /// First of all, under number 0: ready, or why not.
+    Hello(Result<Report, String>),
+    Prepared(Object),
+    NotPrepared(String),
+    Ended(Ended),
+    Pong,
+}
+
+/// The end of a call, behind its last output.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    pub(super) layers: Vec<String>,
+    pub(super) wall_us: u64,
+}
+
+/// Child to launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Word {
+    /// Resolved; waits for go.
+    Ready(Object),
+    /// Every layer holds; what follows is the tool.
+    Confined(Vec<String>),
+    /// The program's own end, from the call's init.
+    Ended(End),
+    /// A demanded step failed, or the object is another: nothing was run.
+    Refused(String),
+}
+
+/// What a launcher found when it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The launcher's process number, as its host counts.
+    pub pid: u32,
+    /// Tools that it loaded, each with its manifest's digest in hexadecimal, sorted by name.
+    pub tools: Vec<ToolDigest>,
+    /// The layers that every call gets, such as `landlock abi 7`.
+    pub layers: Vec<String>,
+    /// What this machine lacks, and what that means.
+    pub missing: Vec<String>,
+    /// Granted folders that are not there.
+    pub skipped: Vec<SkippedRoot>,
+    /// Tools that will be refused, each with the reason.
+    pub refused: Vec<RefusedTool>,
+    /// Programs as they were opened.
+    pub programs: Vec<ProgramDigest>,
+}
+
+/// A manifest as a launcher read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDigest {
+    /// The tool.
+    pub tool: String,
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A granted folder that was absent when the launcher started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedRoot {
+    /// The tool whose manifest grants it.
+    pub tool: String,
+    /// The folder.
+    pub path: PathBuf,
+}
+
+/// A tool that cannot be called on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedTool {
+    /// The tool.
+    pub tool: String,
+    /// What is not as demanded.
+    pub reason: String,
+}
+
+/// A tool's program, opened once and run by that descriptor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramDigest {
+    /// The tool.
+    pub tool: String,
+    /// SHA-256 of the program's file, in hexadecimal.
+    pub sha256: String,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Message,
+    Stdout,
+    Stderr,
+}
+
+impl Kind {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Message => b'm',
+            Self::Stdout => b'o',
+            Self::Stderr => b'e',
+        }
+    }
+
+    fn of(byte: u8) -> Option<Self> {
+        [Self::Message, Self::Stdout, Self::Stderr].into_iter().find(|kind| kind.byte() == byte)
+    }
+}
+
+/// A packet of `kind` for the call `id`. `bytes` is at most [`PIECE_BYTES_MAX`] long.
+pub(super) fn packet(kind: Kind, id: u64, more: bool, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    out.push(kind.byte());
+    out.extend(id.to_le_bytes());
+    out.push(u8::from(more));
+    out.extend(bytes);
+    out
+}
+
+/// `message` as packets, in their order.
+pub(super) fn packets(id: u64, message: &impl Serialize) -> Result<Vec<Vec<u8>>, String> {
+    let bytes = serde_json::to_vec(message).map_err(|e| e.to_string())?;
+    if bytes.len() > MESSAGE_BYTES_MAX {
+        return Err(format!("a message over {MESSAGE_BYTES_MAX} bytes"));
+    }
+    let count = bytes.len().div_ceil(PIECE_BYTES_MAX);
+    let pieces = bytes.chunks(PIECE_BYTES_MAX).enumerate();
+    Ok(pieces.map(|(at, piece)| packet(Kind::Message, id, at + 1 < count, piece)).collect())
+}
+
+/// What one packet completed.
+#[derive(Debug)]
+pub(super) enum Arrival<M> {
+    Message(u64, M),
+    Output(u64, Kind, Vec<u8>),
+    /// A piece; the rest is to come.
+    Piece,
+}
+
+/// Puts pieces together again. Bounded; a packet that is none is an error.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    partial: HashMap<u64, Vec<u8>>,
+}
+
+impl Assembler {
+    /// Takes one packet.
+    pub(super) fn take<M: DeserializeOwned>(&mut self, packet: &[u8]) -> Result<Arrival<M>, String> {
+        let (head, bytes) = packet.split_at_checked(HEAD_BYTES).ok_or("a packet without a head")?;
+        let (&[kind], rest) = head.split_first_chunk::<1>().ok_or("a packet without a kind")?;
+        let kind = Kind::of(kind).ok_or("a packet of unknown kind")?;
+        let (id, more) = rest.split_first_chunk::<8>().ok_or("a packet without a number")?;
+        let id = u64::from_le_bytes(*id);
+        if kind != Kind::Message {
+            return Ok(Arrival::Output(id, kind, bytes.to_vec()));
+        }
+        if self.partial.len() >= PARTIAL_MAX {
+            return Err("too many unfinished messages".to_owned());
+        }
+        let held = self.partial.entry(id).or_default();
+        if held.len() + bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(format!("a message over {MESSAGE_BYTES_MAX} bytes"));
+        }
+        held.extend(bytes);
+        if more != [0] {
+            return Ok(Arrival::Piece);
+        }
+        let whole = self.partial.remove(&id).unwrap_or_default();
+        let message = serde_json::from_slice(&whole).map_err(|e| format!("a message that is none: {e}"))?;
+        Ok(Arrival::Message(id, message))
+    }
+}
+
+/// Sends one packet. `Ok(false)` where the socket is full and does not wait.
+pub(super) fn send_packet(socket: impl AsFd, packet: &[u8]) -> Result<bool, Errno> {
+    loop {
+        match send(&socket, packet, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// What a receive brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    Packet(Vec<u8>),
+    /// Nothing yet.
+    Nothing,
+    /// The other side is gone.
+    End,
+}
+
+/// Receives one packet of at most `bytes_max`; a longer one is cut and will not parse.
+pub(super) fn receive(socket: impl AsFd, bytes_max: usize) -> Received {
+    loop {
+        // The length first: a buffer for the longest packet would cost more than the packet.
+        let waiting = recv(&socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::TRUNC);
+        let received = waiting.and_then(|(_, length)| {
+            let mut buffer = vec![0_u8; length.min(bytes_max)];
+            let (read, _) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+            buffer.truncate(read);
+            Ok(buffer)
+        });
+        match received {
+            Ok(packet) if packet.is_empty() => return Received::End,
+            Ok(packet) => return Received::Packet(packet),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Received::Nothing,
+            Err(_) => return Received::End,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arrival, Ask, Assembler, Request, packets};
+
+    fn ask(named: usize) -> Ask {
+        let named = (0..named).map(|at| format!("/named/{at}")).collect();
+        Ask { tool: "t".to_owned(), manifest: "d".to_owned(), arguments: "{}".to_owned(), named }
+    }
+
+    #[test]
+    fn long_messages_come_together_again_between_others() {
+        let long = packets(1, &Request::Prepare(ask(20_000))).expect("packets");
+        let short = packets(2, &Request::Release).expect("packets");
+        assert!(long.len() > 2);
+        let mut assembler = Assembler::default();
+        let (last, pieces) = long.split_last().expect("a last");
+        for piece in pieces {
+            assert!(matches!(assembler.take::<Request>(piece), Ok(Arrival::Piece)));
+        }
+        let other = assembler.take::<Request>(&short[0]);
+        assert!(matches!(other, Ok(Arrival::Message(2, Request::Release))));
+        match assembler.take::<Request>(last) {
+            Ok(Arrival::Message(1, Request::Prepare(back))) => assert_eq!(back, ask(20_000)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_is_an_error() {
+        for packet in [&b""[..], b"m", b"x0000000000", b"m\0\0\0\0\0\0\0\0\0{", b"m\0\0\0\0\0\0\0\0\0null"] {
+            assert!(Assembler::default().take::<Request>(packet).is_err(), "{packet:?}");
+        }
+    }
+}

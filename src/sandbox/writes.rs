@@ -1,0 +1,71 @@
+//! The folders that a call may change: opened and locked by the child at go, under the tool's own
+//! identity.
+//!
+//! The lock is a `flock` on the folder, and every process of the call inherits its descriptor: it lasts
+//! until the last of them is gone, however they end, across launchers too. Nothing has to be cleared
+//! after a kill.
+
+use super::host::name_of;
+use super::layers::{Grant, Landlock};
+use super::tool::WriteFolder;
+use crate::types::clock::mono_us;
+use crate::types::limits::WRITE_WAIT_MS_MAX;
+use landlock::{AccessFs, BitFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, flock, openat, openat2};
+use rustix::io::Errno;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Between two looks at a lock that another call holds.
+const LOOK_MS: u64 = 10;
+
+/// Rights of a tool that writes, on its folder and below: no device, socket or FIFO, nothing executed.
+pub(super) fn rights(landlock: Landlock) -> BitFlags<AccessFs> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    read | (landlock.write_rights() & !(AccessFs::MakeSock | AccessFs::MakeFifo))
+}
+
+/// Opens and locks every folder, in the manifest's order. A reason is a refusal: nothing was run.
+pub(super) fn take(
+    folders: &[WriteFolder],
+    id: Option<&str>,
+    proc: BorrowedFd<'_>,
+) -> Result<Vec<OwnedFd>, String> {
+    folders.iter().map(|folder| take_one(folder, id, proc)).collect()
+}
+
+/// What the call's last ruleset adds.
+pub(super) fn grants(taken: &[OwnedFd], landlock: Landlock) -> impl Iterator<Item = Grant<'_>> {
+    let rights = rights(landlock);
+    taken.iter().map(move |fd| Grant { at: fd.as_fd(), rights })
+}
+
+fn take_one(folder: &WriteFolder, id: Option<&str>, proc: BorrowedFd<'_>) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match (folder.by_id, id) {
+        (true, Some(id)) => {
+            // An id is one plain name; what it names is a folder of the root, not a link.
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            openat2(&folder.fd, id, flags, Mode::empty(), resolve)
+                .map_err(|e| format!("the folder `{}/{id}` cannot be worked in: {e}", folder.canonical))?
+        }
+        (true, None) => return Err("the tool's resource has no id".to_owned()),
+        (false, _) => openat(&folder.fd, ".", flags, Mode::empty())
+            .map_err(|e| format!("the folder `{}` cannot be worked in: {e}", folder.canonical))?,
+    };
+    let until = mono_us().saturating_add(WRITE_WAIT_MS_MAX * 1_000);
+    loop {
+        match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(opened),
+            Err(Errno::WOULDBLOCK) if mono_us() < until => {
+                std::thread::sleep(Duration::from_millis(LOOK_MS));
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let name = name_of(proc, &opened).unwrap_or_else(|| folder.canonical.clone());
+                return Err(format!("another call works in `{name}`, for over {WRITE_WAIT_MS_MAX} ms"));
+            }
+            Err(e) => return Err(format!("lock: {e}")),
+        }
+    }
+}

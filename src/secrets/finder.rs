@@ -1,0 +1,328 @@
+//! Finding and replacing: one automaton over every form of every value, then literals of JSON, then patterns.
+
+use super::Found;
+use super::forms::forms;
+use super::known::{Named, Pattern, Refused};
+use crate::types::{digest, limits};
+use aho_corasick::{AhoCorasick, MatchKind};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use regex::bytes::Regex;
+use serde::de::IgnoredAny;
+use sha2::Sha256;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// JSON in a string of JSON is opened this often.
+const DEPTH_MAX: u8 = 4;
+/// A replacement can make another secret out of what stands beside it, which happens to nobody: what is not done after
+/// so many turns is not told at all.
+const TURNS_MAX: usize = 16;
+/// The end of something that was cut and is the beginning of a secret is replaced from this length on, in bytes.
+const TAIL_BYTES_MIN: usize = 4;
+
+/// All that is looked for. Immutable; a reload makes another.
+pub struct Finder {
+    key: Zeroizing<Vec<u8>>,
+    names: BTreeSet<String>,
+    named: Vec<Named>,
+    automaton: AhoCorasick,
+    /// What the automaton looks for, in its order, each with its secret.
+    forms: Vec<(Vec<u8>, usize)>,
+    /// Name and replacement of each secret.
+    secrets: Vec<(String, String)>,
+    patterns: Vec<Pattern>,
+    /// Replacements by known names: no pattern looks into them.
+    markers: Regex,
+}
+
+impl Finder {
+    /// Looks for `named` and `patterns`; digests are made under `key`. Where two have one value the first one's name
+    /// stands for it.
+    pub fn new(key: Zeroizing<Vec<u8>>, named: Vec<Named>, patterns: Vec<Pattern>) -> Result<Self, Refused> {
+        let refuse = |name: &str, reason: &str| Err(Refused::new(name, reason.to_owned()));
+        let names: BTreeSet<String> =
+            named.iter().map(|one| &one.name).chain(patterns.iter().map(|one| &one.name)).cloned().collect();
+        if let Some(over) = patterns.get(limits::SECRETS_MAX) {
+            return refuse(&over.name, "there are too many patterns");
+        }
+        let mut bytes = 0_usize;
+        let mut by_form = BTreeMap::new();
+        let mut secrets = Vec::with_capacity(named.len());
+        for (at, one) in named.iter().enumerate() {
+            bytes += one.value.len();
+            if at >= limits::SECRETS_MAX || bytes > limits::SECRETS_BYTES_MAX {
+                return refuse(&one.name, "there are too many or too long ones");
+            }
+            // Replacing it would never come to an end.
+            if names.iter().any(|name| contains(format!("[secret:{name}:cut]").as_bytes(), &one.value)) {
+                return refuse(&one.name, "the value is part of a replacement");
+            }
+            for form in one.parts().flat_map(forms) {
+                by_form.entry(form).or_insert(at);
+            }
+            secrets.push((one.name.clone(), marker(&one.name, &digest_of(&key, &one.value))));
+        }
+        let too_big = |e: &dyn fmt::Display| Refused::new("[secrets]", e.to_string());
+        let forms: Vec<(Vec<u8>, usize)> = by_form.into_iter().collect();
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(forms.iter().map(|(form, _)| form))
+            .map_err(|e| too_big(&e))?;
+        let alternatives: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+        let markers = format!(r"\[secret:(?:{}):(?:[0-9a-f]{{8}}|cut)\]", alternatives.join("|"));
+        let markers = Regex::new(&markers).map_err(|e| too_big(&e))?;
+        Ok(Self { key, names, named, automaton, forms, secrets, patterns, markers })
+    }
+
+    /// The names of all that is looked for, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Whether it finds what `other` does, under the same names.
+    #[must_use]
+    pub fn finds_what(&self, other: &Self) -> bool {
+        let patterns = |finder: &Self| -> Vec<(String, String)> {
+            let written = |one: &Pattern| (one.name.clone(), one.regex.as_str().to_owned());
+            finder.patterns.iter().map(written).collect()
+        };
+        self.forms == other.forms && self.secrets == other.secrets && patterns(self) == patterns(other)
+    }
+
+    /// The secret called `name`, to be looked for by another finder too.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<Named> {
+        self.named.iter().find(|one| one.name == name).cloned()
+    }
+
+    /// The digest by which a value is told: the first four bytes, in hex, of HMAC-SHA256 over `par/secret/1`, a NUL and
+    /// the value.
+    #[must_use]
+    pub fn digest(&self, value: &[u8]) -> String {
+        digest_of(&self.key, value)
+    }
+
+    /// `bytes` with every secret replaced; `None` where there is none. Of what `is_cut` an end that may be the
+    /// beginning of a secret is replaced too.
+    #[must_use]
+    pub fn replaced(&self, bytes: &[u8], is_cut: bool, found: &mut Found) -> Option<Vec<u8>> {
+        self.turns(bytes, is_cut, DEPTH_MAX, found)
+    }
+
+    fn turns(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut Found) -> Option<Vec<u8>> {
+        let mut changed: Option<Vec<u8>> = None;
+        for _ in 0..TURNS_MAX {
+            match self.turn(changed.as_deref().unwrap_or(bytes), is_cut, depth, found) {
+                Some(next) => changed = Some(next),
+                None => return changed,
+            }
+        }
+        Some(b"[secrets: not told]".to_vec())
+    }
+
+    fn turn(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut Found) -> Option<Vec<u8>> {
+        if let Some(next) = self.values(bytes, found) {
+            return Some(next);
+        }
+        let is_json = is_json(bytes);
+        if let Some(next) = self.literals(bytes, is_json, is_cut, depth, found) {
+            return Some(next);
+        }
+        // In JSON patterns look into the strings alone: one that goes on over a quote would break it.
+        if is_json {
+            return None;
+        }
+        self.matches(bytes, found).or_else(|| self.tail(bytes, found).filter(|_| is_cut))
+    }
+
+    /// Every form of every value, replaced.
+    fn values(&self, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+        let mut out = Splice::new(bytes);
+        for hit in self.automaton.find_iter(bytes) {
+            let secret = self.forms.get(hit.pattern().as_usize()).and_then(|(_, at)| self.secrets.get(*at));
+            let Some((name, marker)) = secret else { continue };
+            out.put(hit.start(), hit.end(), marker.as_bytes());
+            found.add(name);
+        }
+        out.done()
+    }
+
+    /// Strings of JSON in which a secret stands once their escapes are read. In what is no JSON any quoted piece may be
+    /// one.
+    fn literals(
+        &self,
+        bytes: &[u8],
+        is_json: bool,
+        is_cut: bool,
+        depth: u8,
+        found: &mut Found,
+    ) -> Option<Vec<u8>> {
+        let depth = depth.checked_sub(1)?;
+        let mut out = Splice::new(bytes);
+        let mut at = 0;
+        while let Some((open, close)) = quoted(bytes, at) {
+            let literal = bytes.get(open..=close).unwrap_or_default();
+            // Without an escape the value has been looked for already; patterns have not.
+            let clean = if is_json || literal.contains(&b'\\') {
+                serde_json::from_slice::<String>(literal)
+                    .ok()
+                    .and_then(|text| self.turns(text.as_bytes(), is_cut && is_json, depth, found))
+            } else {
+                None
+            };
+            at = if is_json || clean.is_some() { close + 1 } else { close };
+            if let Some(clean) = clean {
+                let written = serde_json::Value::from(String::from_utf8_lossy(&clean)).to_string();
+                out.put(open, close + 1, written.as_bytes());
+            }
+        }
+        out.done()
+    }
+
+    /// Matches of patterns, replaced.
+    fn matches(&self, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+        let mut changed: Option<Vec<u8>> = None;
+        for pattern in &self.patterns {
+            let next = self.matches_of(pattern, changed.as_deref().unwrap_or(bytes), found);
+            changed = next.or(changed);
+        }
+        changed
+    }
+
+    /// Each piece between replacements is looked at alone.
+    fn matches_of(&self, pattern: &Pattern, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+        let mut out = Splice::new(bytes);
+        let mut from = 0;
+        let ends = self.markers.find_iter(bytes).map(|marker| (marker.start(), marker.end()));
+        for (to, next) in ends.chain([(bytes.len(), bytes.len())]) {
+            let piece = bytes.get(from..to).unwrap_or_default();
+            let mut at = 0;
+            while let Some(hit) = (at <= piece.len()).then(|| pattern.regex.find_at(piece, at)).flatten() {
+                if hit.is_empty() || !(pattern.holds)(hit.as_bytes()) {
+                    at = hit.start() + 1;
+                    continue;
+                }
+                let marker = marker(&pattern.name, &self.digest(hit.as_bytes()));
+                out.put(from + hit.start(), from + hit.end(), marker.as_bytes());
+                found.add(&pattern.name);
+                at = hit.end();
+            }
+            from = next;
+        }
+        out.done()
+    }
+
+    /// An end that is the beginning of a form, or of a match. Base64 that was cut ends in a character that is made of
+    /// fewer bits, and in padding.
+    fn tail(&self, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+        let unpadded = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == b'=').count();
+        let is_padded = unpadded < bytes.len();
+        let ends = [Some(bytes.len()), Some(unpadded), unpadded.checked_sub(1).filter(|_| is_padded)];
+        let begins = ends.into_iter().flatten().filter_map(|end| self.begin_of_tail(bytes.get(..end)?));
+        let (begin, name) = begins.min()?;
+        found.add(name);
+        let mut out = bytes.get(..begin)?.to_vec();
+        out.extend(marker(name, "cut").bytes());
+        Some(out)
+    }
+
+    fn begin_of_tail(&self, bytes: &[u8]) -> Option<(usize, &str)> {
+        let longest = |form: &[u8]| {
+            let most = form.len().saturating_sub(1).min(bytes.len());
+            (TAIL_BYTES_MIN..=most)
+                .rev()
+                .find(|length| form.get(..*length).is_some_and(|f| bytes.ends_with(f)))
+        };
+        let of_values = self.forms.iter().filter_map(|(form, at)| {
+            let (name, _) = self.secrets.get(*at)?;
+            Some((bytes.len() - longest(form)?, name.as_str()))
+        });
+        let of_patterns = self.patterns.iter().filter_map(|pattern| {
+            let tail = pattern.tail.as_ref()?.find(bytes)?;
+            Some((tail.start(), pattern.name.as_str()))
+        });
+        of_values.chain(of_patterns).min()
+    }
+}
+
+impl Default for Finder {
+    /// Looks for nothing.
+    fn default() -> Self {
+        #[expect(
+            clippy::expect_used,
+            reason = "an automaton of nothing, and a pattern that is part of the source"
+        )]
+        Self::new(Zeroizing::default(), Vec::new(), Vec::new()).expect("nothing is not too much")
+    }
+}
+
+impl fmt::Debug for Finder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Finder({:?})", self.names)
+    }
+}
+
+/// What stands for a secret.
+pub(super) fn marker(name: &str, digest: &str) -> String {
+    format!("[secret:{name}:{digest}]")
+}
+
+fn digest_of(key: &[u8], value: &[u8]) -> String {
+    // HMAC takes a key of any length, so that there is nothing to fail.
+    let mac: [u8; 32] = Hmac::<Sha256>::new_from_slice(key).map_or([0; 32], |mut mac| {
+        mac.update(b"par/secret/1\0");
+        mac.update(value);
+        mac.finalize().into_bytes().into()
+    });
+    digest::hex(mac.first_chunk::<4>().map_or(&[], <[u8; 4]>::as_slice))
+}
+
+fn contains(whole: &[u8], part: &[u8]) -> bool {
+    whole.windows(part.len().max(1)).any(|window| window == part)
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    let first = bytes.trim_ascii_start().first();
+    matches!(first, Some(b'{' | b'[' | b'"')) && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// The next piece from `at` on that begins and ends with a quote: the places of both.
+fn quoted(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let open = at + bytes.get(at..)?.iter().position(|byte| *byte == b'"')?;
+    let mut is_escaped = false;
+    let inner = bytes.get(open + 1..)?;
+    let close = inner.iter().position(|byte| {
+        let ends = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        ends
+    })?;
+    Some((open, open + 1 + close))
+}
+
+/// Bytes with some pieces replaced, in order; nothing is copied before the first.
+struct Splice<'a> {
+    from: &'a [u8],
+    copied: usize,
+    out: Vec<u8>,
+    changed: bool,
+}
+
+impl<'a> Splice<'a> {
+    fn new(from: &'a [u8]) -> Self {
+        Self { from, copied: 0, out: Vec::new(), changed: false }
+    }
+
+    fn put(&mut self, start: usize, end: usize, new: &[u8]) {
+        self.out.extend(self.from.get(self.copied..start).unwrap_or_default());
+        self.out.extend(new);
+        (self.copied, self.changed) = (end, true);
+    }
+
+    fn done(mut self) -> Option<Vec<u8>> {
+        self.changed.then(|| {
+            self.out.extend(self.from.get(self.copied..).unwrap_or_default());
+            self.out
+        })
+    }
+}

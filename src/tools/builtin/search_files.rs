@@ -1,0 +1,382 @@
+//! Lines of files that hold a text or match a pattern.
+//!
+//! The walk that finds the files is the sandbox's: what is read here was opened there.
+
+use super::{FRAME_BYTES, integer, json_len};
+use crate::types::clock::mono_us;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use regex::bytes::{Regex, RegexBuilder};
+use rustix::fs::fstat;
+use rustix::io::{Errno, pread};
+use serde_json::{Map, Value, json};
+use std::os::fd::BorrowedFd;
+
+/// Lines that are told where the call names no limit.
+const LIMIT_DEFAULT: u64 = 100;
+/// Folders below the first one that are looked into where the call does not say.
+const DEPTH_DEFAULT: u64 = 8;
+/// What one call reads, in bytes.
+const BYTES_MAX: usize = 128 << 20;
+/// One read, in bytes.
+const READ_BYTES: usize = 64 << 10;
+/// A line is searched in parts of this length, in bytes, where it is longer.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// What is told of a line, in bytes.
+const SHOWN_BYTES_MAX: usize = 400;
+/// What is told of a line before its match, in bytes.
+const BEFORE_BYTES: usize = 100;
+/// A compiled pattern, and what matching with it may keep, in bytes.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// A search under way: what it looks for, and what it found.
+#[derive(Debug)]
+pub struct Search {
+    path: String,
+    pattern: Regex,
+    name: Option<Vec<u8>>,
+    depth: u64,
+    limit: usize,
+    room: usize,
+    bytes_left: usize,
+    end_us: u64,
+    matches: Vec<Value>,
+    files_read: u64,
+    files_skipped: u64,
+    folders_skipped: u64,
+    excluded: u64,
+    stopped_by: Option<&'static str>,
+}
+
+impl Search {
+    /// Below `path`, as `arguments` say: `pattern`, `regex`, `name`, `limit`, `depth`. The answer fits
+    /// `output_bytes_max`; at `end_us` ([`mono_us`]) nothing more is read.
+    pub fn new(path: &str, arguments: &Value, output_bytes_max: usize, end_us: u64) -> Result<Self, String> {
+        let words = |name: &str| arguments.get(name).and_then(Value::as_str);
+        let pattern = words("pattern").unwrap_or_default();
+        let is_regex = arguments.get("regex").and_then(Value::as_bool).unwrap_or(false);
+        let text = if is_regex { pattern.to_owned() } else { regex::escape(pattern) };
+        let mut builder = RegexBuilder::new(&text);
+        let built = builder.size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build();
+        Ok(Self {
+            pattern: built.map_err(|e| format!("`pattern`: {e}"))?,
+            name: words("name").map(|name| name.as_bytes().to_vec()),
+            depth: integer(arguments, "depth", DEPTH_DEFAULT),
+            limit: usize::try_from(integer(arguments, "limit", LIMIT_DEFAULT)).unwrap_or(usize::MAX),
+            room: output_bytes_max.saturating_sub(FRAME_BYTES + json_len(path)),
+            path: path.to_owned(),
+            bytes_left: BYTES_MAX,
+            end_us,
+            matches: Vec::new(),
+            files_read: 0,
+            files_skipped: 0,
+            folders_skipped: 0,
+            excluded: 0,
+            stopped_by: None,
+        })
+    }
+
+    /// Folders below the first one that are looked into.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        self.depth
+    }
+
+    /// Whether a file of this name is asked for.
+    #[must_use]
+    pub fn wants(&self, name: &[u8]) -> bool {
+        self.name.as_ref().is_none_or(|glob| fits(glob, name))
+    }
+
+    /// Whether there is room and time for more.
+    pub fn goes_on(&mut self) -> bool {
+        if mono_us() >= self.end_us {
+            self.stop("time");
+        }
+        self.stopped_by.is_none()
+    }
+
+    /// Looks no further, for this reason; the first counts.
+    pub fn stop(&mut self, by: &'static str) {
+        self.stopped_by.get_or_insert(by);
+    }
+
+    /// Counts a file that was not read: a link, a device, or one that cannot be opened.
+    pub fn skip_file(&mut self) {
+        self.files_skipped += 1;
+    }
+
+    /// Counts a folder that was not looked into: too deep, on another mount, or one that cannot be opened.
+    pub fn skip_folder(&mut self) {
+        self.folders_skipped += 1;
+    }
+
+    /// Counts what policies exclude. Its name is not told.
+    pub fn exclude(&mut self) {
+        self.excluded += 1;
+    }
+
+    /// Searches `file`, which is called `path`. A file with a NUL byte is no text: nothing behind that is read.
+    pub fn read(&mut self, path: &[u8], file: BorrowedFd<'_>) {
+        // What grows while it is read ends where it ended.
+        let Ok(size) = fstat(file).map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
+            return self.skip_file();
+        };
+        let mut at = Place { path, line: 1 };
+        let (mut offset, mut rest) = (0, Vec::with_capacity(READ_BYTES + LINE_BYTES_MAX));
+        while offset < size && self.goes_on() {
+            if self.bytes_left == 0 {
+                self.stop("bytes");
+                break;
+            }
+            let read = match read_at(file, offset, READ_BYTES.min(self.bytes_left), &mut rest) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(_) => return self.skip_file(),
+            };
+            offset = offset.saturating_add(read as u64);
+            self.bytes_left -= read;
+            let new = rest.len() - read;
+            if rest.get(new..).is_some_and(|new| new.contains(&0)) {
+                return self.skip_file();
+            }
+            let whole = self.lines(&mut at, &rest);
+            rest.drain(..whole);
+            if rest.len() >= LINE_BYTES_MAX {
+                self.line(&at, &rest);
+                rest.clear();
+            }
+        }
+        if !rest.is_empty() {
+            self.line(&at, &rest);
+        }
+        self.files_read += 1;
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn answer(self) -> Value {
+        let mut answer = json!({
+            "path": self.path,
+            "matches": self.matches,
+            "files_read": self.files_read,
+            "files_skipped": self.files_skipped,
+            "folders_skipped": self.folders_skipped,
+            "excluded": self.excluded,
+            "truncated": self.stopped_by.is_some(),
+        });
+        if let (Some(by), Some(members)) = (self.stopped_by, answer.as_object_mut()) {
+            members.insert("stopped_by".to_owned(), json!(by));
+        }
+        answer
+    }
+
+    /// The whole lines of `bytes`; how long they are together.
+    fn lines(&mut self, at: &mut Place<'_>, bytes: &[u8]) -> usize {
+        let mut whole = 0;
+        for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            self.line(at, line);
+            at.line += 1;
+            whole += line.len();
+        }
+        whole
+    }
+
+    fn line(&mut self, at: &Place<'_>, line: &[u8]) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if self.stopped_by.is_some() {
+            return;
+        }
+        let Some(found) = self.pattern.find(line) else { return };
+        if self.matches.len() >= self.limit {
+            return self.stop("limit");
+        }
+        let mut told = Map::new();
+        put(&mut told, ["path", "path_base64"], at.path);
+        told.insert("line".to_owned(), json!(at.line));
+        let part = around(line, found.start());
+        put(&mut told, ["text", "base64"], part);
+        if part.len() < line.len() {
+            told.insert("cut".to_owned(), json!(true));
+        }
+        let told = Value::Object(told);
+        match self.room.checked_sub(told.to_string().len() + 1) {
+            Some(room) => self.room = room,
+            None => return self.stop("output"),
+        }
+        self.matches.push(told);
+    }
+}
+
+/// Where in which file a line stands; counted from 1.
+struct Place<'a> {
+    path: &'a [u8],
+    line: u64,
+}
+
+/// Appends what is read; how much that was.
+fn read_at(file: BorrowedFd<'_>, offset: u64, most: usize, into: &mut Vec<u8>) -> Result<usize, Errno> {
+    let before = into.len();
+    into.resize(before + most, 0);
+    let read = loop {
+        match pread(file, into.get_mut(before..).unwrap_or_default(), offset) {
+            Err(Errno::INTR) => {}
+            done => break done,
+        }
+    };
+    into.truncate(before + read.as_ref().copied().unwrap_or(0));
+    read
+}
+
+/// As text under the first name, or as base64 under the second.
+fn put(told: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
+    let [text, base64] = names;
+    match std::str::from_utf8(bytes) {
+        Ok(words) => told.insert(text.to_owned(), json!(words)),
+        Err(_) => told.insert(base64.to_owned(), json!(STANDARD.encode(bytes))),
+    };
+}
+
+/// The part of a line that is told: whole, or around its match, without half a character at its ends.
+fn around(line: &[u8], found: usize) -> &[u8] {
+    if line.len() <= SHOWN_BYTES_MAX {
+        return line;
+    }
+    let is_half = |at: &usize| line.get(*at).is_some_and(|byte| (0x80..0xc0).contains(byte));
+    let from = found.saturating_sub(BEFORE_BYTES);
+    let to = from.saturating_add(SHOWN_BYTES_MAX).min(line.len());
+    let from = (from..to.min(from + 4)).find(|at| !is_half(at)).unwrap_or(from);
+    let to = (to.saturating_sub(3)..=to).rev().find(|at| !is_half(at)).unwrap_or(to);
+    line.get(from..to).unwrap_or_default()
+}
+
+/// Whether `name` fits `glob`, in which `*` is any text and `?` any one byte.
+fn fits(glob: &[u8], name: &[u8]) -> bool {
+    let (mut glob, mut name) = (glob, name);
+    // What is tried next where it goes wrong: behind the last `*`, one byte further on.
+    let mut again: Option<(&[u8], &[u8])> = None;
+    loop {
+        match (glob.split_first(), name.split_first()) {
+            (Some((b'*', more)), _) => {
+                again = Some((more, name));
+                glob = more;
+            }
+            (Some((want, more)), Some((have, rest))) if *want == b'?' || want == have => {
+                (glob, name) = (more, rest);
+            }
+            (None, None) => return true,
+            _ => {
+                let Some((behind, from)) = again else { return false };
+                let Some((_, rest)) = from.split_first() else { return false };
+                again = Some((behind, rest));
+                (glob, name) = (behind, rest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHOWN_BYTES_MAX, Search, fits};
+    use serde_json::{Value, json};
+    use std::io::Write as _;
+    use std::os::fd::AsFd as _;
+
+    fn search(content: &[u8], arguments: &Value, output_bytes_max: usize) -> Result<Value, String> {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(content).expect("written");
+        let mut search = Search::new("/d", arguments, output_bytes_max, u64::MAX)?;
+        search.read(b"/d/f", file.as_fd());
+        Ok(search.answer())
+    }
+
+    fn lines(content: &[u8], arguments: &Value) -> Vec<(u64, String)> {
+        let answer = search(content, arguments, 65_536).expect("an answer");
+        let matches = answer["matches"].as_array().expect("a list").iter();
+        let told = |one: &Value| one["text"].as_str().or(one["base64"].as_str()).expect("a line").to_owned();
+        matches.map(|one| (one["line"].as_u64().expect("a number"), told(one))).collect()
+    }
+
+    #[test]
+    fn lines_that_hold_a_text_or_match() {
+        let check = |content: &[u8], arguments: Value, expect: &[(u64, &str)]| {
+            let expect: Vec<_> = expect.iter().map(|(line, text)| (*line, (*text).to_owned())).collect();
+            assert_eq!(lines(content, &arguments), expect, "{arguments}");
+        };
+        let text = b"one\ntwo.\r\nt.o\n\nlast two";
+        check(text, json!({"pattern": "two"}), &[(2, "two."), (5, "last two")]);
+        check(text, json!({"pattern": "t.o"}), &[(3, "t.o")]);
+        check(text, json!({"pattern": "t.o", "regex": true}), &[(2, "two."), (3, "t.o"), (5, "last two")]);
+        check(text, json!({"pattern": "^$", "regex": true}), &[(4, "")]);
+        check(text, json!({"pattern": "(?i)ONE", "regex": true}), &[(1, "one")]);
+        check(text, json!({"pattern": "two", "limit": 1}), &[(2, "two.")]);
+        check(b"", json!({"pattern": "x"}), &[]);
+        check(b"\xff x\ny", json!({"pattern": "x"}), &[(1, "/yB4")]);
+        // No text: what stands behind its NUL is not read, and nothing of the part that has it.
+        check(b"x\n\0x\n", json!({"pattern": "x"}), &[]);
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_or_too_much_is_an_error() {
+        for pattern in ["(", "a{1000}{1000}{1000}", "(?P<x>a)(?P<x>b)", "[\\p{L}]{20000}"] {
+            let refused =
+                search(b"", &json!({"pattern": pattern, "regex": true}), 65_536).expect_err(pattern);
+            assert!(refused.starts_with("`pattern`: "), "{refused}");
+        }
+        // Linear in the text, whatever the pattern.
+        let began = std::time::Instant::now();
+        let text = [vec![b'a'; 60_000], b"\n".to_vec()].concat();
+        assert!(lines(&text, &json!({"pattern": "(a*)*b", "regex": true})).is_empty());
+        assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_match() {
+        let line = "é".repeat(100_000) + "needle" + &"é".repeat(1_000) + "\nneedle";
+        let answer = search(line.as_bytes(), &json!({"pattern": "needle"}), 65_536).expect("an answer");
+        let text = answer["matches"][0]["text"].as_str().expect("text");
+        assert!(text.contains("needle") && text.len() <= SHOWN_BYTES_MAX, "{text}");
+        assert_eq!(answer["matches"][0]["cut"], true);
+        assert_eq!(
+            (&answer["matches"][1]["line"], &answer["matches"][1]["text"]),
+            (&json!(2), &json!("needle"))
+        );
+    }
+
+    #[test]
+    fn the_answer_fits_the_output_limit() {
+        let text = "\u{1b}[31mx\n".repeat(20_000);
+        for cap in [2_000, 20_000] {
+            let answer =
+                search(text.as_bytes(), &json!({"pattern": "x", "limit": 500_000}), cap).expect("one");
+            assert!(answer.to_string().len() < cap && answer["truncated"] == true, "{cap}");
+            assert_eq!(answer["stopped_by"], "output");
+        }
+        let answer = search(text.as_bytes(), &json!({"pattern": "x", "limit": 3}), 65_536).expect("one");
+        assert_eq!(
+            (&answer["stopped_by"], answer["matches"].as_array().map(Vec::len)),
+            (&json!("limit"), Some(3))
+        );
+        let mut late = Search::new("/d", &json!({"pattern": "x"}), 65_536, 0).expect("a search");
+        late.read(b"/d/f", std::fs::File::open("/dev/null").expect("open").as_fd());
+        assert!(!late.goes_on() && late.answer()["stopped_by"] == "time");
+    }
+
+    #[test]
+    fn names_fit_a_glob() {
+        let check = |glob: &str, name: &str, expect: bool| {
+            assert_eq!(fits(glob.as_bytes(), name.as_bytes()), expect, "{glob} {name}");
+        };
+        check("*.log", "a.log", true);
+        check("*.log", "a.log.1", false);
+        check("*.log*", "a.log.1", true);
+        check("?.log", "ab.log", false);
+        check("a*b*c", "a-b-b-c", true);
+        check("a*b*c", "a-b-b", false);
+        check("*", "", true);
+        check("", "a", false);
+        check("[ab]", "a", false);
+        check(&"*a".repeat(50), &"a".repeat(40), false);
+    }
+}

@@ -1,0 +1,224 @@
+//! The tools that are there, and the check of a proposed call against its manifest.
+
+use super::manifest::{Manifest, ManifestError, Places, Resource};
+use super::numbers;
+use crate::config::trusted;
+use crate::types::json::{canonical, parse_strict};
+use crate::types::{limits, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// All tools by name. Immutable once loaded; a reload makes another.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    tools: BTreeMap<String, Tool>,
+}
+
+#[derive(Debug)]
+struct Tool {
+    manifest: Arc<Manifest>,
+    validator: jsonschema::Validator,
+}
+
+/// A call as the model wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProposedCall {
+    /// The provider's own identifier of the call, echoed back to it.
+    pub id: String,
+    /// The tool's name, not yet known to exist.
+    pub tool: String,
+    /// The arguments: JSON text, not yet known to be JSON.
+    pub arguments: String,
+}
+
+/// A call that passed its manifest's schema. Made only by [`Catalog::validate`].
+#[derive(Debug)]
+#[must_use = "a valid call still needs the gate's decision"]
+pub struct ValidCall {
+    proposed_id: String,
+    manifest: Arc<Manifest>,
+    arguments: Value,
+    canonical: String,
+}
+
+impl ValidCall {
+    /// The provider's own identifier of the call.
+    #[must_use]
+    pub fn proposed_id(&self) -> &str {
+        &self.proposed_id
+    }
+
+    /// The tool's manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    /// The arguments, as the schema found them.
+    #[must_use]
+    pub fn arguments(&self) -> &Value {
+        &self.arguments
+    }
+
+    /// The arguments as canonical JSON (RFC 8785).
+    #[must_use]
+    pub fn canonical(&self) -> &str {
+        &self.canonical
+    }
+}
+
+/// A proposed call that is none, with what the model may read of the reason.
+#[derive(Debug)]
+#[must_use = "an invalid call is recorded by `gate::refuse`"]
+pub struct Invalid {
+    /// The call as proposed.
+    pub proposed: ProposedCall,
+    /// The reason, visible text of bounded length.
+    pub reason: String,
+}
+
+/// Why a catalog was not loaded.
+#[derive(Debug)]
+pub enum CatalogError {
+    /// A manifest was refused.
+    Manifest(ManifestError),
+    /// The folder cannot be read.
+    Folder(std::path::PathBuf, std::io::Error),
+}
+
+impl fmt::Display for CatalogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Manifest(e) => e.fmt(f),
+            Self::Folder(path, e) => write!(f, "{}: {e}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for CatalogError {}
+
+impl Catalog {
+    /// Reads every `*.toml` in `folder`, in the order of their names.
+    pub fn load(folder: &Path, places: &Places) -> Result<Self, CatalogError> {
+        let at_folder = |e| CatalogError::Folder(folder.to_owned(), e);
+        let files = trusted::list(folder, "toml").map_err(at_folder)?;
+        let mut catalog = Self::default();
+        for file in files {
+            let bytes = trusted::read(&file).map_err(|e| CatalogError::Folder(file.clone(), e))?;
+            let manifest = Manifest::parse(&file, &bytes, places).map_err(CatalogError::Manifest)?;
+            catalog.add(&file, manifest).map_err(CatalogError::Manifest)?;
+        }
+        Ok(catalog)
+    }
+
+    fn add(&mut self, file: &Path, manifest: Manifest) -> Result<(), ManifestError> {
+        let refuse = |reason: String| ManifestError { file: file.to_owned(), line: None, reason };
+        let validator = jsonschema::draft202012::new(&manifest.input)
+            .map_err(|e| refuse(format!("`[input]` is no JSON Schema: {e}")))?;
+        if self.tools.contains_key(&manifest.name) {
+            return Err(refuse(format!("a tool `{}` is there already", manifest.name)));
+        }
+        self.tools.insert(manifest.name.clone(), Tool { manifest: Arc::new(manifest), validator });
+        Ok(())
+    }
+
+    /// The manifest of `tool`.
+    #[must_use]
+    pub fn find(&self, tool: &str) -> Option<&Arc<Manifest>> {
+        self.tools.get(tool).map(|tool| &tool.manifest)
+    }
+
+    /// Every manifest, by name.
+    pub fn manifests(&self) -> impl Iterator<Item = &Arc<Manifest>> {
+        self.tools.values().map(|tool| &tool.manifest)
+    }
+
+    /// Checks a proposed call: known tool, strict JSON, exact numbers, no NUL, schema.
+    ///
+    /// `offered` says whether the principal was shown the tool; one that was not reads like one that
+    /// is not there.
+    pub fn validate(
+        &self,
+        proposed: ProposedCall,
+        offered: impl Fn(&str) -> bool,
+    ) -> Result<ValidCall, Invalid> {
+        match self.check(&proposed, offered) {
+            Ok((manifest, arguments, canonical)) => {
+                Ok(ValidCall { proposed_id: proposed.id, manifest, arguments, canonical })
+            }
+            Err(reason) => {
+                let reason = text::visible_line(text::prefix(&reason, 500));
+                Err(Invalid { proposed, reason })
+            }
+        }
+    }
+
+    fn check(
+        &self,
+        proposed: &ProposedCall,
+        offered: impl Fn(&str) -> bool,
+    ) -> Result<(Arc<Manifest>, Value, String), String> {
+        let tool = self.tools.get(&proposed.tool).filter(|_| offered(&proposed.tool));
+        let tool = tool.ok_or_else(|| format!("no tool is named `{}`", proposed.tool))?;
+        if proposed.arguments.len() > limits::ARGUMENTS_BYTES_MAX {
+            return Err(format!("arguments over {} bytes", limits::ARGUMENTS_BYTES_MAX));
+        }
+        // Some models leave the arguments of a call without arguments empty.
+        let words = if proposed.arguments.trim().is_empty() { "{}" } else { &proposed.arguments };
+        let arguments = parse_strict(words.as_bytes(), limits::JSON_DEPTH_MAX)
+            .map_err(|e| format!("arguments are no JSON: {e}"))?;
+        numbers::check(&tool.manifest.input, &arguments)?;
+        if has_nul(&arguments) {
+            return Err("a text holds a NUL byte".to_owned());
+        }
+        tool.validator.validate(&arguments).map_err(|e| format!("`{}`: {e}", e.instance_path()))?;
+        let text = |argument: &str| arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
+        match &tool.manifest.resource {
+            Resource::Path { argument } => check_path(text(argument))?,
+            Resource::Id { argument, .. } => {
+                check_id(text(argument)).map_err(|e| format!("`{argument}`: {e}"))?;
+            }
+            Resource::Fixed { .. } => {}
+        }
+        let canonical = canonical(&arguments).map_err(|e| e.to_string())?;
+        // What is decided, recorded and run is this text, however a number in it was written: `2.0` is `2`.
+        let arguments =
+            parse_strict(canonical.as_bytes(), limits::JSON_DEPTH_MAX).map_err(|e| e.to_string())?;
+        Ok((tool.manifest.clone(), arguments, canonical))
+    }
+}
+
+/// A path argument in bytes and form; where it leads is for the sandbox to find.
+fn check_path(path: &str) -> Result<(), String> {
+    if !path.starts_with('/') {
+        return Err("the path is not absolute".to_owned());
+    }
+    if path.len() > limits::PATH_BYTES_MAX {
+        return Err(format!("the path is over {} bytes", limits::PATH_BYTES_MAX));
+    }
+    Ok(())
+}
+
+/// An id in its one spelling, `[a-z0-9][a-z0-9._-]{0,63}`: it is also one plain file name, never an
+/// option and never `.` or `..`.
+pub fn check_id(id: &str) -> Result<(), String> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let first = id.bytes().next().is_some_and(plain);
+    if first && id.len() <= limits::ID_BYTES_MAX && id.bytes().all(|b| plain(b) || b"._-".contains(&b)) {
+        Ok(())
+    } else {
+        Err(format!("is no id `[a-z0-9][a-z0-9._-]*` of at most {} bytes", limits::ID_BYTES_MAX))
+    }
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(members) => members.iter().any(|(name, member)| name.contains('\0') || has_nul(member)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

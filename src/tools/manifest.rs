@@ -1,0 +1,718 @@
+//! One tool, as its file in `tools.d/` declares it.
+//!
+//! Reading is in two stages: [`Raw`] is the file, [`Manifest`] is what was checked. What a later
+//! version will support (`connect`) is refused by name, never ignored.
+
+use super::script::Script;
+use super::taken::taken;
+use crate::types::Digest;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A tool that may be called, complete and checked.
+#[derive(Debug)]
+pub struct Manifest {
+    /// The name that a model calls it by: `[a-z][a-z0-9_]*`, at most 64 bytes.
+    pub name: String,
+    /// One sentence for the model and for people.
+    pub summary: String,
+    /// The class action that policies name.
+    pub class: Class,
+    /// How much harm a wrong call does, in the author's judgement.
+    pub risk: Risk,
+    /// What runs.
+    pub runner: Runner,
+    /// Whether a result taints the session.
+    pub untrusted_output: bool,
+    /// What the policy sees as the resource.
+    pub resource: Resource,
+    /// Whether a call reads below its resource, a folder: named paths there are decided on with it.
+    pub recursive: bool,
+    /// Real folders that the tool may read below, in the manifest's order, `@names` resolved; an
+    /// absent one stays in the list and is skipped by the launcher.
+    pub read: Vec<PathBuf>,
+    /// Folders that the tool may change, in the manifest's order; it works in the first. One call at a
+    /// time in each.
+    pub write: Vec<WriteRoot>,
+    /// What of `/proc` the tool sees.
+    pub proc: ProcView,
+    /// What standard output means.
+    pub output: Output,
+    /// Bounds of one call.
+    pub limits: Limits,
+    /// JSON Schema 2020-12 of the arguments; `opaque` in it is PAR's own word.
+    pub input: Value,
+    /// The file.
+    pub file: PathBuf,
+    /// The file's text.
+    pub text: String,
+    /// SHA-256 of the file's bytes; with a script, [`Script::bind`] of that and the script's: another
+    /// script is another manifest.
+    pub digest: Digest,
+}
+
+impl Manifest {
+    /// The script that the tool's program interprets, where it is one.
+    #[must_use]
+    pub fn script(&self) -> Option<&Script> {
+        match &self.runner {
+            Runner::Program(program) => program.script.as_ref(),
+            Runner::Builtin(_) => None,
+        }
+    }
+
+    /// Whether success is one JSON object on standard output.
+    #[must_use]
+    pub fn is_structured(&self) -> bool {
+        self.output == Output::Json || matches!(self.runner, Runner::Builtin(_))
+    }
+}
+
+/// The class of an action: policies may name the class instead of the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum Class {
+    Read,
+    Write,
+    Exec,
+    Net,
+    Admin,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Net, Self::Admin];
+
+    /// The name in manifests and policies.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Exec => "exec",
+            Self::Net => "net",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// The author's judgement of a tool's risk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum Risk {
+    Low,
+    Medium,
+    High,
+}
+
+impl Risk {
+    /// The name in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// What a call starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Runner {
+    /// A function of PAR, run in the sandboxed child without exec.
+    Builtin(Builtin),
+    /// A program, run by descriptor under the child's init.
+    Program(Program),
+}
+
+/// The functions that PAR brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum Builtin {
+    HealthCheck,
+    ListDir,
+    ReadFile,
+    SearchFiles,
+}
+
+/// A program and the shape of its argument array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Absolute path; opened once by the launcher and executed by descriptor.
+    pub path: PathBuf,
+    /// Elements behind `argv[0]`; of a script behind its name, which is `argv[1]`.
+    pub args: Vec<Element>,
+    /// Whether the program needs a loader and shared libraries.
+    pub runtime: Runtime,
+    /// What the program interprets, where it is an interpreter.
+    pub script: Option<Script>,
+    /// Absolute paths of the other programs that it may start.
+    pub exec: Vec<PathBuf>,
+}
+
+/// A folder that a tool may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteRoot {
+    /// The real folder.
+    pub folder: PathBuf,
+    /// Whether not it, but the folder in it that the resource's id names, is what a call may change.
+    pub by_id: bool,
+}
+
+/// What a tool's standard output means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Output {
+    /// Text, or bytes: shown as they are.
+    #[default]
+    Text,
+    /// One JSON object. Anything else is shown as text, and is an error.
+    Json,
+}
+
+/// One element of an argument array. An argument fills a whole element: no shell, no splitting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// Given as it stands.
+    Literal(String),
+    /// The argument of this name; for the resource, its canonical form. A value that starts with `-`
+    /// is refused, an absent one leaves the element out.
+    Argument(String),
+}
+
+/// What a program needs to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// Nothing but itself.
+    Static,
+    /// The dynamic loader and the system's library folders.
+    Dynamic,
+}
+
+/// What the policy sees as the resource of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A path argument, resolved by the sandbox before the decision.
+    Path {
+        /// Name of the top-level argument that holds the path.
+        argument: String,
+    },
+    /// A thing with a name of its own: the argument itself, in the form that [`super::check_id`] asks
+    /// for.
+    Id {
+        /// What it names.
+        kind: IdKind,
+        /// Name of the top-level argument that holds the id.
+        argument: String,
+    },
+    /// The same resource for every call, such as `Host::"localhost"`.
+    Fixed {
+        /// Cedar entity type, without the namespace.
+        kind: String,
+        /// Cedar entity id.
+        id: String,
+    },
+}
+
+impl Resource {
+    /// The Cedar entity type, without the namespace.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Path { .. } => "Path",
+            Self::Id { kind, .. } => kind.as_str(),
+            Self::Fixed { kind, .. } => kind,
+        }
+    }
+}
+
+/// Things that policies know by an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum IdKind {
+    Project,
+    Service,
+    Job,
+}
+
+impl IdKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Project, Self::Service, Self::Job];
+
+    /// The Cedar entity type, without the namespace.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "Project",
+            Self::Service => "Service",
+            Self::Job => "Job",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// What of `/proc` a tool sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcView {
+    /// Nothing.
+    #[default]
+    None,
+    /// The host's figures, through descriptors opened before anything was confined; builtins only.
+    Host,
+}
+
+/// Bounds of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// From go to the end, in milliseconds, by the launcher's clock.
+    pub wall_ms_max: u64,
+    /// Standard output, in bytes; standard error has the same bound of its own.
+    pub output_bytes_max: usize,
+    /// Address space, in bytes.
+    pub memory_bytes_max: u64,
+    /// Processes and threads at once.
+    pub processes_max: u64,
+    /// One file that the tool writes, in bytes; 0 for a tool that writes none.
+    #[serde(default)]
+    pub file_bytes_max: u64,
+}
+
+/// Why a manifest was refused, with the place where it can be mended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestError {
+    /// The file.
+    pub file: PathBuf,
+    /// Line in the file, from 1, where one is known.
+    pub line: Option<usize>,
+    /// The reason.
+    pub reason: String,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file.display(), self.reason),
+            None => write!(f, "{}: {}", self.file.display(), self.reason),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+/// What a manifest's words are resolved against.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// `[paths]` of `par.toml`: name without `@` → absolute folder.
+    pub names: BTreeMap<String, PathBuf>,
+    /// Folders that no manifest may grant, contain or lie in: `etc/` and `data/`, as real paths.
+    pub private: Vec<PathBuf>,
+}
+
+impl Manifest {
+    /// Checks the bytes of the manifest `file`.
+    pub fn parse(file: &Path, bytes: &[u8], places: &Places) -> Result<Self, ManifestError> {
+        let refuse = Refusal { file, bytes };
+        let text = std::str::from_utf8(bytes).map_err(|_| refuse.at(None, "is not UTF-8"))?;
+        let raw: Raw = toml::from_str(text).map_err(|e| refuse.toml(&e))?;
+        let no = |what: &str, reason: &str| refuse.at(Some(what), reason);
+
+        check_name(&raw.name).map_err(|reason| no("name", &reason))?;
+        if raw.summary.trim().is_empty() {
+            return Err(no("summary", "`summary` is empty"));
+        }
+        let runner = raw.runner(file).map_err(|(key, reason)| no(key, &reason))?;
+        check_input(&raw.input).map_err(|reason| no("[input]", &reason))?;
+        let resource = raw.resource(&raw.input).map_err(|reason| no("[resource]", &reason))?;
+        raw.check_recursive().map_err(|(key, reason)| no(key, &reason))?;
+        raw.check_unsupported().map_err(|(key, reason)| no(key, &reason))?;
+        if let Runner::Program(program) = &runner {
+            let key = if program.script.is_some() { "args" } else { "command" };
+            check_elements(program, &raw.input).map_err(|reason| no(key, &reason))?;
+        }
+        let read = raw.sandbox.read.iter().map(|grant| places.resolve(grant));
+        let read = read.collect::<Result<_, _>>().map_err(|reason| no("read =", &reason))?;
+        let write = raw.write(&resource, places).map_err(|reason| no("write =", &reason))?;
+        check_limits(&raw.limits).map_err(|reason| no("[limits]", &reason))?;
+        raw.check_writing().map_err(|(key, reason)| no(key, &reason))?;
+        let mut manifest = Self {
+            name: raw.name,
+            summary: raw.summary,
+            class: raw.class,
+            risk: raw.risk,
+            runner,
+            untrusted_output: raw.untrusted_output,
+            resource,
+            recursive: raw.recursive,
+            read,
+            write,
+            proc: raw.sandbox.proc,
+            output: raw.output,
+            limits: raw.limits,
+            input: raw.input,
+            file: file.to_owned(),
+            text: text.to_owned(),
+            digest: Digest::of(bytes),
+        };
+        manifest.digest = manifest.script().map_or(manifest.digest, |script| script.bind(manifest.digest));
+        Ok(manifest)
+    }
+}
+
+impl Places {
+    /// The folder that a grant names: an absolute path, or `@name` from the configuration with folders
+    /// below it.
+    fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
+        let path = match grant.strip_prefix('@').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
+            Some((name, below)) => {
+                let known = self.names.get(name);
+                let known = known.ok_or_else(|| format!("`@{name}` is not in `[paths]` of par.toml"))?;
+                // Not by `join`, which an absolute rest would lead elsewhere.
+                let mut path = known.clone().into_os_string();
+                path.push("/");
+                path.push(below);
+                PathBuf::from(path)
+            }
+            None => PathBuf::from(grant),
+        };
+        let plain = path.is_absolute()
+            && path
+                .components()
+                .all(|c| matches!(c, std::path::Component::RootDir | std::path::Component::Normal(_)));
+        if !plain {
+            return Err(format!("`{grant}` is no absolute path without `.` and `..`"));
+        }
+        // A grant through a link is judged by where it leads; an absent one by its words.
+        let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        for private in &self.private {
+            if real.starts_with(private) || private.starts_with(&real) {
+                return Err(format!(
+                    "`{grant}` contains, equals or lies in `{}`, which no tool may see",
+                    private.display()
+                ));
+            }
+        }
+        Ok(real)
+    }
+}
+
+/// The file as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: String,
+    summary: String,
+    class: Class,
+    risk: Risk,
+    builtin: Option<Builtin>,
+    command: Option<Vec<String>>,
+    interpreter: Option<String>,
+    script: Option<String>,
+    args: Option<Vec<String>>,
+    runtime: Option<Runtime>,
+    #[serde(default)]
+    output: Output,
+    untrusted_output: bool,
+    #[serde(default)]
+    recursive: bool,
+    resource: RawResource,
+    sandbox: RawSandbox,
+    limits: Limits,
+    input: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawResource {
+    r#type: String,
+    from: Option<String>,
+    canonical: Option<String>,
+    is: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSandbox {
+    #[serde(default)]
+    read: Vec<String>,
+    #[serde(default)]
+    write: Vec<String>,
+    #[serde(default)]
+    exec: Vec<String>,
+    #[serde(default)]
+    connect: Vec<String>,
+    #[serde(default)]
+    proc: ProcView,
+}
+
+impl Raw {
+    fn runner(&self, file: &Path) -> Result<Runner, (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        if self.args.is_some() && self.script.is_none() {
+            return say("args", "`args` is for scripts; those of a program stand in `command`");
+        }
+        if self.runtime.is_some() && self.command.is_none() {
+            return say("runtime", "`runtime` is for programs");
+        }
+        match (&self.builtin, &self.command, &self.interpreter, &self.script) {
+            (Some(_), None, None, None) if !self.sandbox.exec.is_empty() => {
+                say("exec =", "a builtin starts no program")
+            }
+            (Some(_), None, None, None) if self.output != Output::Text => {
+                say("output", "a builtin's output is always one JSON object")
+            }
+            (Some(builtin), None, None, None) => Ok(Runner::Builtin(*builtin)),
+            (None, Some(command), None, None) => self.program(command),
+            (None, None, Some(interpreter), Some(script)) => self.script(file, interpreter, script),
+            (None, None, Some(_), None) => say("interpreter", "has `interpreter` without `script`"),
+            (None, None, None, Some(_)) => say("script", "has `script` without `interpreter`"),
+            (Some(_), Some(_), None, None) => say("command", "has both `builtin` and `command`"),
+            (None, None, None, None) => say("name", "has neither `builtin` nor `command` nor `script`"),
+            _ => say("name", "has more than one of `builtin`, `command` and `script`"),
+        }
+    }
+
+    fn program(&self, command: &[String]) -> Result<Runner, (&'static str, String)> {
+        let at = |reason| ("command", reason);
+        let (path, args) = command.split_first().ok_or_else(|| at("`command` is empty".to_owned()))?;
+        let path = program_path(path).map_err(at)?;
+        let runtime = self
+            .runtime
+            .ok_or_else(|| at("a program needs `runtime = \"static\"` or `\"dynamic\"`".to_owned()))?;
+        let args = args.iter().map(|word| element(word)).collect::<Result<_, _>>().map_err(at)?;
+        Ok(Runner::Program(Program { path, args, runtime, script: None, exec: self.exec()? }))
+    }
+
+    /// What an interpreter and the programs that a script starts need is not known, so that it is as
+    /// for a dynamic one.
+    fn script(&self, file: &Path, interpreter: &str, script: &str) -> Result<Runner, (&'static str, String)> {
+        let path = program_path(interpreter).map_err(|reason| ("interpreter", reason))?;
+        let script = Script::load(file, script).map_err(|reason| ("script", reason))?;
+        let words = self.args.as_deref().unwrap_or_default();
+        let args = words.iter().map(|word| element(word)).collect::<Result<_, _>>();
+        let args = args.map_err(|reason| ("args", reason))?;
+        let exec = self.exec()?;
+        Ok(Runner::Program(Program { path, args, runtime: Runtime::Dynamic, script: Some(script), exec }))
+    }
+
+    fn exec(&self) -> Result<Vec<PathBuf>, (&'static str, String)> {
+        let paths = self.sandbox.exec.iter().map(|path| program_path(path));
+        paths.collect::<Result<_, _>>().map_err(|reason| ("exec =", reason))
+    }
+
+    fn resource(&self, input: &Value) -> Result<Resource, String> {
+        let RawResource { r#type, from, canonical, is } = &self.resource;
+        match (r#type.as_str(), from, canonical.as_deref(), is) {
+            ("Path", Some(from), Some("path"), None) => {
+                Ok(Resource::Path { argument: required_string(from, input)? })
+            }
+            (kind, Some(from), Some("id"), None) => {
+                let kind = IdKind::parse(kind)
+                    .ok_or_else(|| format!("`type = \"{kind}\"` is not one of Project, Service and Job"))?;
+                Ok(Resource::Id { kind, argument: required_string(from, input)? })
+            }
+            ("Host", None, None, Some(id)) if id == "localhost" => {
+                Ok(Resource::Fixed { kind: "Host".to_owned(), id: id.clone() })
+            }
+            _ => {
+                Err("is none of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
+                      Service or Job with `from` and `canonical = \"id\"`; `type = \"Host\"` with \
+                      `is = \"localhost\"`"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that
+    /// the resource's id names there.
+    fn write(&self, resource: &Resource, places: &Places) -> Result<Vec<WriteRoot>, String> {
+        let id = match resource {
+            Resource::Id { argument, .. } => Some(format!("/{{{argument}}}")),
+            Resource::Path { .. } | Resource::Fixed { .. } => None,
+        };
+        let root = |grant: &String| {
+            let stem = id.as_ref().and_then(|id| grant.strip_suffix(id));
+            if stem.is_none() && grant.contains(['{', '}']) {
+                return Err(format!("in `{grant}` a placeholder is not the resource's id at the end"));
+            }
+            let folder = places.resolve(stem.unwrap_or(grant))?;
+            Ok(WriteRoot { folder, by_id: stem.is_some() })
+        };
+        self.sandbox.write.iter().map(root).collect()
+    }
+
+    fn check_writing(&self) -> Result<(), (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        if self.sandbox.write.is_empty() {
+            return match self.limits.file_bytes_max {
+                0 => Ok(()),
+                _ => say("file_bytes_max", "`file_bytes_max` is for tools that write"),
+            };
+        }
+        if self.builtin.is_some() {
+            return say("write =", "a builtin writes nothing");
+        }
+        if !matches!(self.class, Class::Write | Class::Exec | Class::Admin) {
+            return say("class", "a tool that writes is of class `write`, `exec` or `admin`");
+        }
+        if self.resource.r#type == "Path" {
+            return say("write =", "a tool that writes has a resource with an id, or `Host`, not a path");
+        }
+        match self.limits.file_bytes_max {
+            0 => say("[limits]", "a tool that writes needs `file_bytes_max`"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who reads below a folder says so, and nobody else does.
+    fn check_recursive(&self) -> Result<(), (&'static str, String)> {
+        let say = |reason: String| Err(("recursive", reason));
+        match self.builtin {
+            _ if self.recursive && self.resource.r#type != "Path" => {
+                say("`recursive` is for tools whose resource is a path".to_owned())
+            }
+            Some(Builtin::SearchFiles) if !self.recursive => Err((
+                "builtin",
+                "`search_files` reads below its resource: it needs `recursive = true`".to_owned(),
+            )),
+            Some(Builtin::HealthCheck | Builtin::ListDir | Builtin::ReadFile) if self.recursive => {
+                say("this builtin does not read below its resource".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_unsupported(&self) -> Result<(), (&'static str, String)> {
+        if !self.sandbox.connect.is_empty() {
+            return Err(("connect =", "`connect` is not supported by this version".to_owned()));
+        }
+        if self.sandbox.proc == ProcView::Host && self.builtin.is_none() {
+            return Err(("proc", "`proc = \"host\"` is for builtins".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// The name of the top-level argument that `from` points to, a required string.
+fn required_string(from: &str, input: &Value) -> Result<String, String> {
+    let argument = from.strip_prefix('/').filter(|name| !name.contains(['/', '~']));
+    let argument =
+        argument.ok_or_else(|| format!("`from = \"{from}\"` does not point to a top-level argument"))?;
+    let required = input.pointer("/required").and_then(Value::as_array);
+    let required = required.is_some_and(|names| names.iter().any(|name| name == argument));
+    let string = input.pointer(&format!("/properties/{argument}/type")).is_some_and(|t| t == "string");
+    if required && string {
+        Ok(argument.to_owned())
+    } else {
+        Err(format!("`from = \"{from}\"` does not point to a required string"))
+    }
+}
+
+/// An absolute path of a regular file that is there.
+fn program_path(path: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(path);
+    if !path.is_absolute() {
+        return Err(format!("`{}` is no absolute path", path.display()));
+    }
+    let there = std::fs::metadata(&path).map_err(|e| format!("program `{}`: {e}", path.display()))?;
+    if !there.is_file() {
+        return Err(format!("program `{}` is no regular file", path.display()));
+    }
+    Ok(path)
+}
+
+fn element(word: &str) -> Result<Element, String> {
+    let inner = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    match inner {
+        Some(name) if !name.contains(['{', '}']) => Ok(Element::Argument(name.to_owned())),
+        None if !word.contains(['{', '}']) => Ok(Element::Literal(word.to_owned())),
+        _ => Err(format!("in `{word}` a placeholder does not fill the whole element")),
+    }
+}
+
+fn check_elements(program: &Program, input: &Value) -> Result<(), String> {
+    for element in &program.args {
+        let Element::Argument(name) = element else { continue };
+        let kind = input.pointer(&format!("/properties/{name}/type")).and_then(Value::as_str);
+        if !matches!(kind, Some("string" | "integer")) {
+            return Err(format!("`{{{name}}}` is not a declared string or integer argument"));
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let mut bytes = name.bytes();
+    let first = bytes.next().is_some_and(|b| b.is_ascii_lowercase());
+    let rest = bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if !first || !rest || name.len() > 64 {
+        return Err(format!("`{name}` does not match `[a-z][a-z0-9_]*`, at most 64 bytes"));
+    }
+    match taken(name) {
+        None => Ok(()),
+        Some(what) => Err(format!("`{name}` is the name of {what} in policies: take another")),
+    }
+}
+
+fn check_input(input: &Value) -> Result<(), String> {
+    if input.pointer("/type").is_none_or(|t| t != "object") {
+        return Err("`type` is not \"object\"".to_owned());
+    }
+    if input.pointer("/additionalProperties").is_none_or(|open| open != false) {
+        return Err("`additionalProperties = false` is missing: an open object is refused".to_owned());
+    }
+    Ok(())
+}
+
+fn check_limits(limits: &Limits) -> Result<(), String> {
+    let bounds = [
+        ("wall_ms_max", limits.wall_ms_max, 3_600_000),
+        ("output_bytes_max", limits.output_bytes_max as u64, 1 << 20),
+        ("memory_bytes_max", limits.memory_bytes_max, 1 << 40),
+        ("processes_max", limits.processes_max, 1 << 16),
+        // Absent is 0, which is for tools that write nothing.
+        ("file_bytes_max", limits.file_bytes_max.max(1), 1 << 40),
+    ];
+    for (name, value, most) in bounds {
+        if value == 0 || value > most {
+            return Err(format!("`{name} = {value}` is not within 1 and {most}"));
+        }
+    }
+    Ok(())
+}
+
+/// Builds errors that point into the file.
+#[derive(Clone, Copy)]
+struct Refusal<'a> {
+    file: &'a Path,
+    bytes: &'a [u8],
+}
+
+impl Refusal<'_> {
+    /// An error at the first line that starts with `key`, where there is one.
+    fn at(&self, key: Option<&str>, reason: &str) -> ManifestError {
+        let text = String::from_utf8_lossy(self.bytes);
+        let line = key.and_then(|key| {
+            text.lines().position(|line| line.trim_start().starts_with(key)).map(|at| at + 1)
+        });
+        ManifestError { file: self.file.to_owned(), line, reason: reason.to_owned() }
+    }
+
+    fn toml(&self, error: &toml::de::Error) -> ManifestError {
+        let line =
+            error.span().map(|span| 1 + self.bytes.iter().take(span.start).filter(|b| **b == b'\n').count());
+        ManifestError { file: self.file.to_owned(), line, reason: error.message().to_owned() }
+    }
+}

@@ -1,0 +1,28 @@
+//! Manifests, the catalog, JSON Schema, and the builtin tools as plain functions.
+//!
+//! Architecture invariant: only this room makes a [`ValidCall`].
+//!
+//! A call that was not validated cannot pass for one:
+//! ```compile_fail,E0451
+//! fn forge(call: par::tools::ValidCall) -> par::tools::ValidCall {
+//!     par::tools::ValidCall { ..call }
+//! }
+//! ```
+
+pub mod builtin;
+mod catalog;
+mod declared;
+mod manifest;
+mod numbers;
+mod script;
+mod taken;
+#[cfg(test)]
+mod tests;
+
+pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
+pub use manifest::{
+    Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Output, Places, ProcView, Program,
+    Resource, Risk, Runner, Runtime, WriteRoot,
+};
+pub use script::Script;
+pub use taken::POWERS;

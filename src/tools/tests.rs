@@ -1,0 +1,246 @@
+//! Manifests with scripts and folders to change, and ids.
+
+use super::{Catalog, IdKind, Manifest, Places, ProposedCall, Resource, check_id};
+use proptest::prelude::*;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const DEPLOY: &str = include_str!("../../tools.d/deploy.toml");
+const SCRIPT: &str = include_str!("../../jobs.d/deploy.sh");
+
+/// An `etc/` with the shipped job, and a workspace beside it.
+struct Etc {
+    dir: TempDir,
+}
+
+impl Etc {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("folder");
+        for name in ["etc", "etc/tools.d", "etc/jobs.d", "workspace"] {
+            std::fs::create_dir(dir.path().join(name)).expect("folder");
+        }
+        let etc = Self { dir };
+        etc.script(SCRIPT);
+        etc
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().canonicalize().expect("real").join(below)
+    }
+
+    fn script(&self, text: &str) {
+        let path = self.path("etc/jobs.d/deploy.sh");
+        std::fs::write(&path, text).expect("script");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).expect("mode");
+    }
+
+    fn places(&self) -> Places {
+        let names = BTreeMap::from([
+            ("workspace".to_owned(), self.path("workspace")),
+            ("etc".to_owned(), self.path("etc")),
+        ]);
+        Places { names, private: vec![self.path("etc")] }
+    }
+
+    fn parse(&self, manifest: &str) -> Result<Manifest, String> {
+        let file = self.path("etc/tools.d/deploy.toml");
+        let short = |e: super::ManifestError| format!("{}: {}", e.line.unwrap_or(0), e.reason);
+        Manifest::parse(&file, manifest.as_bytes(), &self.places()).map_err(short)
+    }
+}
+
+#[test]
+fn the_shipped_job_is_what_it_says() {
+    let etc = Etc::new();
+    let manifest = etc.parse(DEPLOY).expect("a manifest");
+    let resource = Resource::Id { kind: IdKind::Project, argument: "project".to_owned() };
+    assert_eq!(manifest.resource, resource);
+    let [root] = manifest.write.as_slice() else { panic!("{:?}", manifest.write) };
+    assert_eq!((root.folder.as_path(), root.by_id), (etc.path("workspace").as_path(), true));
+    assert_eq!(manifest.script().expect("a script").bytes(), SCRIPT.as_bytes());
+    assert!(manifest.is_structured());
+}
+
+#[test]
+fn the_one_that_is_off_could_be_switched_on() {
+    let off = include_str!("../../tools.d/service_restart.toml.disabled");
+    // Not every machine has it, and a program that is not there is refused.
+    let manifest = Etc::new().parse(&off.replace("/usr/bin/systemctl", "/bin/sh")).expect("a manifest");
+    assert_eq!(manifest.resource.kind(), "Service");
+}
+
+#[test]
+fn another_script_is_another_manifest() {
+    let etc = Etc::new();
+    let before = etc.parse(DEPLOY).expect("a manifest");
+    let again = etc.parse(DEPLOY).expect("a manifest");
+    etc.script(&SCRIPT.replace("umask 022", "umask 002"));
+    let after = etc.parse(DEPLOY).expect("a manifest");
+    assert_eq!(before.digest, again.digest);
+    assert_ne!(before.digest, after.digest);
+    // What was loaded stays what it was.
+    assert_eq!(before.script().expect("a script").bytes(), SCRIPT.as_bytes());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_line() {
+    let etc = Etc::new();
+    let check = |from: &str, to: &str, expect: &str| {
+        assert!(DEPLOY.contains(from), "{from}");
+        let error = etc.parse(&DEPLOY.replacen(from, to, 1)).map(|_| ()).expect_err(to);
+        assert_eq!(error, expect, "{to}");
+    };
+    let write = "write = [\"@workspace/{project}\"]";
+    check("interpreter = \"/bin/sh\"\n", "", "5: has `script` without `interpreter`");
+    check(
+        "script = \"jobs.d/deploy.sh\"\n",
+        "",
+        "6: `args` is for scripts; those of a program stand in `command`",
+    );
+    check("\"/bin/sh\"", "\"sh\"", "5: `sh` is no absolute path");
+    check("args", "runtime = \"static\"\nargs", "7: `runtime` is for programs");
+    check("\"{version}\"", "\"{other}\"", "7: `{other}` is not a declared string or integer argument");
+    check(
+        "\"{version}\"",
+        "\"v{version}\"",
+        "7: in `v{version}` a placeholder does not fill the whole element",
+    );
+    check("\"Project\"", "\"Planet\"", "11: `type = \"Planet\"` is not one of Project, Service and Job");
+    check(
+        "class = \"exec\"",
+        "class = \"read\"",
+        "3: a tool that writes is of class `write`, `exec` or `admin`",
+    );
+    check("file_bytes_max = 1073741824\n", "", "28: a tool that writes needs `file_bytes_max`");
+    check(write, "write = []", "33: `file_bytes_max` is for tools that write");
+    check(
+        write,
+        "write = [\"@etc\"]",
+        &format!(
+            "18: `@etc` contains, equals or lies in `{}`, which no tool may see",
+            etc.path("etc").display()
+        ),
+    );
+    check(
+        write,
+        "write = [\"@workspace/{version}\"]",
+        "18: in `@workspace/{version}` a placeholder is not the resource's id at the end",
+    );
+    check(
+        write,
+        "write = [\"@workspace/../etc\"]",
+        "18: `@workspace/../etc` is no absolute path without `.` and `..`",
+    );
+    check(write, "write = [\"@nowhere/x\"]", "18: `@nowhere` is not in `[paths]` of par.toml");
+    check("\"/usr/bin/cp\"", "\"cp\"", "19: `cp` is no absolute path");
+}
+
+/// Who reads below its resource says so, and has a path to read below.
+#[test]
+fn recursion_is_for_paths_and_said_by_who_does_it() {
+    let etc = Etc::new();
+    let search = include_str!("../../tools.d/search_files.toml");
+    let list = include_str!("../../tools.d/list_dir.toml");
+    let tail = include_str!("../../tools.d/tail_file.toml");
+    let parse =
+        |manifest: &str| etc.parse(&manifest.replace("\"@logs\", ", "")).map(|manifest| manifest.recursive);
+    let with = |manifest: &str| manifest.replacen("[resource]", "recursive = true\n[resource]", 1);
+    assert_eq!((parse(search), parse(list), parse(&with(tail))), (Ok(true), Ok(false), Ok(true)));
+    let refused = |manifest: String, expect: &str| assert_eq!(parse(&manifest), Err(expect.to_owned()));
+    let without = search.replace("recursive = true\n", "");
+    refused(without, "5: `search_files` reads below its resource: it needs `recursive = true`");
+    refused(with(list), "8: this builtin does not read below its resource");
+    let job = DEPLOY.replacen("[resource]", "recursive = true\n[resource]", 1);
+    let line = 1 + job.lines().position(|line| line.starts_with("recursive")).expect("a line");
+    refused(job, &format!("{line}: `recursive` is for tools whose resource is a path"));
+}
+
+#[test]
+fn a_name_may_be_followed_by_folders() {
+    let etc = Etc::new();
+    let resolve = |grant: &str| {
+        let manifest = etc.parse(&DEPLOY.replace("@workspace/{project}", grant)).expect(grant);
+        manifest.write[0].folder.clone()
+    };
+    assert_eq!(resolve("@workspace"), etc.path("workspace"));
+    assert_eq!(resolve("@workspace/a/b"), etc.path("workspace/a/b"));
+    // Not `/etc`.
+    assert_eq!(resolve("@workspace//etc"), etc.path("workspace/etc"));
+}
+
+#[test]
+fn scripts_that_others_can_write_are_refused() {
+    let etc = Etc::new();
+    let script = etc.path("etc/jobs.d/deploy.sh");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o664)).expect("mode");
+    let error = etc.parse(DEPLOY).map(|_| ()).expect_err("writable");
+    assert_eq!(error, "6: `jobs.d/deploy.sh`: is writable by others than its owner (mode 0664)");
+    std::fs::remove_file(&script).expect("removed");
+    assert!(etc.parse(DEPLOY).is_err_and(|e| e.starts_with("6: `jobs.d/deploy.sh`: No such file")));
+    for name in ["", "/etc/passwd", "../x", "jobs.d/../../x"] {
+        let error = etc.parse(&DEPLOY.replace("jobs.d/deploy.sh", name)).map(|_| ()).expect_err(name);
+        assert_eq!(error, format!("6: `{name}` is no plain path below etc/"));
+    }
+}
+
+#[test]
+fn ids_have_one_spelling() {
+    for (id, good) in [
+        ("demo", true),
+        ("a", true),
+        ("9", true),
+        ("nginx.service", true),
+        ("1.0.2-broken_x", true),
+        ("", false),
+        (".", false),
+        ("..", false),
+        (".x", false),
+        ("-x", false),
+        ("_x", false),
+        ("A", false),
+        ("a/b", false),
+        ("a b", false),
+        ("a\n", false),
+        ("a\0", false),
+        ("é", false),
+    ] {
+        assert_eq!(check_id(id).is_ok(), good, "{id:?}");
+    }
+    assert!(check_id(&"a".repeat(64)).is_ok() && check_id(&"a".repeat(65)).is_err());
+}
+
+#[test]
+fn a_call_with_another_id_is_no_call() {
+    let etc = Etc::new();
+    std::fs::write(etc.path("etc/tools.d/deploy.toml"), DEPLOY).expect("manifest");
+    let catalog = Catalog::load(&etc.path("etc/tools.d"), &etc.places()).expect("a catalog");
+    let call = |project: &str, version: &str| {
+        let arguments = json!({ "project": project, "version": version }).to_string();
+        let proposed = ProposedCall { id: String::new(), tool: "deploy".to_owned(), arguments };
+        catalog.validate(proposed, |_| true).map(drop).map_err(|invalid| invalid.reason)
+    };
+    assert_eq!(call("demo", "1.0.1"), Ok(()));
+    let expect = "`project`: is no id `[a-z0-9][a-z0-9._-]*` of at most 64 bytes".to_owned();
+    assert_eq!(call("../demo", "1.0.1"), Err(expect));
+    for version in ["../x", "-x", "1 0", "1\n", "", &"1".repeat(5_000)] {
+        assert!(call("demo", version).is_err(), "{version:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_id_is_one_plain_file_name(id in any::<String>()) {
+        if check_id(&id).is_ok() {
+            let parts: Vec<_> = Path::new(&id).components().collect();
+            prop_assert!(matches!(parts.as_slice(), [std::path::Component::Normal(name)] if **name == *id));
+        }
+    }
+
+    #[test]
+    fn every_plain_word_is_an_id(id in "[a-z0-9][a-z0-9._-]{0,63}") {
+        prop_assert!(check_id(&id).is_ok());
+    }
+}

@@ -1,0 +1,104 @@
+//! SHA-256 digests, written as 64 lower-case hexadecimal digits.
+
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+
+/// A SHA-256 value (FIPS 180-4), 32 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// Hashes `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::of_parts(&[bytes])
+    }
+
+    /// Hashes the concatenation of `parts`.
+    ///
+    /// The caller frames the parts: each is of a fixed length, or only the last is not.
+    #[must_use]
+    pub fn of_parts(parts: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(part);
+        }
+        Self(hash.finalize().into())
+    }
+
+    /// Reads 64 lower-case hexadecimal digits; anything else is `None`.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut out = [0_u8; 32];
+        if text.len() != 64 {
+            return None;
+        }
+        // One look at the end: a digit that is none has higher bits than a digit has.
+        let mut seen = 0;
+        for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let [high, low] = pair else { return None };
+            let (high, low) = (nibble(*high), nibble(*low));
+            seen |= high | low;
+            *byte = high << 4 | low;
+        }
+        (seen < 16).then_some(Self(out))
+    }
+
+    /// The 64 hexadecimal digits.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        hex(&self.0)
+    }
+
+    /// The first eight digits, for people.
+    #[must_use]
+    pub fn short(&self) -> String {
+        self.0.first_chunk::<4>().map(|head| hex(head)).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.short())
+    }
+}
+
+/// Lower-case hexadecimal of any bytes.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// The value of a digit; what is none is 16 or more.
+fn nibble(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => u8::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Digest;
+
+    #[test]
+    fn hex_round_trips_and_refuses_the_rest() {
+        let digest = Digest::of(b"abc");
+        assert_eq!(digest.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(Digest::from_hex(&digest.hex()), Some(digest));
+        assert_eq!(Digest::from_hex(&digest.hex().to_uppercase()), None);
+        assert_eq!(Digest::from_hex("ba"), None);
+    }
+}

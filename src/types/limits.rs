@@ -1,0 +1,202 @@
+//! Every limit by name, unit last, with its default.
+
+/// A request body, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// Nesting of arrays and objects in any JSON that comes from outside.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Request line and headers of one HTTP request, in bytes.
+pub const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Open HTTP connections.
+pub const CONNECTIONS_MAX: usize = 256;
+/// Time to receive the headers of a request, in milliseconds.
+pub const HEADER_READ_MS_MAX: u64 = 10_000;
+/// Time to receive the body of a request, in milliseconds.
+pub const BODY_READ_MS_MAX: u64 = 30_000;
+/// Bytes of a body over its limit that are read and thrown away, so that its sender sees the answer.
+pub const DISCARD_BYTES_MAX: usize = 16 << 20;
+/// Time in which a client takes none of its answer, in milliseconds.
+pub const TAKE_MS_MAX: u32 = 30_000;
+/// Time for open requests to end at a stop, in milliseconds.
+pub const STOP_MS_MAX: u64 = 30_000;
+/// Items of one page of a list, where none is asked for.
+pub const PAGE_ITEMS: usize = 100;
+/// Items of one page of a list.
+pub const PAGE_ITEMS_MAX: usize = 1_000;
+/// Entries that one page of the ledger looks at.
+pub const PAGE_SCAN_MAX: usize = 20_000;
+/// Exports at once.
+pub const EXPORTS_MAX: usize = 2;
+/// One line of an export, in bytes: each byte of a payload may have become six.
+pub const EXPORT_LINE_BYTES_MAX: u64 = 32 << 20;
+/// After the index could not follow until it is tried again, in milliseconds.
+pub const INDEX_PAUSE_MS: u64 = 5_000;
+/// Blocks of 256 entries that one page passes over by the index.
+pub const PAGE_BLOCKS_MAX: u64 = 20_000;
+/// Of them those that are held to their digests for it; what was held before counts no more.
+pub const PAGE_BLOCKS_CHECKED_MAX: u64 = 1_000;
+/// Payloads that one page looks into for free text, in bytes.
+pub const PAGE_TEXT_BYTES_MAX: usize = 16 << 20;
+/// One query, in bytes.
+pub const QUERY_BYTES_MAX: usize = 4_096;
+/// Words of one query.
+pub const QUERY_WORDS_MAX: usize = 64;
+/// One request on the admin socket, in bytes.
+pub const ADMIN_BYTES_MAX: usize = 64 << 10;
+/// Time to receive one request on the admin socket, in milliseconds.
+pub const ADMIN_MS_MAX: u64 = 5_000;
+/// Time for its answer, which may wait for the disk or for a launcher that tests itself, in milliseconds.
+pub const ADMIN_ANSWER_MS_MAX: u64 = 30_000;
+/// Entries that one redaction erases.
+pub const REDACTED_ENTRIES_MAX: usize = 1_024;
+/// The reason of a redaction, in bytes.
+pub const REDACTION_REASON_BYTES_MAX: usize = 500;
+/// How long a redaction waits for readers of the write-ahead log, in milliseconds.
+pub const REDACTION_WAIT_MS_MAX: u64 = 5_000;
+/// A ledger file that a redaction may write anew, which takes as much memory, in bytes.
+pub const REDACTION_REWRITE_BYTES_MAX: u64 = 512 << 20;
+/// Pieces of erased payloads that files are searched for.
+pub const REDACTION_PIECES_MAX: usize = 8_192;
+/// Headers and payloads of one segment of the ledger, in bytes.
+pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+/// Least that may be configured for it, in bytes.
+pub const SEGMENT_BYTES_MAX_MIN: u64 = 64 << 10;
+/// How long a look for payloads that are over their age waits for readers of a segment, in milliseconds.
+pub const SETTLE_MS_MAX: u64 = 2_000;
+/// From one look for payloads that are over their age to the next, in milliseconds.
+pub const EXPIRY_EVERY_MS_MAX: u64 = 60_000;
+/// Open connections on the admin socket.
+pub const ADMIN_CONNECTIONS_MAX: usize = 8;
+/// Runs at once.
+pub const RUNS_RUNNING_MAX: usize = 16;
+/// Runs at once for one key.
+pub const KEY_RUNS_RUNNING_MAX: usize = 4;
+/// Entries that wait for the ledger's writer.
+pub const QUEUE_ENTRIES_MAX: usize = 4_096;
+/// Tool calls in one run.
+pub const CALLS_PER_RUN_MAX: u32 = 32;
+/// Tool calls in one reply of the model.
+pub const REPLY_CALLS_MAX: usize = 32;
+/// Requests to the model in one run.
+pub const MODEL_ROUNDS_MAX: u32 = 16;
+/// One run from request to answer, in milliseconds.
+pub const RUN_MS_MAX: u64 = 300_000;
+/// The conversation sent to the model, in bytes.
+pub const CONTEXT_BYTES_MAX: usize = 512 << 10;
+/// One payload on the ledger, in bytes; of a longer one the length and SHA-256 are kept.
+pub const PAYLOAD_BYTES_MAX: usize = 4 << 20;
+/// One entry header, in bytes.
+pub const HEADER_ENTRY_BYTES_MAX: usize = 64 << 10;
+/// Resolving the arguments of one call, in milliseconds.
+pub const PREPARE_MS_MAX: u64 = 2_000;
+/// A permit's life between its decision and its begin, in milliseconds.
+pub const PERMIT_MS_MAX: u64 = 10_000;
+/// A question to a person's life, in milliseconds; afterwards it is refused.
+pub const APPROVAL_MS_MAX: u64 = 900_000;
+/// The reason that a person gives with an answer, in bytes.
+pub const APPROVAL_REASON_BYTES_MAX: usize = 500;
+/// What the model said with a call that a person is asked about, in bytes; more is cut.
+pub const APPROVAL_SAID_BYTES_MAX: usize = 2_000;
+/// Results that are named to a person as what a session has seen; of more the newest.
+pub const APPROVAL_TAINTED_BY_MAX: usize = 16;
+/// Calls of one page of approvals, in bytes of their arguments.
+pub const APPROVAL_PAGE_BYTES_MAX: usize = 128 << 10;
+/// Free space below which no new run is taken, in bytes.
+pub const LEDGER_FREE_BYTES_MIN: u64 = 256 << 20;
+/// Space under the ledger that is held back for the results of calls under way on a full disk, in bytes.
+pub const LEDGER_RESERVE_BYTES: u64 = 8 << 20;
+/// Entries between two kept checkpoints, at least one of which is signed in that span unless a single commit is longer.
+pub const CHECKPOINT_ENTRIES: u64 = 1_024;
+/// Milliseconds after which entries that no checkpoint covers get one.
+pub const CHECKPOINT_MS: u64 = 1_000;
+/// Entries in a row without a checkpoint over them that a verification takes.
+pub const UNSIGNED_ENTRIES_MAX: u64 = 8_192;
+/// Milliseconds that an epoch key signs.
+pub const EPOCH_MS_MAX: u64 = 24 * 3_600_000;
+/// Between two anchors of a ledger that grows, in milliseconds, where nothing is configured.
+pub const ANCHOR_EVERY_MS: u64 = 3_600_000;
+/// The same, at least.
+pub const ANCHOR_EVERY_MS_MIN: u64 = 100;
+/// From a start to its first anchor, in milliseconds, unless they are closer to each other.
+pub const ANCHOR_FIRST_MS: u64 = 60_000;
+/// After the first anchor that failed until it is tried again, in milliseconds; doubled each time.
+pub const ANCHOR_PAUSE_MS: u64 = 1_000;
+/// Age of the newest anchor beyond which it is warned of, in milliseconds, where nothing is configured.
+pub const ANCHOR_AGE_MS_MAX: u64 = 4 * 3_600_000;
+/// One question to a witness, in milliseconds.
+pub const WITNESS_MS_MAX: u64 = 30_000;
+/// The canonical arguments of one call, in bytes.
+pub const ARGUMENTS_BYTES_MAX: usize = 64 << 10;
+/// `maxLength` of a text argument that policies see as it is, in characters; of a longer one they see length and
+/// digest.
+pub const TEXT_CHARS_MAX: u64 = 4_096;
+/// Raw arguments of an invalid call that are told, in bytes.
+pub const RAW_ARGUMENTS_SHOWN_BYTES_MAX: usize = 4_096;
+/// One path, in bytes (`PATH_MAX` less the terminator).
+pub const PATH_BYTES_MAX: usize = 4_095;
+/// Named paths below the object of one call that are decided on with it; of more the call is denied.
+pub const NAMED_BENEATH_MAX: usize = 256;
+/// A named secret, in bytes; a shorter one would occur by chance.
+pub const SECRET_BYTES_MIN: usize = 8;
+/// The same, at most.
+pub const SECRET_BYTES_MAX: usize = 8 << 10;
+/// Secrets that are looked for, and patterns.
+pub const SECRETS_MAX: usize = 64;
+/// All secrets together, in bytes.
+pub const SECRETS_BYTES_MAX: usize = 32 << 10;
+/// A pattern of secrets as written, in bytes.
+pub const SECRET_PATTERN_BYTES_MAX: usize = 1_024;
+/// The same as compiled, in bytes.
+pub const SECRET_PATTERN_SIZE_MAX: usize = 1 << 20;
+/// One id of a project, service or job, in bytes.
+pub const ID_BYTES_MAX: usize = 64;
+/// Wait of a call for another that writes in the same folder, in milliseconds.
+pub const WRITE_WAIT_MS_MAX: u64 = 5_000;
+/// One answer of the model, in bytes.
+pub const MODEL_REPLY_BYTES_MAX: usize = 4 << 20;
+/// One request to the model, in milliseconds.
+pub const MODEL_MS_MAX: u64 = 120_000;
+/// Tokens of one reply, for a server that must be told and where nothing is configured: what every model
+/// grants, and most write within [`MODEL_MS_MAX`].
+pub const REPLY_TOKENS_MAX: u32 = 4_096;
+/// Tries of one request to the model.
+pub const MODEL_TRIES_MAX: u32 = 3;
+/// Longest wait between two tries, in milliseconds; a server that asks for more ends them.
+pub const MODEL_PAUSE_MS_MAX: u64 = 20_000;
+/// The answer of a run, made visible, in bytes; the whole is in its `model.reply`.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// What is kept of an answer that was no reply, in bytes.
+pub const MODEL_ERROR_BYTES_MAX: usize = 64 << 10;
+/// Bytes of what is wrong with rules that were not loaded, as the ledger keeps it.
+pub const REFUSAL_BYTES_MAX: usize = 16 << 10;
+/// What is told of one failure or one tool result, in bytes.
+pub const REASON_BYTES_MAX: usize = 500;
+/// Opening one outbound connection, TLS included, in milliseconds.
+pub const CONNECT_MS_MAX: u64 = 10_000;
+/// Refused keys per source and minute, then 429.
+pub const REFUSALS_PER_MINUTE_MAX: u32 = 10;
+/// Wait of a command for the ledger's lock, in milliseconds.
+pub const LOCK_WAIT_MS_MAX: u64 = 10_000;
+/// Bytes of a message or an argument that a person's table shows.
+pub const SHOWN_BYTES_MAX: usize = 200;
+/// A form of the dashboard, in bytes.
+pub const FORM_BYTES_MAX: usize = 16 << 10;
+/// A session of the dashboard without a request, in milliseconds.
+pub const SESSION_IDLE_MS_MAX: u64 = 12 * 3_600_000;
+/// A session of the dashboard from login to its end, in milliseconds.
+pub const SESSION_LIFE_MS_MAX: u64 = 7 * 24 * 3_600_000;
+/// Age of a session that may say yes to a call, in milliseconds.
+pub const SESSION_FRESH_MS_MAX: u64 = 15 * 60_000;
+/// Open sessions of the dashboard.
+pub const SESSIONS_MAX: usize = 512;
+/// Open sessions of one key; a further one ends the oldest.
+pub const KEY_SESSIONS_MAX: usize = 16;
+/// Live tails at once.
+pub const TAILS_MAX: usize = 32;
+/// Between two looks of a live tail for new entries, in milliseconds.
+pub const TAIL_MS: u64 = 250;
+/// Rows of one page of the dashboard.
+pub const PAGE_ROWS_MAX: usize = 200;
+/// Entries that the overview looks at.
+pub const OVERVIEW_SCAN_MAX: usize = 10_000;
+/// Text from outside in one block of a page, in bytes.
+pub const BLOCK_BYTES_MAX: usize = 16 << 10;

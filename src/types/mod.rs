@@ -1,0 +1,19 @@
+//! Words that every room shares: identifiers, digests, time, limits, strict JSON, visible text.
+//!
+//! Architecture invariant: this room imports no other room, and `clock` is the only reader of the
+//! clock.
+
+pub mod clock;
+pub mod digest;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod secret;
+pub mod text;
+
+pub use digest::Digest;
+pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub use secret::Secret;

@@ -1,0 +1,150 @@
+// Looks at every page of the dashboard in a real browser: light and dark, wide and 390 px.
+// Reads its orders as JSON from PAR_LOOK; prints what is wrong, one line each, and ends with 1 if anything is.
+import { chromium } from 'playwright-core';
+import { readFileSync, mkdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+
+const { base, viewer, operator, pages, entry, approve, shots } = JSON.parse(process.env.PAR_LOOK);
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+const wrong = [];
+let checked = 0;
+const say = (where, what) => wrong.push(`${where}: ${what}`);
+const expect = (where, holds, what) => { checked += 1; if (!holds) say(where, what); };
+if (shots) mkdirSync(shots, { recursive: true });
+
+const browser = await chromium.launch({
+  executablePath: process.env.PAR_CHROMIUM,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+    '--disable-component-update', '--disable-sync'],
+});
+
+/** A page whose errors and foreign requests are counted. */
+async function open(options, where) {
+  const context = await browser.newContext({ baseURL: base, ...options });
+  if (options.javaScriptEnabled !== false) await context.addInitScript({ content: axe });
+  const page = await context.newPage();
+  const at = () => `${where} ${page.url().slice(base.length)}`;
+  page.on('pageerror', (error) => say(at(), `script error: ${error}`));
+  page.on('console', (line) => { if (['error', 'warning'].includes(line.type())) say(at(), `console: ${line.text()}`); });
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${base}/`) && !url.startsWith('data:')) say(at(), `request to ${url}`);
+  });
+  page.on('dialog', (dialog) => { say(at(), `a dialog: ${dialog.message()}`); dialog.dismiss(); });
+  return page;
+}
+
+async function logIn(page) {
+  await page.goto('/ui/login');
+  await page.fill('#key', viewer);
+  await page.click('button[type=submit]');
+  await page.waitForURL('**/ui/');
+}
+
+async function look(page, name, path, where) {
+  await page.goto(path, { waitUntil: 'load' });
+  await page.waitForTimeout(80);
+  const found = await page.evaluate((tags) => window.axe.run(document, { runOnly: { type: 'tag', values: tags } }), TAGS);
+  for (const rule of found.violations) {
+    const nodes = rule.nodes.slice(0, 3).map((node) => `${node.target} ${node.html.slice(0, 120)}: ${node.any?.[0]?.message ?? ''}`);
+    say(`${where} ${path}`, `axe ${rule.id}: ${rule.help} (${nodes.join(' | ')})`);
+  }
+  expect(`${where} ${path}`, found.passes.length > 5, 'axe looked at nothing');
+  const [is, may] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  expect(`${where} ${path}`, is <= may, `scrolls sideways: ${is} in ${may}`);
+  if (shots) await page.screenshot({ path: `${shots}/${name}-${where}.png`, fullPage: true });
+}
+
+for (const colorScheme of ['light', 'dark']) {
+  for (const width of [1280, 390]) {
+    const where = `${colorScheme}-${width}`;
+    const page = await open({ colorScheme, viewport: { width, height: 860 } }, where);
+    await look(page, 'login', '/ui/login', where);
+    await logIn(page);
+    for (const [name, path] of pages) await look(page, name, path, where);
+    await page.context().close();
+  }
+}
+
+/** A yes, given on the page. */
+async function grant() {
+  const page = await open({ viewport: { width: 1280, height: 860 } }, 'approve');
+  await logIn(page);
+  await page.goto(approve);
+  expect('approve', /^in \d+ min$/.test(await page.textContent('time[data-until]')), 'tells no time that is left');
+  await page.fill('#reason', 'looked at it');
+  await page.click('text=Approve once');
+  await page.waitForSelector('.notice:has-text("looked at it")', { timeout: 5000 }).catch(() => say('approve', 'the answer is not shown'));
+  expect('approve', (await page.locator('text=Approve once').count()) === 0, 'it can be answered twice');
+}
+
+/** What one does on the pages of a viewer. */
+async function act() {
+  // The browser makes the leaf's hash itself.
+  const page = await open({ viewport: { width: 1280, height: 500 } }, 'acts');
+  await logIn(page);
+  await page.goto(`/ui/audit/${entry}`);
+  await page.waitForSelector('#verdict.good', { timeout: 5000 }).catch(() => say('entry', 'the leaf was not verified'));
+  expect('entry', (await page.textContent('#verdict')).includes('verified in this browser'), 'does not say so');
+
+  // Keys.
+  await page.goto('/ui/');
+  await page.keyboard.press('g');
+  await page.keyboard.press('r');
+  await page.waitForURL('**/ui/runs').catch(() => say('keys', '`g r` leads nowhere'));
+  await page.keyboard.press('?');
+  expect('keys', await page.locator('#keys').isVisible(), '`?` shows nothing');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('/');
+  expect('keys', await page.evaluate(() => document.activeElement.matches('[data-search]')), '`/` finds no search');
+  await page.evaluate(() => document.activeElement.blur());
+  if (operator) {
+    await page.keyboard.press('j');
+    await page.keyboard.press('j');
+    await page.keyboard.press('k');
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/ui/runs/run_*').catch(() => say('keys', '`j`, `k` and Enter open nothing'));
+
+    // The live tail: new entries come, reading further up stays where it is, and the way back is offered.
+    const ask = () => fetch(`${base}/agent/run`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${operator}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ message: 'how is this server doing?' }),
+    });
+    await page.goto('/ui/audit?follow=1');
+    await page.waitForSelector('.live.on', { timeout: 5000 }).catch(() => say('tail', 'is not live'));
+    const rows = () => page.locator('#rows tr').count();
+    const before = await rows();
+    await ask();
+    await page.waitForFunction((count) => document.querySelectorAll('#rows tr').length > count + 3, before, { timeout: 5000 })
+      .catch(() => say('tail', 'no new rows came'));
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await page.waitForTimeout(100);
+    await ask();
+    await page.waitForSelector('.jump:visible', { timeout: 5000 }).catch(() => say('tail', 'no way back is offered'));
+    expect('tail', (await page.evaluate(() => window.scrollY)) === 0, 'moved while one was reading further up');
+    await page.click('.jump');
+    expect('tail', !(await page.locator('.jump').isVisible()), 'the way back stays');
+    const seqs = await page.locator('#rows tr td:first-child').allTextContents();
+    expect('tail', new Set(seqs).size === seqs.length, 'a row is there twice');
+  }
+  await page.context().close();
+}
+
+if (approve) await grant(); else await act();
+
+// Reading works without the script.
+const plain = await open({ javaScriptEnabled: false }, 'no-script');
+await logIn(plain);
+for (const [, path] of pages) {
+  await plain.goto(path);
+  expect('no-script', (await plain.locator('main h1').count()) === 1, `${path} has no heading`);
+}
+await plain.click('text=Log out');
+await plain.waitForURL('**/ui/login');
+
+await browser.close();
+for (const line of wrong) console.log(line);
+console.log(`${checked} checks, ${wrong.length} wrong`);
+process.exitCode = wrong.length > 0 ? 1 : 0;

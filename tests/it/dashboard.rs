@@ -1,0 +1,132 @@
+//! An approval answered on its page, and what is refused there.
+
+use crate::approval::People;
+use crate::support::{Answer, Server, text};
+use serde_json::json;
+
+const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
+
+#[test]
+fn a_question_is_answered_on_its_page_and_only_there() {
+    let people = People::new();
+    let server = people.home.serve();
+    let (run, asked) = people.ask(&server, &people.list());
+    let page = format!("/ui/approvals/{}", asked["id"].as_str().expect("id"));
+    let hash = asked["call_hash"].as_str().expect("hash");
+    let session = log_in(&server, &people.ben);
+    let shown = server.send("GET", &page, &session, b"");
+    assert_eq!(shown.status, 200, "{}", text(&shown.body));
+    let shown = text(&shown.body);
+    assert!(
+        shown.contains(hash) && shown.contains("release-list") && shown.contains("Approve once"),
+        "{shown}"
+    );
+    let token = shown.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let yes = format!("answer=grant&call_hash={hash}&reason=seen&token={}", token.expect("token"));
+    let other = yes.replace(hash, &"0".repeat(64));
+    for (name, from, fields, status) in [
+        ("another site", "Sec-Fetch-Site: cross-site\r\n", yes.as_str(), 403),
+        ("no word of where from", "", &yes, 403),
+        ("no token", OWN, &format!("answer=grant&call_hash={hash}"), 403),
+        ("no answer", OWN, &yes.replace("grant", "perhaps"), 422),
+        ("another call", OWN, &other, 409),
+    ] {
+        let refused = post(&server, &page, &format!("{session}{from}"), fields);
+        assert_eq!(refused.status, status, "{name}: {}", text(&refused.body));
+    }
+    // With no session, with a key that runs, and with one that only reads.
+    assert_eq!(post(&server, &page, OWN, &yes).status, 401);
+    let viewer = log_in(&server, &people.viewer);
+    assert_eq!(post(&server, &page, &format!("{viewer}{OWN}"), &yes).status, 403);
+    let granted = post(&server, &page, &format!("{session}{OWN}"), &yes);
+    assert_eq!(granted.status, 303, "{}", text(&granted.body));
+    assert_eq!(people.ended(&server, &run)["status"], "done");
+    let again = post(&server, &page, &format!("{session}{OWN}"), &yes);
+    assert_eq!(again.status, 409, "a yes is given once");
+}
+
+/// What a model may put into the arguments of a call: markup, escapes, text that runs backwards, and words
+/// without an end, of the characters that grow most where they are escaped.
+#[test]
+fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
+    let people = People::new();
+    people.add_note();
+    let server = people.home.serve();
+    let session = log_in(&server, &people.ben);
+    let look = |path: &str| {
+        let page = server.send("GET", path, &session, b"");
+        assert_eq!(page.status, 200, "{path}: {}", text(&page.body));
+        let page = text(&page.body);
+        assert!(page.len() < 100_000, "{path} has {} bytes", page.len());
+        clean(path, &page);
+        for markup in ["<script>alert", "<img", "<iframe", "onerror=alert(1)>"] {
+            assert!(!page.contains(markup), "{path}: {markup}");
+        }
+        page
+    };
+    for words in hostile() {
+        let message = format!("note(words={})", json!(words));
+        let (_, asked) = people.ask(&server, &message);
+        assert_eq!(asked["arguments"]["words"], words, "the data itself is whole");
+        let id = asked["id"].as_str().expect("id");
+        let page = look(&format!("/ui/approvals/{id}"));
+        assert!(page.contains("Exactly this would run"), "{page}");
+        let is_cut = page.contains("cut here: ");
+        assert_eq!(is_cut, words.len() > 16_000, "what is not shown is said: {}", words.len());
+        assert_eq!(page.contains(&format!("par approval show {id}")), is_cut, "where the rest is");
+        let shown = people.home.expect(0, &["approval", "show", id]);
+        clean("approval show", &shown);
+        assert!(shown.len() > words.chars().count(), "a person sees all of it");
+    }
+    let list = look("/ui/approvals");
+    assert!(list.contains("&lt;script&gt;alert(1)"), "{list}");
+    for args in [&["approval", "list"][..], &["approval", "list", "--all"]] {
+        let listed = people.home.expect(0, args);
+        clean("approval list", &listed);
+        assert!(listed.lines().all(|line| line.len() < 1_000), "{listed}");
+    }
+    // No question is made of what is too long to be a call at all.
+    for (length, status) in [(70_000, 200), (1 << 20, 413)] {
+        let message = format!("note(words={})", json!("x".repeat(length)));
+        let answer = server.run(&people.asker, &message);
+        assert_eq!(answer.status, status, "{length}: {}", answer.head);
+    }
+    let asked = people.home.entries(&["kind:approval.request"]);
+    assert_eq!(asked.len(), hostile().len());
+    assert_eq!(server.stop(), Some(0));
+}
+
+fn hostile() -> Vec<String> {
+    vec![
+        "<script>alert(1)</script><img src=x onerror=alert(1)>'\"--></pre>".to_owned(),
+        "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\u{8}".to_owned(),
+        "\u{202e}gnp.exe\u{2066}\u{200b}\u{feff}\u{2028}\n\t".to_owned(),
+        "word-without-an-end".repeat(3_000),
+        "&".repeat(60_000),
+        "<".repeat(60_000),
+        "\u{202e}".repeat(20_000),
+        "\\\"".repeat(15_000),
+    ]
+}
+
+/// Nothing in it moves a cursor, hides or reorders text.
+fn clean(place: &str, shown: &str) {
+    let is_hidden = |c: &char| {
+        (c.is_control() && *c != '\n')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let found: Vec<char> = shown.chars().filter(is_hidden).collect();
+    assert!(found.is_empty(), "{place} has {found:?}");
+}
+
+pub(crate) fn log_in(server: &Server, key: &str) -> String {
+    let answer = post(server, "/ui/login", OWN, &format!("key={key}"));
+    assert_eq!(answer.status, 303, "{}", text(&answer.body));
+    let set = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("cookie");
+    format!("Cookie: {}\r\n", set.split(';').next().expect("pair"))
+}
+
+fn post(server: &Server, path: &str, headers: &str, fields: &str) -> Answer {
+    let headers = format!("{headers}Content-Type: application/x-www-form-urlencoded\r\n");
+    server.send("POST", path, &headers, fields.as_bytes())
+}

@@ -1,0 +1,472 @@
+//! Scripts as tools: the deployment that is shipped, and scripts that were taken over.
+
+use crate::support::{TestHome, text};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const PERMIT: &str = r#"
+@id("test-deploy")
+permit (principal in PAR::Role::"operator", action == PAR::Action::"deploy", resource == PAR::Project::"demo");
+"#;
+
+/// A home where an operator deploys without asking anybody.
+fn home() -> TestHome {
+    let home = TestHome::init();
+    home.add("policies/20-deploy.cedar", PERMIT);
+    home
+}
+
+fn demo(home: &TestHome) -> PathBuf {
+    home.path("workspace/demo")
+}
+
+/// The release that is live, which must be whole.
+fn live(home: &TestHome) -> Option<String> {
+    let link = std::fs::read_link(demo(home).join("current")).ok()?;
+    let version = link.strip_prefix("releases").expect("a release").to_str().expect("UTF-8").to_owned();
+    let release = demo(home).join(link);
+    let told = std::fs::read_to_string(release.join("VERSION")).expect("a whole release");
+    assert_eq!(told.trim(), version, "a release under another's name");
+    assert!(release.join("app").is_file(), "half a release");
+    Some(version)
+}
+
+/// Calls `deploy` in a process of its own, and returns its one step.
+fn deploy(home: &TestHome, version: &str) -> Value {
+    call(home, "deploy", &json!({ "project": "demo", "version": version }))
+}
+
+fn call(home: &TestHome, tool: &str, arguments: &Value) -> Value {
+    let output = home.par(&["--json", "tool", "call", tool, &arguments.to_string()]);
+    let reply: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {} {}", text(&output.stdout), text(&output.stderr)));
+    reply["steps"][0].clone()
+}
+
+/// A version with many files, which takes a while to copy.
+fn add_version(home: &TestHome, version: &str, files: u32) {
+    let folder = demo(home).join("incoming").join(version);
+    std::fs::create_dir(&folder).expect("folder");
+    std::fs::write(folder.join("VERSION"), format!("{version}\n")).expect("VERSION");
+    std::fs::write(folder.join("app"), "app").expect("app");
+    for file in 0..files {
+        std::fs::write(folder.join(format!("file-{file}")), "x").expect("file");
+    }
+}
+
+/// A folder of the workspace that belongs to whom tools run as.
+fn add_folder(home: &TestHome, name: &str) -> PathBuf {
+    let owner = std::fs::metadata(home.path("workspace")).expect("workspace");
+    let folder = home.path("workspace").join(name);
+    std::fs::create_dir(&folder).expect("folder");
+    chown(&folder, Some(owner.uid()), Some(owner.gid())).expect("owner");
+    folder
+}
+
+/// A tool `taken` that runs `script` in `workspace/box`, and may start `exec`.
+fn add_script(home: &TestHome, script: &str, exec: &[&str], limits: &str) {
+    std::fs::write(home.path("etc/jobs.d/taken.sh"), script).expect("script");
+    let manifest = format!(
+        "name = \"taken\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"high\"\ninterpreter = \"/bin/sh\"\n\
+         script = \"jobs.d/taken.sh\"\nuntrusted_output = true\n[resource]\ntype = \"Host\"\n\
+         is = \"localhost\"\n[sandbox]\nwrite = [\"@workspace/box\"]\nexec = {exec:?}\n[limits]\n\
+         output_bytes_max = 65536\nmemory_bytes_max = 268435456\nprocesses_max = 8\n{limits}\n\
+         [input]\ntype = \"object\"\nadditionalProperties = false\n"
+    );
+    std::fs::write(home.path("etc/tools.d/taken.toml"), manifest).expect("manifest");
+    let policy = "@id(\"taken\")\npermit (principal, action == PAR::Action::\"taken\", resource);";
+    home.add("policies/50-taken.cedar", policy);
+}
+
+fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !there() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_version_is_deployed_and_is_live() {
+    let home = home();
+    assert_eq!(live(&home), None);
+    home.expect(0, &["run", r#"deploy(project="demo", version="1.0.0")"#]);
+    assert_eq!(live(&home).as_deref(), Some("1.0.0"));
+    let step = deploy(&home, "1.0.1");
+    assert_eq!(step["status"], "ok", "{step}");
+    let expect = json!({ "project": "demo", "version": "1.0.1", "previous": "1.0.0", "current": "1.0.1",
+                         "rolled_back": false, "reason": "deployed" });
+    assert_eq!(step["result"], expect);
+    assert_eq!(live(&home).as_deref(), Some("1.0.1"));
+    // Again is no harm, and back is a deployment like any other.
+    assert_eq!(deploy(&home, "1.0.1")["result"]["reason"], "it was live already");
+    assert_eq!(deploy(&home, "1.0.0")["result"]["previous"], "1.0.1");
+    assert_eq!(live(&home).as_deref(), Some("1.0.0"));
+
+    // What ran is on record, with what held it.
+    let script = std::fs::read(home.path("etc/jobs.d/deploy.sh")).expect("script");
+    let sha256: String = Sha256::digest(&script).iter().map(|byte| format!("{byte:02x}")).collect();
+    let decision = home.entry(step["ledger"]["decision"].as_u64().expect("a number"));
+    assert_eq!(decision["payload"]["script"], json!({ "name": "jobs.d/deploy.sh", "sha256": sha256 }));
+    assert_eq!(decision["payload"]["request"]["resource"], json!({ "type": "PAR::Project", "id": "demo" }));
+    let result = home.entry(step["ledger"]["result"].as_u64().expect("a number"));
+    let layers = result["payload"]["layers"].to_string();
+    for layer in ["landlock", "seccomp", "no capabilities", "net namespace", "init"] {
+        assert!(layers.contains(layer), "{layer}: {layers}");
+    }
+    home.expect(0, &["audit", "verify"]);
+}
+
+#[test]
+fn as_shipped_somebody_is_asked() {
+    let home = TestHome::init();
+    home.expect(4, &["run", r#"deploy(project="demo", version="1.0.1")"#]);
+    assert_eq!(live(&home), None);
+    assert!(!demo(&home).join("releases").exists(), "something ran");
+    let step = call(&home, "deploy", &json!({ "project": "other", "version": "1.0.1" }));
+    assert_eq!((&step["decision"], &step["status"]), (&json!("deny"), &json!("refused")), "{step}");
+}
+
+#[test]
+fn a_failing_check_rolls_back_and_says_so() {
+    let home = home();
+    let first = deploy(&home, "1.0.2-broken");
+    assert_eq!(
+        (&first["status"], &first["result"]["rolled_back"]),
+        (&json!("error"), &json!(true)),
+        "{first}"
+    );
+    assert_eq!((live(&home), &first["result"]["current"]), (None, &Value::Null));
+    deploy(&home, "1.0.1");
+    let second = deploy(&home, "1.0.2-broken");
+    let expect = json!({ "project": "demo", "version": "1.0.2-broken", "previous": "1.0.1",
+                         "current": "1.0.1", "rolled_back": true,
+                         "reason": "its check failed after the switch: rolled back" });
+    assert_eq!((&second["status"], &second["result"]), (&json!("error"), &expect));
+    assert_eq!(live(&home).as_deref(), Some("1.0.1"));
+    // What is not whole is never switched to.
+    add_version(&home, "1.0.3", 0);
+    std::fs::write(demo(&home).join("incoming/1.0.3/VERSION"), "1.0.4\n").expect("VERSION");
+    let third = deploy(&home, "1.0.3");
+    assert_eq!(third["result"]["rolled_back"], false, "{third}");
+    assert_eq!((&third["status"], live(&home).as_deref()), (&json!("error"), Some("1.0.1")));
+    assert_eq!(deploy(&home, "7.7.7")["result"]["reason"], "there is no incoming/7.7.7");
+    let step = call(&home, "deploy", &json!({ "project": "demo", "version": "1.0.0" }));
+    assert_eq!(step["status"], "ok", "{step}");
+}
+
+#[test]
+fn killed_half_way_leaves_the_old_or_the_new() {
+    let home = home();
+    deploy(&home, "1.0.0");
+    let releases = demo(&home).join("releases");
+    let copying = || {
+        let names = std::fs::read_dir(&releases).expect("releases").filter_map(Result::ok);
+        names.filter(|name| name.file_name().as_encoded_bytes().starts_with(b".2.")).count() > 0
+    };
+    for (version, copied) in [("2.0.0", false), ("2.0.1", true)] {
+        add_version(&home, version, 3_000);
+        let arguments = json!({ "project": "demo", "version": version }).to_string();
+        let mut child = home.command(&["tool", "call", "deploy", &arguments]).spawn().expect("par starts");
+        until("it copies", || if copied { releases.join(version).exists() } else { copying() });
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        let before = live(&home).expect("one is live");
+        assert!(before == "1.0.0" || before == version || before == "2.0.0", "{before}");
+        // The lock lasts as long as anything of the killed call: the next starts from what is there.
+        let next = deploy(&home, version);
+        assert_eq!((&next["status"], live(&home).as_deref()), (&json!("ok"), Some(version)), "{next}");
+        assert!(!copying(), "what the killed call left is cleared away");
+    }
+    home.expect(0, &["audit", "verify"]);
+    let interrupted = home.entries(&["kind:call.result"]);
+    let interrupted = interrupted.iter().filter(|entry| entry.to_string().contains("\"interrupted\""));
+    assert_eq!(interrupted.count(), 2, "each killed call is on record");
+}
+
+#[test]
+fn two_at_once_come_one_behind_the_other() {
+    let home = home();
+    add_version(&home, "3.0.0", 800);
+    add_version(&home, "3.0.1", 800);
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    let steps: Vec<Value> = std::thread::scope(|scope| {
+        let run = |version: &'static str| {
+            let (server, key) = (&server, &key);
+            scope.spawn(move || {
+                let message = format!("deploy(project=\"demo\", version=\"{version}\")");
+                server.run(key, &message).json()["steps"][0].clone()
+            })
+        };
+        let started = ["3.0.0", "3.0.1", "1.0.1"].map(run);
+        started.into_iter().map(|run| run.join().expect("a run")).collect()
+    });
+    let done: Vec<&Value> = steps.iter().filter(|step| step["status"] == "ok").collect();
+    assert!(!done.is_empty(), "{steps:?}");
+    for step in &steps {
+        let waited = step["result"]["error"].as_str().is_some_and(|e| e.starts_with("another call works in"));
+        assert!(step["status"] == "ok" || waited, "{step}");
+    }
+    // One behind the other: each found live what another had made so.
+    let mut previous: Vec<String> = done.iter().map(|step| step["result"]["previous"].to_string()).collect();
+    previous.sort();
+    previous.dedup();
+    assert_eq!(previous.len(), done.len(), "{steps:?}");
+    assert!(live(&home).is_some());
+    server.stop();
+}
+
+#[test]
+fn a_folder_that_is_busy_is_a_refusal_with_its_reason() {
+    let home = home();
+    let folder = std::fs::File::open(demo(&home)).expect("folder");
+    let _lock = nix::fcntl::Flock::lock(folder, nix::fcntl::FlockArg::LockExclusive).expect("locked");
+    let step = deploy(&home, "1.0.1");
+    let error = step["result"]["error"].as_str().expect("an error");
+    assert_eq!(step["status"], "refused", "{step}");
+    assert!(error.starts_with("another call works in `") && error.contains("/workspace/demo`"), "{error}");
+    assert_eq!(live(&home), None);
+}
+
+#[test]
+fn a_script_that_changed_on_disk_never_runs() {
+    let home = home();
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    std::fs::write(home.path("etc/jobs.d/deploy.sh"), "printf '{}'; : >PWNED\n").expect("script");
+    let message = r#"deploy(project="demo", version="1.0.1")"#;
+    let step = server.run(&key, message).json()["steps"][0].clone();
+    assert_eq!((&step["status"], &step["result"]["reason"]), (&json!("ok"), &json!("deployed")), "{step}");
+    // Another launcher reads what is there now, and is not taken for the one that was decided with.
+    kill_launcher(&server.descendants());
+    until("the new launcher answers", || {
+        let step = server.run(&key, message).json()["steps"][0].clone();
+        let reason = step["result"]["error"].as_str().unwrap_or_default().to_owned();
+        assert_ne!(step["status"], "ok", "{step}");
+        reason.contains("the manifest of `deploy` is not the one that this launcher loaded")
+    });
+    assert!(!demo(&home).join("PWNED").exists(), "changed bytes ran");
+    server.stop();
+}
+
+/// The launcher proper: the child of a child of the supervisor.
+fn kill_launcher(descendants: &[u32]) {
+    let below = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok();
+    let launcher = descendants.iter().filter_map(below).find_map(|pids| pids.trim().parse::<i32>().ok());
+    let launcher = nix::unistd::Pid::from_raw(launcher.expect("a launcher"));
+    nix::sys::signal::kill(launcher, nix::sys::signal::Signal::SIGKILL).expect("killed");
+}
+
+#[test]
+fn what_is_no_version_is_no_call() {
+    let home = home();
+    for version in [
+        "",
+        "..",
+        "../1.0.1",
+        "a/../../b",
+        "-x",
+        "--help",
+        "1.0.1 ",
+        "a b",
+        "1.0.1\n",
+        "A",
+        "1;id",
+        "$(id)",
+        "é",
+        ".hidden",
+        &"1".repeat(5_000),
+    ] {
+        let step = deploy(&home, version);
+        assert_eq!(
+            (&step["decision"], &step["status"]),
+            (&json!("invalid"), &json!("refused")),
+            "{version:?}"
+        );
+    }
+    for project in ["", "..", "../demo", "-x", "Demo", "demo/..", "de mo", &"d".repeat(65)] {
+        let step = call(&home, "deploy", &json!({ "project": project, "version": "1.0.1" }));
+        assert_eq!(
+            (&step["decision"], &step["status"]),
+            (&json!("invalid"), &json!("refused")),
+            "{project:?}"
+        );
+    }
+    for arguments in [
+        json!({ "project": "demo" }),
+        json!({ "project": "demo", "version": 1 }),
+        json!({ "project": "demo", "version": "1.0.1", "force": true }),
+    ] {
+        assert_eq!(call(&home, "deploy", &arguments)["decision"], "invalid", "{arguments}");
+    }
+    assert!(!demo(&home).join("releases").exists(), "something ran");
+}
+
+#[test]
+fn a_project_that_is_a_link_is_not_followed() {
+    let home = home();
+    let policy = PERMIT.replace("resource == PAR::Project::\"demo\"", "resource");
+    std::fs::write(home.path("etc/policies/20-deploy.cedar"), policy).expect("policy");
+    symlink(home.path("workspace/demo"), home.path("workspace/link")).expect("link");
+    symlink("/tmp", home.path("workspace/out")).expect("link");
+    for project in ["link", "out", "absent"] {
+        let step = call(&home, "deploy", &json!({ "project": project, "version": "1.0.1" }));
+        assert_eq!(step["status"], "refused", "{step}");
+        let error = step["result"]["error"].as_str().expect("an error");
+        assert!(error.contains(&format!("/workspace/{project}` cannot be worked in")), "{error}");
+    }
+}
+
+/// Each line of a script that was taken over is one attempt; all must be refused.
+const ATTEMPTS: &str = r#"
+try() { name=$1; shift; if ( "$@" ) 2>/dev/null; then echo "ALLOWED $name"; else echo "refused $name"; fi; }
+write() { printf x >"$1"; }
+over() { printf x >>"$1"; }
+look() { IFS= read -r line <"$1"; }
+list() { set -- "$1"/*; [ -e "$1" ]; }
+try 'write beside' write ../other/new
+try 'write above' write ../new
+try 'write in tmp' write /tmp/par-taken
+try 'write etc' over ETC/par.toml
+try 'write a script' over ETC/jobs.d/taken.sh
+try 'write a tool' write ETC/tools.d/new.toml
+try 'write data' write DATA/new
+try 'write ledger' over DATA/ledger.db
+try 'make above' mkdir ../made
+try 'move out' mv inside ../other/inside
+try 'move in' mv ../other/file stolen
+try 'link in' ln ../other/file stolen
+try 'remove beside' rm ../other/file
+try 'read shadow' look /etc/shadow
+try 'read passwd' look /etc/passwd
+try 'read etc' look ETC/par.toml
+try 'read data' look DATA/pepper
+try 'read beside' look ../other/file
+try 'read environ' look /proc/1/environ
+try 'read maps' look /proc/self/maps
+try 'list home' list HOME
+try 'write the script' over "$0"
+ln -s /etc/shadow shadow; try 'read by link' look shadow
+ln -s ETC/par.toml toml; try 'write by link' over toml
+try 'run what is not listed' /usr/bin/id
+try 'run the loader on it' /usr/lib/x86_64-linux-gnu/libc.so.6
+try 'run what lies here' ./program
+try 'run the script' "$0"
+PERL
+kill -9 1
+printf x >inside/kept && rm inside/kept && echo "done"
+"#;
+
+/// Each of these is of a program that starts at all.
+const PERL_ATTEMPTS: &str = r#"
+perl -e 'exit 0' 2>&1 || echo "ALLOWED nothing: perl does not start"
+try 'internet socket' perl -e 'socket(S, 2, 1, 0) or exit 1'
+try 'datagram socket' perl -e 'socket(S, 2, 2, 0) or exit 1'
+try 'unix socket' perl -e 'socket(S, 1, 1, 0) or exit 1'
+try 'netlink socket' perl -e 'socket(S, 16, 3, 0) or exit 1'
+try 'mode' perl -e 'chmod(0777, "inside") or exit 1'
+try 'set-uid file' perl -e '$f = "lent"; syscall(257, -100, $f, 0101, 04755) >= 0 or exit 1'
+try 'set-uid file, older' perl -e '$f = "lent"; syscall(2, $f, 0101, 04755) >= 0 or exit 1'
+try 'set-gid file, oldest' perl -e '$f = "lent"; syscall(85, $f, 02755) >= 0 or exit 1'
+try 'set-uid file, newer' perl -e '$f = "lent"; syscall(437, -100, $f, pack("QQQ", 0101, 04755, 0), 24) >= 0 or exit 1'
+try 'times' perl -e 'utime(1, 1, "inside") or exit 1'
+try 'owner' perl -e 'chown($<, $(+0, "inside") or exit 1'
+try 'fifo' perl -e '$f = "fifo"; syscall(259, -100, $f, 010644, 0) == 0 or exit 1'
+try 'hard link' perl -e 'link("program", "again") or exit 1'
+try 'uid' perl -e '$< = 0; $> = 0; exit($> != 0)'
+try 'trace' perl -e 'syscall(101, 16, 1, 0, 0) == 0 or exit 1'
+try 'memory file' perl -e '$f = "x"; syscall(319, $f, 0) >= 0 or exit 1'
+try 'namespace' perl -e 'syscall(272, 0x10000000) == 0 or exit 1'
+try 'big file' perl -e 'open(F, ">", "big") and print F "x" x 100000 and close(F) and -s "big" > 65536 or exit 1'
+"#;
+
+#[test]
+fn a_script_that_was_taken_over_stays_in_its_folder() {
+    let home = TestHome::init();
+    let (folder, other) = (add_folder(&home, "box"), add_folder(&home, "other"));
+    std::fs::write(other.join("file"), "theirs").expect("file");
+    std::fs::create_dir(folder.join("inside")).expect("folder");
+    std::fs::copy("/usr/bin/true", folder.join("program")).expect("program");
+    std::fs::set_permissions(folder.join("program"), PermissionsExt::from_mode(0o755)).expect("mode");
+    let owner = std::fs::metadata(&folder).expect("folder");
+    chown(folder.join("inside"), Some(owner.uid()), Some(owner.gid())).expect("owner");
+
+    let is_perl = Path::new("/usr/bin/perl").is_file() && cfg!(target_arch = "x86_64");
+    let shown = |path: &str| home.path(path).display().to_string();
+    let script = ATTEMPTS.replace("PERL\n", if is_perl { PERL_ATTEMPTS } else { "" });
+    let script =
+        script.replace("ETC", &shown("etc")).replace("DATA", &shown("data")).replace("HOME", &shown(""));
+    let mut exec = vec!["/usr/bin/ln", "/usr/bin/mkdir", "/usr/bin/mv", "/usr/bin/rm"];
+    exec.extend(is_perl.then_some("/usr/bin/perl"));
+    add_script(&home, &script, &exec, "wall_ms_max = 20000\nfile_bytes_max = 65536");
+
+    let step = call(&home, "taken", &json!({}));
+    let told = step["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{step}"));
+    println!("{told}");
+    assert!(told.ends_with("done\n"), "it may work in its own folder: {step}");
+    assert!(!told.contains("ALLOWED"), "{told}");
+    let attempts = script.lines().filter(|line| line.contains("try '")).count();
+    assert_eq!(told.matches("refused ").count(), attempts, "{told}");
+    assert_eq!(std::fs::read_to_string(other.join("file")).expect("file"), "theirs");
+    assert_eq!(std::fs::read_dir(&other).expect("folder").count(), 1);
+    home.expect(0, &["audit", "verify"]);
+}
+
+#[test]
+fn what_a_script_prints_is_what_its_manifest_promises() {
+    let home = TestHome::init();
+    add_folder(&home, "box");
+    let limits = "wall_ms_max = 20000\nfile_bytes_max = 65536";
+    let json_manifest = |script: &str| {
+        add_script(&home, script, &[], limits);
+        let path = home.path("etc/tools.d/taken.toml");
+        let manifest = std::fs::read_to_string(&path).expect("manifest");
+        std::fs::write(&path, manifest.replacen("risk", "output = \"json\"\nrisk", 1)).expect("manifest");
+        call(&home, "taken", &json!({}))
+    };
+    let step = json_manifest("printf '{\"a\":1}'; echo why >&2");
+    assert_eq!((&step["status"], &step["result"]), (&json!("ok"), &json!({ "a": 1 })), "{step}");
+    let result = home.entry(step["ledger"]["result"].as_u64().expect("a number"));
+    assert_eq!(result["payload"]["stderr"], "why\n", "on record, not told");
+    let step = json_manifest("printf '{\"a\":2}'; exit 3");
+    assert_eq!((&step["status"], &step["result"]), (&json!("error"), &json!({ "a": 2 })), "{step}");
+    for script in ["echo hello", "printf '[1]'", "printf '{} {}'", "printf '{\"a\":1.5}'", ":"] {
+        let step = json_manifest(script);
+        assert_eq!(step["status"], "error", "{script}: {step}");
+        assert_eq!(step["result"]["error"], "the tool did not print one JSON object", "{script}");
+    }
+    // `/dev/null` is there, and nothing of the caller's is on standard input.
+    add_script(&home, "cat=$(while read -r l; do echo $l; done); echo \"[$cat]\" 2>/dev/null", &[], limits);
+    assert_eq!(call(&home, "taken", &json!({}))["result"]["stdout"], "[]\n");
+}
+
+#[test]
+fn a_tool_that_cannot_be_loaded_says_where() {
+    let home = TestHome::init();
+    let path = home.path("etc/tools.d/deploy.toml");
+    let good = std::fs::read_to_string(&path).expect("manifest");
+    let refused = |from: &str, to: &str, why: &str| {
+        assert!(good.contains(from), "{from}");
+        std::fs::write(&path, good.replacen(from, to, 1)).expect("manifest");
+        let output = home.par(&["tool", "list"]);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains(why), "{to}: {told}");
+    };
+    refused("jobs.d/deploy.sh", "jobs.d/absent.sh", "No such file");
+    refused("jobs.d/deploy.sh", "../etc/jobs.d/deploy.sh", "no plain path below etc/");
+    refused("jobs.d/deploy.sh", "/bin/sh", "no plain path below etc/");
+    refused("[\"@workspace/{project}\"]", "[\"@workspace/../etc\"]", "no absolute path without");
+    std::fs::write(&path, good).expect("manifest");
+    let script = home.path("etc/jobs.d/deploy.sh");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o666)).expect("mode");
+    let told = text(&home.par(&["tool", "list"]).stderr);
+    assert!(told.contains("deploy.toml:6: `jobs.d/deploy.sh`: is writable by others"), "{told}");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o644)).expect("mode");
+    std::fs::set_permissions(home.path("etc/jobs.d"), PermissionsExt::from_mode(0o777)).expect("mode");
+    let told = text(&home.par(&["tool", "list"]).stderr);
+    assert!(told.contains("is writable by others"), "{told}");
+}

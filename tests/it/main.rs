@@ -1,0 +1,78 @@
+//! The tests that drive PAR from outside: the built binary, real processes, real files, real HTTP.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, which is what it is for"
+)]
+
+// The source keeps the house rules: arrows between rooms, and where each power lives.
+mod tidy;
+// The shipped policies decide as the table says.
+mod decisions;
+// The ledger sees every change, survives kills, and refuses without space.
+mod ledger;
+// Canonical JSON and SHA-256 give the published bytes.
+mod vectors;
+// What the documents tell people to type works.
+mod readme;
+// Calls that wait for a person.
+mod approval;
+// They are told as events.
+mod stream;
+// What is asked on a terminal is answered there.
+mod terminal;
+// A home for one person, and one for several.
+mod people;
+// Rules are exchanged while calls are under way.
+mod reload;
+// Decisions are made again from the ledger, and edited ones are found.
+mod replay;
+// Who follows the ledger is told what matches.
+mod follow;
+// What is taken out proves itself, and stands on the ledger.
+mod export;
+// What is erased is in no file any more.
+mod redact;
+// Backups, logs behind damaged ones, and ledgers of several files.
+mod backup;
+// A search leaves out what policies exclude, and says so on the record.
+mod search;
+// Powers of the API under rules of one's own.
+mod powers;
+// Another verifier, written from the format's page, says the same as PAR of whatever is done to a ledger.
+mod attacks;
+mod second;
+// A ledger of many decisions.
+mod evidence;
+// Its checkpoints are told outside, and hold it to what it was.
+mod anchor;
+mod forge;
+mod history;
+// Scripts as tools deploy, roll back, and stay in their folder.
+mod jobs;
+// A disk that fails at any one moment.
+mod faults;
+// Installed into a folder, served as two users, watched.
+mod service;
+// An approval is answered on its page.
+mod dashboard;
+// The dashboard looks right and behaves in a real browser.
+mod browser;
+// A home, a server, and a way to talk to both.
+mod support;
+// A model that was taken over asks for everything, and gets what the policy allows and no more.
+mod model;
+// Processes that die, starts that cannot be, stops in order.
+mod crash;
+// Named secrets: replaced before model, caller, page, log and ledger see them.
+mod secrets;
+// The HTTP API: keys, roles, bodies, pages, waiting.
+mod api;
+// Output that cannot be written or that nobody reads, and output for programs.
+mod output;
+// What the command line prints, word for word.
+mod transcripts;

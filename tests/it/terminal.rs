@@ -1,0 +1,117 @@
+//! What is asked on a terminal, on a real one: a pseudo-terminal whose other end this test holds.
+
+use crate::approval::People;
+use crate::support::{TestHome, text, until};
+use nix::pty::openpty;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+
+/// What a person saw, what went to a file beside it, and how the command ended.
+pub(crate) struct Seen {
+    pub(crate) code: Option<i32>,
+    pub(crate) screen: String,
+    stdout: String,
+}
+
+/// Runs a command on a terminal, with its standard output there or in a pipe, and types `keys` once it says
+/// `prompt`.
+pub(crate) fn on_terminal(home: &TestHome, args: &[&str], is_piped: bool, prompt: &str, keys: &str) -> Seen {
+    let pty = openpty(None, None).expect("a pseudo-terminal");
+    let end = || Stdio::from(pty.slave.try_clone().expect("descriptor"));
+    let mut command = home.command(args);
+    let stdout = if is_piped { Stdio::piped() } else { end() };
+    let mut child = command.stdin(end()).stdout(stdout).stderr(end()).spawn().expect("par starts");
+    // With the last of them closed, reading ends when the command does.
+    drop((command, pty.slave));
+    let screen = typed(pty.master, prompt, keys);
+    let mut told = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_string(&mut told).expect("standard output");
+    }
+    Seen { code: child.wait().expect("ends").code(), screen, stdout: told }
+}
+
+/// All that comes on a terminal, with `keys` typed behind the first `prompt`.
+fn typed(master: OwnedFd, prompt: &str, keys: &str) -> String {
+    let mut master = File::from(master);
+    let (mut seen, mut chunk, mut left) = (Vec::new(), [0_u8; 4096], Some(keys));
+    // A terminal whose other end is closed gives an error, not an end.
+    while let Ok(read) = master.read(&mut chunk)
+        && read > 0
+    {
+        seen.extend_from_slice(&chunk[..read]);
+        if let Some(keys) = left.take_if(|_| text(&seen).contains(prompt)) {
+            master.write_all(keys.as_bytes()).expect("typed");
+        }
+    }
+    assert!(left.is_none(), "never asked: {}", text(&seen));
+    text(&seen)
+}
+
+fn pending(home: &TestHome) -> Vec<Value> {
+    let listed = home.expect(0, &["approval", "list", "--json"]);
+    listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+const PROMPT: &str = "approve? [y/N] ";
+
+/// Only a plain yes is one; an end of input, nothing, or anything else is a no that leaves the question open.
+#[test]
+fn a_yes_at_a_terminal_is_typed_and_nothing_else_is_one() {
+    let people = People::new();
+    let home = &people.home;
+    let server = home.serve();
+    let (run, approval) = people.ask(&server, &people.list());
+    let id = approval["id"].as_str().expect("id");
+    let approve = ["approval", "approve", id];
+    for keys in
+        ["n\n", "\n", "\u{4}", "N\n", "no\n", "yy\n", "yes please\n", "\u{1b}[Ay\n", "ja\n", "y\u{15}\n"]
+    {
+        let seen = on_terminal(home, &approve, false, PROMPT, keys);
+        assert_eq!(seen.code, Some(1), "{keys:?}: {}", seen.screen);
+        assert!(seen.screen.contains("not approved"), "{keys:?}: {}", seen.screen);
+        assert!(seen.screen.contains("release-list"), "the call is shown first: {}", seen.screen);
+        assert_eq!(people.state(&server, &approval), "pending", "{keys:?}");
+    }
+    // Asked for JSON, the person is shown the call too, and standard output holds one object.
+    let approve = ["--json", "approval", "approve", id];
+    let seen = on_terminal(home, &approve, true, PROMPT, "n\n");
+    assert_eq!((seen.code, seen.stdout.as_str()), (Some(1), ""), "{}", seen.screen);
+    assert!(seen.screen.contains("list_dir") && seen.screen.contains("release-list"), "{}", seen.screen);
+    let seen = on_terminal(home, &approve, true, PROMPT, "y\n");
+    assert_eq!(seen.code, Some(0), "{}", seen.screen);
+    let told: Value = serde_json::from_str(&seen.stdout).expect("one object");
+    assert_eq!(told["id"], approval["id"], "{told}");
+    assert_eq!(people.ended(&server, &run)["status"], "done");
+    for keys in ["Y\n", " yes \n"] {
+        let (run, approval) = people.ask(&server, &people.list());
+        let approve = ["approval", "approve", approval["id"].as_str().expect("id")];
+        let seen = on_terminal(home, &approve, false, PROMPT, keys);
+        assert!(seen.code == Some(0) && seen.screen.contains("granted"), "{keys:?}: {}", seen.screen);
+        assert_eq!(people.ended(&server, &run)["status"], "done");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// A run on a terminal asks nothing on it: a call to be confirmed is confirmed outside the run, by name.
+#[test]
+fn a_run_on_a_terminal_waits_and_its_confirmation_is_asked_beside_it() {
+    let people = People::new();
+    let home = &people.home;
+    let seen = on_terminal(home, &["run", &people.read()], false, "waiting for a person", "y\ny\n");
+    assert_eq!(seen.code, Some(4), "{}", seen.screen);
+    let open = pending(home);
+    let id = open[0]["id"].as_str().expect("id");
+    assert!(seen.screen.contains(&format!("par approval show {id}")), "{}", seen.screen);
+    assert!(home.entries(&["kind:call.result"]).is_empty(), "what was typed there is no yes");
+    let no = on_terminal(home, &["approval", "approve", id], false, PROMPT, "\u{4}");
+    assert_eq!((no.code, pending(home).len()), (Some(1), 1), "{}", no.screen);
+    let yes = on_terminal(home, &["approval", "approve", id], false, PROMPT, "y\n");
+    assert_eq!(yes.code, Some(0), "{}", yes.screen);
+    assert!(yes.screen.contains("the notes"), "the run went on here: {}", yes.screen);
+    until("it is answered", || pending(home).is_empty());
+    home.expect(0, &["audit", "verify"]);
+}

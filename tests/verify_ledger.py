@@ -1,0 +1,756 @@
+#!/usr/bin/env python3
+"""Verifies a ledger of PAR, written from docs/ledger-format.md and from nothing else.
+
+    verify_ledger.py DATA_FOLDER [--checkpoint FILE]
+
+Prints one JSON object: `verdict` (the words of that page), `entries`, `payloads` and `checkpoints` (how many
+were there), and `findings`, a list of {"seq": entry number or null, "what": text}. Warnings go to standard
+error. Ends with 0 where the verdict holds, with 5 where it does not, and with 2 where it was called wrongly.
+
+It needs Python 3.9 and its standard library with SQLite 3.37, writes nothing beside the ledger, and leaves
+out state.db: what is in it only PAR can build.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import sqlite3
+import sys
+import tempfile
+import unicodedata
+
+VERDICTS = ["verified", "verified_unanchored", "incomplete", "diverged", "invalid", "unreadable"]
+SCHEMA = {
+    "entry": "CREATE TABLE entry(seq INTEGER PRIMARY KEY, header BLOB NOT NULL) STRICT",
+    "payload": "CREATE TABLE payload(seq INTEGER PRIMARY KEY, salt BLOB, body BLOB) STRICT",
+    "tile": "CREATE TABLE tile(k INTEGER PRIMARY KEY, hashes BLOB NOT NULL) STRICT",
+    "checkpoint": "CREATE TABLE checkpoint(id INTEGER PRIMARY KEY, size INTEGER NOT NULL, note BLOB NOT NULL) STRICT",
+}
+INTEGER_MAX = 2**53 - 1
+HEADER_BYTES_MAX = 65_535
+NOTE_BYTES_MAX = 65_536
+SPAN = 1_024
+UNSIGNED_MAX = 8_192
+TILE = 256
+STRINGS = "t log prev kind boot payload run session call principal policy manifest decision status tool".split()
+INTEGERS = "seq wall_us mono_us payload_len ref".split()
+ALWAYS = "t log seq kind wall_us mono_us boot payload payload_len".split()
+# Kinds whose payloads are never gone.
+KEPT = """genesis start config.load policy.load policy.refuse tools.load key.create key.revoke key.epoch approval.request
+    approval.grant approval.refuse anchor redaction segment.seal payload.drop recovery stop""".split()
+HEX64 = re.compile(r"[0-9a-f]{64}")
+
+
+class Wrong(Exception):
+    """What was read is not what the page says."""
+
+
+# Hashes and the tree of RFC 6962.
+
+
+def sha256(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def leaf(header):
+    return sha256(b"\x00", header)
+
+
+def node(left, right):
+    return sha256(b"\x01", left, right)
+
+
+class Tree:
+    """The roots of the complete subtrees that the leaves so far form, biggest first, as (leaves, hash)."""
+
+    def __init__(self, size=0, peaks=()):
+        self.size, self.peaks = size, list(peaks)
+
+    def copy(self):
+        return Tree(self.size, self.peaks)
+
+    def push(self, hash_):
+        count = 1
+        while self.peaks and self.peaks[-1][0] == count:
+            hash_ = node(self.peaks.pop()[1], hash_)
+            count *= 2
+        self.peaks.append((count, hash_))
+        self.size += 1
+
+    def root(self):
+        if not self.peaks:
+            return sha256()
+        root = self.peaks[-1][1]
+        for _, left in reversed(self.peaks[:-1]):
+            root = node(left, root)
+        return root
+
+
+class Tiles:
+    """The full tiles that the leaves lead to, given out as they become full."""
+
+    def __init__(self):
+        self.levels = []
+
+    def push(self, hash_, level=0):
+        """Yields (k, hashes) of each tile that this hash fills."""
+        if level == len(self.levels):
+            self.levels.append([0, []])
+        held = self.levels[level]
+        held[1].append(hash_)
+        if len(held[1]) == TILE:
+            yield level * 2**48 + held[0], b"".join(held[1])
+            tree = Tree()
+            for one in held[1]:
+                tree.push(one)
+            held[0], held[1] = held[0] + 1, []
+            yield from self.push(tree.root(), level + 1)
+
+
+# Strict JSON: no name twice, no floats, no integer that another reader would round, no half characters.
+
+
+def strict_json(data):
+    def pairs(members):
+        found = dict(members)
+        if len(found) != len(members):
+            raise Wrong("a name comes twice in an object")
+        return found
+
+    def integer(text):
+        if text.startswith("-0") or len(text) > 17 or abs(int(text)) > INTEGER_MAX:
+            raise Wrong(f"the integer {text[:20]} is out of bounds")
+        return int(text)
+
+    def refuse(text):
+        raise Wrong(f"the number {text[:20]} is no integer")
+
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(
+            text, object_pairs_hook=pairs, parse_int=integer, parse_float=refuse, parse_constant=refuse
+        )
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"no JSON: {error}") from error
+    return value
+
+
+def read_header(data):
+    """The fields of a header of at most its size, with the types of the page's table."""
+    if len(data) > HEADER_BYTES_MAX:
+        raise Wrong("the header is too long")
+    fields = strict_json(data)
+    if not isinstance(fields, dict):
+        raise Wrong("the header is no object")
+    for name, value in fields.items():
+        plain = isinstance(value, (str, int)) or (
+            isinstance(value, list) and all(isinstance(one, str) for one in value)
+        )
+        if not plain:
+            raise Wrong(f"`{name}` is of no allowed type")
+        if name in STRINGS and not isinstance(value, str):
+            raise Wrong(f"`{name}` is no string")
+        if name in INTEGERS and (not isinstance(value, int) or isinstance(value, bool)):
+            raise Wrong(f"`{name}` is no number")
+        if name in ("seq", "payload_len", "ref") and value < 0:
+            raise Wrong(f"`{name}` is negative")
+        if name == "policies" and not isinstance(value, list):
+            raise Wrong("`policies` is no list")
+        if name in ("prev", "payload", "policy", "manifest") and not HEX64.fullmatch(value):
+            raise Wrong(f"`{name}` is no digest")
+    missing = [name for name in ALWAYS if name not in fields]
+    if missing:
+        raise Wrong(f"`{missing[0]}` is missing")
+    if fields["t"] != "par/entry/1":
+        raise Wrong("`t` is not par/entry/1")
+    return fields
+
+
+# Ed25519, RFC 8032: points are (X, Y, Z, T) with x = X/Z, y = Y/Z, xy = T/Z.
+
+P = 2**255 - 19
+L = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+IDENTITY = (0, 1, 1, 0)
+
+
+def add(a, b):
+    e1, e2 = (a[1] - a[0]) * (b[1] - b[0]) % P, (a[1] + a[0]) * (b[1] + b[0]) % P
+    e3, e4 = 2 * a[3] * b[3] * D % P, 2 * a[2] * b[2] % P
+    e, f, g, h = e2 - e1, e4 - e3, e4 + e3, e2 + e1
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def times(number, point):
+    out = IDENTITY
+    while number:
+        if number & 1:
+            out = add(out, point)
+        point, number = add(point, point), number >> 1
+    return out
+
+
+def same(a, b):
+    return (a[0] * b[2] - b[0] * a[2]) % P == 0 and (a[1] * b[2] - b[1] * a[2]) % P == 0
+
+
+def point(data):
+    """The point that 32 bytes stand for; None where there is none, it is of small order, or written otherwise."""
+    number = int.from_bytes(data, "little")
+    sign, y = number >> 255, number & (2**255 - 1)
+    if y >= P:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if x * x % P != square:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    if x * x % P != square or (x == 0 and sign):
+        return None
+    x = P - x if x & 1 != sign else x
+    found = (x, y, 1, x * y % P)
+    return None if same(times(8, found), IDENTITY) else found
+
+
+BASE = point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
+
+
+def is_signed(key, signature, message):
+    at, nonce, scalar = point(key), point(signature[:32]), int.from_bytes(signature[32:], "little")
+    if len(signature) != 64 or at is None or nonce is None or scalar >= L:
+        return False
+    digest = hashlib.sha512(signature[:32] + key + message).digest()
+    return same(times(scalar, BASE), add(nonce, times(int.from_bytes(digest, "little") % L, at)))
+
+
+# Verifier keys and notes of C2SP.
+
+
+def from_base64(text):
+    """Bytes of RFC 4648 section 4, written in the one way."""
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except ValueError as error:
+        raise Wrong("no base64") from error
+    if base64.b64encode(data).decode() != text:
+        raise Wrong("base64 that is written otherwise")
+    return data
+
+
+def is_control(one):
+    return unicodedata.category(one) == "Cc"
+
+
+def is_name(name):
+    return name != "" and "+" not in name and not any(one.isspace() or is_control(one) for one in name)
+
+
+class Key:
+    """A verifier key: `name`, `hash` (4 bytes), `public` (32 bytes)."""
+
+    def __init__(self, text):
+        parts = text.split("+", 2) if isinstance(text, str) else []
+        if len(parts) != 3 or not is_name(parts[0]):
+            raise Wrong("no verifier key")
+        data = from_base64(parts[2])
+        self.name, self.public = parts[0], data[1:]
+        self.hash = sha256(self.name.encode(), b"\n", data)[:4]
+        if len(data) != 33 or data[0] != 1 or parts[1] != self.hash.hex():
+            raise Wrong(f"the verifier key of {self.name} is not what its hash says")
+
+
+class Note:
+    """A signed note: `text` (bytes, with the last newline), `lines`, `size`, `root`, and `signatures` as
+    (name, hash, signature)."""
+
+    def __init__(self, data):
+        try:
+            whole = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Wrong("a note that is no text") from error
+        if len(data) > NOTE_BYTES_MAX or any(is_control(one) and one != "\n" for one in whole):
+            raise Wrong("a note that is too long or has control characters")
+        text, found, signatures = whole.rpartition("\n\n")
+        if not found or not signatures.endswith("\n"):
+            raise Wrong("a note without signatures")
+        self.text, self.lines = (text + "\n").encode(), text.split("\n")
+        self.signatures = [self.signature(line) for line in signatures[:-1].split("\n")]
+        if len(self.lines) < 3 or not re.fullmatch(r"0|[1-9][0-9]{0,18}", self.lines[1]):
+            raise Wrong("a note that is no checkpoint")
+        self.origin, self.size, self.root = self.lines[0], int(self.lines[1]), from_base64(self.lines[2])
+        if len(self.root) != 32 or not is_name(self.origin) or "" in self.lines:
+            raise Wrong("a note that is no checkpoint")
+
+    @staticmethod
+    def signature(line):
+        parts = line.split(" ")
+        if len(parts) != 3 or parts[0] != "\u2014" or not is_name(parts[1]):
+            raise Wrong("a signature line of another form")
+        data = from_base64(parts[2])
+        if len(data) < 5:
+            raise Wrong("a signature line without a signature")
+        return parts[1], data[:4], data[4:]
+
+    def demand(self, *keys):
+        """Each of these keys signed it, in every line that says so."""
+        for key in keys:
+            found = [one[2] for one in self.signatures if one[:2] == (key.name, key.hash)]
+            if not found or not all(is_signed(key.public, one, self.text) for one in found):
+                raise Wrong(f"not signed by {key.name}")
+
+
+def outside(path):
+    """The checkpoint of a file: a note, or a run's reply as JSON that holds one."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if data.lstrip().startswith(b"{"):
+        reply = json.loads(data)
+        data = reply["ledger"]["checkpoint"].encode()
+    return Note(data)
+
+
+def read_mark(folder):
+    """(size, root) of the high-water file; None where there is none."""
+    try:
+        with open(os.path.join(folder, "high-water"), "rb") as file:
+            line = file.read()
+    except FileNotFoundError:
+        line = b""
+    if not line:
+        print("warning: high-water is missing: a cut tail may go unseen", file=sys.stderr)
+        return None
+    if not re.fullmatch(rb"[0-9]{20} [0-9a-f]{64}\n", line):
+        raise Wrong("high-water holds no size and root")
+    return int(line[:20]), bytes.fromhex(line[21:85].decode())
+
+
+class Verifier:
+    """Checks one ledger, entry by entry. What it found is in `findings`, the worst of it in `worst`."""
+
+    def __init__(self, mark, kept):
+        self.mark, self.kept = mark, kept
+        self.findings, self.worst = [], 0
+        self.tree, self.tiles, self.is_whole, self.payloads = Tree(), Tiles(), True, 0
+        self.next, self.last, self.pending, self.before = 0, None, None, None
+        self.log, self.log_key, self.epochs = None, None, []
+        self.stored, self.at, self.full = [], {}, {}
+        self.signed, self.is_unsigned = 0, False
+        self.erased, self.redacted, self.dropped = set(), set(), []
+        self.first, self.is_sealed = 0, False
+
+    def find(self, verdict, seq, what):
+        self.worst = max(self.worst, VERDICTS.index(verdict))
+        self.findings.append({"seq": seq, "what": what})
+
+    def verdict(self):
+        return VERDICTS[self.worst or (0 if self.kept else 1)]
+
+    # The files.
+
+    def ledger(self, segments):
+        """Looks at the segments, a list of (first entry, connection) by rising number."""
+        for _, db in segments:
+            self.schema(db)
+        if self.findings:
+            return
+        for _, db in segments:
+            self.checkpoints(db)
+        if not self.stored:
+            self.find("incomplete", None, "there is no checkpoint")
+        sql = "SELECT e.seq, header, p.seq, salt, body FROM entry e LEFT JOIN payload p ON p.seq = e.seq ORDER BY e.seq"
+        for at, (first, db) in enumerate(segments):
+            self.segment(at, first)
+            for row in db.execute(sql):
+                self.entry(*row)
+            orphans = "SELECT p.seq FROM payload p LEFT JOIN entry e ON e.seq = p.seq WHERE e.seq IS NULL"
+            for (seq,) in db.execute(orphans):
+                self.find("incomplete", seq if seq >= 0 else None, "a payload without an entry")
+        self.end()
+        if self.is_whole:
+            self.compare_tiles(segments)
+
+    def schema(self, db):
+        rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+        expect = [(b"table", name.encode(), name.encode(), sql.encode()) for name, sql in sorted(SCHEMA.items())]
+        if rows != expect or db.execute("PRAGMA user_version").fetchall() != [(1,)]:
+            self.find("invalid", None, "the schema is not that of a ledger")
+        said = db.execute("PRAGMA integrity_check").fetchall()
+        if said != [(b"ok",)]:
+            self.find("unreadable", None, f"SQLite finds the file damaged: {said[0][0].decode(errors='replace')}")
+
+    def segment(self, at, first):
+        """The entries from `first` on come next, out of another file."""
+        self.first = first
+        if at == 0 or first == self.next:
+            return
+        if not self.is_whole:
+            # Where entries are missing, two files have no link that says anything.
+            self.last = self.pending = None
+            return
+        if first > self.next:
+            self.find("incomplete", self.next, "a segment is missing")
+        else:
+            self.find("invalid", first, "a segment begins with an entry that another one has")
+        self.is_whole, self.last, self.pending = False, None, None
+
+    def checkpoints(self, db):
+        """Reads the table; what it says of roots and keys is looked at where its size is reached."""
+        for id_, size, data in db.execute("SELECT id, size, note FROM checkpoint ORDER BY id"):
+            try:
+                note = Note(data)
+                if (note.size, size // SPAN) != (size, id_):
+                    raise Wrong("it stands under another size")
+                if note.size == 0:
+                    raise Wrong("it is of no entry")
+                if len(note.lines) != 3 or len(note.signatures) != 2:
+                    raise Wrong("it has other lines than a checkpoint")
+                self.at.setdefault(size, []).append(note)
+                self.stored.append(note)
+            except Wrong as error:
+                self.find("invalid", None, f"checkpoint {id_}: {error}")
+                self.stored.append(None)
+
+    def compare_tiles(self, segments):
+        found = 0
+        firsts = [first for first, _ in segments] + [2**63]
+        for at, (first, db) in enumerate(segments):
+            for k, hashes in db.execute("SELECT k, hashes FROM tile"):
+                found += 1
+                last = (k % 2**48 + 1) * TILE ** (k // 2**48 + 1) - 1
+                if self.full.get(k) != sha256(hashes) or not first <= last < firsts[at + 1]:
+                    self.find("invalid", None, f"tile {k} is not what the entries lead to, or stands elsewhere")
+        if found < len(self.full):
+            self.find("invalid", None, "a tile is missing")
+
+    # One entry.
+
+    def entry(self, seq, header, payload, salt, body):
+        if seq < 0:
+            return self.find("invalid", None, f"an entry under the number {seq}")
+        if seq > self.next:
+            self.find("incomplete", self.next, "entries are missing from here on")
+            self.is_whole, self.last, self.pending = False, None, None
+        try:
+            fields = read_header(header)
+        except Wrong as error:
+            fields = None
+            self.find("invalid", seq, str(error))
+        if self.is_whole and self.next > 0 and self.is_sealed != (seq == self.first):
+            self.find("invalid", seq, "a file goes on behind its seal, or ends without one")
+        self.is_sealed = bool(fields) and fields["kind"] == "segment.seal"
+        self.link(seq, header, fields)
+        if self.is_whole:
+            self.at_size(self.tree.size)
+        if fields:
+            self.fields(seq, fields)
+        body = self.payload(seq, fields, payload, salt, body)
+        if seq == 0:
+            self.genesis(fields, body)
+        elif fields and fields["kind"] == "key.epoch":
+            self.epoch(seq, body)
+        elif fields and fields["kind"] == "redaction":
+            self.redacted.add(fields.get("ref"))
+        elif fields and fields["kind"] in ("segment.seal", "payload.drop"):
+            self.rotation(seq, fields["kind"], body)
+        hash_ = leaf(header)
+        self.before, self.last, self.next = self.tree.copy(), (seq, hash_), seq + 1
+        self.tree.push(hash_)
+        for k, hashes in self.tiles.push(hash_):
+            self.full[k] = sha256(hashes)
+
+    def rotation(self, seq, kind, body):
+        """A seal tells of the segment that it ends; payloads go by whole segments."""
+        if not self.is_whole:
+            return
+        try:
+            payload = self.members(body)
+            first, end = payload.get("first"), payload.get("next" if kind == "segment.seal" else "last")
+            if not isinstance(first, int) or not isinstance(end, int):
+                raise Wrong("it names no segment")
+            if kind == "segment.seal" and (first, end) != (self.first, seq + 1):
+                raise Wrong("the seal is of another segment")
+            if kind == "payload.drop":
+                if not first <= end < self.first:
+                    raise Wrong("it says that payloads were dropped that are in no sealed segment")
+                self.dropped.append((first, end))
+        except Wrong as error:
+            self.find("invalid", seq, str(error))
+
+    def link(self, seq, header, fields):
+        """The chain. Of two neighbours whose link is broken the entry behind them tells which was changed."""
+        prev = fields.get("prev") if fields else None
+        link = bytes.fromhex(prev) if prev else None
+        if self.pending is not None:
+            earlier = link == self.last[1]
+            self.find("invalid", self.pending[0] - earlier, "it is not what its neighbours were chained to")
+            self.pending = None
+        if fields and seq == 0 and prev:
+            self.find("invalid", seq, "entry 0 follows another")
+        if fields and seq > 0 and not prev:
+            self.find("invalid", seq, "`prev` is missing")
+        if self.last and link and link != self.last[1]:
+            self.pending = (seq, link, self.before, leaf(header))
+
+    def fields(self, seq, fields):
+        if seq == 0:
+            self.log = fields["log"]
+        if fields["seq"] != seq:
+            self.find("invalid", seq, f"its header is that of entry {fields['seq']}")
+        if self.log is not None and fields["log"] != self.log:
+            self.find("invalid", seq, "it is of another log")
+        if (fields["kind"] == "genesis") != (seq == 0):
+            self.find("invalid", seq, f"the kind {fields['kind']} does not belong here")
+
+    def payload(self, seq, fields, row, salt, body):
+        """Returns the payload where it is the one that the header commits to."""
+        if row is None:
+            return self.find("invalid", seq, "its payload's row is missing")
+        self.payloads += body is not None
+        if salt is None and body is None:
+            if fields and fields["kind"] in KEPT:
+                self.find("invalid", seq, f"the payload of a {fields['kind']} is gone")
+            return self.erased.add(seq)
+        if salt is None or body is None or len(salt) != 32:
+            return self.find("invalid", seq, "its payload is there by half")
+        if fields is None:
+            return None
+        commitment = sha256(b"par/payload/1\x00", salt, body).hex()
+        if (commitment, len(body)) != (fields["payload"], fields["payload_len"]):
+            return self.find("invalid", seq, "its payload is not the one that it commits to")
+        return body
+
+    # Keys.
+
+    def genesis(self, fields, body):
+        try:
+            pinned = self.members(body)
+            self.log_key, first = Key(pinned.get("log_key")), Key(pinned.get("epoch_key"))
+            id_ = sha256(b"par/log/1\x00", self.log_key.public, first.public)[:16].hex()
+            if fields is None or fields["log"] != id_:
+                raise Wrong("the log's id is not made of its keys")
+            if (pinned.get("origin"), self.log_key.name, first.name) != (f"par/{id_}",) * 2 + (f"par/{id_}/epoch/1",):
+                raise Wrong("the keys have other names than the log's")
+            self.epochs = [(0, first)]
+        except Wrong as error:
+            self.log_key = None
+            self.find("invalid", 0, f"its keys: {error}")
+
+    def epoch(self, seq, body):
+        """The next epoch, and the seal of the one before it."""
+        if not self.epochs:
+            return
+        try:
+            payload = self.members(body)
+            number, key = len(self.epochs) + 1, Key(payload.get("key"))
+            if payload.get("epoch") != number or key.name != f"{self.log_key.name}/epoch/{number}":
+                raise Wrong(f"it does not begin epoch {number}")
+            seal = payload.get("seal")
+            note = Note(seal.encode() if isinstance(seal, str) else b"")
+            if note.lines[3:] != [f"successor {payload['key']}"]:
+                raise Wrong("its seal has other lines")
+            if (note.origin, note.size) != (self.log_key.name, seq):
+                raise Wrong("its seal is of another place")
+            note.demand(self.log_key, self.epochs[-1][1])
+            self.epochs.append((seq, key))
+            if self.is_clean() and note.root != self.tree.root():
+                raise Wrong("its seal is of another root: all before it were rewritten")
+        except Wrong as error:
+            self.find("invalid", seq, f"{error}")
+
+    @staticmethod
+    def members(body):
+        value = strict_json(body) if body is not None else None
+        if not isinstance(value, dict):
+            raise Wrong("its payload is no object")
+        return value
+
+    # Roots.
+
+    def is_clean(self):
+        """Whether a root that is another one tells something that was not told before."""
+        told = any(one["seq"] is not None for one in self.findings)
+        return self.is_whole and self.pending is None and not told
+
+    def at_size(self, size):
+        """Compares the roots that somebody wrote down of the tree as it is now."""
+        clean = self.is_clean()
+        for note in self.at.get(size, []):
+            self.checkpoint(note, clean)
+        if self.mark and self.mark[0] == size and clean and self.mark[1] != self.tree.root():
+            self.find("invalid", size - 1 if size else None, "the high-water mark is of another root")
+        if self.kept and self.kept.size == size and self.epochs:
+            self.compare_kept()
+        if clean and size - self.signed > UNSIGNED_MAX and not self.is_unsigned:
+            self.is_unsigned = True
+            self.find("incomplete", size - 1, f"more than {UNSIGNED_MAX} entries in a row that no checkpoint covers")
+
+    def checkpoint(self, note, clean):
+        seq = max(note.size - 1, 0)
+        if not self.epochs:
+            return
+        try:
+            self.demand(note)
+            if clean and note.root != self.tree.root():
+                raise Wrong("it is of another root")
+            self.signed = note.size
+        except Wrong as error:
+            self.find("invalid", seq, f"the signed checkpoint of {note.size}: {error}")
+
+    def demand(self, note):
+        """It is this log's, and signed by the log key and the epoch that its size falls into."""
+        if note.origin != self.log_key.name:
+            raise Wrong("it is another log's")
+        keys = [key for began, key in self.epochs if began < note.size]
+        if not keys:
+            raise Wrong("it is of no entry")
+        note.demand(self.log_key, keys[-1])
+
+    def compare_kept(self):
+        try:
+            self.demand(self.kept)
+            if self.kept.root != self.tree.root():
+                raise Wrong("it is of another history")
+        except Wrong as error:
+            self.find("diverged", None, f"the checkpoint from outside: {error}")
+
+    # The end.
+
+    def end(self):
+        if self.is_whole:
+            self.at_size(self.tree.size)
+        if self.pending is not None:
+            self.find("invalid", self.decide(), "it is not what its neighbour was chained to")
+        size = self.next
+        if not self.last:
+            self.find("incomplete", 0, "there is no entry")
+        if self.mark and self.mark[0] > size:
+            self.find("incomplete", size, f"{self.mark[0]} entries were written")
+        signed = max(self.at, default=0)
+        if signed > size:
+            self.find("incomplete", size, f"{signed} entries were signed")
+        if self.kept and self.kept.size > size:
+            self.outran(size)
+        for seq in sorted(self.erased - self.redacted):
+            if not any(first <= seq <= last for first, last in self.dropped):
+                self.find("invalid", seq, "its payload was erased and no entry says so")
+
+    def decide(self):
+        """Which of the last two was changed: the mark's root knows. Where it does not, the earlier is named."""
+        seq, link, before, hash_ = self.pending
+        size, root = self.mark or (None, None)
+        before.push(link)
+        before.push(hash_)
+        is_earlier_whole = size == seq and root == self.before.root()
+        is_later_whole = size != seq + 1 or root == before.root()
+        return seq if is_earlier_whole or not is_later_whole else seq - 1
+
+    def outran(self, size):
+        """A checkpoint from outside that is of more entries than there are: which epoch signs it nobody knows."""
+        try:
+            if self.log_key and self.kept.origin != self.log_key.name:
+                raise Wrong("it is another log's")
+            if self.log_key:
+                self.kept.demand(self.log_key)
+            self.find("incomplete", size, f"a checkpoint from outside is of {self.kept.size} entries")
+        except Wrong as error:
+            self.find("diverged", None, f"the checkpoint from outside: {error}")
+
+
+def segments(folder):
+    """(first entry, name) of the files of the ledger, by rising number."""
+    found = []
+    for name in os.listdir(folder):
+        digits = re.fullmatch(r"ledger-([0-9]{12,20})\.db", name)
+        if name == "ledger.db":
+            found.append((0, name))
+        elif digits and int(digits[1]) > 0 and name == f"ledger-{int(digits[1]):012}.db":
+            found.append((int(digits[1]), name))
+    return sorted(found)
+
+
+def snapshot(folder, name, scratch):
+    """A read-only connection. Beside a `-shm` somebody may be writing, and SQLite keeps the two apart; where
+    there is none SQLite would have to make one, so that what is in a `-wal` is read from a copy."""
+    path = os.path.join(os.path.abspath(folder), name)
+    how = "mode=ro"
+    if not os.path.exists(path + "-shm"):
+        if os.path.exists(path + "-wal") and os.path.getsize(path + "-wal"):
+            for end in ("", "-wal"):
+                shutil.copyfile(path + end, os.path.join(scratch, name + end))
+            path = os.path.join(scratch, name)
+        else:
+            how = "mode=ro&immutable=1"
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    db = sqlite3.connect(f"file:{quoted}?{how}", uri=True, isolation_level=None, timeout=10)
+    db.text_factory = bytes
+    db.execute("PRAGMA query_only = 1")
+    db.execute("PRAGMA trusted_schema = 0")
+    db.execute("BEGIN")
+    return db
+
+
+def written(folder, names):
+    """The files beside which somebody is writing."""
+    return [name for name in names if os.path.exists(os.path.join(folder, name + "-shm"))]
+
+
+def verify(folder, kept):
+    """Returns the verifier, after it has looked at all."""
+    verifier = Verifier(None, kept)
+    try:
+        verifier.mark = read_mark(folder)
+    except (Wrong, OSError) as error:
+        verifier.find("unreadable", None, str(error))
+    files = segments(folder) if os.path.isdir(folder) else []
+    names = [name for _, name in files]
+    if not files:
+        was_there = verifier.mark is not None and verifier.mark[0] > 0
+        verifier.find("incomplete" if was_there else "unreadable", None, "there is no ledger.db")
+        return verifier
+    was_open = written(folder, names)
+    with tempfile.TemporaryDirectory() as scratch:
+        open_ = []
+        try:
+            for first, name in files:
+                open_.append((first, snapshot(folder, name, scratch)))
+            verifier.ledger(open_)
+        except (Wrong, OSError, sqlite3.Error) as error:
+            verifier.find("unreadable", None, f"ledger.db: {error}")
+        finally:
+            for _, db in open_:
+                db.close()
+    if set(written(folder, names)) - set(was_open):
+        # Somebody began to write meanwhile: what was read without a lock says nothing.
+        return verify(folder, kept)
+    return verifier
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Verifies a ledger of PAR.")
+    parser.add_argument("folder", help="the folder data/ of a home")
+    parser.add_argument("--checkpoint", help="a checkpoint that was kept elsewhere: a note, or a run's reply")
+    args = parser.parse_args()
+    if sqlite3.sqlite_version_info < (3, 37):
+        parser.error(f"SQLite 3.37 is needed for strict tables, and this is {sqlite3.sqlite_version}")
+    try:
+        kept = outside(args.checkpoint) if args.checkpoint else None
+    except (Wrong, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        parser.error(f"{args.checkpoint}: {error}")
+    verifier = verify(args.folder, kept)
+    told = {
+        "verdict": verifier.verdict(),
+        "entries": verifier.tree.size,
+        "payloads": verifier.payloads,
+        "checkpoints": len(verifier.stored),
+        "findings": verifier.findings,
+    }
+    print(json.dumps(told))
+    sys.exit(0 if verifier.worst < VERDICTS.index("incomplete") else 5)
+
+
+if __name__ == "__main__":
+    main()
