@@ -402,6 +402,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::laws::cases(256))]
+
         /// The row is where to look, the entries are the truth: they never differ.
         #[test]
         fn the_row_says_what_the_entries_say(entries in proptest::collection::vec(entry(), 0..8)) {

@@ -208,6 +208,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::laws::cases(256))]
+
         /// What somebody else's tree proves holds here, and the reverse.
         #[test]
         fn another_implementation_agrees(size in 1_u64..600, a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {

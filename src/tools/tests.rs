@@ -231,6 +231,8 @@ fn a_call_with_another_id_is_no_call() {
 }
 
 proptest! {
+    #![proptest_config(crate::laws::cases(256))]
+
     #[test]
     fn an_id_is_one_plain_file_name(id in any::<String>()) {
         if check_id(&id).is_ok() {

@@ -278,6 +278,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::laws::cases(256))]
+
         /// Of all decimals of four places each is one float, and comes back in the same digits.
         #[test]
         fn a_decimal_comes_back_in_its_own_digits(units in -999_999_999_999_999_i64..=999_999_999_999_999) {

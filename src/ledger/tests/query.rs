@@ -92,6 +92,8 @@ fn turned(word: &str) -> String {
 }
 
 proptest! {
+    #![proptest_config(crate::laws::cases(256))]
+
     /// What is printed is read as the same, and printed the same.
     #[test]
     fn printed_and_read_again_it_is_the_same(words in vec(typed(), 0..6)) {

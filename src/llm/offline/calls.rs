@@ -169,6 +169,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::laws::cases(256))]
+
         #[test]
         fn what_is_rendered_is_parsed(
             calls in prop::collection::vec(a_call(), 1..5),

@@ -213,6 +213,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::laws::cases(256))]
+
         #[test]
         fn any_text_is_answered(message in any::<String>(), tool in any::<String>(), result in any::<String>()) {
             let first = to_message(&message);

@@ -143,6 +143,8 @@ fn conversation(system: String, turns: Vec<Turn>) -> Conversation {
 }
 
 proptest! {
+    #![proptest_config(crate::laws::cases(256))]
+
     #[test]
     fn a_conversation_is_the_same_on_each_wire(
         system in "\\PC{0,9}",
