@@ -126,7 +126,9 @@ pub(super) fn holds_capabilities() -> Result<bool, String> {
 pub(super) fn limit_resources(limits: &Limits, mapped_bytes: u64, processes_max: u64) -> Result<(), String> {
     let cpu_s = limits.wall_ms_max.div_ceil(1_000) + 1;
     let bounds = [
-        (Resource::Core, 0),
+        // No file of one byte is a dump, and with 1 no program of `core_pattern` is started either: with 0
+        // one is, as root and outside of every namespace, on what the tool left in its memory (core(5)).
+        (Resource::Core, 1),
         (Resource::Fsize, limits.file_bytes_max),
         (Resource::Nofile, OPEN_FILES_MAX),
         (Resource::Cpu, cpu_s),
