@@ -124,6 +124,11 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn start(prepare: impl FnOnce(&TestHome)) -> Self {
+        Self::start_in(&[], prepare)
+    }
+
+    /// As [`House::start`], the server with variables in its environment.
+    pub(crate) fn start_in(environment: &[(&str, &str)], prepare: impl FnOnce(&TestHome)) -> Self {
         let model = Model::start();
         let home = TestHome::init();
         home.configure(&format!(
@@ -132,7 +137,7 @@ impl House {
         ));
         prepare(&home);
         let key = home.key("model", "operator");
-        let server = home.serve();
+        let server = home.serve_with(environment);
         Self { home, model, server, key }
     }
 
@@ -145,7 +150,7 @@ impl House {
     }
 
     /// The model asks for these calls in one reply; the steps are checked against the ledger.
-    fn calls(&self, calls: &[(&str, String)]) -> Vec<Value> {
+    pub(crate) fn calls(&self, calls: &[(&str, String)]) -> Vec<Value> {
         let calls: Vec<_> = calls.iter().map(|(tool, args)| ((*tool).to_owned(), args.clone())).collect();
         let reply = self.run([Reply::Calls(calls.clone())]);
         assert_eq!(reply["status"], "done", "{reply}");

@@ -72,6 +72,17 @@ fn unsafe_code_is_in_one_file() {
     assert_eq!(with, BTreeSet::from(["src/sandbox/sys.rs".to_owned()]));
 }
 
+/// A process number may be another's by the time that it is used.
+#[test]
+fn only_descriptors_are_signalled() {
+    for (path, text) in sources().into_iter().filter(|(path, _)| !path.to_string_lossy().contains("tests")) {
+        for word in ["kill_process", "signal::kill(", "libc::kill", "tgkill(", "killpg("] {
+            let found = product_part(&text).lines().any(|line| !is_comment(line) && line.contains(word));
+            assert!(!found, "{} has `{word}`", path.display());
+        }
+    }
+}
+
 #[test]
 fn pure_files_stay_pure() {
     for file in [

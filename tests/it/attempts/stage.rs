@@ -1,0 +1,316 @@
+//! A server with tools that were taken over: the programs of `taken/`, built here, in manifests of their own.
+
+use crate::model::{House, Reply};
+use crate::support::{TestHome, start, text, until};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::{TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+
+/// Stands in the file that no manifest grants.
+pub(crate) const SECRET: &str = "secret-4c1d-outside-the-roots";
+/// The sources, from the binary that tests: who runs a copy of it may not be able to reach them.
+const SOURCES: [(&str, &str); 8] = [
+    ("taken.h", include_str!("taken/taken.h")),
+    ("main.c", include_str!("taken/main.c")),
+    ("files.c", include_str!("taken/files.c")),
+    ("box.c", include_str!("taken/box.c")),
+    ("outward.c", include_str!("taken/outward.c")),
+    ("network.c", include_str!("taken/network.c")),
+    ("kernel.c", include_str!("taken/kernel.c")),
+    ("bounds.c", include_str!("taken/bounds.c")),
+];
+/// The tools that make the attempts: a static program, a dynamic one, and a dynamic one with a folder to change.
+pub(crate) const TOOLS: [&str; 3] = ["taken_static", "taken_dynamic", "taken_writer"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Held,
+    Succeeded,
+    NotApplicable,
+}
+
+/// Where somebody outside of the calls listens, for as long as this lives.
+pub(crate) struct Listeners {
+    tcp: TcpListener,
+    _udp: UdpSocket,
+    _hidden: UnixListener,
+    _named: UnixListener,
+    /// A name that only this stage has.
+    pub(crate) hidden: String,
+}
+
+/// The server, and what the programs found out.
+pub(crate) struct Stage {
+    pub(crate) house: House,
+    pub(crate) programs: PathBuf,
+    pub(crate) listeners: Listeners,
+    /// Attempt → what came of it in each tool that made it.
+    found: BTreeMap<String, BTreeMap<&'static str, Outcome>>,
+    /// The layers that a program's call had.
+    pub(crate) layers: Vec<String>,
+}
+
+impl Stage {
+    /// `None`, aloud, without a C compiler where none is demanded.
+    pub(crate) fn start() -> Option<Self> {
+        let (mut programs, mut listeners) = (None, None);
+        let environment = [("LD_AUDIT", "/nonexistent"), ("BASH_ENV", "/nonexistent"), ("TOKEN", SECRET)];
+        let house = House::start_in(&environment, |home| {
+            listeners = Some(plant(home));
+            programs = listeners.as_ref().and_then(|listeners| build(home, listeners));
+            if let Some(programs) = &programs {
+                declare(home, programs);
+            }
+        });
+        let (programs, listeners) = (programs?, listeners?);
+        let mut stage = Self { house, programs, listeners, found: BTreeMap::new(), layers: Vec::new() };
+        stage.make_all();
+        Some(stage)
+    }
+
+    pub(crate) fn home(&self) -> &TestHome {
+        &self.house.home
+    }
+
+    /// A path below the workspace, as a call names it.
+    pub(crate) fn work(&self, below: &str) -> String {
+        self.home().path("workspace").join(below).display().to_string()
+    }
+
+    /// The step of one call.
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Value {
+        self.house.calls(&[(tool, arguments.to_string())]).remove(0)
+    }
+
+    /// The step of a call of a program that is told `what`.
+    pub(crate) fn taken(&self, tool: &str, what: &str) -> Value {
+        self.call(tool, &json!({ "what": what }))
+    }
+
+    /// What came of the attempts in each of the tools that made one of them, the worst of each.
+    pub(crate) fn found(&self, names: &[&str]) -> Vec<(&'static str, Outcome)> {
+        let mut all = BTreeMap::new();
+        for name in names {
+            let found = self.found.get(*name).unwrap_or_else(|| panic!("no program made `{name}`"));
+            for (tool, outcome) in found {
+                let worst = all.entry(*tool).or_insert(*outcome);
+                if *worst != Outcome::Succeeded && *outcome != Outcome::NotApplicable {
+                    *worst = *outcome;
+                }
+            }
+        }
+        TOOLS.iter().filter_map(|tool| all.get(tool).map(|outcome| (*tool, *outcome))).collect()
+    }
+
+    /// Every attempt that a program made.
+    pub(crate) fn made(&self) -> impl Iterator<Item = &str> {
+        self.found.keys().map(String::as_str)
+    }
+
+    /// The program, run by the tests themselves, where nothing holds it. Standard output.
+    pub(crate) fn unheld(&self, what: &str) -> String {
+        let stranger = start(&self.programs.join("static")).arg("sleep").spawn();
+        let mut stranger = stranger.expect("the program starts");
+        let mut command = start(&self.programs.join("static"));
+        command.args([what, &stranger.id().to_string()]).current_dir(self.home().path("workspace/box"));
+        let output = command.output().expect("the program starts");
+        stranger.kill().expect("killed");
+        stranger.wait().expect("ended");
+        text(&output.stdout)
+    }
+
+    fn make_all(&mut self) {
+        let front = self.house.server.descendants();
+        let front = front.into_iter().find(|pid| threads(*pid) > 1).expect("a front");
+        for tool in TOOLS {
+            self.take(tool, "all", front);
+        }
+        self.take("taken_writer", "box", front);
+        self.beside_a_sibling();
+    }
+
+    /// Another call under the same uid at the same time is a stranger too.
+    fn beside_a_sibling(&mut self) {
+        let calls = vec![("taken_sibling".to_owned(), json!({ "what": "sleep" }).to_string())];
+        self.house.model.play([Reply::Calls(calls)]);
+        let aside = self.house.server.run_aside(&self.house.key, "go");
+        let program = self.programs.join("sibling");
+        let mut sibling = None;
+        until("the sibling runs", || {
+            sibling = find(&program);
+            sibling.is_some()
+        });
+        let sibling = sibling.expect("a sibling");
+        self.take("taken_static", "outward", sibling);
+        crate::support::signal(sibling, nix::sys::signal::Signal::SIGKILL);
+        let answer = aside.join().expect("joined").expect("an answer");
+        assert_eq!(answer.json()["steps"][0]["status"], "signal", "{}", answer.json());
+    }
+
+    /// Has a tool make attempts, and takes down what came of them.
+    fn take(&mut self, tool: &'static str, what: &str, stranger: u32) {
+        let step = self.call(tool, &json!({ "what": what, "stranger": stranger }));
+        assert_eq!(step["status"], "ok", "{step}");
+        let told = step["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{step}"));
+        println!("{tool} {what}:\n{told}");
+        for line in told.lines() {
+            let line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            let outcome = match line["outcome"].as_str() {
+                Some("held") => Outcome::Held,
+                Some("SUCCEEDED") => Outcome::Succeeded,
+                Some("not applicable") => Outcome::NotApplicable,
+                _ => panic!("{line}"),
+            };
+            let name = line["attempt"].as_str().expect("a name").to_owned();
+            let found = self.found.entry(name).or_default();
+            let worst = found.entry(tool).or_insert(outcome);
+            if outcome == Outcome::Succeeded {
+                *worst = outcome;
+            }
+        }
+        let result = self.home().entry(step["ledger"]["result"].as_u64().expect("a number"));
+        let layers = result["payload"]["layers"].as_array().expect("layers");
+        self.layers = layers.iter().filter_map(|layer| layer.as_str().map(str::to_owned)).collect();
+    }
+}
+
+/// Files that are there to be taken, and the folder that a tool may change.
+fn plant(home: &TestHome) -> Listeners {
+    let (outside, folder) = (home.beside("outside"), home.path("workspace/box"));
+    let owner = std::fs::metadata(home.path("workspace")).expect("workspace");
+    for made in [&outside, &folder] {
+        std::fs::create_dir(made).expect("folder");
+        std::fs::set_permissions(made, PermissionsExt::from_mode(0o777)).expect("mode");
+    }
+    std::fs::write(outside.join("secret"), SECRET).expect("file");
+    for name in ["lure", "gone", "moved"] {
+        std::fs::write(outside.join(name), name).expect("file");
+        std::fs::set_permissions(outside.join(name), PermissionsExt::from_mode(0o666)).expect("mode");
+    }
+    for name in ["inside", "leaving"] {
+        std::fs::write(folder.join(name), name).expect("file");
+        chown(folder.join(name), Some(owner.uid()), Some(owner.gid())).expect("owner");
+    }
+    chown(&folder, Some(owner.uid()), Some(owner.gid())).expect("owner");
+    std::fs::write(folder.join("script"), "#!/bin/sh\nexit 0\n").expect("script");
+    std::fs::set_permissions(folder.join("script"), PermissionsExt::from_mode(0o755)).expect("mode");
+    std::fs::write(folder.join("closed"), "closed").expect("file");
+    std::fs::set_permissions(folder.join("closed"), PermissionsExt::from_mode(0o000)).expect("mode");
+    symlink(outside.join("secret"), folder.join("out")).expect("link");
+    symlink("../../../outside", folder.join("folder")).expect("link");
+
+    let own = outside.parent().and_then(Path::file_name).expect("a name").to_string_lossy();
+    let hidden = format!("{own}-taken");
+    let address = SocketAddr::from_abstract_name(&hidden).expect("an address");
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let udp = UdpSocket::bind(tcp.local_addr().expect("address")).expect("a port");
+    let named = UnixListener::bind(outside.join("socket")).expect("a socket");
+    std::fs::set_permissions(outside.join("socket"), PermissionsExt::from_mode(0o777)).expect("mode");
+    let listening = UnixListener::bind_addr(&address).expect("a socket");
+    Listeners { tcp, _udp: udp, _hidden: listening, _named: named, hidden }
+}
+
+/// Builds the programs beside the home, readable for all.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests says what must be there")]
+fn build(home: &TestHome, listeners: &Listeners) -> Option<PathBuf> {
+    let programs = home.beside("programs");
+    std::fs::create_dir(&programs).expect("folder");
+    for (name, source) in SOURCES {
+        std::fs::write(programs.join(name), source).expect("source");
+    }
+    let port = listeners.tcp.local_addr().expect("address").port();
+    let text_of = |path: PathBuf| format!("\"{}\"", path.display());
+    let defined = [
+        format!("-DOUTSIDE={}", text_of(home.beside("outside"))),
+        format!("-DBOX={}", text_of(home.path("workspace/box"))),
+        format!("-DETC={}", text_of(home.path("etc"))),
+        format!("-DDATA={}", text_of(home.path("data"))),
+        format!("-DHIDDEN=\"{}\"", listeners.hidden),
+        format!("-DPORT={port}"),
+    ];
+    for (name, kind) in [("static", "-static"), ("dynamic", "-pie")] {
+        let mut cc = start(Path::new("cc"));
+        cc.current_dir(&programs).args(["-O1", "-w", kind, "-o", name]).args(&defined);
+        cc.args(SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c"))).arg("-lpthread");
+        match cc.output() {
+            Ok(made) if made.status.success() => {}
+            Ok(made) => panic!("{}", text(&made.stderr)),
+            Err(e) if std::env::var_os("PAR_REQUIRE_CC").is_some() => panic!("no C compiler: {e}"),
+            Err(e) => {
+                eprintln!("\nSKIPPED: there is NO C compiler: no attempt was made: {e}\n");
+                return None;
+            }
+        }
+    }
+    std::fs::copy(programs.join("dynamic"), home.path("workspace/box/program")).expect("copied");
+    for name in ["sibling", "set_id", "capable", "replaced"] {
+        std::fs::copy(programs.join("static"), programs.join(name)).expect("copied");
+    }
+    lend(&programs);
+    Some(programs)
+}
+
+/// Programs whose files lend rights, as far as this user can make such.
+fn lend(programs: &Path) {
+    std::fs::set_permissions(programs.join("set_id"), PermissionsExt::from_mode(0o6755)).expect("mode");
+    // VFS_CAP_REVISION_2 and effective; of the permitted set CAP_DAC_OVERRIDE.
+    let mut all = vec![1, 0, 0, 2, 2];
+    all.resize(20, 0);
+    let flags = rustix::fs::XattrFlags::empty();
+    let lent = rustix::fs::setxattr(programs.join("capable"), c"security.capability", &all, flags);
+    assert!(lent.is_ok() || !crate::support::is_root(), "{lent:?}");
+}
+
+fn declare(home: &TestHome, programs: &Path) {
+    let tool = |name: &str, program: &str, runtime: &str, sandbox: &str, limits: &str| {
+        // Of a class whose calls are made side by side, where that can be.
+        let class = if sandbox.contains("write") { "exec" } else { "read" };
+        let manifest = format!(
+            "name = \"{name}\"\nsummary = \"t\"\nclass = \"{class}\"\nrisk = \"high\"\n\
+             command = [\"{}\", \"{{what}}\", \"{{stranger}}\", \"{{word}}\"]\nruntime = \"{runtime}\"\n\
+             untrusted_output = false\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n[sandbox]\n{sandbox}\n\
+             [limits]\nmemory_bytes_max = 67108864\nprocesses_max = 16\n{limits}\n[input]\ntype = \"object\"\n\
+             additionalProperties = false\nrequired = [\"what\"]\n[input.properties.what]\ntype = \"string\"\n\
+             maxLength = 20000\n[input.properties.stranger]\ntype = \"integer\"\n[input.properties.word]\n\
+             type = \"string\"\n",
+            programs.join(program).display()
+        );
+        home.add(&format!("tools.d/{name}.toml"), &manifest);
+        let permit = format!(
+            "@id(\"{name}\") permit (principal in PAR::Role::\"operator\", action == PAR::Action::\"{name}\", resource);\n"
+        );
+        home.add(&format!("policies/60-{name}.cedar"), &permit);
+    };
+    let long = "wall_ms_max = 60000\noutput_bytes_max = 65536";
+    let write = "write = [\"@workspace/box\"]";
+    tool("taken_static", "static", "static", "", long);
+    tool("taken_dynamic", "dynamic", "dynamic", "", long);
+    tool("taken_writer", "dynamic", "dynamic", write, &format!("{long}\nfile_bytes_max = 65536"));
+    // For what never ends by itself.
+    tool("taken_brief", "static", "static", "", "wall_ms_max = 250\noutput_bytes_max = 4096");
+    for (name, sandbox) in
+        [("sibling", ""), ("replaced", ""), ("set_id", ""), ("capable", "read = [\"@workspace/box\"]")]
+    {
+        tool(&format!("taken_{name}"), name, "static", sandbox, long);
+    }
+}
+
+/// The front alone has a runtime, with threads; launcher and first stage have one each.
+fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+/// The process of the host that runs `program`.
+pub(crate) fn find(program: &Path) -> Option<u32> {
+    let all = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    let found = all.into_iter().find(|one| {
+        let words = std::fs::read(one.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).next() == Some(program.as_os_str().as_bytes())
+    });
+    found?.file_name().to_str()?.parse().ok()
+}
