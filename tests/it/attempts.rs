@@ -5,6 +5,7 @@
 //! same program, run by the test itself, shows that first.
 
 pub(crate) mod calls;
+mod paths;
 pub(crate) mod stage;
 pub(crate) mod table;
 
