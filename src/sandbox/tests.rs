@@ -20,6 +20,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod layer_off;
 mod search;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
@@ -65,6 +66,7 @@ scenarios! {
     stays_on_its_mount
     programs_read_below_only_where_they_say_so
     no_excluded_byte_is_found
+    no_layer_is_decoration
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -296,6 +298,7 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
+    pub(super) use super::layer_off::no_layer_is_decoration;
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,
