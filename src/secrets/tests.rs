@@ -170,7 +170,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(256))]
+    #![proptest_config(crate::types::laws::cases(256))]
 
     /// Whatever stands around it, and however often: no form of the value stays, and looking again changes nothing.
     #[test]
