@@ -8,7 +8,7 @@ use super::project::{Projection, Projector};
 use super::read::{header_bytes, tile};
 use super::rotate::Segment;
 use super::space::Reserve;
-use super::writer::{Chain, Task, Writer};
+use super::writer::{Append, Chain, Task, Writer};
 use super::{
     AppendError, Draft, Head, Kind, Ledger, ReadError, Reader, Receipt, Report, Shared, audit, erase, expire,
     moves, shelf, succeed,
@@ -406,7 +406,6 @@ impl Ledger {
 
     /// As [`Ledger::append`], from a thread outside any async runtime.
     pub fn append_blocking(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
-        let (reply, answer) = tokio::sync::oneshot::channel();
         let places = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
         let permit = loop {
             match self.places.clone().try_acquire_many_owned(places) {
@@ -415,13 +414,8 @@ impl Ledger {
                 Err(tokio::sync::TryAcquireError::Closed) => return Err(AppendError::Closed),
             }
         };
-        let append = super::writer::Append {
-            drafts,
-            reply,
-            erases: Vec::new(),
-            is_owed: false,
-            _places: Some(permit),
-        };
+        let (append, answer) = Append::of(drafts)?;
+        let append = Append { places: Some(permit), ..append };
         self.queue.blocking_send(Task::Append(append)).map_err(|_| AppendError::Closed)?;
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
     }
