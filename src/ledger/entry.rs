@@ -3,7 +3,7 @@
 //! Pure: no disk, no clock. The format is written down in `docs/ledger-format.md`.
 
 use super::brief::Brief;
-use crate::types::json::{canonical, parse_strict};
+use crate::types::json::{JsonError, canonical, parse_strict, write_string};
 use crate::types::{CallId, Digest, RunId, SessionId, limits, text};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -202,21 +202,45 @@ pub struct Stamp<'a> {
     pub first_seq: u64,
 }
 
-/// An entry as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
-    /// The canonical header bytes.
-    pub header: Vec<u8>,
+/// A draft with its payload written down: all of an entry but its place in the log. Made by who appends, so that the
+/// one writer has little left to do.
+#[derive(Debug)]
+pub struct Written {
+    draft: Draft,
     /// 32 random bytes.
     pub salt: [u8; 32],
-    /// The payload bytes.
+    /// The payload's bytes.
     pub body: Vec<u8>,
+    commitment: Digest,
+}
+
+/// A header with its canonical bytes.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// The bytes, as they are stored.
+    pub bytes: Vec<u8>,
+    /// What they say.
+    pub header: Header,
+}
+
+impl Written {
+    /// Writes the payload of `draft` down, with a random salt.
+    pub fn of(draft: Draft) -> Result<Self, DraftError> {
+        let mut salt = [0; 32];
+        getrandom::fill(&mut salt).map_err(|e| DraftError(format!("no randomness: {e}")))?;
+        Self::salted(draft, salt)
+    }
+
+    /// The same with a salt of somebody's own.
+    pub fn salted(mut draft: Draft, salt: [u8; 32]) -> Result<Self, DraftError> {
+        let body = payload_bytes(std::mem::take(&mut draft.payload))?;
+        Ok(Self { commitment: commitment(&salt, &body), draft, salt, body })
+    }
 }
 
 /// The payload's bytes: canonical JSON with `"v": 1`. One longer than [`limits::PAYLOAD_BYTES_MAX`]
 /// is replaced by its head, its length and its SHA-256.
-pub fn payload_bytes(payload: &Map<String, Value>) -> Result<Vec<u8>, DraftError> {
-    let mut members = payload.clone();
+fn payload_bytes(mut members: Map<String, Value>) -> Result<Vec<u8>, DraftError> {
     members.insert("v".to_owned(), json!(1));
     let whole = canonical(&Value::Object(members)).map_err(|e| DraftError(format!("payload: {e}")))?;
     if whole.len() <= limits::PAYLOAD_BYTES_MAX {
@@ -240,54 +264,89 @@ pub fn commitment(salt: &[u8; 32], body: &[u8]) -> Digest {
     Digest::of_parts(&[b"par/payload/1\0", salt, body])
 }
 
-/// Makes the stored form of `draft` with the payload bytes `body`.
-pub fn seal(draft: &Draft, stamp: &Stamp<'_>, salt: [u8; 32], body: Vec<u8>) -> Result<Sealed, DraftError> {
-    let mut header = Map::new();
-    let mut put = |name: &str, value: Value| header.insert(name.to_owned(), value);
-    put("t", json!(FORMAT));
-    put("log", json!(stamp.log));
-    put("seq", json!(stamp.seq));
-    put("kind", json!(draft.kind.as_str()));
-    put("wall_us", json!(stamp.wall_us));
-    put("mono_us", json!(stamp.mono_us));
-    put("boot", json!(stamp.boot));
-    put("payload", json!(commitment(&salt, &body).hex()));
-    put("payload_len", json!(body.len()));
-    if !draft.policies.is_empty() {
-        put("policies", json!(draft.policies));
-    }
+/// Gives `written` its place in the log. What cannot be read back is an error.
+pub fn seal(written: &Written, stamp: &Stamp<'_>) -> Result<Sealed, DraftError> {
+    let bytes = header_of(written, stamp).map_err(|e| DraftError(format!("header: {e}")))?.into_bytes();
+    let header = Header::parse(&bytes).map_err(DraftError)?;
+    Ok(Sealed { bytes, header })
+}
+
+/// The canonical header. Its members are written in their order, which saves the writer a tree of them.
+fn header_of(
+    Written { draft, body, commitment, .. }: &Written,
+    stamp: &Stamp<'_>,
+) -> Result<String, JsonError> {
+    let digest = |digest: Option<Digest>| digest.map(|digest| digest.hex());
     let reference = draft.answers.map(|answers| match answers {
         Ref::Seq(seq) => seq,
         Ref::Sibling(at) => stamp.first_seq + at as u64,
     });
-    let optional = [
-        ("prev", stamp.prev.map(|d| json!(d.hex()))),
-        ("run", draft.run.as_ref().map(|id| json!(id.as_str()))),
-        ("session", draft.session.as_ref().map(|id| json!(id.as_str()))),
-        ("call", draft.call.as_ref().map(|id| json!(id.as_str()))),
-        ("ref", reference.map(|seq| json!(seq))),
-        ("principal", draft.principal.as_ref().map(|p| json!(p))),
-        ("policy", draft.policy.map(|d| json!(d.hex()))),
-        ("manifest", draft.manifest.map(|d| json!(d.hex()))),
-        ("decision", draft.decision.map(|d| json!(d))),
-        ("status", draft.status.map(|s| json!(s))),
-        ("tool", draft.tool.as_ref().map(|t| json!(text::prefix(t, 64)))),
-    ];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            put(name, value);
+    let mut line = Line::default();
+    line.text("boot", Some(stamp.boot))?;
+    line.text("call", draft.call.as_ref().map(CallId::as_str))?;
+    line.text("decision", draft.decision)?;
+    line.text("kind", Some(draft.kind.as_str()))?;
+    line.text("log", Some(stamp.log))?;
+    line.text("manifest", digest(draft.manifest).as_deref())?;
+    line.count("mono_us", Some(stamp.mono_us))?;
+    line.text("payload", Some(&commitment.hex()))?;
+    line.count("payload_len", Some(body.len() as u64))?;
+    line.list("policies", &draft.policies)?;
+    line.text("policy", digest(draft.policy).as_deref())?;
+    line.text("prev", digest(stamp.prev).as_deref())?;
+    line.text("principal", draft.principal.as_deref())?;
+    line.count("ref", reference)?;
+    line.text("run", draft.run.as_ref().map(RunId::as_str))?;
+    line.count("seq", Some(stamp.seq))?;
+    line.text("session", draft.session.as_ref().map(SessionId::as_str))?;
+    line.text("status", draft.status)?;
+    line.text("t", Some(FORMAT))?;
+    line.text("tool", draft.tool.as_deref().map(|tool| text::prefix(tool, 64)))?;
+    line.count("wall_us", Some(stamp.wall_us))?;
+    Ok(line.done())
+}
+
+/// An object of JSON, written member by member in canonical order; one without a value is left out.
+#[derive(Default)]
+struct Line(String);
+
+impl Line {
+    fn name(&mut self, name: &str) {
+        self.0.push_str(if self.0.is_empty() { "{\"" } else { ",\"" });
+        self.0.push_str(name);
+        self.0.push_str("\":");
+    }
+
+    fn text(&mut self, name: &str, value: Option<&str>) -> Result<(), JsonError> {
+        let Some(value) = value else { return Ok(()) };
+        self.name(name);
+        write_string(value, &mut self.0)
+    }
+
+    fn count(&mut self, name: &str, value: Option<u64>) -> Result<(), JsonError> {
+        let Some(value) = value else { return Ok(()) };
+        self.name(name);
+        self.0.push_str(&canonical(&json!(value))?);
+        Ok(())
+    }
+
+    fn list(&mut self, name: &str, items: &[String]) -> Result<(), JsonError> {
+        if items.is_empty() {
+            return Ok(());
         }
+        self.name(name);
+        for (at, item) in items.iter().enumerate() {
+            self.0.push(if at == 0 { '[' } else { ',' });
+            write_string(item, &mut self.0)?;
+        }
+        self.0.push(']');
+        Ok(())
     }
-    let header =
-        canonical(&Value::Object(header)).map_err(|e| DraftError(format!("header: {e}")))?.into_bytes();
-    if header.len() >= limits::HEADER_ENTRY_BYTES_MAX {
-        return Err(DraftError(format!(
-            "header of {} bytes is over {}",
-            header.len(),
-            limits::HEADER_ENTRY_BYTES_MAX
-        )));
+
+    fn done(mut self) -> String {
+        self.0.push('}');
+        self.0
     }
-    Ok(Sealed { header, salt, body })
 }
 
 /// A header as read back: the fields that PAR itself looks at, and the whole object for people.
@@ -414,8 +473,9 @@ pub(super) fn is_of_its_type(name: &str, value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Draft, Header, Kind, Ref, Stamp, commitment, payload_bytes, seal};
-    use crate::types::{Digest, limits};
+    use super::{Draft, Header, Kind, Ref, Stamp, Written, commitment, seal};
+    use crate::types::json::canonical;
+    use crate::types::{CallId, Digest, RunId, SessionId, limits};
     use serde_json::{Value, json};
 
     fn stamp(seq: u64) -> Stamp<'static> {
@@ -435,16 +495,39 @@ mod tests {
         let mut draft = Draft::new(Kind::CallResult, json!({"output": "x"}));
         draft.answers = Some(Ref::Sibling(2));
         draft.status = Some("ok");
-        let body = payload_bytes(&draft.payload).expect("payload");
-        assert_eq!(body, br#"{"output":"x","v":1}"#);
-        let sealed = seal(&draft, &stamp(9), [3; 32], body).expect("sealed");
-        let header = Header::parse(&sealed.header).expect("header");
+        let written = Written::of(draft).expect("written");
+        assert_eq!(written.body, br#"{"output":"x","v":1}"#);
+        let header = seal(&written, &stamp(9)).expect("sealed").header;
         assert_eq!(header.seq, 9);
         assert_eq!(header.u64("ref"), Some(9));
         assert_eq!(header.str("status"), Some("ok"));
-        assert_eq!(header.payload, commitment(&sealed.salt, &sealed.body));
-        assert_eq!(header.payload_len, sealed.body.len() as u64);
+        assert_eq!(header.payload, commitment(&written.salt, &written.body));
+        assert_eq!(header.payload_len, written.body.len() as u64);
         assert!(!header.fields.contains_key("run"), "fields that do not apply are left out");
+    }
+
+    #[test]
+    fn a_header_of_every_field_is_canonical() {
+        let word = || Some("a \"word\" of \u{1}\u{e9}".to_owned());
+        let digest = Some(Digest::of(b"some"));
+        let draft = Draft {
+            run: Some(RunId::generate()),
+            session: Some(SessionId::generate()),
+            call: Some(CallId::generate()),
+            answers: Some(Ref::Seq(3)),
+            principal: word(),
+            policy: digest,
+            manifest: digest,
+            decision: Some("allow"),
+            policies: vec!["a".to_owned(), "\"b\"".to_owned()],
+            status: Some("ok"),
+            tool: word(),
+            ..Draft::new(Kind::CallDecision, json!({}))
+        };
+        let sealed = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed");
+        let fields = sealed.header.fields;
+        assert_eq!(fields.len(), 21, "{fields:?}");
+        assert_eq!(canonical(&Value::Object(fields)).expect("canonical").into_bytes(), sealed.bytes);
     }
 
     #[test]
@@ -465,8 +548,7 @@ mod tests {
     #[test]
     fn a_field_that_the_format_names_is_there_and_of_its_type() {
         let draft = Draft::new(Kind::Start, json!({}));
-        let sealed = seal(&draft, &stamp(9), [3; 32], b"{}".to_vec()).expect("sealed");
-        let whole = Header::parse(&sealed.header).expect("header").fields;
+        let whole = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed").header.fields;
         let with = |name: &str, value: Value| {
             let mut fields = whole.clone();
             fields.insert(name.to_owned(), value);
@@ -495,7 +577,7 @@ mod tests {
     fn a_long_payload_is_cut_and_says_so() {
         let draft =
             Draft::new(Kind::CallResult, json!({"output": "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX)}));
-        let body = payload_bytes(&draft.payload).expect("payload");
+        let body = Written::of(draft).expect("written").body;
         assert!(body.len() <= limits::PAYLOAD_BYTES_MAX);
         let cut: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(cut["cut"], true);

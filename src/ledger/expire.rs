@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// Why payloads were not dropped.
 #[derive(Debug)]
@@ -220,8 +220,7 @@ impl Expiry {
         let drafts = vec![Draft::new(Kind::PayloadDrop, payload)];
         let closed = || Failed::Append(AppendError::Closed);
         let queue = self.queue.upgrade().ok_or_else(closed)?;
-        let (reply, answer) = oneshot::channel();
-        let append = Append { drafts, reply, erases: Vec::new(), is_owed: false, _places: None };
+        let (append, answer) = Append::of(drafts).map_err(Failed::Append)?;
         queue.blocking_send(Task::Append(append)).map_err(|_| closed())?;
         drop(queue);
         let _receipts = answer.blocking_recv().map_err(|_| closed())?.map_err(Failed::Append)?;

@@ -82,7 +82,8 @@ use rusqlite::Connection;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
+use writer::Append;
 
 /// Proof that an entry is durable: it was committed and synced before this was made.
 #[derive(Debug)]
@@ -297,8 +298,8 @@ impl Ledger {
     async fn send(&self, drafts: Vec<Draft>, is_owed: bool) -> Result<Vec<Receipt>, AppendError> {
         let places = u32::try_from(drafts.len().min(limits::QUEUE_ENTRIES_MAX)).unwrap_or(u32::MAX);
         let permit = self.places.clone().acquire_many_owned(places).await.map_err(|_| AppendError::Closed)?;
-        let (reply, answer) = oneshot::channel();
-        let append = writer::Append { drafts, reply, erases: Vec::new(), is_owed, _places: Some(permit) };
+        let (append, answer) = Append::of(drafts)?;
+        let append = Append { is_owed, places: Some(permit), ..append };
         self.queue.send(writer::Task::Append(append)).await.map_err(|_| AppendError::Closed)?;
         answer.await.map_err(|_| AppendError::Closed)?
     }
@@ -320,9 +321,10 @@ impl Ledger {
         let Ok(permit) = self.places.clone().try_acquire_many_owned(places) else {
             return tracing::error!("the ledger's queue is full: a dropped call is left to recovery");
         };
-        let (reply, _) = oneshot::channel();
-        let append =
-            writer::Append { drafts, reply, erases: Vec::new(), is_owed: true, _places: Some(permit) };
+        let append = match Append::of(drafts) {
+            Ok((append, _nobody_waits)) => Append { is_owed: true, places: Some(permit), ..append },
+            Err(e) => return tracing::error!(error = %e, "a dropped call is left to recovery"),
+        };
         if let Err(e) = self.queue.try_send(writer::Task::Append(append)) {
             tracing::error!(error = %e, "a dropped call is left to recovery");
         }

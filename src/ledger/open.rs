@@ -8,7 +8,7 @@ use super::project::{Projection, Projector};
 use super::read::{header_bytes, tile};
 use super::rotate::Segment;
 use super::space::Reserve;
-use super::writer::{Chain, Task, Writer};
+use super::writer::{Append, Chain, Task, Writer};
 use super::{
     AppendError, Draft, Head, Kind, Ledger, ReadError, Reader, Receipt, Report, Shared, audit, erase, expire,
     moves, shelf, succeed,
@@ -23,6 +23,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -357,6 +358,7 @@ impl Ledger {
         let (queue, appends) = mpsc::channel(limits::QUEUE_ENTRIES_MAX);
         let lock = Arc::new(lock);
         expire::start(&files, &reader, queue.downgrade())?;
+        let (moves, mover) = moves::start(&files, &shared, &reader, queue.downgrade())?;
         let writer = Writer {
             db,
             files: files.clone(),
@@ -376,10 +378,10 @@ impl Ledger {
             signed,
             // A crash may have come between an erasure and the emptying of the log.
             owes: true,
-            moves: moves::start(&files, &shared, &reader, queue.downgrade())?,
+            moves,
             commits: 0,
         };
-        start(writer, appends, lock.clone())?;
+        start(writer, appends, mover, lock.clone())?;
         let ledger = Self {
             queue,
             places: Arc::new(Semaphore::new(limits::QUEUE_ENTRIES_MAX)),
@@ -404,7 +406,6 @@ impl Ledger {
 
     /// As [`Ledger::append`], from a thread outside any async runtime.
     pub fn append_blocking(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
-        let (reply, answer) = tokio::sync::oneshot::channel();
         let places = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
         let permit = loop {
             match self.places.clone().try_acquire_many_owned(places) {
@@ -413,13 +414,8 @@ impl Ledger {
                 Err(tokio::sync::TryAcquireError::Closed) => return Err(AppendError::Closed),
             }
         };
-        let append = super::writer::Append {
-            drafts,
-            reply,
-            erases: Vec::new(),
-            is_owed: false,
-            _places: Some(permit),
-        };
+        let (append, answer) = Append::of(drafts)?;
+        let append = Append { places: Some(permit), ..append };
         self.queue.blocking_send(Task::Append(append)).map_err(|_| AppendError::Closed)?;
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
     }
@@ -450,11 +446,19 @@ fn open_state(
     Ok(projector)
 }
 
-/// Starts the writer's thread, which holds the lock until it ends.
-fn start(writer: Writer, appends: mpsc::Receiver<Task>, lock: Arc<Lock>) -> Result<(), OpenError> {
+/// Starts the writer's thread, which holds the lock until nobody of this process works on the files.
+fn start(
+    writer: Writer,
+    appends: mpsc::Receiver<Task>,
+    mover: JoinHandle<()>,
+    lock: Arc<Lock>,
+) -> Result<(), OpenError> {
     let path = writer.path.clone();
     let run = move || {
         writer.run(appends);
+        if mover.join().is_err() {
+            tracing::error!("the thread that moves the write-ahead logs panicked");
+        }
         drop(lock);
     };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(run);

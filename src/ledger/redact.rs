@@ -249,8 +249,8 @@ impl Ledger {
             Draft { answers: Some(Ref::Seq(header.seq)), principal: Some(asked.principal.clone()), ..draft }
         });
         let erases = payloads.iter().map(|payload| payload.header.seq).collect();
-        let (reply, answer) = oneshot::channel();
-        let append = Append { drafts: drafts.collect(), reply, erases, is_owed: false, _places: None };
+        let (append, answer) = Append::of(drafts.collect()).map_err(RedactError::Append)?;
+        let append = Append { erases, ..append };
         let closed = || RedactError::Append(AppendError::Closed);
         self.queue.blocking_send(Task::Append(append)).map_err(|_| closed())?;
         let receipts = answer.blocking_recv().map_err(|_| closed())?.map_err(RedactError::Append)?;

@@ -5,14 +5,13 @@
 
 use super::entry::{Draft, Header, Kind};
 use super::read::header_bytes;
-use super::writer::{Append, Writer};
+use super::writer::Writer;
 use super::{AppendError, Files, ReadError, Reader};
 use crate::store;
 use crate::types::clock;
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use tokio::sync::oneshot;
 
 /// The segment that is written.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +59,7 @@ impl Writer {
         let is_due = size > self.segment.first + 1 && self.segment.is_full(&self.files, clock::Wall::now().0);
         if is_due && !self.segment.is_sealed && self.shared.is_well() {
             let first = self.segment.first;
-            let drafts = vec![Draft::new(Kind::SegmentSeal, json!({ "first": first, "next": size + 1 }))];
-            let (reply, _) = oneshot::channel();
-            let append = Append { drafts, reply, erases: Vec::new(), is_owed: false, _places: None };
-            self.serve(vec![append], None);
+            self.serve_own(Draft::new(Kind::SegmentSeal, json!({ "first": first, "next": size + 1 })), None);
         }
         if let Err(error) = self.turn() {
             self.shared.fail(&error);

@@ -6,7 +6,7 @@
 //! tried again each second. Until all of it is written, state.db has followed and the reserve is
 //! there again, the fault stands, and no new run is taken.
 
-use super::writer::{Append, Writer, answer};
+use super::writer::{Append, Writer};
 use super::{AppendError, Files};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -80,8 +80,8 @@ impl Writer {
         }
         self.shared.fail(error);
         let (owed, others): (Vec<_>, Vec<_>) = appends.into_iter().partition(|one| is_full && one.is_owed);
-        for append in others {
-            answer(append, Err(error.clone()));
+        for mut append in others {
+            append.answer(Err(error.clone()));
         }
         if owed.is_empty() {
             return;

@@ -4,7 +4,7 @@
 //! state advances after the commit, never before it. It also signs: a checkpoint stands in the transaction
 //! of the entries that it covers, or in one of its own where they have waited long enough.
 
-use super::entry::{self, Draft, DraftError, Header, Kind, Sealed, Stamp};
+use super::entry::{self, Draft, DraftError, Header, Kind, Sealed, Stamp, Written};
 use super::key::Signer;
 use super::merkle::{Frontier, Tile, TileEdge, leaf};
 use super::project::Projector;
@@ -33,14 +33,35 @@ pub(super) enum Task {
 /// Entries that are to be committed together.
 #[derive(Debug)]
 pub(super) struct Append {
-    pub(super) drafts: Vec<Draft>,
-    pub(super) reply: oneshot::Sender<Result<Vec<Receipt>, AppendError>>,
+    pub(super) entries: Vec<Written>,
+    pub(super) reply: Option<oneshot::Sender<Answer>>,
     /// Entries whose payloads are erased in the same transaction.
     pub(super) erases: Vec<u64>,
     /// It is of what has happened already: a full disk makes it wait, and does not refuse it.
     pub(super) is_owed: bool,
     /// Holds the entries' places in the bounded queue; the writer's own have none.
-    pub(super) _places: Option<OwnedSemaphorePermit>,
+    pub(super) places: Option<OwnedSemaphorePermit>,
+}
+
+/// What comes of an append.
+pub(super) type Answer = Result<Vec<Receipt>, AppendError>;
+
+impl Append {
+    /// Has `drafts` appended, whose payloads are written down here; and where the answer comes.
+    pub(super) fn of(drafts: Vec<Draft>) -> Result<(Self, oneshot::Receiver<Answer>), AppendError> {
+        let entries: Result<_, _> = drafts.into_iter().map(Written::of).collect();
+        let (reply, answer) = oneshot::channel();
+        let (entries, reply) = (entries.map_err(AppendError::Draft)?, Some(reply));
+        Ok((Self { entries, reply, erases: Vec::new(), is_owed: false, places: None }, answer))
+    }
+
+    /// Tells who asked, and frees the places. A caller that is gone needs no answer: what it appended stands.
+    pub(super) fn answer(&mut self, outcome: Answer) {
+        self.places = None;
+        if let Some(reply) = self.reply.take() {
+            drop(reply.send(outcome));
+        }
+    }
 }
 
 /// The write-ahead log is to be emptied, so that nothing erased stands in it any more.
@@ -95,7 +116,18 @@ const COMMITS_BETWEEN_MOVES: u32 = 500;
 /// An append on its way through one transaction.
 struct Staged {
     append: Append,
-    entries: Vec<(Header, Sealed)>,
+    /// Of each entry.
+    sealed: Vec<Sealed>,
+}
+
+impl Staged {
+    fn entries(&self) -> impl Iterator<Item = (&Sealed, &Written)> {
+        self.sealed.iter().zip(&self.append.entries)
+    }
+
+    fn headers(&self) -> impl Iterator<Item = &Header> {
+        self.sealed.iter().map(|sealed| &sealed.header)
+    }
 }
 
 impl Writer {
@@ -108,7 +140,7 @@ impl Writer {
             while let Some(task) = next {
                 match task {
                     Task::Append(append) => {
-                        entries += append.drafts.len();
+                        entries += append.entries.len();
                         appends.push(append);
                     }
                     Task::Scrub(scrub) => scrubs.push(scrub),
@@ -139,10 +171,7 @@ impl Writer {
             let head = self.head();
             match self.signer.next(head, now) {
                 Ok((next, payload)) => {
-                    let (reply, _) = oneshot::channel();
-                    let drafts = vec![Draft::new(Kind::KeyEpoch, payload)];
-                    let append = Append { drafts, reply, erases: Vec::new(), is_owed: false, _places: None };
-                    self.serve(vec![append], Some(next));
+                    self.serve_own(Draft::new(Kind::KeyEpoch, payload), Some(next));
                 }
                 Err(what) => tracing::error!("the epoch key was not changed: {what}"),
             }
@@ -188,6 +217,14 @@ impl Writer {
         Head { size: self.chain.frontier.size(), root: self.chain.frontier.root() }
     }
 
+    /// An entry of the writer's own; with `next` as [`Writer::serve`].
+    pub(super) fn serve_own(&mut self, draft: Draft, next: Option<Signer>) {
+        match Append::of(vec![draft]) {
+            Ok((append, _nobody_waits)) => self.serve(vec![append], next),
+            Err(error) => tracing::error!(error = %error, "an entry of the ledger's own"),
+        }
+    }
+
     /// Commits the appends together, behind those that wait; with `next`, which signs behind them, the epoch
     /// changes, and nothing waits: its seal is of what was there before.
     pub(super) fn serve(&mut self, appends: Vec<Append>, next: Option<Signer>) {
@@ -197,7 +234,7 @@ impl Writer {
         all.extend(appends);
         let mut chain = self.chain.clone();
         let mut tiles = Vec::new();
-        let staged = self.admit(all, is_short, &mut chain, &mut tiles);
+        let mut staged = self.admit(all, is_short, &mut chain, &mut tiles);
         if staged.is_empty() {
             return;
         }
@@ -232,21 +269,17 @@ impl Writer {
             self.signed = head.size;
             self.shared.signed(note);
         }
-        self.shared.count(staged.iter().flat_map(|s| &s.entries).map(|(header, _)| header));
+        self.shared.count(staged.iter().flat_map(Staged::headers));
         // Before the receipts: whoever was told of an entry can rely on its loss being noticed, also
         // where this process ends with its answer.
         self.high_water.write(head);
         let behind = Arc::new(Behind { head, checkpoint: self.shared.checkpoint() });
-        let mut sealed = Vec::new();
-        for Staged { append, entries } in staged {
-            let receipt =
-                |(header, _): &(Header, Sealed)| Receipt { seq: header.seq, behind: behind.clone() };
-            let receipts = entries.iter().map(receipt).collect();
-            answer(append, Ok(receipts));
-            sealed.extend(entries);
+        for Staged { append, sealed } in &mut staged {
+            let receipt = |one: &Sealed| Receipt { seq: one.header.seq, behind: behind.clone() };
+            append.answer(Ok(sealed.iter().map(receipt).collect()));
         }
         // Nobody waits for this: who asks state.db waits for it to follow.
-        match self.project(&sealed, head.size) {
+        match self.project(&staged, head.size) {
             Ok(()) => self.shared.applied(head.size),
             Err(error) => {
                 self.lags = true;
@@ -270,26 +303,26 @@ impl Writer {
     ) -> Vec<Staged> {
         let mut staged = Vec::with_capacity(appends.len());
         let mut erases = BTreeSet::new();
-        for append in appends {
+        for mut append in appends {
             if let Some(error) = self.shared.fault() {
-                answer(append, Err(error));
+                append.answer(Err(error));
                 continue;
             }
             // A question whether somebody is here says nothing about the disk.
-            if append.drafts.is_empty() {
-                answer(append, Ok(Vec::new()));
+            if append.entries.is_empty() {
+                append.answer(Ok(Vec::new()));
                 continue;
             }
             if is_short && !append.is_owed {
-                answer(append, Err(AppendError::Full));
+                append.answer(Err(AppendError::Full));
                 continue;
             }
-            let entries = self
+            let sealed = self
                 .may_erase(&append.erases, &mut erases)
-                .and_then(|()| self.stage(&append.drafts, chain, tiles).map_err(AppendError::Draft));
-            match entries {
-                Ok(entries) => staged.push(Staged { append, entries }),
-                Err(error) => answer(append, Err(error)),
+                .and_then(|()| self.stage(&append.entries, chain, tiles).map_err(AppendError::Draft));
+            match sealed {
+                Ok(sealed) => staged.push(Staged { append, sealed }),
+                Err(error) => append.answer(Err(error)),
             }
         }
         staged
@@ -303,8 +336,8 @@ impl Writer {
 
     /// What the segment has grown by.
     fn measure(&mut self, staged: &[Staged]) {
-        for (header, sealed) in staged.iter().flat_map(|s| &s.entries) {
-            self.segment.bytes += (sealed.header.len() + sealed.body.len()) as u64;
+        for (Sealed { bytes, header }, written) in staged.iter().flat_map(Staged::entries) {
+            self.segment.bytes += (bytes.len() + written.body.len()) as u64;
             self.segment.began_us = self.segment.began_us.or(header.u64("wall_us"));
             self.segment.is_sealed = header.is(Kind::SegmentSeal);
         }
@@ -325,26 +358,26 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a checkpoint belongs behind these entries. Whoever is told how a run ended gets one over all of it.
+    /// Whether a checkpoint belongs behind these entries. Whoever is told how a run ended gets one over all of it,
+    /// and nobody signs behind an end.
     fn is_due(&self, head: Head, staged: &[Staged]) -> bool {
-        let mut headers = staged.iter().flat_map(|s| &s.entries).map(|(header, _)| header);
+        let signed = [Kind::RunReply, Kind::Genesis, Kind::SegmentSeal, Kind::Stop];
+        let mut headers = staged.iter().flat_map(Staged::headers);
         head.size - self.signed >= limits::CHECKPOINT_ENTRIES
-            || headers.any(|header| {
-                [Kind::RunReply, Kind::Genesis, Kind::SegmentSeal].iter().any(|kind| header.is(*kind))
-            })
+            || headers.any(|header| signed.iter().any(|kind| header.is(*kind)))
     }
 
-    /// Seals the drafts of one append onto `chain`, which is left as it was on an error.
+    /// Seals the entries of one append onto `chain`, which is left as it was on an error.
     fn stage(
         &self,
-        drafts: &[Draft],
+        written: &[Written],
         chain: &mut Chain,
         tiles: &mut Vec<Tile>,
-    ) -> Result<Vec<(Header, Sealed)>, DraftError> {
+    ) -> Result<Vec<Sealed>, DraftError> {
         let first_seq = chain.frontier.size();
-        let mut entries = Vec::with_capacity(drafts.len());
-        let mut leaves = Vec::with_capacity(drafts.len());
-        for (seq, draft) in (first_seq..).zip(drafts) {
+        let mut entries = Vec::with_capacity(written.len());
+        let mut leaves = Vec::with_capacity(written.len());
+        for (seq, written) in (first_seq..).zip(written) {
             let stamp = Stamp {
                 log: &self.log,
                 seq,
@@ -354,13 +387,9 @@ impl Writer {
                 boot: clock::boot_id(),
                 first_seq,
             };
-            let mut salt = [0_u8; 32];
-            getrandom::fill(&mut salt).map_err(|e| DraftError(format!("no randomness: {e}")))?;
-            let sealed = entry::seal(draft, &stamp, salt, entry::payload_bytes(&draft.payload)?)?;
-            // What cannot be read back is not written.
-            let header = Header::parse(&sealed.header).map_err(DraftError)?;
-            leaves.push(leaf(&sealed.header));
-            entries.push((header, sealed));
+            let sealed = entry::seal(written, &stamp)?;
+            leaves.push(leaf(&sealed.bytes));
+            entries.push(sealed);
         }
         for hash in leaves {
             tiles.extend(chain.edge.push_beside(&mut chain.frontier, hash));
@@ -379,14 +408,14 @@ impl Writer {
     ) -> Result<(), AppendError> {
         let insert = || -> Result<(), rusqlite::Error> {
             let change = self.db.unchecked_transaction()?;
-            for (header, sealed) in staged.iter().flat_map(|s| &s.entries) {
+            for (Sealed { bytes, header }, written) in staged.iter().flat_map(Staged::entries) {
                 let seq = i64::try_from(header.seq).unwrap_or(i64::MAX);
                 change
                     .prepare_cached("INSERT INTO entry(seq, header) VALUES (?1, ?2)")?
-                    .execute(params![seq, sealed.header])?;
+                    .execute(params![seq, bytes])?;
                 change
                     .prepare_cached("INSERT INTO payload(seq, salt, body) VALUES (?1, ?2, ?3)")?
-                    .execute(params![seq, sealed.salt, sealed.body])?;
+                    .execute(params![seq, written.salt, written.body])?;
             }
             let erases = staged.iter().flat_map(|s| &s.append.erases);
             for seq in erases.filter(|seq| **seq >= self.segment.first) {
@@ -422,8 +451,9 @@ impl Writer {
         Err(AppendError::Poisoned(what.to_owned()))
     }
 
-    fn project(&self, sealed: &[(Header, Sealed)], size: u64) -> Result<(), AppendError> {
-        let entries = sealed.iter().map(|(header, sealed)| (header, sealed.body.as_slice()));
+    fn project(&self, staged: &[Staged], size: u64) -> Result<(), AppendError> {
+        let entries = staged.iter().flat_map(Staged::entries);
+        let entries = entries.map(|(sealed, written)| (&sealed.header, written.body.as_slice()));
         self.projector.apply(entries, size).map_err(|e| match AppendError::of(&e) {
             AppendError::Full => AppendError::Full,
             e => AppendError::Poisoned(format!("the entries are durable, but state.db did not follow: {e}")),
@@ -444,11 +474,6 @@ impl Writer {
         }
         Ok(())
     }
-}
-
-pub(super) fn answer(append: Append, outcome: Result<Vec<Receipt>, AppendError>) {
-    // A caller that is gone needs no answer: what it appended stands.
-    drop(append.reply.send(outcome));
 }
 
 impl AppendError {

@@ -7,6 +7,8 @@ pub mod clock;
 pub mod digest;
 pub mod id;
 pub mod json;
+#[cfg(test)]
+pub(crate) mod laws;
 pub mod limits;
 pub mod secret;
 pub mod text;

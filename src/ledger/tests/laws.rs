@@ -1,7 +1,7 @@
 //! Laws of chain and tree, over any entries.
 
 use super::{Held, Home, assert_verified, follow};
-use crate::ledger::entry::{Draft, Kind, Ref, Sealed, Stamp, payload_bytes, seal};
+use crate::ledger::entry::{Draft, Kind, Ref, Stamp, Written, seal};
 use crate::ledger::merkle::{Frontier, leaf};
 use crate::ledger::verify::{Mark, Walk};
 use crate::ledger::{Head, Report};
@@ -32,8 +32,16 @@ fn drafts() -> impl Strategy<Value = Vec<Draft>> {
     prop::collection::vec(draft, 1..20)
 }
 
+/// An entry as it is stored.
+#[derive(Clone)]
+struct Stored {
+    header: Vec<u8>,
+    salt: [u8; 32],
+    body: Vec<u8>,
+}
+
 /// Chains `drafts` behind a genesis, as the writer does.
-fn chained(drafts: Vec<Draft>) -> (Vec<Sealed>, Head) {
+fn chained(drafts: Vec<Draft>) -> (Vec<Stored>, Head) {
     let held = Held::made_up();
     let genesis = Draft::new(Kind::Genesis, held.genesis());
     let (mut prev, mut frontier) = (None, Frontier::default());
@@ -42,18 +50,18 @@ fn chained(drafts: Vec<Draft>) -> (Vec<Sealed>, Head) {
         let stamp =
             Stamp { log: held.log_id(), seq, prev, wall_us: seq, mono_us: 0, boot: "b", first_seq: seq };
         let salt = Digest::of(&seq.to_be_bytes()).0;
-        let sealed =
-            seal(&draft, &stamp, salt, payload_bytes(&draft.payload).expect("payload")).expect("sealed");
-        prev = Some(leaf(&sealed.header));
-        frontier.push(leaf(&sealed.header));
-        sealed
+        let written = Written::salted(draft, salt).expect("written");
+        let header = seal(&written, &stamp).expect("sealed").bytes;
+        prev = Some(leaf(&header));
+        frontier.push(leaf(&header));
+        Stored { header, salt, body: written.body }
     });
-    let sealed: Vec<Sealed> = sealed.collect();
+    let sealed: Vec<Stored> = sealed.collect();
     let head = Head { size: frontier.size(), root: frontier.root() };
     (sealed, head)
 }
 
-fn walk(entries: &[Sealed], head: Head) -> Report {
+fn walk(entries: &[Stored], head: Head) -> Report {
     let mut walk = Walk::new(Some(Mark { head }));
     let note = Held::made_up().sign(head).to_string().into_bytes();
     walk.expect(&[(0, i64::try_from(head.size).expect("size"), note)], &[]);
@@ -64,7 +72,7 @@ fn walk(entries: &[Sealed], head: Head) -> Report {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(64))]
+    #![proptest_config(crate::types::laws::cases(64))]
 
     /// What is chained verifies, whatever the texts in it.
     #[test]

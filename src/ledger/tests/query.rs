@@ -1,6 +1,6 @@
 //! Laws of the query grammar, over random queries and entries.
 
-use crate::ledger::entry::{Stamp, payload_bytes, seal};
+use crate::ledger::entry::{Stamp, Written, seal};
 use crate::ledger::{Draft, Filter, Header, Kind};
 use crate::types::{Digest, RunId};
 use proptest::collection::vec;
@@ -77,9 +77,8 @@ fn sealed(draft: &Draft, at: u64) -> (Header, Vec<u8>) {
         boot: "b",
         first_seq: 0,
     };
-    let body = payload_bytes(&draft.payload).expect("payload");
-    let sealed = seal(draft, &stamp, [0; 32], body).expect("sealed");
-    (Header::parse(&sealed.header).expect("header"), sealed.body)
+    let written = Written::salted(draft.clone(), [0; 32]).expect("written");
+    (seal(&written, &stamp).expect("sealed").header, written.body)
 }
 
 fn meets(query: &str, (header, body): &(Header, Vec<u8>)) -> bool {
@@ -92,7 +91,7 @@ fn turned(word: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(256))]
+    #![proptest_config(crate::types::laws::cases(256))]
 
     /// What is printed is read as the same, and printed the same.
     #[test]

@@ -8,7 +8,6 @@ use rusqlite::Connection;
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::oneshot;
 
 /// Entries where pages and tiles begin and end, of a ledger of `size`.
 fn edges(size: u64) -> Vec<u64> {
@@ -97,8 +96,8 @@ fn a_payload_erased_between_two_snapshots_is_no_alarm() {
 fn erase(ledger: &Ledger, target: u64) {
     let payload = json!({ "reason": "asked for", "kind": "model.reply", "bytes": 1 });
     let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::new(Kind::Redaction, payload) };
-    let (reply, answer) = oneshot::channel();
-    let append = Append { drafts: vec![draft], reply, erases: vec![target], is_owed: false, _places: None };
+    let (append, answer) = Append::of(vec![draft]).expect("written");
+    let append = Append { erases: vec![target], ..append };
     ledger.queue.blocking_send(Task::Append(append)).expect("sent");
     let _receipts = answer.blocking_recv().expect("answer").expect("appended");
 }
