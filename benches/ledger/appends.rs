@@ -3,8 +3,9 @@
 use crate::entries::{self, open};
 use crate::floors::{Flat, Group};
 use crate::{Aim, Table, median, percentile};
-use par::ledger::{Draft, Ledger};
+use par::ledger::{Draft, Follower, Ledger};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -153,6 +154,36 @@ where
         times.extend(runtime.block_on(task).expect("task"));
     }
     Round { rate: times.len() as f64 / began.elapsed().as_secs_f64(), times }
+}
+
+/// Appends of 64 producers with and without the index that follows them, in turn.
+pub fn index(below: &Path, table: &mut Table) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
+    let folder = entries::home(below);
+    let ledger = open(folder.path());
+    let index = Arc::new(ledger.index().expect("index"));
+    let (mut alone, mut followed) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let before = ledger_round(&runtime, &ledger, 64).rate;
+        // What it has not seen yet is not of the round that is measured.
+        while index.follow().expect("followed") > 0 {}
+        let follower = Follower::start(index.clone()).expect("follower");
+        let beside = ledger_round(&runtime, &ledger, 64).rate;
+        follower.stop();
+        if round > 0 {
+            alone.push(before);
+            followed.push(beside);
+        }
+    }
+    let cost = median(alone.iter().zip(&followed).map(|(alone, followed)| alone / followed).collect());
+    let (is, floor) = (median(followed), median(alone));
+    table.row(
+        "appends without / with the index behind".to_owned(),
+        format!("{is:.0}/s"),
+        format!("{floor:.0}/s"),
+        cost,
+        Aim::AtMost(1.1),
+    );
 }
 
 /// Appends of 64 producers to a ledger of ten thousand entries and to the big one, in turn.

@@ -1,0 +1,150 @@
+//! A home by `par init`, and a caller that goes the whole way of the gate, for the benches of calls.
+
+use par::agent;
+use par::auth::{self, Principal, Role};
+use par::config::{Config, Home};
+use par::gate::{self, Asking, Gate, Outcome, Rules};
+use par::ledger::{Files, Ledger, Lock, Projection};
+use par::policy::{Bundle, Session, Source};
+use par::sandbox::{self, Launcher, LinkSeed, Spec};
+use par::secrets::Secrets;
+use par::tools::{Catalog, Places, ProposedCall};
+use par::types::{RunId, SessionId};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+static PROJECTIONS: [Projection; 3] = [auth::PROJECTION, gate::PROJECTION, agent::PROJECTION];
+
+/// A temporary folder that every user may look into.
+pub fn temporary(below: &Path) -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("par-bench-").tempdir_in(below).expect("temporary folder");
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("mode");
+    folder
+}
+
+/// A home by `par init` in `below`, with a file of 4 KiB in its workspace.
+pub fn make_home(below: &Path) -> PathBuf {
+    let made =
+        Command::new(env!("CARGO_BIN_EXE_par")).arg("--home").arg(below.join("home")).arg("init").output();
+    assert!(made.expect("par starts").status.success());
+    let file = below.join("home/workspace/4k.txt");
+    std::fs::write(&file, "0123456789abcde\n".repeat(256)).expect("file");
+    file
+}
+
+/// What a home says, and the launcher that reads the same.
+pub struct House<L> {
+    config: Config,
+    catalog: Arc<Catalog>,
+    bundle: Arc<Bundle>,
+    launcher: L,
+}
+
+impl House<LinkSeed> {
+    /// The home that [`make_home`] made in `below`. Called before any thread starts, as in the product.
+    pub fn start(below: &Path) -> Self {
+        let home = Home::locate(Some(&below.join("home")), None).expect("home");
+        let config = Config::load(home).expect("configuration");
+        let places = Places {
+            names: config.paths.clone(),
+            private: vec![config.home.etc.clone(), config.home.data.clone()],
+        };
+        let spec = Spec { tools_dir: config.home.etc.join("tools.d"), places: places.clone(), user: None };
+        let seed = sandbox::start(&spec).expect("launcher");
+        println!("layers: {}", seed.report().layers.join(", "));
+        let catalog = Arc::new(Catalog::load(&spec.tools_dir, &places).expect("tools"));
+        let names: BTreeSet<String> = config.paths.keys().cloned().collect();
+        let bundle = Arc::new(Bundle::load(&policies(&config), &catalog, &names).expect("policies"));
+        Self { config, catalog, bundle, launcher: seed }
+    }
+
+    /// Within a runtime.
+    pub fn connect(self) -> House<Launcher> {
+        let Self { config, catalog, bundle, launcher } = self;
+        House { config, catalog, bundle, launcher: launcher.connect().expect("connected") }
+    }
+}
+
+impl House<Launcher> {
+    /// A caller with a ledger in `below`, where another home may be.
+    pub fn caller(&self, below: &Path) -> Caller {
+        let data = below.join("home/data");
+        let rules = Rules { catalog: self.catalog.clone(), bundle: self.bundle.clone() };
+        let ledger = tokio::task::block_in_place(|| open(&data));
+        let gate = Gate::new(ledger, rules, self.config.paths.clone(), Secrets::default()).expect("gate");
+        let principal = auth::local(&data, Role::Operator).expect("the owner of data/");
+        Caller { gate, launcher: self.launcher.clone(), principal }
+    }
+}
+
+fn policies(config: &Config) -> Vec<Source> {
+    ["10-read.cedar", "90-never.cedar"]
+        .iter()
+        .map(|name| Source {
+            name: format!("policies/{name}"),
+            text: std::fs::read_to_string(config.home.etc.join("policies").join(name)).expect("policy"),
+        })
+        .collect()
+}
+
+fn open(data: &Path) -> Ledger {
+    let files = Files { free_bytes_min: 0, ..Files::below(data) };
+    let lock = Lock::take(&files, Duration::ZERO).expect("lock");
+    Ledger::open(files, lock, &PROJECTIONS).expect("ledger")
+}
+
+#[derive(Clone)]
+pub struct Caller {
+    gate: Gate,
+    launcher: Launcher,
+    principal: Principal,
+}
+
+impl Caller {
+    /// One call, the whole way of the gate; how long it took to validate and prepare, to decide,
+    /// to commit, to run and to settle.
+    pub async fn call(&self, tool: &str, arguments: Value) -> [Duration; 5] {
+        let (run, session_id) = (RunId::generate(), SessionId::generate());
+        let session = Session {
+            id: session_id.as_str().to_owned(),
+            ceiling: self.gate.rules().catalog.manifests().map(|m| m.name.clone()).collect(),
+            taint: BTreeSet::new(),
+            tainted_by: Vec::new(),
+            calls_used: 0,
+            budget: 32,
+            risk: 0,
+        };
+        let asking = Asking {
+            principal: &self.principal,
+            run: &run,
+            session_id: &session_id,
+            session: &session,
+            source_ip: None,
+            said: None,
+        };
+        let (id, tool) = ("call_1".to_owned(), tool.to_owned());
+        let proposed = ProposedCall { id, tool, arguments: arguments.to_string() };
+        let start = Instant::now();
+        let valid = self.gate.validate(&asking, proposed).expect("valid");
+        let pending = self.gate.open(valid);
+        let prepared = self.launcher.prepare(&pending).await.expect("prepared");
+        let prepare = start.elapsed();
+        let decided = self.gate.decide(&asking, pending, prepared);
+        let decide = start.elapsed();
+        let outcome = self.gate.commit(Vec::new(), vec![decided]).await.expect("committed").pop();
+        let Some(Outcome::Permit(permit)) = outcome else { panic!("not allowed: {outcome:?}") };
+        let commit = start.elapsed();
+        let (order, running) = permit.begin().expect("in time");
+        let execution = self.launcher.run(order).await;
+        let run = start.elapsed();
+        let told = self.gate.settle(vec![(running, execution)]).await.expect("settled");
+        assert!(told.iter().all(|result| result.record().status == "ok"), "{told:?}");
+        let settle = start.elapsed();
+        [prepare, decide - prepare, commit - decide, run - commit, settle - run]
+    }
+}

@@ -1,0 +1,273 @@
+//! The cost of a sandboxed call beside what starts a process without one, in one run.
+//!
+//! `cargo bench --bench sandbox` prints p10, median and p99 in microseconds from order to result, the child reaped:
+//! `cat` of 4 KiB spawned plainly, under bubblewrap with everything unshared (where it is installed), as a builtin of
+//! PAR, as a dynamic and as a static program; at 1, 8 and 64 at a time; then the same, one at a time, from a front that
+//! holds 1 GiB. A call of PAR is prepared and run: validation, prepare, run and the answer. Decision and ledger are not
+//! counted, and are the same for all (`governed_read` has them).
+
+#![expect(clippy::disallowed_methods, reason = "a bench starts `cat` to compare with")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
+
+#[path = "house/mod.rs"]
+mod house;
+
+use house::{Caller, House, make_home, temporary};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Calls of each kind at each width.
+const CALLS: usize = 320;
+/// Calls in turn of one kind, before the next kind has its turn.
+const TURN: usize = 64;
+const WIDTHS: [usize; 3] = [1, 8, 64];
+/// What the big front holds, in bytes.
+const BIG: usize = 1 << 30;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Spawn,
+    SpawnStatic,
+    Bubblewrap,
+    Builtin,
+    Dynamic,
+    Static,
+}
+
+const WAYS: [(Way, &str); 6] = [
+    (Way::Spawn, "spawn of cat, no sandbox"),
+    (Way::SpawnStatic, "spawn of a static cat, no sandbox"),
+    (Way::Bubblewrap, "bubblewrap, all unshared"),
+    (Way::Builtin, "PAR builtin"),
+    (Way::Dynamic, "PAR program, dynamic"),
+    (Way::Static, "PAR program, static"),
+];
+
+/// `cat` of one file, without a library to load.
+const STATIC_CAT: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char buffer[65536];
+    int file = open(argv[argc - 1], O_RDONLY);
+    for (ssize_t length; (length = read(file, buffer, sizeof buffer)) > 0;)
+        if (write(1, buffer, length) != length) return 1;
+    return file < 0;
+}
+"#;
+
+fn main() {
+    let memory = temporary(Path::new("/dev/shm"));
+    let programs = temporary(&std::env::temp_dir());
+    let file = make_home(memory.path());
+    let static_cat = build(programs.path());
+    let tools = memory.path().join("home/etc/tools.d");
+    manifest(&tools, "cat_dynamic", "dynamic", Path::new("/bin/cat"));
+    if let Some(program) = &static_cat {
+        manifest(&tools, "cat_static", "static", program);
+    }
+    let house = House::start(memory.path());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
+    runtime.block_on(async {
+        let caller = house.connect().caller(memory.path());
+        let bench = Bench { caller, file, static_cat, has_bubblewrap: has_bubblewrap() };
+        tokio::spawn(bench.all()).await.expect("measured");
+    });
+}
+
+#[derive(Clone)]
+struct Bench {
+    caller: Caller,
+    file: PathBuf,
+    static_cat: Option<PathBuf>,
+    has_bubblewrap: bool,
+}
+
+impl Bench {
+    async fn all(self) {
+        for width in WIDTHS {
+            println!(
+                "\n{width} at a time{:<34} {:>8} {:>8} {:>8} {:>9}",
+                "", "p10", "median", "p99", "calls/s"
+            );
+            self.table(width).await;
+        }
+        // Touched, so that it is there.
+        let held = vec![7_u8; BIG];
+        println!(
+            "\n1 at a time, the front holds 1 GiB{:<13} {:>8} {:>8} {:>8} {:>9}",
+            "", "p10", "median", "p99", "calls/s"
+        );
+        self.table(1).await;
+        assert_eq!(std::hint::black_box(&held)[BIG - 1], 7);
+    }
+
+    /// Each way in turn, so that the machine's drift meets all alike.
+    async fn table(&self, width: usize) {
+        let ways: Vec<(Way, &str)> = WAYS.into_iter().filter(|(way, _)| self.can(*way)).collect();
+        let mut all: Vec<(Vec<Duration>, Duration)> = ways.iter().map(|_| Default::default()).collect();
+        for turn in 0..=CALLS / TURN {
+            for ((way, _), (times, whole)) in ways.iter().zip(&mut all) {
+                let start = Instant::now();
+                let took = self.turn(*way, width).await;
+                // The first turn warms up.
+                if turn > 0 {
+                    *whole += start.elapsed();
+                    times.extend(took);
+                }
+            }
+        }
+        let mut plain = 1.0;
+        for ((way, name), (mut times, whole)) in ways.into_iter().zip(all) {
+            let rate = f64::from(u32::try_from(times.len()).expect("a few")) / whole.as_secs_f64();
+            times.sort();
+            let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e6;
+            if matches!(way, Way::Spawn | Way::SpawnStatic) {
+                plain = at(50);
+            }
+            let base = if way == Way::Static { "static cat" } else { "cat" };
+            let ratio = if matches!(way, Way::Spawn | Way::SpawnStatic) {
+                String::new()
+            } else {
+                format!("{:.2} × {base}", at(50) / plain)
+            };
+            println!("{name:<47} {:>8.0} {:>8.0} {:>8.0} {rate:>9.0}  {ratio}", at(10), at(50), at(99));
+        }
+    }
+
+    fn can(&self, way: Way) -> bool {
+        match way {
+            Way::Bubblewrap => self.has_bubblewrap,
+            Way::SpawnStatic | Way::Static => self.static_cat.is_some(),
+            Way::Spawn | Way::Builtin | Way::Dynamic => true,
+        }
+    }
+
+    async fn turn(&self, way: Way, width: usize) -> Vec<Duration> {
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..width {
+            let bench = self.clone();
+            tasks.spawn(async move {
+                let mut times = Vec::new();
+                for _ in 0..TURN / width {
+                    times.push(bench.once(way).await);
+                }
+                times
+            });
+        }
+        tasks.join_all().await.concat()
+    }
+
+    async fn once(&self, way: Way) -> Duration {
+        let spawn = |command: Command| async {
+            let start = Instant::now();
+            let output = tokio::task::spawn_blocking(move || spawned(command)).await.expect("thread");
+            assert_eq!(output, 4096);
+            start.elapsed()
+        };
+        let tool = match way {
+            Way::Spawn => return spawn(cat(Command::new("/bin/cat"), &self.file)).await,
+            Way::SpawnStatic => {
+                let program = self.static_cat.as_ref().expect("built");
+                return spawn(cat(Command::new(program), &self.file)).await;
+            }
+            Way::Bubblewrap => return spawn(bubblewrap(&self.file)).await,
+            Way::Builtin => "read_file",
+            Way::Dynamic => "cat_dynamic",
+            Way::Static => "cat_static",
+        };
+        let [prepare, _, _, run, _] = self.caller.call(tool, json!({ "path": self.file })).await;
+        prepare + run
+    }
+}
+
+fn cat(mut command: Command, file: &Path) -> Command {
+    command.arg(file);
+    command
+}
+
+fn bubblewrap(file: &Path) -> Command {
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"]);
+    command.args([
+        "--symlink",
+        "usr/bin",
+        "/bin",
+        "--symlink",
+        "usr/lib",
+        "/lib",
+        "--symlink",
+        "usr/lib64",
+        "/lib64",
+    ]);
+    command.arg("--ro-bind").args([file, file]).args(["--proc", "/proc", "--dev", "/dev", "/bin/cat"]);
+    cat(command, file)
+}
+
+fn spawned(mut command: Command) -> usize {
+    let output = command.stdin(Stdio::null()).output().expect("starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout.len()
+}
+
+fn has_bubblewrap() -> bool {
+    let is_there =
+        Command::new("bwrap").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !is_there {
+        println!("bubblewrap is not installed: left out");
+    }
+    is_there
+}
+
+fn build(below: &Path) -> Option<PathBuf> {
+    let (source, program) = (below.join("cat.c"), below.join("cat"));
+    std::fs::write(&source, STATIC_CAT).expect("source");
+    let built = Command::new("cc").args(["-O2", "-static", "-o"]).arg(&program).arg(source).output();
+    if built.is_ok_and(|built| built.status.success()) {
+        return Some(program);
+    }
+    println!("no C compiler, or no static C library: no static program");
+    None
+}
+
+fn manifest(tools: &Path, name: &str, runtime: &str, program: &Path) {
+    let text = format!(
+        r#"name = "{name}"
+summary = "A file's bytes, for a bench."
+class = "read"
+risk = "low"
+command = ["{}", "{{path}}"]
+runtime = "{runtime}"
+untrusted_output = true
+
+[resource]
+type = "Path"
+from = "/path"
+canonical = "path"
+
+[sandbox]
+read = ["@workspace"]
+
+[limits]
+wall_ms_max = 20000
+output_bytes_max = 65536
+memory_bytes_max = 134217728
+processes_max = 4
+
+[input]
+type = "object"
+additionalProperties = false
+required = ["path"]
+
+[input.properties.path]
+type = "string"
+description = "absolute path of the file"
+minLength = 1
+maxLength = 4095
+"#,
+        program.display()
+    );
+    std::fs::write(tools.join(format!("{name}.toml")), text).expect("manifest");
+}
