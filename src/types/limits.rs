@@ -133,6 +133,8 @@ pub const TEXT_CHARS_MAX: u64 = 4_096;
 pub const RAW_ARGUMENTS_SHOWN_BYTES_MAX: usize = 4_096;
 /// One path, in bytes (`PATH_MAX` less the terminator).
 pub const PATH_BYTES_MAX: usize = 4_095;
+/// Names in one path: each folder above an object is one that policies are asked about.
+pub const PATH_NAMES_MAX: usize = 128;
 /// Named paths below the object of one call that are decided on with it; of more the call is denied.
 pub const NAMED_BENEATH_MAX: usize = 256;
 /// A named secret, in bytes; a shorter one would occur by chance.
