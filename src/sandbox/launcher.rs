@@ -8,7 +8,8 @@
 
 use super::call::{Call, Drained, Notice, Stream};
 use super::child::{self, Start};
-use super::machine::Machine;
+use super::machine::{Ground, Machine};
+use super::namespaces;
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
@@ -20,7 +21,7 @@ use crate::gate::End;
 use crate::tools::{Catalog, Manifest, ProposedCall, ValidCall};
 use crate::types::clock::mono_us;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, setsid, waitid};
@@ -79,15 +80,22 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
-    let machine = Machine::enter(spec.user)?;
+    let ground = Ground::enter(spec.user)?;
+    let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
-            // The copy of the socket here would hide the launcher's end from the front.
-            sys::close_all_but(&[2, child.as_raw_fd()]).map_err(|e| format!("close_range: {e}"))?;
+            // The copies of the sockets here would hide the launcher's ends from the others.
+            let keep = [2, child.as_raw_fd(), first.0.as_raw_fd(), ground.proc.as_raw_fd()];
+            sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
+            first.attend(&ground.proc);
             let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
             sys::exit_now(0)
         }
         sys::Fork::Child => {
+            set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+            drop(first);
+            let machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second)?;
+            // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             Launcher::open(catalog, machine, front)?.serve()
         }
@@ -129,8 +137,8 @@ enum Source {
 
 impl<'a> Launcher<'a> {
     fn open(catalog: Catalog, mut machine: Machine, front: &'a OwnedFd) -> Result<Self, String> {
-        let mut report =
-            Report { pid: own_pid(&machine), missing: machine.missing.clone(), ..Report::default() };
+        let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
+        let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
         let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
@@ -412,12 +420,6 @@ fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<
         })
     };
     Ok(Call::new(ask, tool.manifest.limits, pidfd, control, stdout, stderr))
-}
-
-/// This process's number as its host counts, which `/proc` of the host tells.
-fn own_pid(machine: &Machine) -> u32 {
-    let link = readlinkat(&machine.proc, "self", Vec::new());
-    link.ok().and_then(|name| name.to_str().ok()?.parse().ok()).unwrap_or(0)
 }
 
 /// The layers that every call gets.

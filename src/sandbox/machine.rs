@@ -1,15 +1,22 @@
 //! What the launcher found out about this machine, and what it keeps open for every call.
 
 use super::layers::{self, Landlock};
+use super::mounts::{self, Mount, Origins};
+use super::namespaces::{self, SecondStage};
+use super::tree::HostTree;
+use super::view::{self, NoView, Plan, Use};
+use super::wire::Mounted;
 use super::{host, resolve, seccomp, sys};
 use crate::tools::builtin::Host;
+use crate::tools::{Manifest, Runner, Runtime};
 use landlock::{AccessFs, BitFlags};
 use nix::sched::CloneFlags;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::thread::CapabilitySet;
 use seccompiler::BpfProgram;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 
 /// Whom tools run as where the launcher is root and no user `par-tool` is there.
 const NOBODY: (u32, u32) = (65_534, 65_534);
@@ -24,12 +31,31 @@ const LOADERS: &[&str] = if cfg!(target_arch = "x86_64") {
     &["/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"]
 };
 
+/// What is opened of the host before anything is entered, in the launcher's first stage.
+#[derive(Debug)]
+pub(super) struct Ground {
+    landlock: Landlock,
+    /// The host's `/proc`, by `O_PATH`.
+    pub(super) proc: OwnedFd,
+    tree: HostTree,
+    host: Host,
+    /// Uid and gid of tools, where the launcher may change them.
+    identity: Option<(u32, u32)>,
+    mounts: Vec<Mount>,
+    /// Why there are no namespaces.
+    refused: Option<String>,
+}
+
 /// The machine as one launcher sees it. Built once, inherited by each child.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) landlock: Landlock,
-    /// `/proc`, by `O_PATH`: for names of descriptors and for reopening them.
+    /// `/proc`, by `O_PATH`: for names of descriptors and for reopening them. The view's, where it has one.
     pub(super) proc: OwnedFd,
+    /// For names that policies have.
+    pub(super) tree: HostTree,
+    /// Which mount of the host is shown where.
+    pub(super) origins: Origins,
     /// The host's figures.
     pub(super) host: Host,
     /// Loader and libraries, with the rights that a dynamic program needs on them.
@@ -44,6 +70,12 @@ pub(super) struct Machine {
     pub(super) inherited: Vec<String>,
     /// What this machine lacks.
     pub(super) missing: Vec<String>,
+    /// Whether a script can be opened by the number of its descriptor.
+    pub(super) has_proc: bool,
+    /// Mounts of the host that concern what manifests name.
+    pub(super) mounted: Vec<Mounted>,
+    /// This process's number as its host counts.
+    pub(super) pid: u32,
     pub(super) builtin_filter: BpfProgram,
     /// For builtins that read below a folder.
     pub(super) walker_filter: BpfProgram,
@@ -54,7 +86,7 @@ pub(super) struct Machine {
     pub(super) mapped_bytes: u64,
 }
 
-impl Machine {
+impl Ground {
     /// Opens what is kept of the host, then enters namespaces of the launcher's own. The next fork is
     /// the first process of its PID namespace. Not confined yet.
     pub(super) fn enter(user: Option<(u32, u32)>) -> Result<Self, String> {
@@ -66,40 +98,100 @@ impl Machine {
         resolve::probe()?;
         let proc = openat(CWD, "/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| format!("`/proc`: {e}"))?;
+        let tree = HostTree::open()?;
         let host = host::open_host()?;
-        let libraries = open_libraries();
-        let null = host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
+        let mounts = mounts::table(&proc)?;
         let root = rustix::process::geteuid().is_root();
+        let identity = root.then(|| user.unwrap_or_else(tool_user));
+        let refused = namespaces::enter(root).err();
+        Ok(Self { landlock, proc, tree, host, identity, mounts, refused })
+    }
+}
+
+impl Machine {
+    /// Enters a view that holds what `manifests` name, in the launcher's second stage, and opens what every call
+    /// needs there. Not confined yet.
+    ///
+    /// What this kernel refuses is lacking, and said to be; an error is a machine that nobody can reason about.
+    pub(super) fn settle<'m>(
+        ground: Ground,
+        manifests: impl Iterator<Item = &'m Manifest>,
+        second: SecondStage,
+    ) -> Result<Self, String> {
+        let pid = own_pid(&ground.proc);
+        let plan = Plan::of(manifests.flat_map(named).chain(always()));
+        let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
+        let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
         let mut machine = Self {
-            landlock,
-            proc,
-            host,
-            libraries,
-            null,
-            identity: root.then(|| user.unwrap_or_else(tool_user)),
+            landlock: ground.landlock,
+            proc: ground.proc,
+            tree: ground.tree,
+            origins: Origins::default(),
+            host: ground.host,
+            libraries: Vec::new(),
+            null: host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?,
+            identity: ground.identity,
             per_call: CloneFlags::empty(),
             inherited: Vec::new(),
             missing: Vec::new(),
+            has_proc: true,
+            mounted,
+            pid,
             builtin_filter: seccomp::builtin(),
             walker_filter: seccomp::walker(),
             program_filter: seccomp::program(),
             writer_filter: seccomp::writer(),
             mapped_bytes: 0,
         };
-        match enter_namespaces(root) {
-            Ok(()) => machine.own_namespaces(root),
-            Err(reason) => machine.missing.push(format!("namespaces: {reason}")),
+        match ground.refused {
+            None => {
+                machine.own_namespaces();
+                machine.own_view(&plan, &ground.mounts, second)?;
+            }
+            Some(reason) => machine.missing.push(format!("namespaces: {reason}")),
         }
+        machine.null = host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
+        machine.libraries = open_libraries();
         Ok(machine)
     }
 
-    fn own_namespaces(&mut self, root: bool) {
+    fn own_namespaces(&mut self) {
         self.per_call = CloneFlags::CLONE_NEWPID;
-        if !root {
+        if self.identity.is_none() {
             self.per_call |= CloneFlags::CLONE_NEWUSER;
         }
         let names = ["net namespace", "ipc namespace", "uts namespace", "cgroup namespace"];
         self.inherited = names.map(str::to_owned).to_vec();
+    }
+
+    fn own_view(&mut self, plan: &Plan, host: &[Mount], second: SecondStage) -> Result<(), String> {
+        let has_proc = match view::enter(plan, self.identity.is_some()) {
+            Ok(view) => view.has_proc,
+            Err(NoView::Refused(reason)) => {
+                self.missing.push(format!("mount view: {reason}"));
+                return Ok(());
+            }
+            Err(NoView::Lost(reason)) => return Err(format!("mount view: {reason}")),
+        };
+        self.inherited.push("mount view".to_owned());
+        match second.lock_mounts(self.pid)? {
+            Ok(()) => self.inherited.push("locked mounts".to_owned()),
+            Err(reason) => self.missing.push(format!("locked mounts: {reason}")),
+        }
+        // Names are told as before, or nothing that is decided on could be found again.
+        if !self.tree.is_named_plainly(&self.proc) {
+            return Err("mount view: this process had a root that is not its mount namespace's".to_owned());
+        }
+        let table = mounts::table(&self.proc)?;
+        self.origins = Origins::trace(host, &table, &plan.placed());
+        self.has_proc = has_proc;
+        if has_proc {
+            self.proc = host::open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?;
+        } else {
+            let lacks = "`/proc`: the kernel gives no new one, since this one is masked: scripts are refused";
+            self.missing.push(lacks.to_owned());
+        }
+        Ok(())
     }
 
     /// Whether calls have a PID namespace and an empty network, which programs need.
@@ -110,7 +202,7 @@ impl Machine {
     /// The launcher's own last steps: capabilities down to what starting calls takes, no new
     /// privileges, not dumpable, the base filter; then a canary that must be refused.
     pub(super) fn confine(&mut self) -> Result<(), String> {
-        self.mapped_bytes = host::mapped_bytes();
+        self.mapped_bytes = host::mapped_bytes(&self.proc);
         if self.identity.is_some() {
             drop_bounding_set();
             layers::lock_secure_bits()?;
@@ -166,27 +258,6 @@ impl Machine {
     }
 }
 
-/// New namespaces all at once: a launcher with half of them would have to be reasoned about.
-fn enter_namespaces(root: bool) -> Result<(), String> {
-    if !root {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        sys::unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| format!("user namespace: {e}"))?;
-        write_map("/proc/self/setgroups", "deny")?;
-        write_map("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
-        write_map("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
-    }
-    let all = CloneFlags::CLONE_NEWPID
-        | CloneFlags::CLONE_NEWNET
-        | CloneFlags::CLONE_NEWIPC
-        | CloneFlags::CLONE_NEWUTS
-        | CloneFlags::CLONE_NEWCGROUP;
-    sys::unshare(all).map_err(|e| format!("pid, net, ipc, uts and cgroup namespace: {e}"))
-}
-
-fn write_map(path: &str, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| format!("`{path}`: {e}"))
-}
-
 fn drop_bounding_set() {
     for capability in CapabilitySet::all().iter() {
         // One that this kernel does not know cannot be dropped and cannot be had.
@@ -212,6 +283,34 @@ fn tool_user() -> (u32, u32) {
         })
         .filter(|(uid, gid)| *uid != 0 && *gid != 0)
         .unwrap_or(NOBODY)
+}
+
+/// What one manifest names, and for what.
+fn named(manifest: &Manifest) -> Vec<(&Path, Use)> {
+    let read = manifest.read.iter().map(|path| (path.as_path(), Use::Read));
+    let written = manifest.write.iter().map(|root| (root.folder.as_path(), Use::Write));
+    let spelled = manifest.spelled.iter().map(|path| (path.as_path(), Use::Read));
+    let mut out: Vec<_> = read.chain(written).chain(spelled).collect();
+    if let Runner::Program(program) = &manifest.runner {
+        let programs = std::iter::once(&program.path).chain(&program.exec);
+        out.extend(programs.map(|path| (path.as_path(), Use::Execute)));
+        if program.runtime == Runtime::Dynamic {
+            let libraries = LIBRARIES.iter().chain(LOADERS);
+            out.extend(libraries.map(|path| (Path::new(*path), Use::Execute)));
+        }
+    }
+    out
+}
+
+/// What the view holds whatever manifests say.
+fn always<'a>() -> impl Iterator<Item = (&'a Path, Use)> {
+    std::iter::once((Path::new("/dev/null"), Use::Device))
+}
+
+/// This process's number as its host counts, which `/proc` of the host tells.
+fn own_pid(proc: &OwnedFd) -> u32 {
+    let link = readlinkat(proc, "self", Vec::new());
+    link.ok().and_then(|name| name.to_str().ok()?.parse().ok()).unwrap_or(0)
 }
 
 fn open_libraries() -> Vec<(OwnedFd, BitFlags<AccessFs>)> {

@@ -87,8 +87,16 @@ impl Tool {
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
+        if manifest.script().is_some() && !machine.has_proc {
+            return Err(
+                "scripts need `/proc`, of which this machine gives no new one: it is masked".to_owned()
+            );
+        }
         let mut roots = Vec::new();
         for path in &manifest.read {
+            if path.starts_with("/proc") {
+                return Err(format!("`{}`: no tool is granted `/proc`", path.display()));
+            }
             match Root::open(path, manifest, machine) {
                 Some(root) => roots.push(root),
                 None => skip(path),

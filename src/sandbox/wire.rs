@@ -110,6 +110,18 @@ pub struct Report {
     pub refused: Vec<RefusedTool>,
     /// Programs as they were opened.
     pub programs: Vec<ProgramDigest>,
+    /// Mounts of the host at, above and below what manifests name. Tools see what is mounted there later only
+    /// behind a reload.
+    pub mounted: Vec<Mounted>,
+}
+
+/// A mount of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mounted {
+    /// Where.
+    pub path: String,
+    /// What: the device's number, and the folder of it, the same in every mount namespace.
+    pub of: String,
 }
 
 /// A manifest as a launcher read it.
