@@ -119,7 +119,7 @@ impl Machine {
         second: SecondStage,
     ) -> Result<Self, String> {
         let pid = own_pid(&ground.proc);
-        let plan = Plan::of(manifests.flat_map(named).chain(always()));
+        let plan = plan(manifests);
         let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
         let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
         let mut machine = Self {
@@ -285,6 +285,12 @@ fn tool_user() -> (u32, u32) {
         .unwrap_or(NOBODY)
 }
 
+/// The view of a launcher with these manifests.
+pub(super) fn plan<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Plan {
+    let null = (Path::new("/dev/null"), Use::Device);
+    Plan::of(manifests.flat_map(named).chain(std::iter::once(null)))
+}
+
 /// What one manifest names, and for what.
 fn named(manifest: &Manifest) -> Vec<(&Path, Use)> {
     let read = manifest.read.iter().map(|path| (path.as_path(), Use::Read));
@@ -300,11 +306,6 @@ fn named(manifest: &Manifest) -> Vec<(&Path, Use)> {
         }
     }
     out
-}
-
-/// What the view holds whatever manifests say.
-fn always<'a>() -> impl Iterator<Item = (&'a Path, Use)> {
-    std::iter::once((Path::new("/dev/null"), Use::Device))
 }
 
 /// This process's number as its host counts, which `/proc` of the host tells.

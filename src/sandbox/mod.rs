@@ -49,5 +49,6 @@ pub use front::lock_front;
 pub use launcher::attend;
 pub use link::{Launcher, LinkSeed, PrepareError, Renewal};
 pub use machine::tool_owner;
+pub use mounts::mounted_since;
 pub use supervisor::{Spec, StartError, dial, serve, start};
 pub use wire::{Mounted, ProgramDigest, RefusedTool, Report, SkippedRoot, ToolDigest};

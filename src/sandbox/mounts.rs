@@ -1,5 +1,6 @@
 //! The mount table (proc_pid_mountinfo(5)), and which mount of the host each mount of a view was cloned from.
 
+use super::wire::Mounted;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -102,6 +103,13 @@ impl Origins {
     fn origin(&self, mount: u64) -> u64 {
         self.0.get(&mount).copied().unwrap_or(mount)
     }
+}
+
+/// The mount points of `now` at which `before` had something else, or nothing: where tools of that time do not see
+/// what is mounted.
+#[must_use]
+pub fn mounted_since(before: &[Mounted], now: &[Mounted]) -> Vec<String> {
+    now.iter().filter(|mount| !before.contains(mount)).map(|mount| mount.path.clone()).collect()
 }
 
 #[cfg(test)]

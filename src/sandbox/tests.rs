@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod search;
+mod view;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
 const AS_UID: &str = "PAR_SANDBOX_UID";
@@ -65,6 +66,12 @@ scenarios! {
     stays_on_its_mount
     programs_read_below_only_where_they_say_so
     no_excluded_byte_is_found
+    tells_nothing_of_the_rest
+    shows_what_is_named_as_it_is_named
+    cannot_be_changed_from_below
+    follows_no_later_mount
+    closes_the_way_to_the_host
+    does_without_proc
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -177,8 +184,11 @@ impl World {
     fn with_seed<F: Future<Output = ()>>(&self, seed: LinkSeed, scene: impl FnOnce(Stage) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let stage =
-                Stage { launcher: seed.connect().expect("connected"), catalog: Arc::new(self.catalog()) };
+            let stage = Stage {
+                spec: self.spec.clone(),
+                launcher: seed.connect().expect("connected"),
+                catalog: Arc::new(self.catalog()),
+            };
             scene(stage).await;
         });
     }
@@ -186,6 +196,7 @@ impl World {
 
 #[derive(Clone)]
 struct Stage {
+    spec: Spec,
     launcher: Launcher,
     catalog: Arc<Catalog>,
 }
@@ -299,6 +310,10 @@ mod scenario {
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,
+    };
+    pub(super) use super::view::{
+        cannot_be_changed_from_below, closes_the_way_to_the_host, does_without_proc, follows_no_later_mount,
+        shows_what_is_named_as_it_is_named, tells_nothing_of_the_rest,
     };
     use super::*;
 
@@ -852,7 +867,11 @@ mod scenario {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("a runtime");
             let stage = runtime.block_on(async {
-                Stage { launcher: seed.connect().expect("connected"), catalog: Arc::new(world.catalog()) }
+                Stage {
+                    spec: world.spec.clone(),
+                    launcher: seed.connect().expect("connected"),
+                    catalog: Arc::new(world.catalog()),
+                }
             });
             let path = world.path("workspace/yours");
             let file = path.to_str().expect("UTF-8").to_owned();
