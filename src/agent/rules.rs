@@ -160,6 +160,7 @@ pub fn load_drafts(rules: &Rules, report: &Report) -> Vec<Draft> {
         "programs": report.programs,
         "layers": report.layers,
         "missing": report.missing,
+        "mounted": report.mounted,
     });
     vec![
         Draft { policy: Some(digest), ..Draft::new(Kind::PolicyLoad, policy) },

@@ -178,7 +178,12 @@ pub(super) fn shows_what_is_named_as_it_is_named() {
         let expect = if is_root() { (0o700, 0) } else { (0o755, hidden.uid()) };
         assert_eq!((hidden.mode() & 0o777, hidden.uid()), expect);
     });
-    // A tool's answers go by the same names; what appears later is not there.
+    answers_by_the_same_names(&world, [&linked, &later, &open, &wide]);
+}
+
+/// A tool's answers go by the same names; what appears later is not there.
+fn answers_by_the_same_names(world: &World, [linked, later, open, wide]: [&PathBuf; 4]) {
+    let at = |name: &str| world.path(name);
     world.tool(
         "read_file",
         &include_str!("../../../tools.d/read_file.toml")
