@@ -45,7 +45,13 @@ fn main() {
         names: config.paths.clone(),
         private: vec![config.home.etc.clone(), config.home.data.clone()],
     };
-    let spec = Spec { tools_dir: config.home.etc.join("tools.d"), places: places.clone(), user: None };
+    let spec = Spec {
+        tools_dir: config.home.etc.join("tools.d"),
+        places: places.clone(),
+        user: None,
+        minimum: None,
+        landlock_abi_max: None,
+    };
     // The launcher is forked before any thread starts, as in the product.
     let seed = sandbox::start(&spec).expect("launcher");
     println!("layers: {}", seed.report().layers.join(", "));

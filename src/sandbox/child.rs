@@ -4,7 +4,7 @@
 //! to the launcher's code: the child ends in this file.
 
 use super::layers::{self, Grant};
-use super::machine::Machine;
+use super::machine::{Machine, become_user};
 use super::mounts::{self, Mount};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
@@ -16,7 +16,6 @@ use crate::tools::{Builtin, Limits, Resource as Named, Runner};
 use crate::types::limits::NAMED_BENEATH_MAX;
 use nix::sched::CloneFlags;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
-use rustix::thread::{Gid, Uid};
 use seccompiler::BpfProgram;
 use serde_json::Value;
 use std::io::Write;
@@ -182,14 +181,6 @@ fn kept(start: &Start<'_>) -> Vec<RawFd> {
         keep.extend(host.disks.iter().map(|disk| disk.folder.as_raw_fd()));
     }
     keep
-}
-
-fn become_user(uid: u32, gid: u32) -> Result<(), String> {
-    let refuse = |e| format!("uid {uid}: {e}");
-    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    rustix::thread::set_thread_groups(&[]).map_err(refuse)?;
-    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(refuse)?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(refuse)
 }
 
 fn limit(start: &Start<'_>, own_user: bool) -> Result<(), String> {

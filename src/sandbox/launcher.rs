@@ -10,6 +10,7 @@ use super::call::{Call, Drained, Notice, Stream};
 use super::child::{self, Start};
 use super::machine::{Ground, Machine};
 use super::namespaces;
+use super::protect::Runs;
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
@@ -80,7 +81,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
-    let ground = Ground::enter(spec.user)?;
+    let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
     let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
@@ -97,6 +98,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             let machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second)?;
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+            machine.demand(spec.minimum)?;
             Launcher::open(catalog, machine, front)?.serve()
         }
     }
@@ -139,6 +141,10 @@ impl<'a> Launcher<'a> {
     fn open(catalog: Catalog, mut machine: Machine, front: &'a OwnedFd) -> Result<Self, String> {
         let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
         let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
+        report.level = machine.level();
+        report.protections = machine.held.table(Runs::Builtin);
+        report.program_protections = machine.held.table(Runs::Program);
+        report.lacking = machine.lacking();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
         let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
@@ -367,7 +373,9 @@ impl<'a> Launcher<'a> {
             self.notify(id, |call| call.go(go));
         } else {
             let reason = "the child that was prepared is gone".to_owned();
-            let ended = Ended { end: End::Refused { reason }, layers: Vec::new(), wall_us: 0 };
+            let (level, protections) = (None, BTreeMap::new());
+            let ended =
+                Ended { end: End::Refused { reason }, layers: Vec::new(), level, protections, wall_us: 0 };
             self.reply(id, &Reply::Ended(ended));
         }
     }
@@ -378,7 +386,18 @@ impl<'a> Launcher<'a> {
             Notice::Nothing => {}
             Notice::Prepared(object) => self.reply(id, &Reply::Prepared(object)),
             Notice::NotPrepared(reason) => self.reply(id, &Reply::NotPrepared(reason)),
-            Notice::Ended(ended) => self.reply(id, &Reply::Ended(ended)),
+            Notice::Ended(mut ended) => {
+                // What was never confined had nothing around it, and ran nothing.
+                let name = call.tool();
+                if !ended.layers.is_empty() {
+                    let is_it = |tool: &&Tool| tool.manifest.name == name;
+                    let program = self.tools.iter().find(is_it).and_then(|tool| tool.program.as_ref());
+                    let runs = if program.is_some() { Runs::Program } else { Runs::Builtin };
+                    ended.level = self.machine.held.level(runs);
+                    ended.protections = self.machine.held.table(runs);
+                }
+                self.reply(id, &Reply::Ended(ended));
+            }
         }
     }
 

@@ -1,19 +1,22 @@
 //! What the launcher found out about this machine, and what it keeps open for every call.
 
+use super::canary::{self, Outside};
 use super::layers::{self, Landlock};
 use super::mounts::{self, Mount, Origins};
 use super::namespaces::{self, SecondStage};
+use super::protect::{Held, Runs};
 use super::tree::HostTree;
-use super::view::{self, NoView, Plan, Use};
+use super::view::{self, NoView, Plan, Use, View};
 use super::wire::Mounted;
 use super::{host, resolve, seccomp, sys};
 use crate::tools::builtin::Host;
 use crate::tools::{Manifest, Runner, Runtime};
+use crate::types::Level;
 use landlock::{AccessFs, BitFlags};
 use nix::sched::CloneFlags;
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, Gid, Uid};
 use seccompiler::BpfProgram;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -23,6 +26,9 @@ const NOBODY: (u32, u32) = (65_534, 65_534);
 const TOOL_USER: &str = "par-tool";
 /// What a dynamic program reads to start.
 const LIBRARIES: &[&str] = &["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"];
+/// Paths that most hosts have.
+const USUAL: &[&str] =
+    &["/etc/passwd", "/etc/group", "/root", "/boot", "/home", "/opt", "/mnt", "/var", "/sys"];
 /// Loaders by the names that programs have them under: the kernel executes these too. Nothing else
 /// among the libraries is to be executed, for there are programs in those folders.
 const LOADERS: &[&str] = if cfg!(target_arch = "x86_64") {
@@ -42,6 +48,7 @@ pub(super) struct Ground {
     /// Uid and gid of tools, where the launcher may change them.
     identity: Option<(u32, u32)>,
     mounts: Vec<Mount>,
+    outside: Option<Outside>,
     /// Why there are no namespaces.
     refused: Option<String>,
 }
@@ -70,6 +77,12 @@ pub(super) struct Machine {
     pub(super) inherited: Vec<String>,
     /// What this machine lacks.
     pub(super) missing: Vec<String>,
+    /// Whether it has a view of its own.
+    pub(super) has_view: bool,
+    /// Paths that hosts have, and no manifest names here.
+    pub(super) unnamed: Vec<&'static str>,
+    /// What each layer was seen to refuse.
+    pub(super) held: Held,
     /// Whether a script can be opened by the number of its descriptor.
     pub(super) has_proc: bool,
     /// Mounts of the host that concern what manifests name.
@@ -89,11 +102,13 @@ pub(super) struct Machine {
 impl Ground {
     /// Opens what is kept of the host, then enters namespaces of the launcher's own. The next fork is
     /// the first process of its PID namespace. Not confined yet.
-    pub(super) fn enter(user: Option<(u32, u32)>) -> Result<Self, String> {
+    ///
+    /// `user` is whom tools run as, where this is root; no right of Landlock above `landlock_abi_max` is used.
+    pub(super) fn enter(user: Option<(u32, u32)>, landlock_abi_max: Option<u32>) -> Result<Self, String> {
         if user.is_some_and(|(uid, gid)| uid == 0 || gid == 0) {
             return Err("tools do not run as root".to_owned());
         }
-        let landlock = Landlock::probe()?;
+        let landlock = Landlock::probe(landlock_abi_max)?;
         // Without it no path could be resolved, and each would read as outside.
         resolve::probe()?;
         let proc = openat(CWD, "/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -103,8 +118,9 @@ impl Ground {
         let mounts = mounts::table(&proc)?;
         let root = rustix::process::geteuid().is_root();
         let identity = root.then(|| user.unwrap_or_else(tool_user));
+        let outside = Outside::listen();
         let refused = namespaces::enter(root).err();
-        Ok(Self { landlock, proc, tree, host, identity, mounts, refused })
+        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, refused })
     }
 }
 
@@ -134,6 +150,9 @@ impl Machine {
             per_call: CloneFlags::empty(),
             inherited: Vec::new(),
             missing: Vec::new(),
+            has_view: false,
+            unnamed: USUAL.iter().copied().filter(|path| !plan.has(Path::new(path))).collect(),
+            held: Held::default(),
             has_proc: true,
             mounted,
             pid,
@@ -143,15 +162,18 @@ impl Machine {
             writer_filter: seccomp::writer(),
             mapped_bytes: 0,
         };
+        let mut playground = None;
         match ground.refused {
             None => {
                 machine.own_namespaces();
-                machine.own_view(&plan, &ground.mounts, second)?;
+                playground = machine.own_view(&plan, &ground.mounts, second)?;
             }
             Some(reason) => machine.missing.push(format!("namespaces: {reason}")),
         }
         machine.null = host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
         machine.libraries = open_libraries();
+        machine.mapped_bytes = host::mapped_bytes(&machine.proc);
+        machine.held = canary::probe(&machine, playground.as_ref(), ground.outside.as_ref());
         Ok(machine)
     }
 
@@ -164,12 +186,18 @@ impl Machine {
         self.inherited = names.map(str::to_owned).to_vec();
     }
 
-    fn own_view(&mut self, plan: &Plan, host: &[Mount], second: SecondStage) -> Result<(), String> {
-        let has_proc = match view::enter(plan, self.identity.is_some()) {
-            Ok(view) => view.has_proc,
+    /// The file system for canaries to write to, where there is a view.
+    fn own_view(
+        &mut self,
+        plan: &Plan,
+        host: &[Mount],
+        second: SecondStage,
+    ) -> Result<Option<OwnedFd>, String> {
+        let View { has_proc, ground } = match view::enter(plan, self.identity.is_some()) {
+            Ok(view) => view,
             Err(NoView::Refused(reason)) => {
                 self.missing.push(format!("mount view: {reason}"));
-                return Ok(());
+                return Ok(None);
             }
             Err(NoView::Lost(reason)) => return Err(format!("mount view: {reason}")),
         };
@@ -184,6 +212,7 @@ impl Machine {
         }
         let table = mounts::table(&self.proc)?;
         self.origins = Origins::trace(host, &table, &plan.placed());
+        self.has_view = true;
         self.has_proc = has_proc;
         if has_proc {
             self.proc = host::open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?;
@@ -191,7 +220,43 @@ impl Machine {
             let lacks = "`/proc`: the kernel gives no new one, since this one is masked: scripts are refused";
             self.missing.push(lacks.to_owned());
         }
-        Ok(())
+        Ok(Some(ground))
+    }
+
+    /// The level that this machine reaches: that of its weakest kind of call, of those that it takes at all.
+    /// `None` where something has no protection whatever, for which there are no calls.
+    pub(super) fn level(&self) -> Option<Level> {
+        let builtins = self.held.level(Runs::Builtin)?;
+        Some(
+            self.held
+                .level(Runs::Program)
+                .filter(|_| self.has_namespaces())
+                .map_or(builtins, |p| p.min(builtins)),
+        )
+    }
+
+    /// Refuses to go on below `minimum`, and below everything, naming what is lacking.
+    pub(super) fn demand(&self, minimum: Option<Level>) -> Result<(), String> {
+        let lacking = || self.lacking().join("; ");
+        match (self.level(), minimum) {
+            (None, _) => Err(format!("something is not protected at all: {}", lacking())),
+            (Some(level), Some(minimum)) if level < minimum => Err(format!(
+                "`sandbox.minimum` is `{}`, and this machine reaches `{}`: {}",
+                minimum.as_str(),
+                level.as_str(),
+                lacking()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What keeps it below `strict`.
+    pub(super) fn lacking(&self) -> Vec<String> {
+        let mut all = self.held.lacking(Runs::Builtin);
+        if self.has_namespaces() {
+            all.extend(self.held.lacking(Runs::Program).into_iter().map(|row| format!("of programs, {row}")));
+        }
+        all
     }
 
     /// Whether calls have a PID namespace and an empty network, which programs need.
@@ -202,7 +267,6 @@ impl Machine {
     /// The launcher's own last steps: capabilities down to what starting calls takes, no new
     /// privileges, not dumpable, the base filter; then a canary that must be refused.
     pub(super) fn confine(&mut self) -> Result<(), String> {
-        self.mapped_bytes = host::mapped_bytes(&self.proc);
         if self.identity.is_some() {
             drop_bounding_set();
             layers::lock_secure_bits()?;
@@ -256,6 +320,15 @@ impl Machine {
         }
         0
     }
+}
+
+/// Takes the identity of tools: no group but its own.
+pub(super) fn become_user(uid: u32, gid: u32) -> Result<(), String> {
+    let refuse = |e| format!("uid {uid}: {e}");
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    rustix::thread::set_thread_groups(&[]).map_err(refuse)?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(refuse)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(refuse)
 }
 
 fn drop_bounding_set() {

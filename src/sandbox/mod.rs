@@ -21,6 +21,7 @@
 
 mod beneath;
 mod call;
+mod canary;
 mod child;
 mod front;
 mod host;
@@ -31,6 +32,7 @@ mod link;
 mod machine;
 mod mounts;
 mod namespaces;
+mod protect;
 mod resolve;
 mod seccomp;
 mod supervisor;

@@ -133,7 +133,16 @@ impl World {
             ("logs".to_owned(), real.join("absent-logs")),
         ]);
         let places = Places { names, private: vec![] };
-        let world = Self { spec: Spec { tools_dir: real.join("tools.d"), places, user: None }, dir };
+        let world = Self {
+            spec: Spec {
+                tools_dir: real.join("tools.d"),
+                places,
+                user: None,
+                minimum: None,
+                landlock_abi_max: None,
+            },
+            dir,
+        };
         world.tool("read_file", include_str!("../../tools.d/read_file.toml"));
         world.tool("list_dir", include_str!("../../tools.d/list_dir.toml"));
         world.tool("search_files", include_str!("../../tools.d/search_files.toml"));

@@ -3,6 +3,7 @@
 use super::host::{name_of, open_path};
 use super::layers::Grant;
 use super::machine::Machine;
+use super::protect::Runs;
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
 use super::writes;
 use crate::tools::{Builtin, Manifest, Runner, Runtime, Script, WriteRoot};
@@ -71,6 +72,10 @@ impl Tool {
     ) -> Result<Self, String> {
         let (program, exec, script) = match &manifest.runner {
             Runner::Builtin(_) => (None, Vec::new(), None),
+            Runner::Program(_) if machine.has_namespaces() && machine.held.level(Runs::Program).is_none() => {
+                let lacking = machine.held.lacking(Runs::Program).join("; ");
+                return Err(format!("programs lack a protection on this machine: {lacking}"));
+            }
             Runner::Program(program) if machine.has_namespaces() => {
                 let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
                 let script = program.script.as_ref().map(seal).transpose()?;

@@ -9,8 +9,8 @@
 use super::host::open_path;
 use super::mounts::{Mount, mount_of};
 use super::resolve::{id, kind};
-use super::sys;
 use super::trail::{self, Trail};
+use super::{canary, sys};
 use crate::gate::{FileId, FileKind};
 use nix::sched::CloneFlags;
 use rustix::fs::{
@@ -136,6 +136,12 @@ impl Plan {
         self.shown.keys().any(|at| at.starts_with(point) || point.starts_with(at))
     }
 
+    /// Whether `path` is in the view, as something that it shows, holds or leads to.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        let mut all = self.shown.keys().chain(self.links.keys());
+        all.any(|at| at.starts_with(path) || path.starts_with(at))
+    }
+
     /// Whether `at` in the view is a folder of its own, that shows nothing of the host.
     fn is_own_folder(&self, at: &Path) -> bool {
         !at.ancestors().any(|above| self.shown.contains_key(above))
@@ -162,6 +168,8 @@ pub(super) enum NoView {
 pub(super) struct View {
     /// Whether it has a `/proc`: the kernel refuses a new one below one that is masked.
     pub(super) has_proc: bool,
+    /// A file system that is not part of it, for canaries to write to.
+    pub(super) ground: OwnedFd,
 }
 
 /// Gives this process, and what it starts, the root of `plan`. It is the first of a PID namespace and may mount;
@@ -176,6 +184,9 @@ pub(super) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
     let root = file_system("tmpfs", &[("size", ROOT_BYTES_MAX), ("mode", "755")], Use::Read, true);
     let root = root.map_err(|e| refuse("tmpfs", &e))?;
     furnish(root.as_fd(), plan, identity).map_err(NoView::Refused)?;
+    let ground = file_system("tmpfs", &[("size", "64k"), ("mode", "755")], Use::Read, true)
+        .map_err(|e| refuse("tmpfs", &e))?;
+    put_canary(ground.as_fd()).map_err(|e| refuse("tmpfs", &e))?;
     // Any folder would do to hang it up for a moment: this one is known to be there.
     attach(root.as_fd(), CWD, "/proc").map_err(|e| refuse("root", &e))?;
     let entered = fill(root.as_fd(), clones).and_then(|proc| {
@@ -191,7 +202,7 @@ pub(super) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
         }
     };
     finish(root.as_fd()).map_err(NoView::Lost)?;
-    Ok(View { has_proc })
+    Ok(View { has_proc, ground })
 }
 
 /// From here on the host's tree is gone from sight.
@@ -252,7 +263,14 @@ fn furnish(root: BorrowedFd<'_>, plan: &Plan, identity: bool) -> Result<(), Stri
         let name = make_folders(root, at, identity)?;
         made_or_there(symlinkat(says, root, name)).map_err(|e| format!("`{}`: {e}", at.display()))?;
     }
+    put_canary(root).map_err(|e| format!("`/{}`: {e}", canary::FILE))?;
     made_or_there(mkdirat(root, "proc", Mode::RWXU)).map_err(|e| format!("`/proc`: {e}"))
+}
+
+/// A file that layers are tried on.
+fn put_canary(at: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    openat(at, canary::FILE, flags, Mode::RUSR | Mode::WUSR).map(drop)
 }
 
 /// Makes the folders that `at` lies in; its name below the root.

@@ -7,12 +7,14 @@ pub mod clock;
 pub mod digest;
 pub mod id;
 pub mod json;
+pub mod level;
 pub mod limits;
 pub mod secret;
 pub mod text;
 
 pub use digest::Digest;
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
+pub use level::Level;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -5,6 +5,7 @@ use super::{Checks, newest};
 use crate::config::Config;
 use crate::ledger::Reader;
 use crate::sandbox::{self, Mounted, Report, ToolDigest};
+use crate::types::Level;
 use serde_json::Value;
 
 /// Starts a launcher as a command here would, and shows what it found.
@@ -15,6 +16,13 @@ pub(super) fn examine(config: &Config, checks: &mut Checks) {
     };
     let report = seed.report();
     checks.ok("protections", report.layers.join(", "));
+    let level = report.level.map_or("below `standard`", Level::as_str);
+    let by = report.protections.iter().map(|(name, layers)| format!("{name}: {}", layers.join(", ")));
+    let by = by.collect::<Vec<_>>().join("; ");
+    checks.ok("level", format!("{level}, where {} is demanded; {by}", minimum(config)));
+    for lacking in &report.lacking {
+        checks.warn("level", lacking.clone());
+    }
     for missing in &report.missing {
         checks.warn("protections", format!("lacking: {missing}"));
     }
@@ -27,6 +35,10 @@ pub(super) fn examine(config: &Config, checks: &mut Checks) {
     for path in since(config, report).unwrap_or_default() {
         checks.warn("mounts", format!("mounted since: {path}: tools do not see it until `par reload`"));
     }
+}
+
+fn minimum(config: &Config) -> String {
+    config.sandbox_minimum.map_or("no level", Level::as_str).to_owned()
 }
 
 /// Mounts of now that the launchers of the running server do not have, as far as the same tools are loaded there.

@@ -54,7 +54,7 @@ fn inside(world: &World, locked: bool, scene: impl FnOnce()) {
         scene();
     };
     apart("the first stage", || {
-        let ground = Ground::enter(None).expect("ground");
+        let ground = Ground::enter(None, None).expect("ground");
         let (first, second) = namespaces::stages().expect("stages");
         match sys::fork().expect("a fork") {
             sys::Fork::Parent(child) => {
