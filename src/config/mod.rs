@@ -245,12 +245,7 @@ impl Config {
         let log = LogFormat::parse(&raw.server.log).ok_or_else(|| {
             refuse("server.log", format!("`{}` is neither `text` nor `json`", raw.server.log))
         })?;
-        let sandbox_minimum = match raw.sandbox.minimum.as_str() {
-            "" => None,
-            name => Some(Level::parse(name).ok_or_else(|| {
-                refuse("sandbox.minimum", format!("`{name}` is neither `standard` nor `strict`"))
-            })?),
-        };
+        let sandbox_minimum = minimum(&raw.sandbox.minimum).map_err(|e| refuse("sandbox.minimum", e))?;
         Ok(Self {
             listen,
             hosts: raw.server.hosts,
@@ -288,6 +283,12 @@ impl Config {
             home,
         })
     }
+}
+
+/// The level that is demanded; empty names none.
+fn minimum(name: &str) -> Result<Option<Level>, String> {
+    let unknown = || format!("`{name}` is neither `standard` nor `strict`");
+    (!name.is_empty()).then(|| Level::parse(name).ok_or_else(unknown)).transpose()
 }
 
 /// Refuses numbers out of bounds: the key and the reason.

@@ -20,6 +20,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod levels;
 mod search;
 mod view;
 
@@ -72,6 +73,8 @@ scenarios! {
     follows_no_later_mount
     closes_the_way_to_the_host
     does_without_proc
+    older_kernels_are_told_apart
+    less_than_the_minimum_is_refused
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -316,6 +319,7 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
+    pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,

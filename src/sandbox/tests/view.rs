@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A program's manifest with folders to read and to change.
-fn program(world: &World, name: &str, command: &[&str], read: &[&Path], write: &[&Path]) {
+pub(super) fn program(world: &World, name: &str, command: &[&str], read: &[&Path], write: &[&Path]) {
     let size = if write.is_empty() { 0 } else { 4096 };
     let manifest = format!(
         "name = \"{name}\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\ncommand = {command:?}\n\
@@ -202,7 +202,7 @@ fn answers_by_the_same_names(world: &World, [linked, later, open, wide]: [&PathB
         // Another user's tools do not get through a folder that lets nobody through.
         let found = matches!(stage.object(at("far/hidden/open/f")).await, Object::Path(_));
         assert_eq!(found, !is_root());
-        std::fs::create_dir_all(&later).expect("made");
+        std::fs::create_dir_all(later).expect("made");
         std::fs::write(later.join("f"), "x").expect("written");
         assert_eq!(stage.object(later.join("f")).await, Object::Outside);
     });
