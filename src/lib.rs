@@ -34,8 +34,6 @@ pub mod config;
 pub mod egress;
 pub mod gate;
 pub mod http;
-#[cfg(test)]
-mod laws;
 pub mod ledger;
 pub mod llm;
 pub mod policy;

@@ -163,7 +163,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(64))]
+        #![proptest_config(crate::types::laws::cases(64))]
 
         /// A minted key reads back as the same id and secret.
         #[test]

@@ -402,7 +402,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(256))]
+        #![proptest_config(crate::types::laws::cases(256))]
 
         /// The row is where to look, the entries are the truth: they never differ.
         #[test]

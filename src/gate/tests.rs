@@ -607,7 +607,7 @@ async fn recovery_settles_open_calls_once() {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(200))]
+    #![proptest_config(crate::types::laws::cases(200))]
 
     /// Whatever the sandbox claims, nothing outside the permitted folder is allowed.
     #[test]

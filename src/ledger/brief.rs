@@ -306,7 +306,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(4_000))]
+        #![proptest_config(crate::types::laws::cases(4_000))]
 
         /// Bytes put in, taken out and exchanged: never is the plain form read otherwise than any JSON is.
         #[test]

@@ -252,7 +252,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(24))]
+        #![proptest_config(crate::types::laws::cases(24))]
 
         /// The frontier's root is the RFC's recursive definition at every size.
         #[test]

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -24,13 +25,13 @@ struct Moves {
 
 /// Starts a thread that moves the write-ahead logs of both databases into their files at each signal, so that no
 /// append waits for it, and that tells the writer when time has passed. One signal may stand in the channel: more
-/// would ask for the same.
+/// would ask for the same. It ends with the sender.
 pub(super) fn start(
     files: &Files,
     shared: &Arc<Shared>,
     reader: &Arc<Reader>,
     queue: mpsc::WeakSender<Task>,
-) -> Result<SyncSender<()>, OpenError> {
+) -> Result<(SyncSender<()>, JoinHandle<()>), OpenError> {
     let (sender, signals) = sync_channel(1);
     let first = shared.segment.load(Ordering::Acquire);
     let open = |path, kind| store::open_writer(path, kind).map_err(OpenError::Store);
@@ -38,11 +39,9 @@ pub(super) fn start(
     let (files, shared, reader) = (files.clone(), shared.clone(), reader.clone());
     let at = files.data.clone();
     let mut moves = Moves { files, shared, reader, first, ledger, state };
-    std::thread::Builder::new()
-        .name("ledger-moves".to_owned())
-        .spawn(move || moves.run(&signals, &queue))
-        .map_err(|e| OpenError::File(at, e))?;
-    Ok(sender)
+    let run = move || moves.run(&signals, &queue);
+    let thread = std::thread::Builder::new().name("ledger-moves".to_owned()).spawn(run);
+    Ok((sender, thread.map_err(|e| OpenError::File(at, e))?))
 }
 
 impl Moves {

@@ -23,6 +23,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -357,6 +358,7 @@ impl Ledger {
         let (queue, appends) = mpsc::channel(limits::QUEUE_ENTRIES_MAX);
         let lock = Arc::new(lock);
         expire::start(&files, &reader, queue.downgrade())?;
+        let (moves, mover) = moves::start(&files, &shared, &reader, queue.downgrade())?;
         let writer = Writer {
             db,
             files: files.clone(),
@@ -376,10 +378,10 @@ impl Ledger {
             signed,
             // A crash may have come between an erasure and the emptying of the log.
             owes: true,
-            moves: moves::start(&files, &shared, &reader, queue.downgrade())?,
+            moves,
             commits: 0,
         };
-        start(writer, appends, lock.clone())?;
+        start(writer, appends, mover, lock.clone())?;
         let ledger = Self {
             queue,
             places: Arc::new(Semaphore::new(limits::QUEUE_ENTRIES_MAX)),
@@ -450,11 +452,19 @@ fn open_state(
     Ok(projector)
 }
 
-/// Starts the writer's thread, which holds the lock until it ends.
-fn start(writer: Writer, appends: mpsc::Receiver<Task>, lock: Arc<Lock>) -> Result<(), OpenError> {
+/// Starts the writer's thread, which holds the lock until nobody of this process works on the files.
+fn start(
+    writer: Writer,
+    appends: mpsc::Receiver<Task>,
+    mover: JoinHandle<()>,
+    lock: Arc<Lock>,
+) -> Result<(), OpenError> {
     let path = writer.path.clone();
     let run = move || {
         writer.run(appends);
+        if mover.join().is_err() {
+            tracing::error!("the thread that moves the write-ahead logs panicked");
+        }
         drop(lock);
     };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(run);

@@ -325,13 +325,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a checkpoint belongs behind these entries. Whoever is told how a run ended gets one over all of it.
+    /// Whether a checkpoint belongs behind these entries. Whoever is told how a run ended gets one over all of it,
+    /// and nobody signs behind an end.
     fn is_due(&self, head: Head, staged: &[Staged]) -> bool {
+        let signed = [Kind::RunReply, Kind::Genesis, Kind::SegmentSeal, Kind::Stop];
         let mut headers = staged.iter().flat_map(|s| &s.entries).map(|(header, _)| header);
         head.size - self.signed >= limits::CHECKPOINT_ENTRIES
-            || headers.any(|header| {
-                [Kind::RunReply, Kind::Genesis, Kind::SegmentSeal].iter().any(|kind| header.is(*kind))
-            })
+            || headers.any(|header| signed.iter().any(|kind| header.is(*kind)))
     }
 
     /// Seals the drafts of one append onto `chain`, which is left as it was on an error.

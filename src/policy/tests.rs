@@ -476,7 +476,7 @@ fn sums() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(160))]
+    #![proptest_config(crate::types::laws::cases(160))]
 
     /// A rule that was loaded never overflows, whatever the numbers; and one without arithmetic is loaded.
     #[test]
@@ -874,7 +874,7 @@ fn again(bundle: &Bundle, request: &Value) -> Result<(Decision, Vec<String>, usi
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(160))]
+    #![proptest_config(crate::types::laws::cases(160))]
 
     /// A decision is the same each time, and again from its record, written and read as the ledger does.
     #[test]

@@ -170,7 +170,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(256))]
+    #![proptest_config(crate::types::laws::cases(256))]
 
     /// Whatever stands around it, and however often: no form of the value stays, and looking again changes nothing.
     #[test]
@@ -219,13 +219,13 @@ proptest! {
         let shown = value.get(..at.min(value.len() - 1)).expect("ASCII");
         let text = format!("{before}{shown}");
         prop_assume!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err());
-        let is_held_back = |out: &[u8]| out.ends_with(b":cut]") && !contains(out, shown.as_bytes());
+        let shows = |out: &[u8]| contains(out, shown.as_bytes()) && !contains(before.as_bytes(), shown.as_bytes());
         let (out, _) = replaced(&finder, text.as_bytes(), true);
-        prop_assert!(is_held_back(&out) || contains(before.as_bytes(), shown.as_bytes()), "{:?}", out);
-        let (out, _) = replaced(&finder, serde_json::json!({ "text": text, "truncated": true }).to_string().as_bytes(), true);
-        let out: serde_json::Value = serde_json::from_slice(&out).expect("still JSON");
-        let out = out["text"].as_str().expect("text").as_bytes();
-        prop_assert!(is_held_back(out) || contains(before.as_bytes(), shown.as_bytes()), "{:?}", out);
+        prop_assert!(out.ends_with(b":cut]") && !shows(&out), "{:?}", out);
+        // A value that ends in a quote may stand there with the quote that is JSON's own: then it is replaced whole.
+        let json = serde_json::json!({ "text": text, "truncated": true }).to_string();
+        let (out, _) = replaced(&finder, json.as_bytes(), true);
+        prop_assert!(contains(&out, b"[secret:db:") && !shows(&out), "{:?}", out);
     }
 
     /// A text without secrets is what it was, to the byte.

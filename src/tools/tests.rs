@@ -231,7 +231,7 @@ fn a_call_with_another_id_is_no_call() {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(256))]
+    #![proptest_config(crate::types::laws::cases(256))]
 
     #[test]
     fn an_id_is_one_plain_file_name(id in any::<String>()) {

@@ -278,7 +278,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(256))]
+        #![proptest_config(crate::types::laws::cases(256))]
 
         /// Of all decimals of four places each is one float, and comes back in the same digits.
         #[test]

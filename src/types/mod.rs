@@ -8,6 +8,8 @@ pub mod digest;
 pub mod id;
 pub mod json;
 pub mod level;
+#[cfg(test)]
+pub(crate) mod laws;
 pub mod limits;
 pub mod secret;
 pub mod text;

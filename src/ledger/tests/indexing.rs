@@ -60,7 +60,7 @@ fn some_blocks() -> (Home, Ledger) {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(24))]
+    #![proptest_config(crate::types::laws::cases(24))]
 
     /// Whatever is asked of whatever is there: index and scan say the same, in either order and in pages of any size,
     /// also where the index lags behind.

@@ -64,7 +64,7 @@ fn walk(entries: &[Sealed], head: Head) -> Report {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(64))]
+    #![proptest_config(crate::types::laws::cases(64))]
 
     /// What is chained verifies, whatever the texts in it.
     #[test]

@@ -92,7 +92,7 @@ fn turned(word: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(256))]
+    #![proptest_config(crate::types::laws::cases(256))]
 
     /// What is printed is read as the same, and printed the same.
     #[test]

@@ -102,6 +102,7 @@ fn a_start_goes_on_where_the_last_one_ended_also_behind_a_seal_without_its_next_
     let ledger = open(&files);
     fill(&ledger, 1);
     drop(ledger);
+    drop(Lock::take(&files, Duration::from_secs(5)).expect("the writer ends"));
     assert!(check(&files).verdict.holds());
 
     // What a crash between the seal and the next file leaves.

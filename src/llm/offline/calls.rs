@@ -169,7 +169,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(256))]
+        #![proptest_config(crate::types::laws::cases(256))]
 
         #[test]
         fn what_is_rendered_is_parsed(

@@ -213,7 +213,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(256))]
+        #![proptest_config(crate::types::laws::cases(256))]
 
         #[test]
         fn any_text_is_answered(message in any::<String>(), tool in any::<String>(), result in any::<String>()) {

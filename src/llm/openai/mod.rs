@@ -296,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::laws::cases(256))]
+        #![proptest_config(crate::types::laws::cases(256))]
 
         #[test]
         fn any_bytes_are_a_reply_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

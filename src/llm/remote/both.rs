@@ -143,7 +143,7 @@ fn conversation(system: String, turns: Vec<Turn>) -> Conversation {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(256))]
+    #![proptest_config(crate::types::laws::cases(256))]
 
     #[test]
     fn a_conversation_is_the_same_on_each_wire(

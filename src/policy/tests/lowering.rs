@@ -377,7 +377,7 @@ fn pieces() -> impl Strategy<Value = Piece> {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(128))]
+    #![proptest_config(crate::types::laws::cases(128))]
 
     /// A schema is refused, or whatever fits it is a request that Cedar's strict check takes and that can be
     /// read back from the ledger; a call with a number that does not come back is none. There is no third.

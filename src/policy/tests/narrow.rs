@@ -36,7 +36,7 @@ fn rank(answer: &Answer) -> u8 {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(32))]
+    #![proptest_config(crate::types::laws::cases(32))]
 
     #[test]
     fn a_lower_ceiling_never_gives_more(

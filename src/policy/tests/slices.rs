@@ -219,7 +219,7 @@ fn a_slice_is_small_and_kept() {
 }
 
 proptest! {
-    #![proptest_config(crate::laws::cases(32))]
+    #![proptest_config(crate::types::laws::cases(32))]
 
     #[test]
     fn a_slice_answers_what_all_policies_answer(
