@@ -27,7 +27,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// One child's tries, in seconds.
-const TRIES_S_MAX: i64 = 5;
+const TRIES_S_MAX: i64 = 10;
 /// Nobody is there (RFC 5737).
 const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
 const BOTH: &[Runs] = &[Runs::Builtin, Runs::Program];
@@ -217,7 +217,8 @@ fn pid_namespace(machine: &Machine) -> BTreeSet<Protection> {
 }
 
 fn net_namespace(machine: &Machine, outside: Option<&Outside>) -> BTreeSet<Protection> {
-    const FAR: &[Errno] = &[Errno::NETUNREACH];
+    // Where a service manager refuses the family itself, nothing of it is there to be reached either.
+    const FAR: &[Errno] = &[Errno::NETUNREACH, Errno::AFNOSUPPORT];
     let go = |kind| connect(socket(AddressFamily::INET, kind, None)?, &NOBODY);
     let mut tries = vec![
         a_try(Protection::Tcp, FAR, move || go(SocketType::STREAM)),

@@ -7,9 +7,9 @@ pub mod clock;
 pub mod digest;
 pub mod id;
 pub mod json;
-pub mod level;
 #[cfg(test)]
 pub(crate) mod laws;
+pub mod level;
 pub mod limits;
 pub mod secret;
 pub mod text;
