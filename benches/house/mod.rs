@@ -54,7 +54,13 @@ impl House<LinkSeed> {
             names: config.paths.clone(),
             private: vec![config.home.etc.clone(), config.home.data.clone()],
         };
-        let spec = Spec { tools_dir: config.home.etc.join("tools.d"), places: places.clone(), user: None };
+        let spec = Spec {
+            tools_dir: config.home.etc.join("tools.d"),
+            places: places.clone(),
+            user: None,
+            minimum: None,
+            landlock_abi_max: None,
+        };
         let seed = sandbox::start(&spec).expect("launcher");
         println!("layers: {}", seed.report().layers.join(", "));
         let catalog = Arc::new(Catalog::load(&spec.tools_dir, &places).expect("tools"));

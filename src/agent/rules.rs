@@ -160,6 +160,11 @@ pub fn load_drafts(rules: &Rules, report: &Report) -> Vec<Draft> {
         "programs": report.programs,
         "layers": report.layers,
         "missing": report.missing,
+        "mounted": report.mounted,
+        "level": report.level,
+        "protections": report.protections,
+        "program_protections": report.program_protections,
+        "lacking": report.lacking,
     });
     vec![
         Draft { policy: Some(digest), ..Draft::new(Kind::PolicyLoad, policy) },

@@ -1,6 +1,7 @@
 //! `par doctor`: whether this host and this home are as they should be, one line per check.
 
 mod path;
+mod walls;
 
 use super::exit::{self, Fail};
 use super::{house, remote, show};
@@ -10,7 +11,6 @@ use crate::egress::{Client, Endpoint};
 use crate::gate::Rules;
 use crate::ledger::{self, Filter, Header, Order, Reader, Standing};
 use crate::llm;
-use crate::sandbox;
 use crate::secrets::Finder;
 use crate::types::clock::Wall;
 use crate::types::{limits, text};
@@ -98,7 +98,7 @@ impl Doctor {
 
     fn examine(&self, config: &Config, checks: &mut Checks) {
         // First of all, while this process has one thread.
-        protections(config, checks);
+        walls::examine(config, checks);
         match house::load_rules(config) {
             Ok(rules) => {
                 let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
@@ -153,25 +153,6 @@ impl Doctor {
                 checks.fail("ledger", format!("{what}: run `par audit verify`"));
             }
         }
-    }
-}
-
-/// Starts a launcher as a command here would, and shows what it found.
-fn protections(config: &Config, checks: &mut Checks) {
-    let seed = match sandbox::start(&house::spec(config)) {
-        Ok(seed) => seed,
-        Err(e) => return checks.fail("protections", e.to_string()),
-    };
-    let report = seed.report();
-    checks.ok("protections", report.layers.join(", "));
-    for missing in &report.missing {
-        checks.warn("protections", format!("lacking: {missing}"));
-    }
-    for refused in &report.refused {
-        checks.warn("tool", format!("{} is refused: {}", refused.tool, refused.reason));
-    }
-    for skipped in &report.skipped {
-        checks.warn("tool", format!("{}: `{}` is not there", skipped.tool, skipped.path.display()));
     }
 }
 

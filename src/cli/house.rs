@@ -34,7 +34,13 @@ pub(super) fn files(config: &Config) -> Files {
 
 /// What the launcher needs; it reads the manifests itself.
 pub(super) fn spec(config: &Config) -> sandbox::Spec {
-    sandbox::Spec { tools_dir: config.home.etc.join("tools.d"), places: agent::places(config), user: None }
+    sandbox::Spec {
+        tools_dir: config.home.etc.join("tools.d"),
+        places: agent::places(config),
+        user: None,
+        minimum: config.sandbox_minimum,
+        landlock_abi_max: config.landlock_abi_max,
+    }
 }
 
 /// Loads tools and policies; the error names file, line and reason.

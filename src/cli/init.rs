@@ -2,7 +2,7 @@
 
 use super::exit::{self, Fail};
 use super::house::HostUser;
-use super::{house, show};
+use super::{house, minimum, show};
 use crate::auth;
 use crate::config::Home;
 use crate::ledger::{self, Files};
@@ -122,11 +122,17 @@ impl Init {
             None => People::Several,
         };
         make(home, people)?;
+        let found = minimum::settle(home, tool_user.is_some())?;
         if is_json {
             let people = people.as_str();
-            show::json(&json!({ "home": home.root, "etc": home.etc, "data": home.data, "people": people }))?;
+            let sandbox = json!({ "minimum": found.level, "lacking": found.lacking });
+            let (root, etc, data) = (&home.root, &home.etc, &home.data);
+            show::json(
+                &json!({ "home": root, "etc": etc, "data": data, "people": people, "sandbox": sandbox }),
+            )?;
         } else {
             show::line(&made(home))?;
+            found.tell()?;
         }
         if let Some(user) = user {
             let files = Files::below(&home.data);

@@ -23,6 +23,7 @@ mod known;
 mod launcher;
 mod logs;
 mod manual;
+mod minimum;
 mod notify;
 mod policy;
 mod progress;

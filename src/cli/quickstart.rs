@@ -2,7 +2,7 @@
 
 use super::exit::{self, Fail};
 use super::serve::{Serving, supervise};
-use super::{audit, house, init, remote, show};
+use super::{audit, house, init, minimum, remote, show};
 use crate::agent::RunReply;
 use crate::auth::{self, NewKey, Role};
 use crate::config::{Config, Home};
@@ -34,6 +34,7 @@ impl Quickstart {
         if !home.is_made() {
             init::make(&home, init::People::Several)?;
             show::line(&init::made(&home))?;
+            minimum::settle(&home, false)?.tell()?;
         }
         let mut config = Config::load(home).map_err(Fail::usage)?;
         if self.once {

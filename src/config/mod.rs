@@ -16,7 +16,7 @@ pub use environment::{
 pub use raw::ConfigError;
 pub use secret::SecretSource;
 
-use crate::types::{Secret, limits};
+use crate::types::{Level, Secret, limits};
 use raw::Raw;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -79,6 +79,10 @@ pub struct Config {
     pub log: LogFormat,
     /// A socket at which every connection is a launcher; `None`: the server forks its own.
     pub launcher: Option<PathBuf>,
+    /// A launcher whose machine reaches less is refused; `None`: any that has every protection by one layer.
+    pub sandbox_minimum: Option<Level>,
+    /// The newest version of Landlock's whose rights are used; `None` is the kernel's.
+    pub landlock_abi_max: Option<u32>,
     /// The model.
     pub llm: Llm,
     /// `[paths]`: name without `@` → absolute folder.
@@ -241,11 +245,14 @@ impl Config {
         let log = LogFormat::parse(&raw.server.log).ok_or_else(|| {
             refuse("server.log", format!("`{}` is neither `text` nor `json`", raw.server.log))
         })?;
+        let sandbox_minimum = minimum(&raw.sandbox.minimum).map_err(|e| refuse("sandbox.minimum", e))?;
         Ok(Self {
             listen,
             hosts: raw.server.hosts,
             log,
             launcher: relative(&raw.sandbox.launcher),
+            sandbox_minimum,
+            landlock_abi_max: (raw.sandbox.landlock_abi_max > 0).then_some(raw.sandbox.landlock_abi_max),
             llm: Llm {
                 provider: raw.llm.provider,
                 base_url: raw.llm.base_url,
@@ -276,6 +283,12 @@ impl Config {
             home,
         })
     }
+}
+
+/// The level that is demanded; empty names none.
+fn minimum(name: &str) -> Result<Option<Level>, String> {
+    let unknown = || format!("`{name}` is neither `standard` nor `strict`");
+    (!name.is_empty()).then(|| Level::parse(name).ok_or_else(unknown)).transpose()
 }
 
 /// Refuses numbers out of bounds: the key and the reason.

@@ -150,6 +150,8 @@ impl Default for Approvals {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Sandbox {
     pub(super) launcher: String,
+    pub(super) minimum: String,
+    pub(super) landlock_abi_max: u32,
 }
 
 impl Raw {
@@ -196,6 +198,8 @@ impl Raw {
             ("llm.reply_tokens_max".to_owned(), self.llm.reply_tokens_max.to_string()),
             ("auth.local_role".to_owned(), text(&self.auth.local_role)),
             ("sandbox.launcher".to_owned(), text(&self.sandbox.launcher)),
+            ("sandbox.minimum".to_owned(), text(&self.sandbox.minimum)),
+            ("sandbox.landlock_abi_max".to_owned(), self.sandbox.landlock_abi_max.to_string()),
         ];
         keys.extend(self.paths.iter().map(|(name, path)| (format!("paths.{name}"), text(path))));
         let floor = self.ledger.free_bytes_min.unwrap_or(crate::types::limits::LEDGER_FREE_BYTES_MIN);

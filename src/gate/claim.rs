@@ -3,7 +3,9 @@
 //! Claims come from another process and are checked like any input; holding one permits nothing.
 
 use crate::secrets::{Hold, Pass};
+use crate::types::Level;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -138,6 +140,10 @@ pub struct Execution {
     pub stderr: Vec<u8>,
     /// The layers that were enforced on the child, such as `landlock abi 7`.
     pub layers: Vec<String>,
+    /// The level that these come to; `None` of a call that was not confined.
+    pub level: Option<Level>,
+    /// Each protection that the call had, with the layers that gave it.
+    pub protections: BTreeMap<String, Vec<String>>,
     /// From go to reaped, in microseconds, by the launcher's clock.
     pub wall_us: u64,
 }
@@ -146,18 +152,19 @@ impl Execution {
     /// A call that never ran, or whose run nobody saw end.
     #[must_use]
     pub fn without_output(end: End) -> Self {
-        Self { end, stdout: Vec::new(), stderr: Vec::new(), layers: Vec::new(), wall_us: 0 }
+        let (stdout, stderr, layers) = (Vec::new(), Vec::new(), Vec::new());
+        Self { end, stdout, stderr, layers, level: None, protections: BTreeMap::new(), wall_us: 0 }
     }
 }
 
 impl Hold for Execution {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
-        let Self { end, stdout, stderr, layers, wall_us } = self;
+        let Self { end, stdout, stderr, layers, level, protections, wall_us } = self;
         // Whatever ended it early may have cut a secret in two, and a builtin says so itself where it cut.
         let is_cut = !matches!(end, End::Exit { .. }) || says_cut(&stdout);
         let mut output = |bytes| if is_cut { pass.cut_bytes(bytes) } else { pass.bytes(bytes) };
         let (stdout, stderr) = (output(stdout), output(stderr));
-        Self { end: end.passed(pass), stdout, stderr, layers, wall_us }
+        Self { end: end.passed(pass), stdout, stderr, layers, level, protections, wall_us }
     }
 }
 

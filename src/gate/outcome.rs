@@ -19,9 +19,13 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         "result": result,
         "truncated": truncated,
         "layers": execution.layers,
+        "protections": execution.protections,
         // The launcher's word: a number that no entry can hold is cut, and not the entry lost.
         "wall_us": execution.wall_us.min(INTEGER_MAX.unsigned_abs()),
     });
+    if let (Some(level), Some(members)) = (execution.level, payload.as_object_mut()) {
+        members.insert("level".to_owned(), json!(level));
+    }
     // A structured result has no place for it; for whoever looks for the fault it is on record.
     if facts.structured
         && !execution.stderr.is_empty()

@@ -436,6 +436,8 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
             stdout,
             stderr: vec![0x1b; 100],
             layers: vec!["\u{202e}".to_owned(); 10],
+            level: Some(crate::types::Level::Strict),
+            protections: [("files".to_owned(), vec!["\u{202e}".to_owned()])].into(),
             wall_us: u64::MAX,
         };
         let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");

@@ -8,6 +8,7 @@ use crate::types::clock::mono_us;
 use crate::types::limits::PREPARE_MS_MAX;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 /// A prepared child that gets no go, in milliseconds: longer than a permit lives.
@@ -108,6 +109,11 @@ impl Call {
             reaped: None,
             killed: false,
         }
+    }
+
+    /// The tool's name.
+    pub(super) fn tool(&self) -> &str {
+        &self.ask.tool
     }
 
     /// Whether the child has been reaped.
@@ -309,7 +315,8 @@ impl Call {
         };
         self.enter(Phase::Leaving, LEAVE_MS_MAX);
         let layers = std::mem::take(&mut self.layers);
-        Notice::Ended(Ended { end, layers, wall_us: at.saturating_sub(since) })
+        let wall_us = at.saturating_sub(since);
+        Notice::Ended(Ended { end, layers, level: None, protections: BTreeMap::new(), wall_us })
     }
 }
 

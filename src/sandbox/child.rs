@@ -3,9 +3,9 @@
 //! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
 //! to the launcher's code: the child ends in this file.
 
-use super::beneath::mounted_below;
 use super::layers::{self, Grant};
-use super::machine::Machine;
+use super::machine::{Machine, become_user};
+use super::mounts::{self, Mount};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
 use super::wire::{CHILD_MESSAGE_BYTES_MAX, Received, Word, receive};
@@ -15,12 +15,10 @@ use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
 use crate::types::limits::NAMED_BENEATH_MAX;
 use nix::sched::CloneFlags;
-use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
-use rustix::thread::{Gid, Uid};
 use seccompiler::BpfProgram;
 use serde_json::Value;
-use std::io::{Read as _, Write};
+use std::io::Write;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 /// Calls that may share one uid's process limit where they have no user namespace of their own.
@@ -56,11 +54,14 @@ fn live(start: &Start<'_>) -> Result<u8, String> {
     // Where the tool's own rights end, and Landlock's do not begin: `/proc` is closed behind it.
     let mounts = mount_table(start)?;
     layers.extend(confine(start)?);
-    sys::close_all_but(&kept(start)).map_err(|e| format!("close_range: {e}"))?;
+    let keep = kept(start);
+    close_all_but(&[keep.as_slice(), &[start.machine.tree.descriptor().as_raw_fd()]].concat())?;
     limit(start, own_user)?;
     layers.push("rlimits".to_owned());
     let object = resolve(start)?;
-    check_mounts(&object, mounts.as_deref())?;
+    check_mounts(start, &object, mounts.as_deref())?;
+    // The way to the rest of the host ends here.
+    close_all_but(&keep)?;
     ready(start, &object)?;
     match receive(&start.control, GO_BYTES_MAX) {
         Received::Packet(go) => go_on(start, &object, &excluded(&go, &object)?, layers),
@@ -101,23 +102,24 @@ fn ready(start: &Start<'_>, object: &Object) -> Result<(), String> {
     Ok(())
 }
 
-/// The mounts of this host, for a program that reads below its resource: it would not stay on one.
-fn mount_table(start: &Start<'_>) -> Result<Option<String>, String> {
+fn close_all_but(keep: &[RawFd]) -> Result<(), String> {
+    sys::close_all_but(keep).map_err(|e| format!("close_range: {e}"))
+}
+
+/// The mounts that this call sees, for a program that reads below its resource: it would not stay on one.
+fn mount_table(start: &Start<'_>) -> Result<Option<Vec<Mount>>, String> {
     if !start.tool.manifest.recursive || start.tool.program.is_none() {
         return Ok(None);
     }
-    let at = |e: &dyn std::fmt::Display| format!("mounts: {e}");
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let fd = openat(&start.machine.proc, "self/mountinfo", flags, Mode::empty()).map_err(|e| at(&e))?;
-    let mut table = String::new();
-    std::fs::File::from(fd).read_to_string(&mut table).map_err(|e| at(&e))?;
-    Ok(Some(table))
+    mounts::table(&start.machine.proc).map(Some)
 }
 
 /// A program is not let at a folder with mounts below it: what policies name elsewhere may be among them.
-fn check_mounts(object: &Object, table: Option<&str>) -> Result<(), String> {
+fn check_mounts(start: &Start<'_>, object: &Object, table: Option<&[Mount]>) -> Result<(), String> {
     match (object, table) {
-        (Object::Path(path), Some(table)) if mounted_below(table, &path.canonical).next().is_some() => {
+        (Object::Path(path), Some(table))
+            if start.machine.origins.is_crossed_below(table, &path.canonical) =>
+        {
             Err("something is mounted below the folder, and a program would read there too".to_owned())
         }
         _ => Ok(()),
@@ -181,14 +183,6 @@ fn kept(start: &Start<'_>) -> Vec<RawFd> {
     keep
 }
 
-fn become_user(uid: u32, gid: u32) -> Result<(), String> {
-    let refuse = |e| format!("uid {uid}: {e}");
-    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    rustix::thread::set_thread_groups(&[]).map_err(refuse)?;
-    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(refuse)?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(refuse)
-}
-
 fn limit(start: &Start<'_>, own_user: bool) -> Result<(), String> {
     let limits: &Limits = &start.tool.manifest.limits;
     let init = u64::from(start.tool.program.is_some());
@@ -214,8 +208,8 @@ fn resolve(start: &Start<'_>) -> Result<Object, String> {
         Named::Fixed { .. } | Named::Id { .. } => Ok(Object::Fixed),
         Named::Path { argument } => {
             let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
-            let (proc, recursive) = (start.machine.proc.as_fd(), start.tool.manifest.recursive);
-            let place = Place { proc, roots: &start.tool.roots, recursive };
+            let (machine, recursive) = (start.machine, start.tool.manifest.recursive);
+            let place = Place { machine, roots: &start.tool.roots, recursive };
             place.resolve(path, start.named)
         }
     }
@@ -306,7 +300,7 @@ fn builtin(
             builtin::list_dir(fd.as_fd(), &path.canonical, start.arguments, cap)
         }
         (Builtin::SearchFiles, Some((path, Ok(fd)))) => {
-            walk::search(start.machine.proc.as_fd(), path, &fd, excluded, start.arguments, &limits)
+            walk::search(start.machine, path, &fd, excluded, start.arguments, &limits)
         }
     })
 }

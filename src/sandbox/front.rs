@@ -21,7 +21,7 @@ pub fn lock_front(writable: &[PathBuf]) -> Result<Vec<String>, StartError> {
 }
 
 fn lock(writable: &[PathBuf]) -> Result<Vec<String>, String> {
-    let landlock = Landlock::probe()?;
+    let landlock = Landlock::probe(None)?;
     rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|e| format!("dumpable: {e}"))?;

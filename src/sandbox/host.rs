@@ -2,6 +2,7 @@
 
 use crate::tools::builtin::{Disk, Host};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat};
+use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Mounted file systems that are looked at.
@@ -101,8 +102,11 @@ fn disk_mount(line: &str) -> Option<String> {
 }
 
 /// Address space that this process maps, in bytes: children start with as much.
-pub(super) fn mapped_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+pub(super) fn mapped_bytes(proc: impl AsFd) -> u64 {
+    let mut status = String::new();
+    let file = openat(proc, "self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    // Without it children get less room, never more.
+    file.ok().and_then(|file| std::fs::File::from(file).read_to_string(&mut status).ok());
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)

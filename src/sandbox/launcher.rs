@@ -8,7 +8,9 @@
 
 use super::call::{Call, Drained, Notice, Stream};
 use super::child::{self, Start};
-use super::machine::Machine;
+use super::machine::{Ground, Machine};
+use super::namespaces;
+use super::protect::Runs;
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
@@ -20,7 +22,7 @@ use crate::gate::End;
 use crate::tools::{Catalog, Manifest, ProposedCall, ValidCall};
 use crate::types::clock::mono_us;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, setsid, waitid};
@@ -79,16 +81,24 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
-    let machine = Machine::enter(spec.user)?;
+    let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
+    let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
-            // The copy of the socket here would hide the launcher's end from the front.
-            sys::close_all_but(&[2, child.as_raw_fd()]).map_err(|e| format!("close_range: {e}"))?;
+            // The copies of the sockets here would hide the launcher's ends from the others.
+            let keep = [2, child.as_raw_fd(), first.0.as_raw_fd(), ground.proc.as_raw_fd()];
+            sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
+            first.attend(&ground.proc);
             let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
             sys::exit_now(0)
         }
         sys::Fork::Child => {
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+            drop(first);
+            let machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second)?;
+            // Other credentials clear it.
+            set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+            machine.demand(spec.minimum)?;
             Launcher::open(catalog, machine, front)?.serve()
         }
     }
@@ -129,8 +139,12 @@ enum Source {
 
 impl<'a> Launcher<'a> {
     fn open(catalog: Catalog, mut machine: Machine, front: &'a OwnedFd) -> Result<Self, String> {
-        let mut report =
-            Report { pid: own_pid(&machine), missing: machine.missing.clone(), ..Report::default() };
+        let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
+        let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
+        report.level = machine.level();
+        report.protections = machine.held.table(Runs::Builtin);
+        report.program_protections = machine.held.table(Runs::Program);
+        report.lacking = machine.lacking();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
         let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
@@ -359,7 +373,9 @@ impl<'a> Launcher<'a> {
             self.notify(id, |call| call.go(go));
         } else {
             let reason = "the child that was prepared is gone".to_owned();
-            let ended = Ended { end: End::Refused { reason }, layers: Vec::new(), wall_us: 0 };
+            let (level, protections) = (None, BTreeMap::new());
+            let ended =
+                Ended { end: End::Refused { reason }, layers: Vec::new(), level, protections, wall_us: 0 };
             self.reply(id, &Reply::Ended(ended));
         }
     }
@@ -370,7 +386,18 @@ impl<'a> Launcher<'a> {
             Notice::Nothing => {}
             Notice::Prepared(object) => self.reply(id, &Reply::Prepared(object)),
             Notice::NotPrepared(reason) => self.reply(id, &Reply::NotPrepared(reason)),
-            Notice::Ended(ended) => self.reply(id, &Reply::Ended(ended)),
+            Notice::Ended(mut ended) => {
+                // What was never confined had nothing around it, and ran nothing.
+                let name = call.tool();
+                if !ended.layers.is_empty() {
+                    let is_it = |tool: &&Tool| tool.manifest.name == name;
+                    let program = self.tools.iter().find(is_it).and_then(|tool| tool.program.as_ref());
+                    let runs = if program.is_some() { Runs::Program } else { Runs::Builtin };
+                    ended.level = self.machine.held.level(runs);
+                    ended.protections = self.machine.held.table(runs);
+                }
+                self.reply(id, &Reply::Ended(ended));
+            }
         }
     }
 
@@ -412,12 +439,6 @@ fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<
         })
     };
     Ok(Call::new(ask, tool.manifest.limits, pidfd, control, stdout, stderr))
-}
-
-/// This process's number as its host counts, which `/proc` of the host tells.
-fn own_pid(machine: &Machine) -> u32 {
-    let link = readlinkat(&machine.proc, "self", Vec::new());
-    link.ok().and_then(|name| name.to_str().ok()?.parse().ok()).unwrap_or(0)
 }
 
 /// The layers that every call gets.

@@ -28,10 +28,19 @@ pub(super) struct Grant<'a> {
 
 impl Landlock {
     /// The kernel's Landlock, or why there is none. Always demanded.
-    pub(super) fn probe() -> Result<Self, String> {
-        let version =
+    ///
+    /// No right of a version above `abi_max` is handled: so it is as on a kernel of that version.
+    pub(super) fn probe(abi_max: Option<u32>) -> Result<Self, String> {
+        let there =
             super::sys::landlock_abi().ok_or("landlock: this kernel has none, or a filter hides it")?;
+        let most = abi_max.and_then(|most| i32::try_from(most).ok()).unwrap_or(i32::MAX);
+        let version = there.min(most);
         Ok(Self { version, abi: ABI::from(version) })
+    }
+
+    /// Whether unix sockets with a path are among what it handles.
+    pub(super) fn knows_socket_paths(self) -> bool {
+        AccessFs::from_all(self.abi).contains(AccessFs::ResolveUnix)
     }
 
     /// The layer's name in records.

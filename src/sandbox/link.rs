@@ -361,6 +361,8 @@ async fn collect(mut events: UnboundedReceiver<Event>, output_bytes_max: usize, 
             Event::Ended(ended) => {
                 execution.end = ended.end;
                 execution.layers = ended.layers;
+                execution.level = ended.level;
+                execution.protections = ended.protections;
                 execution.wall_us = ended.wall_us;
                 return;
             }

@@ -1,21 +1,34 @@
 //! What the launcher found out about this machine, and what it keeps open for every call.
 
+use super::canary::{self, Outside};
 use super::layers::{self, Landlock};
+use super::mounts::{self, Mount, Origins};
+use super::namespaces::{self, SecondStage};
+use super::protect::{Held, Runs};
+use super::tree::HostTree;
+use super::view::{self, NoView, Plan, Use, View};
+use super::wire::Mounted;
 use super::{host, resolve, seccomp, sys};
 use crate::tools::builtin::Host;
+use crate::tools::{Manifest, Runner, Runtime};
+use crate::types::Level;
 use landlock::{AccessFs, BitFlags};
 use nix::sched::CloneFlags;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, Gid, Uid};
 use seccompiler::BpfProgram;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 
 /// Whom tools run as where the launcher is root and no user `par-tool` is there.
 const NOBODY: (u32, u32) = (65_534, 65_534);
 const TOOL_USER: &str = "par-tool";
 /// What a dynamic program reads to start.
 const LIBRARIES: &[&str] = &["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"];
+/// Paths that most hosts have.
+const USUAL: &[&str] =
+    &["/etc/passwd", "/etc/group", "/root", "/boot", "/home", "/opt", "/mnt", "/var", "/sys"];
 /// Loaders by the names that programs have them under: the kernel executes these too. Nothing else
 /// among the libraries is to be executed, for there are programs in those folders.
 const LOADERS: &[&str] = if cfg!(target_arch = "x86_64") {
@@ -24,12 +37,32 @@ const LOADERS: &[&str] = if cfg!(target_arch = "x86_64") {
     &["/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"]
 };
 
+/// What is opened of the host before anything is entered, in the launcher's first stage.
+#[derive(Debug)]
+pub(super) struct Ground {
+    landlock: Landlock,
+    /// The host's `/proc`, by `O_PATH`.
+    pub(super) proc: OwnedFd,
+    tree: HostTree,
+    host: Host,
+    /// Uid and gid of tools, where the launcher may change them.
+    identity: Option<(u32, u32)>,
+    mounts: Vec<Mount>,
+    outside: Option<Outside>,
+    /// Why there are no namespaces.
+    refused: Option<String>,
+}
+
 /// The machine as one launcher sees it. Built once, inherited by each child.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) landlock: Landlock,
-    /// `/proc`, by `O_PATH`: for names of descriptors and for reopening them.
+    /// `/proc`, by `O_PATH`: for names of descriptors and for reopening them. The view's, where it has one.
     pub(super) proc: OwnedFd,
+    /// For names that policies have.
+    pub(super) tree: HostTree,
+    /// Which mount of the host is shown where.
+    pub(super) origins: Origins,
     /// The host's figures.
     pub(super) host: Host,
     /// Loader and libraries, with the rights that a dynamic program needs on them.
@@ -44,6 +77,18 @@ pub(super) struct Machine {
     pub(super) inherited: Vec<String>,
     /// What this machine lacks.
     pub(super) missing: Vec<String>,
+    /// Whether it has a view of its own.
+    pub(super) has_view: bool,
+    /// Paths that hosts have, and no manifest names here.
+    pub(super) unnamed: Vec<&'static str>,
+    /// What each layer was seen to refuse.
+    pub(super) held: Held,
+    /// Whether a script can be opened by the number of its descriptor.
+    pub(super) has_proc: bool,
+    /// Mounts of the host that concern what manifests name.
+    pub(super) mounted: Vec<Mounted>,
+    /// This process's number as its host counts.
+    pub(super) pid: u32,
     pub(super) builtin_filter: BpfProgram,
     /// For builtins that read below a folder.
     pub(super) walker_filter: BpfProgram,
@@ -54,52 +99,164 @@ pub(super) struct Machine {
     pub(super) mapped_bytes: u64,
 }
 
-impl Machine {
+impl Ground {
     /// Opens what is kept of the host, then enters namespaces of the launcher's own. The next fork is
     /// the first process of its PID namespace. Not confined yet.
-    pub(super) fn enter(user: Option<(u32, u32)>) -> Result<Self, String> {
+    ///
+    /// `user` is whom tools run as, where this is root; no right of Landlock above `landlock_abi_max` is used.
+    pub(super) fn enter(user: Option<(u32, u32)>, landlock_abi_max: Option<u32>) -> Result<Self, String> {
         if user.is_some_and(|(uid, gid)| uid == 0 || gid == 0) {
             return Err("tools do not run as root".to_owned());
         }
-        let landlock = Landlock::probe()?;
+        let landlock = Landlock::probe(landlock_abi_max)?;
         // Without it no path could be resolved, and each would read as outside.
         resolve::probe()?;
         let proc = openat(CWD, "/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| format!("`/proc`: {e}"))?;
+        let tree = HostTree::open()?;
         let host = host::open_host()?;
-        let libraries = open_libraries();
-        let null = host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
+        let mounts = mounts::table(&proc)?;
         let root = rustix::process::geteuid().is_root();
+        let identity = root.then(|| user.unwrap_or_else(tool_user));
+        let outside = Outside::listen();
+        let refused = namespaces::enter(root).err();
+        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, refused })
+    }
+}
+
+impl Machine {
+    /// Enters a view that holds what `manifests` name, in the launcher's second stage, and opens what every call
+    /// needs there. Not confined yet.
+    ///
+    /// What this kernel refuses is lacking, and said to be; an error is a machine that nobody can reason about.
+    pub(super) fn settle<'m>(
+        ground: Ground,
+        manifests: impl Iterator<Item = &'m Manifest>,
+        second: SecondStage,
+    ) -> Result<Self, String> {
+        let pid = own_pid(&ground.proc);
+        let plan = plan(manifests);
+        let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
+        let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
         let mut machine = Self {
-            landlock,
-            proc,
-            host,
-            libraries,
-            null,
-            identity: root.then(|| user.unwrap_or_else(tool_user)),
+            landlock: ground.landlock,
+            proc: ground.proc,
+            tree: ground.tree,
+            origins: Origins::default(),
+            host: ground.host,
+            libraries: Vec::new(),
+            null: host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?,
+            identity: ground.identity,
             per_call: CloneFlags::empty(),
             inherited: Vec::new(),
             missing: Vec::new(),
+            has_view: false,
+            unnamed: USUAL.iter().copied().filter(|path| !plan.has(Path::new(path))).collect(),
+            held: Held::default(),
+            has_proc: true,
+            mounted,
+            pid,
             builtin_filter: seccomp::builtin(),
             walker_filter: seccomp::walker(),
             program_filter: seccomp::program(),
             writer_filter: seccomp::writer(),
             mapped_bytes: 0,
         };
-        match enter_namespaces(root) {
-            Ok(()) => machine.own_namespaces(root),
-            Err(reason) => machine.missing.push(format!("namespaces: {reason}")),
+        let mut playground = None;
+        match ground.refused {
+            None => {
+                machine.own_namespaces();
+                playground = machine.own_view(&plan, &ground.mounts, second)?;
+            }
+            Some(reason) => machine.missing.push(format!("namespaces: {reason}")),
         }
+        machine.null = host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
+        machine.libraries = open_libraries();
+        machine.mapped_bytes = host::mapped_bytes(&machine.proc);
+        machine.held = canary::probe(&machine, playground.as_ref(), ground.outside.as_ref());
         Ok(machine)
     }
 
-    fn own_namespaces(&mut self, root: bool) {
+    fn own_namespaces(&mut self) {
         self.per_call = CloneFlags::CLONE_NEWPID;
-        if !root {
+        if self.identity.is_none() {
             self.per_call |= CloneFlags::CLONE_NEWUSER;
         }
         let names = ["net namespace", "ipc namespace", "uts namespace", "cgroup namespace"];
         self.inherited = names.map(str::to_owned).to_vec();
+    }
+
+    /// The file system for canaries to write to, where there is a view.
+    fn own_view(
+        &mut self,
+        plan: &Plan,
+        host: &[Mount],
+        second: SecondStage,
+    ) -> Result<Option<OwnedFd>, String> {
+        let View { has_proc, ground } = match view::enter(plan, self.identity.is_some()) {
+            Ok(view) => view,
+            Err(NoView::Refused(reason)) => {
+                self.missing.push(format!("mount view: {reason}"));
+                return Ok(None);
+            }
+            Err(NoView::Lost(reason)) => return Err(format!("mount view: {reason}")),
+        };
+        self.inherited.push("mount view".to_owned());
+        match second.lock_mounts(self.pid)? {
+            Ok(()) => self.inherited.push("locked mounts".to_owned()),
+            Err(reason) => self.missing.push(format!("locked mounts: {reason}")),
+        }
+        // Names are told as before, or nothing that is decided on could be found again.
+        if !self.tree.is_named_plainly(&self.proc) {
+            return Err("mount view: this process had a root that is not its mount namespace's".to_owned());
+        }
+        let table = mounts::table(&self.proc)?;
+        self.origins = Origins::trace(host, &table, &plan.placed());
+        self.has_view = true;
+        self.has_proc = has_proc;
+        if has_proc {
+            self.proc = host::open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?;
+        } else {
+            let lacks = "`/proc`: the kernel gives no new one, since this one is masked: scripts are refused";
+            self.missing.push(lacks.to_owned());
+        }
+        Ok(Some(ground))
+    }
+
+    /// The level that this machine reaches: that of its weakest kind of call, of those that it takes at all.
+    /// `None` where something has no protection whatever, for which there are no calls.
+    pub(super) fn level(&self) -> Option<Level> {
+        let builtins = self.held.level(Runs::Builtin)?;
+        Some(
+            self.held
+                .level(Runs::Program)
+                .filter(|_| self.has_namespaces())
+                .map_or(builtins, |p| p.min(builtins)),
+        )
+    }
+
+    /// Refuses to go on below `minimum`, and below everything, naming what is lacking.
+    pub(super) fn demand(&self, minimum: Option<Level>) -> Result<(), String> {
+        let lacking = || self.lacking().join("; ");
+        match (self.level(), minimum) {
+            (None, _) => Err(format!("something is not protected at all: {}", lacking())),
+            (Some(level), Some(minimum)) if level < minimum => Err(format!(
+                "`sandbox.minimum` is `{}`, and this machine reaches `{}`: {}",
+                minimum.as_str(),
+                level.as_str(),
+                lacking()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What keeps it below `strict`.
+    pub(super) fn lacking(&self) -> Vec<String> {
+        let mut all = self.held.lacking(Runs::Builtin);
+        if self.has_namespaces() {
+            all.extend(self.held.lacking(Runs::Program).into_iter().map(|row| format!("of programs, {row}")));
+        }
+        all
     }
 
     /// Whether calls have a PID namespace and an empty network, which programs need.
@@ -110,7 +267,6 @@ impl Machine {
     /// The launcher's own last steps: capabilities down to what starting calls takes, no new
     /// privileges, not dumpable, the base filter; then a canary that must be refused.
     pub(super) fn confine(&mut self) -> Result<(), String> {
-        self.mapped_bytes = host::mapped_bytes();
         if self.identity.is_some() {
             drop_bounding_set();
             layers::lock_secure_bits()?;
@@ -166,25 +322,13 @@ impl Machine {
     }
 }
 
-/// New namespaces all at once: a launcher with half of them would have to be reasoned about.
-fn enter_namespaces(root: bool) -> Result<(), String> {
-    if !root {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        sys::unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| format!("user namespace: {e}"))?;
-        write_map("/proc/self/setgroups", "deny")?;
-        write_map("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
-        write_map("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
-    }
-    let all = CloneFlags::CLONE_NEWPID
-        | CloneFlags::CLONE_NEWNET
-        | CloneFlags::CLONE_NEWIPC
-        | CloneFlags::CLONE_NEWUTS
-        | CloneFlags::CLONE_NEWCGROUP;
-    sys::unshare(all).map_err(|e| format!("pid, net, ipc, uts and cgroup namespace: {e}"))
-}
-
-fn write_map(path: &str, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| format!("`{path}`: {e}"))
+/// Takes the identity of tools: no group but its own.
+pub(super) fn become_user(uid: u32, gid: u32) -> Result<(), String> {
+    let refuse = |e| format!("uid {uid}: {e}");
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    rustix::thread::set_thread_groups(&[]).map_err(refuse)?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(refuse)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(refuse)
 }
 
 fn drop_bounding_set() {
@@ -212,6 +356,35 @@ fn tool_user() -> (u32, u32) {
         })
         .filter(|(uid, gid)| *uid != 0 && *gid != 0)
         .unwrap_or(NOBODY)
+}
+
+/// The view of a launcher with these manifests.
+pub(super) fn plan<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Plan {
+    let null = (Path::new("/dev/null"), Use::Device);
+    Plan::of(manifests.flat_map(named).chain(std::iter::once(null)))
+}
+
+/// What one manifest names, and for what.
+fn named(manifest: &Manifest) -> Vec<(&Path, Use)> {
+    let read = manifest.read.iter().map(|path| (path.as_path(), Use::Read));
+    let written = manifest.write.iter().map(|root| (root.folder.as_path(), Use::Write));
+    let spelled = manifest.spelled.iter().map(|path| (path.as_path(), Use::Read));
+    let mut out: Vec<_> = read.chain(written).chain(spelled).collect();
+    if let Runner::Program(program) = &manifest.runner {
+        let programs = std::iter::once(&program.path).chain(&program.exec);
+        out.extend(programs.map(|path| (path.as_path(), Use::Execute)));
+        if program.runtime == Runtime::Dynamic {
+            let libraries = LIBRARIES.iter().chain(LOADERS);
+            out.extend(libraries.map(|path| (Path::new(*path), Use::Execute)));
+        }
+    }
+    out
+}
+
+/// This process's number as its host counts, which `/proc` of the host tells.
+fn own_pid(proc: &OwnedFd) -> u32 {
+    let link = readlinkat(proc, "self", Vec::new());
+    link.ok().and_then(|name| name.to_str().ok()?.parse().ok()).unwrap_or(0)
 }
 
 fn open_libraries() -> Vec<(OwnedFd, BitFlags<AccessFs>)> {

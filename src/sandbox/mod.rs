@@ -16,12 +16,12 @@
 //! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
 //! here knows a policy.
 //!
-//! Left for later, each with its place: a private mount view (`machine`), a uid per call slot and
-//! cgroups (`child`), connected descriptors and the proxy (`wire`), the launcher's journal
+//! Left for later, each with its place: a uid per call slot and cgroups (`child`), connected descriptors and the proxy (`wire`), the launcher's journal
 //! (`launcher`).
 
 mod beneath;
 mod call;
+mod canary;
 mod child;
 mod front;
 mod host;
@@ -30,6 +30,9 @@ mod launcher;
 mod layers;
 mod link;
 mod machine;
+mod mounts;
+mod namespaces;
+mod protect;
 mod resolve;
 mod seccomp;
 mod supervisor;
@@ -37,6 +40,9 @@ mod sys;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod trail;
+mod tree;
+mod view;
 mod walk;
 mod wire;
 mod writes;
@@ -45,5 +51,6 @@ pub use front::lock_front;
 pub use launcher::attend;
 pub use link::{Launcher, LinkSeed, PrepareError, Renewal};
 pub use machine::tool_owner;
+pub use mounts::mounted_since;
 pub use supervisor::{Spec, StartError, dial, serve, start};
-pub use wire::{ProgramDigest, RefusedTool, Report, SkippedRoot, ToolDigest};
+pub use wire::{Mounted, ProgramDigest, RefusedTool, Report, SkippedRoot, ToolDigest};

@@ -5,6 +5,7 @@
 
 use super::beneath::{Folder, Found, Names, ancestors};
 use super::host::name_of;
+use super::machine::Machine;
 use super::tool::Root;
 use crate::gate::{FileId, FileKind, Object, PathObject};
 use rustix::fs::{
@@ -17,8 +18,7 @@ use std::path::{Component, Path};
 /// Where resolving happens.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    /// `/proc`.
-    pub(super) proc: BorrowedFd<'a>,
+    pub(super) machine: &'a Machine,
     pub(super) roots: &'a [Root],
     /// Whether named paths below a folder are to be told of.
     pub(super) recursive: bool,
@@ -38,11 +38,11 @@ impl Place<'_> {
     /// `None`: outside, unreadable, or without a name that can be decided on.
     fn describe(self, fd: &OwnedFd, named: &[String]) -> Result<Option<PathObject>, String> {
         let Some((canonical, stat, above)) = self.identify(fd) else { return Ok(None) };
-        let names = Names::look(named);
+        let names = Names::look(self.machine, named)?;
         let within = names.holding(&canonical, &above);
         let found = if self.recursive && kind(&stat) == FileKind::Folder {
             let folder = Folder { canonical: &canonical, id: id(&stat), fd: fd.as_fd(), above: &above };
-            names.beneath(self.proc, &folder)?
+            names.beneath(&folder)?
         } else {
             Found::default()
         };
@@ -51,11 +51,11 @@ impl Place<'_> {
     }
 
     fn identify(self, fd: &OwnedFd) -> Option<(String, Stat, Vec<FileId>)> {
-        let canonical = name_of(self.proc, fd).filter(|name| self.holds(name))?;
+        let canonical = name_of(&self.machine.proc, fd).filter(|name| self.holds(name))?;
         let link = format!("self/fd/{}", fd.as_raw_fd());
-        accessat(self.proc, link, Access::READ_OK, AtFlags::empty()).ok()?;
+        accessat(&self.machine.proc, link, Access::READ_OK, AtFlags::empty()).ok()?;
         let stat = fstat(fd).ok()?;
-        let above = ancestors(fd, &canonical, &stat)?;
+        let above = ancestors(&self.machine.tree, &canonical, &stat)?;
         Some((canonical, stat, above))
     }
 
@@ -78,9 +78,14 @@ impl Place<'_> {
     }
 
     fn absent_below(self, fd: &OwnedFd, mut rest: Vec<&str>) -> Object {
+        // A link is there, and leads nowhere that this tool may know of.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if rest.last().is_some_and(|name| openat(fd, *name, flags, Mode::empty()).is_ok()) {
+            return Object::Outside;
+        }
         rest.reverse();
         let folder = fstat(fd).is_ok_and(|stat| kind(&stat) == FileKind::Folder);
-        match name_of(self.proc, fd).filter(|name| folder && self.holds(name)) {
+        match name_of(&self.machine.proc, fd).filter(|name| folder && self.holds(name)) {
             Some(folder) => Object::Absent { folder, rest: rest.join("/") },
             None => Object::Outside,
         }

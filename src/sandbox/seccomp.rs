@@ -50,6 +50,9 @@ enum Test {
     NoneOf(&'static [u32]),
     NoBits(u32),
     AllBits(u32),
+    /// Flags of an open: a file is emptied only by who opens it to write, which every Landlock knows. And of the
+    /// argument behind, where there is one to look at: none of these bits.
+    Open(Option<(u32, u32)>),
 }
 
 /// The filter of the launcher, which every child inherits: what any of them needs.
@@ -82,34 +85,49 @@ const OPEN_CHANGES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::
 
 /// The last filter of a program that changes nothing, on top of the base.
 pub(super) fn program() -> BpfProgram {
-    program_with(&[], &[WRITING, WRITING_LEGACY].concat(), Vec::new())
+    let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, None));
+    program_with(&[], &[WRITING, WRITING_LEGACY].concat(), opens.chain([no_openat2()]).collect())
+}
+
+/// Calls that open by their numbers and the place of the flags; the mode is the argument behind.
+#[cfg(target_arch = "x86_64")]
+const OPENING: &[(i64, u32)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENING: &[(i64, u32)] = &[(libc::SYS_openat, 2)];
+
+fn opening(call: i64, argument: u32, mode: Option<(u32, u32)>) -> Condition {
+    Condition { call, argument, test: Test::Open(mode), otherwise: Verdict::Errno(EPERM) }
+}
+
+/// Its flags and mode are in memory, where no filter sees them. Who gets this answer takes openat.
+fn no_openat2() -> Condition {
+    Condition {
+        call: libc::SYS_openat2,
+        argument: 0,
+        test: Test::OneOf(&[]),
+        otherwise: Verdict::Errno(ENOSYS),
+    }
 }
 
 /// The last filter of a program with folders to change: names in them too, never modes, owners, times
 /// or hard links, which Landlock does not keep within them. Nor may a file be made that lends its owner's
 /// rights: the tool's user is one that another process could take.
 pub(super) fn writer() -> BpfProgram {
-    let plain_mode = |call: i64, argument: u32| Condition {
-        call,
-        argument,
-        test: Test::NoBits(libc::S_ISUID | libc::S_ISGID),
+    let lending = libc::S_ISUID | libc::S_ISGID;
+    let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, Some((*flags + 1, lending))));
+    let mut conditions: Vec<Condition> = opens.chain([no_openat2()]).collect();
+    conditions.extend(CREATING_LEGACY.iter().map(|(call, argument)| Condition {
+        call: *call,
+        argument: *argument,
+        test: Test::NoBits(lending),
         otherwise: Verdict::Errno(EPERM),
-    };
-    // Its mode is in memory, where no filter sees it. Who gets this answer takes openat.
-    let openat2 = Condition {
-        call: libc::SYS_openat2,
-        argument: 0,
-        test: Test::OneOf(&[]),
-        otherwise: Verdict::Errno(ENOSYS),
-    };
-    let mut conditions = vec![plain_mode(libc::SYS_openat, 3), openat2];
-    conditions.extend(CREATING_LEGACY.iter().map(|(call, argument)| plain_mode(*call, *argument)));
+    }));
     program_with(&[WRITING, WRITING_LEGACY].concat(), &[], conditions)
 }
 
-/// Calls with a mode by their numbers and arguments, where the architecture has them.
+/// Other calls with a mode by their numbers and arguments, where the architecture has them.
 #[cfg(target_arch = "x86_64")]
-const CREATING_LEGACY: &[(i64, u32)] = &[(libc::SYS_open, 2), (libc::SYS_creat, 1)];
+const CREATING_LEGACY: &[(i64, u32)] = &[(libc::SYS_creat, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const CREATING_LEGACY: &[(i64, u32)] = &[];
 
@@ -271,6 +289,21 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
         Test::NoBits(bits) => {
             out.push(instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits));
             out.push(answer(condition.otherwise));
+            Verdict::Allow
+        }
+        Test::Open(mode) => {
+            let jump_if_any = |bits: i32, yes, no| {
+                let bits = bits.unsigned_abs();
+                instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, yes, no, bits)
+            };
+            out.push(jump_if_any(libc::O_TRUNC, 0, 2));
+            out.push(jump_if_any(libc::O_WRONLY | libc::O_RDWR, 1, 0));
+            out.push(answer(condition.otherwise));
+            if let Some((argument, bits)) = mode {
+                out.push(load_word(16 + 8 * argument));
+                out.push(instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits));
+                out.push(answer(condition.otherwise));
+            }
             Verdict::Allow
         }
         Test::AllBits(bits) => {
@@ -766,6 +799,28 @@ mod tests {
         check(&front(), libc::SYS_clone, [0x11, 0], eperm);
         check(&front(), libc::SYS_clone3, [0; 2], enosys);
         check(&front(), libc::SYS_execve, [0; 2], eperm);
+    }
+
+    #[test]
+    fn nothing_is_emptied_that_is_not_written() {
+        let (eperm, enosys) = (Verdict::Errno(EPERM), Verdict::Errno(ENOSYS));
+        for filter in [program(), writer()] {
+            for (flags, verdict) in [
+                (libc::O_RDONLY, Verdict::Allow),
+                (libc::O_RDONLY | libc::O_TRUNC, eperm),
+                (libc::O_RDONLY | libc::O_TRUNC | libc::O_CREAT, eperm),
+                (libc::O_WRONLY | libc::O_TRUNC | libc::O_CREAT, Verdict::Allow),
+                (libc::O_RDWR | libc::O_TRUNC, Verdict::Allow),
+                (libc::O_WRONLY, Verdict::Allow),
+            ] {
+                let flags = flags.unsigned_abs();
+                check(&filter, libc::SYS_openat, [0, 0, flags, 0o644], verdict);
+                if cfg!(target_arch = "x86_64") {
+                    check(&filter, libc::SYS_open, [0, flags, 0o644, 0], verdict);
+                }
+            }
+        }
+        check(&program(), libc::SYS_openat2, [0; 2], enosys);
     }
 
     #[test]

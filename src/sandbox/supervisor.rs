@@ -7,6 +7,7 @@ use super::link::{LinkSeed, Origin};
 use super::wire::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
 use super::{launcher, sys};
 use crate::tools::Places;
+use crate::types::Level;
 use nix::sys::signal::{SigSet, Signal as Signo};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -39,6 +40,10 @@ pub struct Spec {
     pub places: Places,
     /// Uid and gid of tools where the launcher is root; `None` is the user `par-tool`, else 65534.
     pub user: Option<(u32, u32)>,
+    /// A machine that reaches less is refused.
+    pub minimum: Option<Level>,
+    /// No right of a later version of Landlock's is used: to see what an older kernel would give.
+    pub landlock_abi_max: Option<u32>,
 }
 
 /// Why no launcher is there.

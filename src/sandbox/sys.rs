@@ -5,6 +5,7 @@
 
 use nix::sched::CloneFlags;
 use rustix::fd::FromRawFd as _;
+use rustix::mount::MountAttrFlags;
 use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -150,6 +151,38 @@ pub(super) fn landlock_abi() -> Option<i32> {
 /// Leaves the shared namespaces for new ones of the caller's own.
 pub(super) fn unshare(namespaces: CloneFlags) -> io::Result<()> {
     Ok(nix::sched::unshare(namespaces)?)
+}
+
+/// Sets `attributes` (mount_setattr(2)) on the mount that `at` is the root of, and on all below it where
+/// `recursive`. None is cleared.
+pub(super) fn set_mount_attributes(
+    at: BorrowedFd<'_>,
+    attributes: MountAttrFlags,
+    recursive: bool,
+) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        user_namespace: u64,
+    }
+    let wanted =
+        Attributes { set: u64::from(attributes.bits()), clear: 0, propagation: 0, user_namespace: 0 };
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    let empty: &CStr = c"";
+    // SAFETY: the kernel reads `wanted`, of the size that it is told, and the empty path.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            at.as_raw_fd(),
+            empty.as_ptr(),
+            flags,
+            &raw const wanted,
+            size_of::<Attributes>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Makes a network socket, as the self-test does to see it refused; it is closed at once.

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod layer_off;
+mod levels;
 mod search;
+mod view;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
 const AS_UID: &str = "PAR_SANDBOX_UID";
@@ -67,6 +69,14 @@ scenarios! {
     programs_read_below_only_where_they_say_so
     no_excluded_byte_is_found
     no_layer_is_decoration
+    tells_nothing_of_the_rest
+    shows_what_is_named_as_it_is_named
+    cannot_be_changed_from_below
+    follows_no_later_mount
+    closes_the_way_to_the_host
+    does_without_proc
+    older_kernels_are_told_apart
+    less_than_the_minimum_is_refused
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -128,7 +138,16 @@ impl World {
             ("logs".to_owned(), real.join("absent-logs")),
         ]);
         let places = Places { names, private: vec![] };
-        let world = Self { spec: Spec { tools_dir: real.join("tools.d"), places, user: None }, dir };
+        let world = Self {
+            spec: Spec {
+                tools_dir: real.join("tools.d"),
+                places,
+                user: None,
+                minimum: None,
+                landlock_abi_max: None,
+            },
+            dir,
+        };
         world.tool("read_file", include_str!("../../tools.d/read_file.toml"));
         world.tool("list_dir", include_str!("../../tools.d/list_dir.toml"));
         world.tool("search_files", include_str!("../../tools.d/search_files.toml"));
@@ -179,8 +198,11 @@ impl World {
     fn with_seed<F: Future<Output = ()>>(&self, seed: LinkSeed, scene: impl FnOnce(Stage) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let stage =
-                Stage { launcher: seed.connect().expect("connected"), catalog: Arc::new(self.catalog()) };
+            let stage = Stage {
+                spec: self.spec.clone(),
+                launcher: seed.connect().expect("connected"),
+                catalog: Arc::new(self.catalog()),
+            };
             scene(stage).await;
         });
     }
@@ -188,6 +210,7 @@ impl World {
 
 #[derive(Clone)]
 struct Stage {
+    spec: Spec,
     launcher: Launcher,
     catalog: Arc<Catalog>,
 }
@@ -299,9 +322,14 @@ fn alive(pid: u32) -> bool {
 
 mod scenario {
     pub(super) use super::layer_off::no_layer_is_decoration;
+    pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,
+    };
+    pub(super) use super::view::{
+        cannot_be_changed_from_below, closes_the_way_to_the_host, does_without_proc, follows_no_later_mount,
+        shows_what_is_named_as_it_is_named, tells_nothing_of_the_rest,
     };
     use super::*;
 
@@ -855,7 +883,11 @@ mod scenario {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("a runtime");
             let stage = runtime.block_on(async {
-                Stage { launcher: seed.connect().expect("connected"), catalog: Arc::new(world.catalog()) }
+                Stage {
+                    spec: world.spec.clone(),
+                    launcher: seed.connect().expect("connected"),
+                    catalog: Arc::new(world.catalog()),
+                }
             });
             let path = world.path("workspace/yours");
             let file = path.to_str().expect("UTF-8").to_owned();

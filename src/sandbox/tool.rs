@@ -3,6 +3,7 @@
 use super::host::{name_of, open_path};
 use super::layers::Grant;
 use super::machine::Machine;
+use super::protect::Runs;
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
 use super::writes;
 use crate::tools::{Builtin, Manifest, Runner, Runtime, Script, WriteRoot};
@@ -71,6 +72,10 @@ impl Tool {
     ) -> Result<Self, String> {
         let (program, exec, script) = match &manifest.runner {
             Runner::Builtin(_) => (None, Vec::new(), None),
+            Runner::Program(_) if machine.has_namespaces() && machine.held.level(Runs::Program).is_none() => {
+                let lacking = machine.held.lacking(Runs::Program).join("; ");
+                return Err(format!("programs lack a protection on this machine: {lacking}"));
+            }
             Runner::Program(program) if machine.has_namespaces() => {
                 let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
                 let script = program.script.as_ref().map(seal).transpose()?;
@@ -87,8 +92,16 @@ impl Tool {
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
+        if manifest.script().is_some() && !machine.has_proc {
+            return Err(
+                "scripts need `/proc`, of which this machine gives no new one: it is masked".to_owned()
+            );
+        }
         let mut roots = Vec::new();
         for path in &manifest.read {
+            if path.starts_with("/proc") {
+                return Err(format!("`{}`: no tool is granted `/proc`", path.display()));
+            }
             match Root::open(path, manifest, machine) {
                 Some(root) => roots.push(root),
                 None => skip(path),

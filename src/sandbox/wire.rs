@@ -4,11 +4,12 @@
 //! piece of a JSON message. Pieces keep one packet below the kernel's socket buffer.
 
 use crate::gate::{End, Exclusion, Object};
+use crate::types::Level;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -77,6 +78,9 @@ pub(super) enum Reply {
 pub(super) struct Ended {
     pub(super) end: End,
     pub(super) layers: Vec<String>,
+    /// Of a call that was confined.
+    pub(super) level: Option<Level>,
+    pub(super) protections: BTreeMap<String, Vec<String>>,
     pub(super) wall_us: u64,
 }
 
@@ -110,6 +114,26 @@ pub struct Report {
     pub refused: Vec<RefusedTool>,
     /// Programs as they were opened.
     pub programs: Vec<ProgramDigest>,
+    /// Mounts of the host at, above and below what manifests name. Tools see what is mounted there later only
+    /// behind a reload.
+    pub mounted: Vec<Mounted>,
+    /// The level that this machine reaches.
+    pub level: Option<Level>,
+    /// Each protection of a builtin's call, with the layers that were seen to give it.
+    pub protections: BTreeMap<String, Vec<String>>,
+    /// The same of a program's call.
+    pub program_protections: BTreeMap<String, Vec<String>>,
+    /// What keeps the level below `strict`, in words.
+    pub lacking: Vec<String>,
+}
+
+/// A mount of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mounted {
+    /// Where.
+    pub path: String,
+    /// What: the device's number, and the folder of it, the same in every mount namespace.
+    pub of: String,
 }
 
 /// A manifest as a launcher read it.

@@ -37,6 +37,8 @@ pub struct Manifest {
     /// Folders that the tool may change, in the manifest's order; it works in the first. One call at a
     /// time in each.
     pub write: Vec<WriteRoot>,
+    /// Both as they are written, `@names` resolved and links not: under these names too tools see them.
+    pub spelled: Vec<PathBuf>,
     /// What of `/proc` the tool sees.
     pub proc: ProcView,
     /// What standard output means.
@@ -345,6 +347,7 @@ impl Manifest {
         let read = raw.sandbox.read.iter().map(|grant| places.resolve(grant));
         let read = read.collect::<Result<_, _>>().map_err(|reason| no("read =", &reason))?;
         let write = raw.write(&resource, places).map_err(|reason| no("write =", &reason))?;
+        let spelled = raw.spelled(places).map_err(|reason| no("[sandbox]", &reason))?;
         check_limits(&raw.limits).map_err(|reason| no("[limits]", &reason))?;
         raw.check_writing().map_err(|(key, reason)| no(key, &reason))?;
         let mut manifest = Self {
@@ -358,6 +361,7 @@ impl Manifest {
             recursive: raw.recursive,
             read,
             write,
+            spelled,
             proc: raw.sandbox.proc,
             output: raw.output,
             limits: raw.limits,
@@ -372,9 +376,8 @@ impl Manifest {
 }
 
 impl Places {
-    /// The folder that a grant names: an absolute path, or `@name` from the configuration with folders
-    /// below it.
-    fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
+    /// What a grant says: an absolute path, or `@name` from the configuration with folders below it.
+    fn spell(&self, grant: &str) -> Result<PathBuf, String> {
         let path = match grant.strip_prefix('@').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
             Some((name, below)) => {
                 let known = self.names.get(name);
@@ -394,6 +397,13 @@ impl Places {
         if !plain {
             return Err(format!("`{grant}` is no absolute path without `.` and `..`"));
         }
+        // Behind a name may stand more than one slash.
+        Ok(path.components().collect())
+    }
+
+    /// The folder that a grant names, without links.
+    fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
+        let path = self.spell(grant)?;
         // A grant through a link is judged by where it leads; an absent one by its words.
         let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         for private in &self.private {
@@ -551,6 +561,12 @@ impl Raw {
             Ok(WriteRoot { folder, by_id: stem.is_some() })
         };
         self.sandbox.write.iter().map(root).collect()
+    }
+
+    fn spelled(&self, places: &Places) -> Result<Vec<PathBuf>, String> {
+        // A placeholder is a name of its own behind the folder.
+        let folder = |grant: &String| places.spell(grant.split("/{").next().unwrap_or(grant));
+        self.sandbox.read.iter().chain(&self.sandbox.write).map(folder).collect()
     }
 
     fn check_writing(&self) -> Result<(), (&'static str, String)> {

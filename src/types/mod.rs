@@ -9,12 +9,14 @@ pub mod id;
 pub mod json;
 #[cfg(test)]
 pub(crate) mod laws;
+pub mod level;
 pub mod limits;
 pub mod secret;
 pub mod text;
 
 pub use digest::Digest;
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
+pub use level::Level;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -171,7 +171,10 @@ fn keys_of_the_configuration_that_cannot_be_loaded_are_named() {
         "[paths]\nlogs = \"/var/log\"\n[approvals]\nexpire_s = 60\n[groups]\nrelease = [\"ana\"]\n",
     );
     let told = reload(&home);
-    assert_eq!((&told["groups"], &told["not_loaded"]), (&json!(true), &json!(["approvals.expire_s"])));
+    assert_eq!(
+        (&told["groups"], &told["not_loaded"]),
+        (&json!(true), &json!(["approvals.expire_s", "sandbox.minimum"]))
+    );
     home.configure("[paths]\nlogs = \"/var\"\n");
     let output = home.par(&["reload"]);
     assert_eq!(output.status.code(), Some(2));

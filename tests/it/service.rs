@@ -577,6 +577,7 @@ fn the_doctor_names_what_is_wrong() {
     let shown: Vec<String> = words(&told).into_iter().filter(|line| !line.starts_with("warn")).collect();
     let expect = [
         "ok protections",
+        "ok level",
         "ok configuration",
         "ok files of etc/",
         "ok files of data/",

@@ -36,7 +36,15 @@ fn stable(words: &str, home: &TestHome) -> String {
     let words = words.replace(&root, "HOME").replace(&format!("os:{}", user.trim()), "os:USER");
     // What of the labelled paths there is, each host knows for itself.
     let lines = words.lines().filter(|line| !line.starts_with("note") || !line.ends_with("is not there"));
-    let lines = lines.map(|line| {
+    // What of the sandbox there is too.
+    let lines = lines.filter(|line| !line.starts_with("  lacking: "));
+    let lines =
+        lines.map(|line| match line.starts_with("Sandbox: ") || line.starts_with("sandbox.minimum") {
+            true => line.replace("standard", "LEVEL").replace("strict", "LEVEL"),
+            false => line.to_owned(),
+        });
+    let lines: Vec<String> = lines.collect();
+    let lines = lines.iter().map(|line| {
         // A column is as wide as its widest cell, which may be a name that changes.
         let mut cells = line.trim_start().split("  ").map(str::trim).filter(|cell| !cell.is_empty());
         let indent = if line.starts_with(' ') { "  " } else { "" };

@@ -227,7 +227,7 @@ impl Stage {
         rustix::thread::set_no_new_privs(true).map_err(|e| e.to_string())?;
         let open = |path: &Path| host::open_path(path).map_err(|e| e.to_string());
         let (program, folder) = (open(&self.program)?, open(&folder)?);
-        let landlock = Landlock::probe()?;
+        let landlock = Landlock::probe(None)?;
         if has(Rules) {
             let run = Grant { at: program.as_fd(), rights: AccessFs::Execute | AccessFs::ReadFile };
             let write = Grant { at: folder.as_fd(), rights: writes::rights(landlock) };

@@ -1,0 +1,61 @@
+//! What stands around tools on this machine, and what running tools do not see of it any more.
+
+use super::super::{house, remote};
+use super::{Checks, newest};
+use crate::config::Config;
+use crate::ledger::Reader;
+use crate::sandbox::{self, Mounted, Report, ToolDigest};
+use crate::types::Level;
+use serde_json::Value;
+
+/// Starts a launcher as a command here would, and shows what it found.
+pub(super) fn examine(config: &Config, checks: &mut Checks) {
+    let seed = match sandbox::start(&house::spec(config)) {
+        Ok(seed) => seed,
+        Err(e) => return checks.fail("protections", e.to_string()),
+    };
+    let report = seed.report();
+    checks.ok("protections", report.layers.join(", "));
+    let level = report.level.map_or("below `standard`", Level::as_str);
+    let by = report.protections.iter().map(|(name, layers)| format!("{name}: {}", layers.join(", ")));
+    let by = by.collect::<Vec<_>>().join("; ");
+    checks.ok("level", format!("{level}, where {} is demanded; {by}", minimum(config)));
+    for lacking in &report.lacking {
+        checks.warn("level", lacking.clone());
+    }
+    for missing in &report.missing {
+        checks.warn("protections", format!("lacking: {missing}"));
+    }
+    for refused in &report.refused {
+        checks.warn("tool", format!("{} is refused: {}", refused.tool, refused.reason));
+    }
+    for skipped in &report.skipped {
+        checks.warn("tool", format!("{}: `{}` is not there", skipped.tool, skipped.path.display()));
+    }
+    for path in since(config, report).unwrap_or_default() {
+        checks.warn("mounts", format!("mounted since: {path}: tools do not see it until `par reload`"));
+    }
+}
+
+fn minimum(config: &Config) -> String {
+    config.sandbox_minimum.map_or("no level", Level::as_str).to_owned()
+}
+
+/// Mounts of now that the launchers of the running server do not have, as far as the same tools are loaded there.
+fn since(config: &Config, now: &Report) -> Option<Vec<String>> {
+    let files = house::files(config);
+    remote::url(&files)?;
+    let seq = newest(config, "kind:tools.load")?.u64("seq")?;
+    let body = Reader::open(&files.ledger()).ok()?.entry(seq).ok()??.body?;
+    let loaded: Value = serde_json::from_slice(&body).ok()?;
+    let digest = |tool: &ToolDigest| (tool.tool.clone(), tool.sha256.clone());
+    let tools = loaded.get("tools")?.as_array()?.iter().map(|tool| {
+        let word = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        (word("name"), word("digest"))
+    });
+    if !tools.eq(now.tools.iter().map(digest)) {
+        return None;
+    }
+    let then: Vec<Mounted> = serde_json::from_value(loaded.get("mounted")?.clone()).ok()?;
+    Some(sandbox::mounted_since(&then, &now.mounted))
+}
