@@ -6,6 +6,7 @@ use super::export::{self, Take};
 use super::follow::{self, Out};
 use super::hash::Hash;
 use super::index::IndexOf;
+use super::journal;
 use super::progress::Progress;
 use super::redact::Redact;
 use super::remote::Server;
@@ -66,6 +67,9 @@ pub(super) struct Verify {
     /// Read only the entries behind those that you verified last, which must be unchanged in the tree
     #[arg(long, conflicts_with = "from")]
     since_last: bool,
+    /// Hold it against the launcher's journal too, a folder or one of its files
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["before", "export"])]
+    launcher: Option<PathBuf>,
     /// A log that was set aside, by its id: the one in data/before/LOG
     #[arg(long, value_name = "LOG", conflicts_with_all = ["from", "since_last"])]
     before: Option<String>,
@@ -153,6 +157,13 @@ impl Verify {
         };
         drop(progress);
         let mut report = same_key(report, config, key.as_ref().into_iter().chain(&known_key));
+        if let Some(path) = self.launcher.as_ref().filter(|_| report.verdict.holds()) {
+            let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
+            let compared = journal::compare(&mut report, &reader, path)?;
+            if !is_json {
+                show::line(&compared)?;
+            }
+        }
         // With the entries before the last verification, all were verified, then or now.
         let verified = report.newest.clone().filter(|_| from.is_none() || self.since_last);
         if report.verdict.holds()

@@ -5,6 +5,7 @@ use super::house;
 use crate::config::{Config, Home, accepted_connection};
 use crate::sandbox;
 use clap::Args;
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct Launcher {
@@ -14,6 +15,9 @@ pub(super) struct Launcher {
     /// Whom the front runs as: a name or a uid. Any other peer is refused
     #[arg(long, value_name = "USER")]
     front_user: String,
+    /// Keep a journal of orders and ends in this folder, which is this user's alone
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
 }
 
 impl Launcher {
@@ -24,6 +28,7 @@ impl Launcher {
         let front = house::user(&self.front_user)?.uid;
         // Its own reading of the files, without any secret: nothing that decides comes from the front.
         let config = Config::load_keyless(home).map_err(Fail::usage)?;
-        sandbox::attend(&house::spec(&config), fd, front).map_err(Fail::failed)
+        let spec = sandbox::Spec { journal: self.journal.clone(), ..house::spec(&config) };
+        sandbox::attend(&spec, fd, front).map_err(Fail::failed)
     }
 }

@@ -18,6 +18,7 @@ mod hash;
 mod house;
 mod index;
 mod init;
+mod journal;
 mod key;
 mod known;
 mod launcher;

@@ -163,8 +163,9 @@ impl Call {
         }
     }
 
-    /// Starts the prepared child, if `go` is about the very call and object that were prepared.
-    pub(super) fn go(&mut self, go: &Go) -> Notice {
+    /// Starts the prepared child, if `go` is about the very call and object that were prepared, and stands in the
+    /// journal.
+    pub(super) fn go(&mut self, go: &Go, journaled: Result<(), String>) -> Notice {
         let Phase::Held(object) = &self.phase else { return self.fail("it is not waiting for go") };
         let same = go.tool == self.ask.tool
             && go.manifest == self.ask.manifest
@@ -176,10 +177,11 @@ impl Call {
         };
         let left_out = places(&go.exclusions, object);
         let refused = refused.or(left_out.is_none().then_some("what is left out is not what was prepared"));
+        let refused = refused.map(str::to_owned).or(journaled.err());
         let packet = go_packet(&left_out.unwrap_or_default());
         self.enter(Phase::Running(mono_us()), self.limits.wall_ms_max);
         match (refused, &self.control) {
-            (Some(reason), _) => self.end(End::Refused { reason: reason.to_owned() }),
+            (Some(reason), _) => self.end(End::Refused { reason }),
             (None, Some(control)) if wire::send_packet(control, &packet) == Ok(true) => {}
             (None, _) => self.end(End::Refused { reason: "the child is gone".to_owned() }),
         }

@@ -13,7 +13,7 @@ use super::{init, seccomp, sys, walk, writes};
 use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
-use crate::types::limits::NAMED_BENEATH_MAX;
+use crate::types::limits::{NAMED_BENEATH_MAX, PATH_NAMES_MAX};
 use nix::sched::CloneFlags;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 use seccompiler::BpfProgram;
@@ -210,8 +210,22 @@ fn resolve(start: &Start<'_>) -> Result<Object, String> {
             let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
             let (machine, recursive) = (start.machine, start.tool.manifest.recursive);
             let place = Place { machine, roots: &start.tool.roots, recursive };
-            place.resolve(path, start.named)
+            let object = place.resolve(path, start.named)?;
+            if names(&object) > PATH_NAMES_MAX {
+                return Err(format!("the path leads to one of more than {PATH_NAMES_MAX} names"));
+            }
+            Ok(object)
         }
+    }
+}
+
+/// The names in an object's canonical path.
+fn names(object: &Object) -> usize {
+    let count = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
+    match object {
+        Object::Path(path) => count(&path.canonical),
+        Object::Absent { folder, rest } => count(folder) + count(rest),
+        Object::Fixed | Object::Outside => 0,
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::call::{Call, Drained, Notice, Stream};
 use super::child::{self, Start};
+use super::journal::Journal;
 use super::machine::{Ground, Machine};
 use super::namespaces;
 use super::protect::Runs;
@@ -81,6 +82,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
+    let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
     let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
     let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
@@ -99,7 +101,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
-            Launcher::open(catalog, machine, front)?.serve()
+            Launcher::open(catalog, machine, front, journal)?.serve()
         }
     }
 }
@@ -121,6 +123,7 @@ struct Launcher<'a> {
     catalog: Catalog,
     tools: Vec<Tool>,
     report: Report,
+    journal: Option<Journal>,
     calls: BTreeMap<u64, Call>,
     /// Packets that the front has not taken yet; while there are any, no output is read.
     queue: VecDeque<Vec<u8>>,
@@ -138,7 +141,12 @@ enum Source {
 }
 
 impl<'a> Launcher<'a> {
-    fn open(catalog: Catalog, mut machine: Machine, front: &'a OwnedFd) -> Result<Self, String> {
+    fn open(
+        catalog: Catalog,
+        mut machine: Machine,
+        front: &'a OwnedFd,
+        journal: Option<Journal>,
+    ) -> Result<Self, String> {
         let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
         let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
         report.level = machine.level();
@@ -157,6 +165,7 @@ impl<'a> Launcher<'a> {
             catalog,
             tools,
             report,
+            journal,
             calls: BTreeMap::new(),
             queue: VecDeque::new(),
             assembler: Assembler::default(),
@@ -370,7 +379,8 @@ impl<'a> Launcher<'a> {
 
     fn go(&mut self, id: u64, go: &Go) {
         if self.calls.contains_key(&id) {
-            self.notify(id, |call| call.go(go));
+            let journaled = self.journal.as_mut().map_or(Ok(()), |journal| journal.order(id, go));
+            self.notify(id, |call| call.go(go, journaled));
         } else {
             let reason = "the child that was prepared is gone".to_owned();
             let (level, protections) = (None, BTreeMap::new());
@@ -395,6 +405,9 @@ impl<'a> Launcher<'a> {
                     let runs = if program.is_some() { Runs::Program } else { Runs::Builtin };
                     ended.level = self.machine.held.level(runs);
                     ended.protections = self.machine.held.table(runs);
+                }
+                if let Some(Err(e)) = self.journal.as_mut().map(|journal| journal.end(id, &ended.end)) {
+                    eprintln!("par launcher: {e}");
                 }
                 self.reply(id, &Reply::Ended(ended));
             }

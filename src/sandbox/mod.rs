@@ -16,8 +16,7 @@
 //! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
 //! here knows a policy.
 //!
-//! Left for later, each with its place: a uid per call slot and cgroups (`child`), connected descriptors and the proxy (`wire`), the launcher's journal
-//! (`launcher`).
+//! Left for later, each with its place: a uid per call slot and cgroups (`child`), connected descriptors and the proxy (`wire`).
 
 mod beneath;
 mod call;
@@ -26,6 +25,7 @@ mod child;
 mod front;
 mod host;
 mod init;
+mod journal;
 mod launcher;
 mod layers;
 mod link;
@@ -48,6 +48,7 @@ mod wire;
 mod writes;
 
 pub use front::lock_front;
+pub use journal::{Journals, Ordered};
 pub use launcher::attend;
 pub use link::{Launcher, LinkSeed, PrepareError, Renewal};
 pub use machine::tool_owner;

