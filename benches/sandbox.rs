@@ -202,7 +202,7 @@ fn bubblewrap(file: &Path) -> Command {
         "usr/lib64",
         "/lib64",
     ]);
-    command.arg("--ro-bind").args([file, file]).args(["--proc", "/proc", "--dev", "/dev", "/bin/cat"]);
+    command.args(["--proc", "/proc", "--dev", "/dev", "--ro-bind"]).args([file, file]).arg("/bin/cat");
     cat(command, file)
 }
 
