@@ -266,7 +266,8 @@ fn ask_a_device() -> Result<(), Errno> {
 fn start_another() -> Result<(), Errno> {
     match sys::clone_call(CloneFlags::empty()) {
         Ok(None) => sys::exit_now(0),
-        Ok(Some(_)) => Ok(()),
+        // Nobody else would reap it: the launcher is its PID namespace's first process.
+        Ok(Some(pidfd)) => waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map(drop),
         Err(e) => Err(e.raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)),
     }
 }
