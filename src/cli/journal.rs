@@ -12,6 +12,8 @@ use std::path::Path;
 /// Adds to `report` what the journals below `path` and the ledger do not tell alike: orders without their
 /// decision, and results without an order. What was compared, in a line.
 pub(super) fn compare(report: &mut Report, reader: &Reader, path: &Path) -> Result<String, Fail> {
+    // First, for a server may be at work: what it has told by now stands in the journals that are read next.
+    let size = reader.size().map_err(Fail::failed)?;
     let journals = Journals::read(path).map_err(Fail::usage)?;
     for fault in &journals.faults {
         report.find(None, Verdict::Diverged, format!("the launcher's journal: {fault}"));
@@ -25,7 +27,7 @@ pub(super) fn compare(report: &mut Report, reader: &Reader, path: &Path) -> Resu
             report.find(Some(order.decision), Verdict::Diverged, wrong(order, &what));
         }
     }
-    let results = results(reader, journals.span_us).map_err(Fail::failed)?;
+    let results = results(reader, size, journals.span_us).map_err(Fail::failed)?;
     for (decision, end) in &results {
         let what = match ordered.get(decision) {
             None => "it has a result, and no launcher was ordered to start it".to_owned(),
@@ -66,8 +68,12 @@ fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), String>, ReadE
     Ok(if is_same { Ok(()) } else { Err("claims the decision about other arguments".to_owned()) })
 }
 
-/// The decisions within a span whose calls ran, each with how they ended.
-fn results(reader: &Reader, span_us: Option<(u64, u64)>) -> Result<BTreeMap<u64, String>, ReadError> {
+/// The decisions among the first `size` entries and within a span whose calls ran, each with how they ended.
+fn results(
+    reader: &Reader,
+    size: u64,
+    span_us: Option<(u64, u64)>,
+) -> Result<BTreeMap<u64, String>, ReadError> {
     let Some((first, last)) = span_us else { return Ok(BTreeMap::new()) };
     let within = |header: &Header| header.u64("wall_us").is_some_and(|at| (first..=last).contains(&at));
     let mut asked = BTreeSet::new();
@@ -78,7 +84,7 @@ fn results(reader: &Reader, span_us: Option<(u64, u64)>) -> Result<BTreeMap<u64,
         }
         header.is(Kind::CallResult) && header.u64("ref").is_some_and(|decision| asked.contains(&decision))
     };
-    reader.walk(0..reader.size()?, wants, |stored: Stored| {
+    reader.walk(0..size, wants, |stored: Stored| {
         let payload: Value =
             stored.body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
         // What was never confined ran nothing, and may never have been ordered.

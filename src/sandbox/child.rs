@@ -14,6 +14,7 @@ use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
 use crate::types::limits::{NAMED_BENEATH_MAX, PATH_NAMES_MAX};
+use crate::types::text;
 use nix::sched::CloneFlags;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 use seccompiler::BpfProgram;
@@ -221,10 +222,9 @@ fn resolve(start: &Start<'_>) -> Result<Object, String> {
 
 /// The names in an object's canonical path.
 fn names(object: &Object) -> usize {
-    let count = |path: &str| path.split('/').filter(|name| !name.is_empty()).count();
     match object {
-        Object::Path(path) => count(&path.canonical),
-        Object::Absent { folder, rest } => count(folder) + count(rest),
+        Object::Path(path) => text::names(&path.canonical),
+        Object::Absent { folder, rest } => text::names(folder) + text::names(rest),
         Object::Fixed | Object::Outside => 0,
     }
 }

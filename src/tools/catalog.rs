@@ -199,7 +199,7 @@ fn check_path(path: &str) -> Result<(), String> {
     if path.len() > limits::PATH_BYTES_MAX {
         return Err(format!("the path is over {} bytes", limits::PATH_BYTES_MAX));
     }
-    if path.split('/').filter(|name| !name.is_empty()).count() > limits::PATH_NAMES_MAX {
+    if text::names(path) > limits::PATH_NAMES_MAX {
         return Err(format!("the path is of more than {} names", limits::PATH_NAMES_MAX));
     }
     Ok(())

@@ -45,6 +45,12 @@ fn is_hidden(c: char) -> bool {
     }
 }
 
+/// The number of names in a path: of what stands between its slashes.
+#[must_use]
+pub fn names(path: &str) -> usize {
+    path.split('/').filter(|name| !name.is_empty()).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{prefix, visible, visible_line};

@@ -3,9 +3,10 @@
 use super::{Home, Verdict, assert_verified, call_drafts, named, sign_anew};
 use crate::ledger::key::Signer;
 use crate::ledger::tests::tampered::rechain;
-use crate::ledger::{Head, OpenError, Reader};
+use crate::ledger::{Checkpoint, Draft, Head, Kind, Lock, Note, OpenError, Reader};
 use crate::types::Digest;
 use std::path::Path;
+use std::time::Duration;
 
 /// Lets the epoch in force have begun in 1970, so that the next start ends it. A key that a crash left half
 /// erased, or none, stays as it is.
@@ -46,6 +47,33 @@ fn an_epoch_that_is_over_is_sealed_and_its_key_is_gone() {
     drop(home.open());
     home.settle();
     assert_eq!(assert_verified(&home).epochs, 2, "a young epoch stays");
+}
+
+/// A process may be gone before anything that is done behind its last entry.
+#[test]
+fn the_end_of_a_process_is_signed_with_it() {
+    let home = Home::filled(6);
+    let ledger = home.open();
+    let _receipts = ledger.append_blocking(call_drafts(6)).expect("appended");
+    let stop = Draft::new(Kind::Stop, serde_json::json!({ "command": "a test" }));
+    let receipts = ledger.append_blocking(vec![stop]).expect("appended");
+    let note = Note::parse(receipts[0].checkpoint().expect("signed")).expect("note");
+    assert_eq!(Checkpoint::parse(note.text()).expect("checkpoint").head, receipts[0].head());
+}
+
+/// Who gets the lock finds files that no thread of the process before has open.
+#[test]
+fn the_lock_is_held_until_the_last_thread_is_done() {
+    let home = Home::filled(6);
+    for at in 0..30 {
+        let ledger = home.open();
+        let _receipts = ledger.append_blocking(call_drafts(6 + 5 * at)).expect("appended");
+        drop(ledger);
+        drop(Lock::take(&home.files(), Duration::from_secs(20)).expect("free"));
+        for name in ["ledger.db-wal", "state.db-wal"] {
+            assert!(!home.folder.path().join(name).exists(), "{name} is there while somebody has it open");
+        }
+    }
 }
 
 /// With every key that lies on the disk nobody can sign an epoch that is over.
