@@ -1,0 +1,202 @@
+//! Hosts and URLs in their one spelling, so that what a rule names is what is connected to.
+
+use std::fmt;
+use std::net::IpAddr;
+use url::{Host, Position, Url};
+
+use super::limits;
+
+/// A host and a port in their one spelling: `git.example.com:443`, `192.0.2.1:80`, `[2001:db8::1]:443`.
+///
+/// Two texts that lead to the same name or address become the same value, and nothing is looked up for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    text: String,
+    port: u16,
+    ip: Option<IpAddr>,
+}
+
+impl HostPort {
+    /// Reads any spelling of a host with an explicit port, by the URL standard's host parser: lower case, IDNA
+    /// (UTS 46), no last dot, decimal, octal, hexadecimal and short IPv4, mapped IPv6 as IPv4.
+    ///
+    /// Stricter than that standard: a name is ASCII letters, digits, `-`, `_` and dots, at most 253 bytes, no empty
+    /// label or one over 63 bytes, and does not begin with `-`. The error says why, without the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (host, port) = text.rsplit_once(':').ok_or("has no port")?;
+        let port = read_port(port).ok_or("has no port from 1 to 65535")?;
+        let (host, ip) = read_host(host)?;
+        Ok(Self { text: format!("{host}:{port}"), port, ip })
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The port, never 0.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address where the host is a literal one.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.ip
+    }
+
+    /// The host alone; of an IPv6 literal without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.bracketed().trim_matches(['[', ']'])
+    }
+
+    fn bracketed(&self) -> &str {
+        self.text.rsplit_once(':').map_or("", |(host, _)| host)
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// An `http` or `https` URL without credentials and fragment, in its one spelling.
+///
+/// All of it is printable ASCII without a space, so that it can stand in the first line of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WebUrl {
+    url: Url,
+    host_port: HostPort,
+}
+
+impl WebUrl {
+    /// Reads `text` by the URL standard, its host as [`HostPort`] does; a default port is left out.
+    ///
+    /// Refused is what that standard mends: other slashes than the two after the scheme, backslashes, spaces and
+    /// control characters. The error says why, without the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > limits::URL_BYTES_MAX {
+            return Err(too_long());
+        }
+        if text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err("holds a space, a backslash or a control character".to_owned());
+        }
+        if text.contains('#') {
+            return Err("has a fragment".to_owned());
+        }
+        let (scheme, rest) = text.split_once("://").ok_or("is neither `https` nor `http`")?;
+        let (scheme, default_port) = match scheme.to_ascii_lowercase().as_str() {
+            "https" => ("https", 443),
+            "http" => ("http", 80),
+            _ => return Err("is neither `https` nor `http`".to_owned()),
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err("holds credentials".to_owned());
+        }
+        let has_port = authority.rsplit(']').next().is_some_and(|end| end.contains(':'));
+        let host_port = if has_port {
+            HostPort::parse(authority)?
+        } else {
+            HostPort::parse(&format!("{authority}:{default_port}"))?
+        };
+        let url =
+            Url::parse(&format!("{scheme}://{host_port}{path}")).map_err(|e| format!("is no URL: {e}"))?;
+        if url.as_str().len() > limits::URL_BYTES_MAX {
+            return Err(too_long());
+        }
+        Ok(Self { url, host_port })
+    }
+
+    /// The canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.url.as_str()
+    }
+
+    /// Where it is asked, with the scheme's own port where none was written.
+    #[must_use]
+    pub fn host_port(&self) -> HostPort {
+        self.host_port.clone()
+    }
+
+    /// Whether the connection is to be protected by TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// What a request asks its server for: `/path?query`, at least `/`.
+    #[must_use]
+    pub fn path_and_query(&self) -> &str {
+        self.url.as_str().get(self.authority_end()..).unwrap_or("/")
+    }
+
+    /// The value of a request's `Host`: the host, and the port where it is not the scheme's own.
+    #[must_use]
+    pub fn host_header(&self) -> &str {
+        let start = self.url[..Position::BeforeHost].len();
+        self.url.as_str().get(start..self.authority_end()).unwrap_or_default()
+    }
+
+    fn authority_end(&self) -> usize {
+        self.url[..Position::BeforePath].len()
+    }
+}
+
+impl fmt::Display for WebUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn too_long() -> String {
+    format!("is over {} bytes", limits::URL_BYTES_MAX)
+}
+
+/// Digits alone: `u16` itself would also take a `+`.
+fn read_port(text: &str) -> Option<u16> {
+    let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|port| is_plain && *port != 0)
+}
+
+/// The canonical host, in brackets where it is an IPv6 address, and the address where it is one.
+fn read_host(text: &str) -> Result<(String, Option<IpAddr>), String> {
+    // The standard decodes these before it reads a name; nobody writes a name so in good faith.
+    if text.contains('%') {
+        return Err("has a host with `%`".to_owned());
+    }
+    match Host::parse(text).map_err(|e| format!("has no host: {e}"))? {
+        Host::Ipv4(ip) => Ok((ip.to_string(), Some(ip.into()))),
+        Host::Ipv6(ip) => match ip.to_ipv4_mapped() {
+            Some(ip) => Ok((ip.to_string(), Some(ip.into()))),
+            None => Ok((format!("[{ip}]"), Some(ip.into()))),
+        },
+        Host::Domain(name) => read_name(name.strip_suffix('.').unwrap_or(&name)).map(|name| (name, None)),
+    }
+}
+
+/// Takes a name that the standard's parser gave, where a resolver takes it too and it stays as it is when read again.
+fn read_name(name: &str) -> Result<String, String> {
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
+    if !name.bytes().all(is_plain) {
+        return Err("has a host with a character that no name holds".to_owned());
+    }
+    if name.len() > limits::HOST_BYTES_MAX || name.split('.').any(|label| label.len() > 63) {
+        return Err("has a host that is too long".to_owned());
+    }
+    if name.split('.').any(str::is_empty) {
+        return Err("has a host with an empty label".to_owned());
+    }
+    if name.starts_with('-') {
+        return Err("has a host that begins with `-`".to_owned());
+    }
+    if Host::parse(name) != Ok(Host::Domain(name.to_owned())) {
+        return Err("has a host that reads as another when read again".to_owned());
+    }
+    Ok(name.to_owned())
+}
