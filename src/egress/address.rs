@@ -149,3 +149,168 @@ fn inside(ip: IpAddr, from: u32) -> IpAddr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{May, RANGES, check};
+    use crate::egress::IpNet;
+    use crate::types::laws;
+    use proptest::prelude::*;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    fn told(ip: &str, named: &[&str]) -> String {
+        let named: Vec<IpNet> = named.iter().map(|net| net.parse().expect(net)).collect();
+        match check(ip.parse().expect(ip), &named) {
+            Ok(()) => "may".to_owned(),
+            Err(why) => why.to_string().strip_prefix(ip).expect(ip).trim_start().to_owned(),
+        }
+    }
+
+    const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
+    #[test]
+    fn what_may_be_where_nothing_is_named_and_where_all_is() {
+        for (ip, plain, named) in [
+            ("1.1.1.1", "may", "may"),
+            ("223.255.255.255", "may", "may"),
+            ("192.0.0.9", "may", "may"),
+            ("192.31.196.1", "may", "may"),
+            ("2606:4700::1111", "may", "may"),
+            ("2620:4f:8000::1", "may", "may"),
+            ("2001:1::1", "may", "may"),
+            ("2001:200::1", "may", "may"),
+            ("10.0.0.1", "is private", "may"),
+            ("172.16.0.1", "is private", "may"),
+            ("172.31.255.255", "is private", "may"),
+            ("172.32.0.1", "may", "may"),
+            ("192.168.0.1", "is private", "may"),
+            ("127.0.0.1", "is loopback", "may"),
+            ("127.255.255.255", "is loopback", "may"),
+            ("100.64.0.1", "is shared by a provider's customers", "may"),
+            ("100.127.255.255", "is shared by a provider's customers", "may"),
+            ("100.128.0.1", "may", "may"),
+            ("198.19.0.1", "is for benchmarks", "may"),
+            ("192.0.2.1", "is for documentation", "may"),
+            ("198.51.100.1", "is for documentation", "may"),
+            ("203.0.113.1", "is for documentation", "may"),
+            ("0.0.0.0", "is unspecified", "is unspecified"),
+            ("0.1.2.3", "is of this network", "is of this network"),
+            ("169.254.169.254", "is link-local", "is link-local"),
+            ("100.100.100.200", "is a metadata service", "is a metadata service"),
+            ("168.63.129.16", "is a metadata service", "is a metadata service"),
+            ("192.0.0.170", "is for protocols", "is for protocols"),
+            ("192.88.99.1", "is a 6to4 relay", "is a 6to4 relay"),
+            ("224.0.0.1", "is multicast", "is multicast"),
+            ("239.255.255.255", "is multicast", "is multicast"),
+            ("240.0.0.1", "is reserved", "is reserved"),
+            ("255.255.255.255", "is broadcast", "is broadcast"),
+            ("::", "is unspecified", "is unspecified"),
+            ("::1", "is loopback", "may"),
+            ("fd12:3456::1", "is private", "may"),
+            ("fc00::1", "is private", "may"),
+            ("fd00:ec2::254", "is a metadata service", "is a metadata service"),
+            ("fe80::1", "is link-local", "is link-local"),
+            ("febf::1", "is link-local", "is link-local"),
+            ("fec0::1", "is site-local", "is site-local"),
+            ("ff02::1", "is multicast", "is multicast"),
+            ("100::1", "is a sink", "is a sink"),
+            ("100:0:0:1::1", "is a dummy", "is a dummy"),
+            ("2001::1", "is a Teredo tunnel", "is a Teredo tunnel"),
+            ("2001:2::1", "is for benchmarks", "may"),
+            ("2001:10::1", "is for protocols", "is for protocols"),
+            ("2001:20::1", "is an ORCHID", "is an ORCHID"),
+            ("2001:db8::1", "is for documentation", "may"),
+            ("3fff::1", "is for documentation", "may"),
+            ("5f00::1", "is a segment of a route", "is a segment of a route"),
+            ("4000::1", "is reserved", "is reserved"),
+            ("::ffff:8.8.8.8", "may", "may"),
+            ("::ffff:10.0.0.1", "holds 10.0.0.1, which is private", "may"),
+            (
+                "::ffff:169.254.169.254",
+                "holds 169.254.169.254, which is link-local",
+                "holds 169.254.169.254, which is link-local",
+            ),
+            ("::7f00:1", "holds 127.0.0.1, which is loopback", "may"),
+            ("::2", "holds 0.0.0.2, which is of this network", "holds 0.0.0.2, which is of this network"),
+            ("64:ff9b::808:808", "may", "may"),
+            ("64:ff9b::7f00:1", "holds 127.0.0.1, which is loopback", "may"),
+            (
+                "64:ff9b:1::808:808",
+                "is translated in a way of its network",
+                "is translated in a way of its network",
+            ),
+            ("2002:808:808::1", "may", "may"),
+            ("2002:a00:1::1", "holds 10.0.0.1, which is private", "may"),
+        ] {
+            assert_eq!((told(ip, &[]).as_str(), told(ip, &ALL).as_str()), (plain, named), "{ip}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_named_is_named() {
+        for (ip, net, expect) in [
+            ("10.1.2.3", "10.1.2.0/24", "may"),
+            ("10.1.3.3", "10.1.2.0/24", "is private"),
+            ("127.0.0.1", "10.0.0.0/8", "is loopback"),
+            ("::ffff:10.1.2.3", "10.1.2.0/24", "may"),
+            ("::ffff:10.1.3.3", "10.1.2.0/24", "holds 10.1.3.3, which is private"),
+            ("::1", "127.0.0.0/8", "is loopback"),
+            ("fd00::1", "fd00::/64", "may"),
+        ] {
+            assert_eq!(told(ip, &[net]), expect, "{ip} in {net}");
+        }
+    }
+
+    #[test]
+    fn no_range_is_hidden_by_one_before_it() {
+        // The ends of the two that hold the rest are special.
+        for (at, range) in RANGES.iter().enumerate().filter(|(_, range)| range.net.prefix_len() > 0) {
+            let hit = |ip| RANGES.iter().position(|range| range.net.contains(&ip)) == Some(at);
+            // An exception may take one end away.
+            assert!(hit(range.net.network()) || hit(range.net.broadcast()), "{}", range.net);
+            assert_eq!(range.net, range.net.trunc(), "bits beyond its length");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(laws::cases(4096))]
+
+        /// The standard library knows some of the ranges too.
+        #[test]
+        fn what_the_standard_library_calls_special_is_no_public_address(v4 in any::<u32>(), v6 in any::<u128>(), top in 0_u32..0x300) {
+            let ip = Ipv4Addr::from_bits(v4);
+            let special = ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_broadcast()
+                || ip.is_documentation() || ip.is_multicast() || ip.is_unspecified();
+            prop_assert!(!special || check(ip.into(), &[]).is_err(), "{}", ip);
+            for ip in [Ipv6Addr::from_bits(v6), Ipv6Addr::from_bits(v6 >> 16 | u128::from(0xfd00 + top) << 112)] {
+                let special = ip.is_loopback() || ip.is_multicast() || ip.is_unspecified() || ip.is_unique_local()
+                    || ip.is_unicast_link_local();
+                prop_assert!(!special || check(ip.into(), &[]).is_err(), "{}", ip);
+            }
+        }
+
+        /// Whatever form it has, an IPv4 address is what it is.
+        #[test]
+        fn an_address_inside_another_is_judged_as_itself(v4 in any::<u32>(), low in any::<u64>()) {
+            let four = Ipv4Addr::from_bits(v4);
+            let bits = u128::from(v4);
+            let all: Vec<IpNet> = ALL.iter().map(|net| net.parse().expect("a net")).collect();
+            for named in [&[][..], &all] {
+                let alone = check(four.into(), named).is_ok();
+                for six in [
+                    0xffff << 32 | bits,
+                    0x64_ff9b << 96 | bits,
+                    0x2002 << 112 | bits << 80 | u128::from(low),
+                ] {
+                    let six = Ipv6Addr::from_bits(six);
+                    prop_assert_eq!(check(IpAddr::V6(six), named).is_ok(), alone, "{}", six);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ipv4_is_inside_of_four_kinds_of_address() {
+        assert_eq!(RANGES.iter().filter(|range| matches!(range.may, May::AsInside(_))).count(), 4);
+    }
+}

@@ -124,3 +124,104 @@ impl Error for ConnectError {}
 fn bounded(error: &std::io::Error) -> String {
     text::visible_line(text::prefix(&error.to_string(), limits::REASON_BYTES_MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Checked, ConnectError, connect};
+    use crate::egress::IpNet;
+    use crate::types::{HostPort, limits};
+    use std::net::{IpAddr, SocketAddr};
+    use std::time::Duration;
+    use tokio::net::{TcpListener, TcpSocket};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn loopback() -> Vec<IpNet> {
+        vec!["127.0.0.0/8".parse().expect("a net"), "::1/128".parse().expect("a net")]
+    }
+
+    fn host(text: &str) -> HostPort {
+        HostPort::parse(text).expect(text)
+    }
+
+    fn checked(found: &[&str], named: &[IpNet]) -> Result<Vec<SocketAddr>, String> {
+        let found: Vec<IpAddr> = found.iter().map(|ip| ip.parse().expect(ip)).collect();
+        Checked::of(&found, 443, named).map(|checked| checked.addresses).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn one_forbidden_address_forbids_all() {
+        let expect = |refused: &str| Err(format!("not permitted: {refused}"));
+        assert_eq!(checked(&["1.1.1.1", "10.0.0.1", "8.8.8.8"], &[]), expect("10.0.0.1 is private"));
+        assert_eq!(
+            checked(&["1.1.1.1", "::ffff:127.0.0.1"], &[]),
+            expect("::ffff:127.0.0.1 holds 127.0.0.1, which is loopback")
+        );
+        assert_eq!(checked(&["169.254.169.254"], &loopback()), expect("169.254.169.254 is link-local"));
+        assert_eq!(checked(&["127.0.0.1"], &loopback()), Ok(vec![SocketAddr::from(([127, 0, 0, 1], 443))]));
+        assert_eq!(checked(&[], &[]), Err("cannot resolve: the name has no address".to_owned()));
+    }
+
+    #[test]
+    fn many_addresses_are_all_checked_and_few_are_tried() {
+        let public: Vec<String> = (0..100).map(|i| format!("1.1.1.{}", i / 2)).collect();
+        let mut found: Vec<&str> = public.iter().map(String::as_str).collect();
+        let tried = checked(&found, &[]).expect("public");
+        assert_eq!(tried.len(), limits::CONNECT_ADDRESSES_MAX);
+        assert_eq!(tried.last().map(SocketAddr::to_string).as_deref(), Some("1.1.1.15:443"), "each once");
+        found.push("192.168.0.1");
+        assert_eq!(checked(&found, &[]), Err("not permitted: 192.168.0.1 is private".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_name_and_a_literal_lead_to_the_address_that_was_checked() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let here = listener.local_addr().expect("an address");
+        for name in ["localhost", "127.0.0.1", "0x7f.1"] {
+            let to = host(&format!("{name}:{}", here.port()));
+            let refused = connect(&to, &[], LONG).await.expect_err("loopback is not named");
+            assert!(matches!(refused, ConnectError::Forbidden(_)), "{name}: {refused}");
+            let connected = connect(&to, &loopback(), LONG).await.expect("connected");
+            assert_eq!(connected.address, here, "{name}");
+            assert_eq!(connected.stream.peer_addr().expect("a peer"), here, "{name}");
+            let (accepted, from) = listener.accept().await.expect("accepted");
+            assert_eq!(connected.stream.local_addr().expect("an address"), from);
+            drop(accepted);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_address_is_tried_where_one_does_not_answer() {
+        let listener = TcpListener::bind("127.0.0.2:0").await.expect("bound");
+        let here = listener.local_addr().expect("an address");
+        let found = ["127.0.0.3", "127.0.0.2"].map(|ip| ip.parse().expect("an address"));
+        let checked = Checked::of(&found, here.port(), &loopback()).expect("checked");
+        assert_eq!(checked.connect(LONG).await.expect("connected").address, here);
+        let mut each = Vec::new();
+        for one in checked.each() {
+            each.push(one.connect(LONG).await.is_ok());
+        }
+        assert_eq!(each, [false, true]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_reached_is_told_by_kind() {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bound");
+        let to = host(&socket.local_addr().expect("an address").to_string());
+        // Bound, so that nobody else listens there.
+        let refused = connect(&to, &loopback(), LONG).await.expect_err("nobody listens");
+        assert!(matches!(refused, ConnectError::Connect(_)), "{refused}");
+        let _full = socket.listen(0).expect("listens");
+        let mut open = Vec::new();
+        // The queue of one who never accepts is full at some time, and the kernel says nothing any more.
+        let late = loop {
+            match connect(&to, &loopback(), Duration::from_millis(200)).await {
+                Ok(connected) => open.push(connected),
+                Err(late) => break late,
+            }
+            assert!(open.len() < 64, "the queue never fills");
+        };
+        assert_eq!(late, ConnectError::Timeout);
+    }
+}

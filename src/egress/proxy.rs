@@ -74,8 +74,17 @@ pub async fn serve(
     record: impl Record,
     stop: impl Future<Output = ()> + Send,
 ) -> Connections {
-    let connections_max = allowed.connections_max.max(1);
-    let call = Arc::new(Call { allowed, record, book: Mutex::default() });
+    let head_max = Duration::from_millis(limits::PROXY_HEAD_MS_MAX);
+    attend_all(listener, Call { allowed, record, head_max, book: Mutex::default() }, stop).await
+}
+
+async fn attend_all<R: Record>(
+    listener: TcpListener,
+    call: Call<R>,
+    stop: impl Future<Output = ()> + Send,
+) -> Connections {
+    let connections_max = call.allowed.connections_max.max(1);
+    let call = Arc::new(call);
     let mut open = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -99,6 +108,8 @@ pub async fn serve(
 struct Call<R> {
     allowed: Allowed,
     record: R,
+    /// For a head to come, and for its refusal to be taken.
+    head_max: Duration,
     book: Mutex<Book>,
 }
 
@@ -131,9 +142,8 @@ const UNAVAILABLE: &str = "503 Service Unavailable";
 const GATEWAY_TIMEOUT: &str = "504 Gateway Timeout";
 
 async fn attend<R: Record>(call: Arc<Call<R>>, mut client: TcpStream) {
-    let head_max = Duration::from_millis(limits::PROXY_HEAD_MS_MAX);
-    let late = || Refusal(BAD_REQUEST, format!("no whole head within {} s", head_max.as_secs()));
-    let head = timeout(head_max, read_head(&mut client)).await.unwrap_or_else(|_| Err(late()));
+    let late = || Refusal(BAD_REQUEST, format!("no whole head within {} ms", call.head_max.as_millis()));
+    let head = timeout(call.head_max, read_head(&mut client)).await.unwrap_or_else(|_| Err(late()));
     let to = head.as_ref().map(Head::shown).unwrap_or_default();
     let place = call.begin(to);
     let opened = match head {
@@ -145,7 +155,7 @@ async fn attend<R: Record>(call: Arc<Call<R>>, mut client: TcpStream) {
         Err(refusal) => {
             call.note(place, |connection| connection.refused = Some(refusal.1.clone()));
             // Who does not take the answer in time goes without it.
-            drop(timeout(head_max, refuse(client, &refusal)).await);
+            drop(timeout(call.head_max, refuse(client, &refusal)).await);
         }
     }
 }
@@ -345,3 +355,6 @@ async fn refuse(mut client: TcpStream, Refusal(status, why): &Refusal) -> std::i
     // A close with bytes unread would be a reset, which takes the answer away.
     tokio::io::copy(&mut client.take(DISCARD_BYTES_MAX), &mut tokio::io::sink()).await.map(drop)
 }
+
+#[cfg(test)]
+mod tests;
