@@ -273,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(laws::cases(4096))]
+        #![proptest_config(laws::cases(1024))]
 
         /// The standard library knows some of the ranges too.
         #[test]

@@ -39,19 +39,16 @@ struct Proxy {
 
 impl Proxy {
     async fn start(allowed: Allowed, record: impl Record) -> Self {
-        Self::patient(allowed, record, Duration::from_secs(60)).await
+        let (listener, _) = listen().await;
+        Self::on(listener, allowed, record, Duration::from_secs(60))
     }
 
-    async fn patient(allowed: Allowed, record: impl Record, head_max: Duration) -> Self {
-        let (listener, at) = listen().await;
+    fn on(listener: TcpListener, allowed: Allowed, record: impl Record, head_max: Duration) -> Self {
+        let at = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let call = Call { allowed, record, head_max, book: Mutex::default() };
-        let ended = tokio::spawn(async move {
-            attend_all(listener, call, async {
-                drop(stopped.await);
-            })
-            .await
-        });
+        let ended =
+            tokio::spawn(async move { attend_all(listener, call, async { drop(stopped.await) }).await });
         Self { at, stop, ended }
     }
 
@@ -255,7 +252,8 @@ async fn a_head_is_bounded_in_bytes_headers_and_time() {
     assert_eq!(told[2].refused, None);
     assert_eq!(told[3].refused.as_deref(), Some("the connection ended before a whole head"));
 
-    let proxy = Proxy::patient(allowed(&[to]), Kept::default(), Duration::from_millis(50)).await;
+    let (listener, _) = listen().await;
+    let proxy = Proxy::on(listener, allowed(&[to]), Kept::default(), Duration::from_millis(50));
     for slow in ["", "CONNECT "] {
         let mut client = proxy.send(slow).await;
         refused(&all(&mut client).await, 400);
@@ -332,18 +330,18 @@ async fn nothing_passes_where_it_cannot_be_recorded() {
     assert!(server.into_std().expect("a listener").accept().is_err(), "nobody came there");
 }
 
-/// Asks at the moment of the record whether anything has happened already.
+/// Looks at the moment of the record whether anything has happened already. Both ends are the kernel's own, without a
+/// runtime that would have to hear of it first.
 struct Watching {
     server: std::net::TcpListener,
-    client: Arc<Mutex<Option<TcpStream>>>,
+    client: std::net::TcpStream,
     calm: Arc<Mutex<Vec<bool>>>,
 }
 
 impl Record for Watching {
     async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), String> {
         let nobody_came = self.server.accept().is_err();
-        let client = self.client.lock().expect("lock");
-        let nothing_said = client.as_ref().is_some_and(|client| client.try_read(&mut [0; 1]).is_err());
+        let nothing_said = self.client.peek(&mut [0; 1]).is_err();
         self.calm.lock().expect("lock").push(nobody_came && nothing_said);
         Ok(())
     }
@@ -352,37 +350,41 @@ impl Record for Watching {
 #[tokio::test]
 async fn the_record_is_strictly_before_the_connection() {
     let (server, to) = listen().await;
-    let (client, calm) = (Arc::<Mutex<Option<TcpStream>>>::default(), Arc::<Mutex<Vec<bool>>>::default());
-    let kept = server.into_std().expect("a listener");
-    let server = TcpListener::from_std(kept.try_clone().expect("a copy")).expect("a listener");
-    let watching = Watching { server: kept, client: client.clone(), calm: calm.clone() };
-    let proxy = Proxy::start(allowed(&[to]), watching).await;
-    // One thread runs all of this, and nobody else comes before the next wait.
-    *client.lock().expect("lock") = Some(connect(proxy.at).await);
-    let sent = client.lock().expect("lock").as_ref().map(|client| client.try_write(head(to).as_bytes()));
-    assert_eq!(sent.expect("a client").expect("sent"), head(to).len());
-    drop(server.accept().await.expect("accepted"));
-    assert_eq!(*calm.lock().expect("lock"), [true]);
-    let mut client = client.lock().expect("lock").take().expect("the client");
+    let server = server.into_std().expect("a listener");
+    let (listener, at) = listen().await;
+    let client = connect(at).await.into_std().expect("a stream");
+    let calm = Arc::<Mutex<Vec<bool>>>::default();
+    let watching = Watching {
+        server: server.try_clone().expect("a copy"),
+        client: client.try_clone().expect("a copy"),
+        calm: calm.clone(),
+    };
+    let proxy = Proxy::on(listener, allowed(&[to]), watching, Duration::from_secs(60));
+    let mut client = TcpStream::from_std(client).expect("a stream");
+    client.write_all(head(to).as_bytes()).await.expect("sent");
     established(&mut client).await;
+    assert_eq!(*calm.lock().expect("lock"), [true]);
+    assert!(server.accept().is_ok(), "it was connected to behind the record");
     drop(proxy.end().await);
 }
 
 #[tokio::test]
 async fn connections_at_once_are_bounded_and_the_rest_wait() {
     let (server, to) = listen().await;
-    let proxy = Proxy::start(Allowed { connections_max: 2, ..allowed(&[to]) }, Kept::default()).await;
-    let first = proxy.tunnel(to).await;
-    let _second = proxy.tunnel(to).await;
-    let mut third = proxy.send(head(to)).await;
-    // The two that are open answer; the third could only have come before this did.
+    let kept = Kept::default();
+    let proxy = Proxy::start(Allowed { connections_max: 2, ..allowed(&[to]) }, kept.clone()).await;
+    let silent = connect(proxy.at).await;
+    let mut second = proxy.tunnel(to).await;
+    // The first has said nothing yet, the second is through: a third is not attended to.
+    let mut waits = proxy.send(head(to)).await;
     let (mut far, _) = server.accept().await.expect("accepted");
-    let (_far_second, _) = server.accept().await.expect("accepted");
-    drop(first);
-    assert_eq!(all(&mut far).await, "");
-    assert!(third.try_read(&mut [0; 1]).is_err(), "it waits while the first one is not over");
-    drop(far);
-    established(&mut third).await;
+    for _ in 0..100 {
+        second.write_all(b"x").await.expect("sent");
+        far.read_exact(&mut [0; 1]).await.expect("came");
+    }
+    assert_eq!(kept.0.lock().expect("lock").len(), 1, "only the second has asked");
+    drop(silent);
+    established(&mut waits).await;
     assert_eq!(proxy.end().await.told.len(), 3);
 }
 
