@@ -4,9 +4,10 @@ use super::{Forbidden, IpNet, check};
 use crate::types::{HostPort, limits, text};
 use std::error::Error;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// A connection that was made for a tool: to the address that was checked.
@@ -57,10 +58,20 @@ pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Resu
     Checked::of(&found, to.port(), named)
 }
 
+/// Threads that wait for the resolver. Who gives up leaves its thread waiting, so that the place is the thread's: a tool
+/// whose names are answered by nobody must not take all the threads that the rest of the process needs.
+static LOOK_UPS: Semaphore = Semaphore::const_new(limits::LOOK_UPS_MAX);
+
 async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
-    #[expect(clippy::disallowed_methods, reason = "this is the room that resolves names")]
-    let found = tokio::net::lookup_host((to.host(), to.port())).await;
-    let found = found.map_err(|e| ConnectError::Resolve(bounded(&e)))?;
+    let failed = |why: &dyn Error| ConnectError::Resolve(bounded(why));
+    let place = LOOK_UPS.acquire().await.map_err(|e| failed(&e))?;
+    let asked = (to.host().to_owned(), to.port());
+    let answer = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        #[expect(clippy::disallowed_methods, reason = "this is the room that resolves names")]
+        asked.to_socket_addrs()
+    });
+    let found = answer.await.map_err(|e| failed(&e))?.map_err(|e| failed(&e))?;
     Ok(found.map(|address| address.ip()).collect())
 }
 
@@ -121,13 +132,13 @@ impl fmt::Display for ConnectError {
 
 impl Error for ConnectError {}
 
-fn bounded(error: &std::io::Error) -> String {
+fn bounded(error: &dyn Error) -> String {
     text::visible_line(text::prefix(&error.to_string(), limits::REASON_BYTES_MAX))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Checked, ConnectError, connect};
+    use super::{Checked, ConnectError, LOOK_UPS, connect, resolve};
     use crate::egress::IpNet;
     use crate::types::{HostPort, limits};
     use std::net::{IpAddr, SocketAddr};
@@ -202,6 +213,19 @@ mod tests {
             each.push(one.connect(LONG).await.is_ok());
         }
         assert_eq!(each, [false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_name_waits_for_its_turn_at_the_resolver() {
+        let to = host("localhost:443");
+        let places = u32::try_from(limits::LOOK_UPS_MAX).expect("few");
+        // Other tests ask too, and give their places back.
+        let all = LOOK_UPS.acquire_many(places).await.expect("open");
+        let late = resolve(&to, &loopback(), Duration::from_millis(20)).await.expect_err("no place");
+        assert_eq!(late, ConnectError::Timeout);
+        assert!(resolve(&host("127.0.0.1:443"), &loopback(), LONG).await.is_ok(), "a literal asks nobody");
+        drop(all);
+        assert!(resolve(&to, &loopback(), LONG).await.is_ok());
     }
 
     #[tokio::test]

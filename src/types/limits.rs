@@ -180,6 +180,8 @@ pub const HOST_BYTES_MAX: usize = 253;
 pub const URL_BYTES_MAX: usize = 4_096;
 /// Addresses of one name that are tried; all that it has are checked.
 pub const CONNECT_ADDRESSES_MAX: usize = 16;
+/// Names that the resolver is asked for at once.
+pub const LOOK_UPS_MAX: usize = 64;
 /// The head of one request to a call's proxy, in bytes.
 pub const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
 /// Headers of it.
