@@ -13,12 +13,18 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("egress", &["config", "secrets", "types"]),
     ("ledger", &["store", "egress", "config", "types"]),
     ("auth", &["ledger", "store", "config", "secrets", "types"]),
-    ("tools", &["ledger", "store", "config", "types"]),
+    ("tools", &["ledger", "store", "egress", "config", "types"]),
     ("policy", &["auth", "tools", "ledger", "config", "types"]),
-    ("gate", &["policy", "tools", "auth", "ledger", "config", "secrets", "types"]),
+    ("gate", &["policy", "tools", "auth", "ledger", "egress", "config", "secrets", "types"]),
     ("llm", &["gate", "tools", "egress", "config", "secrets", "types"]),
     ("sandbox", &["gate", "tools", "config", "types"]),
-    ("agent", &["llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "secrets", "types"]),
+    (
+        "agent",
+        &[
+            "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress", "config", "secrets",
+            "types",
+        ],
+    ),
     ("http", &["agent", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "types"]),
     (
         "cli",

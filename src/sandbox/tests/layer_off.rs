@@ -2,6 +2,7 @@
 //! that none of them is decoration. The child here is made of the same steps as a call's, minus those.
 
 use super::super::layers::{self, Grant, Landlock};
+use super::super::seccomp::Does;
 use super::super::{host, seccomp, sys, writes};
 use super::{ORDINARY, World, become_user};
 use crate::tools::Limits;
@@ -247,6 +248,7 @@ impl Stage {
                 memory_bytes_max: 64 << 20,
                 processes_max: 16,
                 file_bytes_max: 16 << 20,
+                network_bytes_max: 0,
             };
             layers::limit_resources(&limits, 0, 16)?;
         }
@@ -255,7 +257,7 @@ impl Stage {
         let words = [path.clone(), word(name)?, word(&self.stranger.id().to_string())?];
         let environment = if has(Environment) { word("LANG=C.UTF-8")? } else { word("TOKEN=x")? };
         if has(Filter) {
-            seccomp::load(&seccomp::writer())?;
+            seccomp::load(&seccomp::of_program(Does { writes: true, ..Does::default() }))?;
         }
         nix::unistd::execve(&path, &words, &[environment]).map(drop).map_err(|e| format!("exec: {e}"))
     }
