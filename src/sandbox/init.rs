@@ -2,6 +2,7 @@
 //! tells how the program ended. When it ends the kernel ends everything else in the namespace.
 
 use super::child::{Start, say};
+use super::given::Given;
 use super::layers;
 use super::tool::OpenProgram;
 use super::wire::Word;
@@ -36,6 +37,7 @@ pub(super) fn run(
     let script = script_name(program, tool.script.as_ref())?;
     let words = arguments(program, script, &tool.manifest.resource, start.arguments, canonical)?;
     let environment = ENVIRONMENT.map(CString::from);
+    let given = Given::gather(start, canonical)?;
     let children = watch_children()?;
 
     let memory = tool.manifest.limits.memory_bytes_max;
@@ -48,6 +50,7 @@ pub(super) fn run(
         for fd in tool.script.iter().chain(locks) {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
+        given.hand_over()?;
         seccomp::load(filter)
     };
     let pid = sys::spawn(rustix::fd::AsFd::as_fd(&open.fd), &words, &environment, &mut before)?;

@@ -23,6 +23,7 @@ mod call;
 mod canary;
 mod child;
 mod front;
+mod given;
 mod host;
 mod init;
 mod journal;

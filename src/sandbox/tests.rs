@@ -20,6 +20,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod given;
 mod layer_off;
 mod levels;
 mod search;
@@ -77,6 +78,7 @@ scenarios! {
     does_without_proc
     older_kernels_are_told_apart
     less_than_the_minimum_is_refused
+    gives_arguments_on_standard_input
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -322,6 +324,7 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
+    pub(super) use super::given::gives_arguments_on_standard_input;
     pub(super) use super::layer_off::no_layer_is_decoration;
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::search::{

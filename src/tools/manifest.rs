@@ -43,6 +43,8 @@ pub struct Manifest {
     pub proc: ProcView,
     /// What standard output means.
     pub output: Output,
+    /// What is on standard input.
+    pub stdin: Stdin,
     /// Bounds of one call.
     pub limits: Limits,
     /// JSON Schema 2020-12 of the arguments; `opaque` in it is PAR's own word.
@@ -176,6 +178,17 @@ pub enum Output {
     #[default]
     Text,
     /// One JSON object. Anything else is shown as text, and is an error.
+    Json,
+}
+
+/// What a program finds on its standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stdin {
+    /// Nothing.
+    #[default]
+    None,
+    /// The arguments: one line with one JSON object, the resource in its canonical form.
     Json,
 }
 
@@ -364,6 +377,7 @@ impl Manifest {
             spelled,
             proc: raw.sandbox.proc,
             output: raw.output,
+            stdin: raw.stdin,
             limits: raw.limits,
             input: raw.input,
             file: file.to_owned(),
@@ -434,6 +448,8 @@ struct Raw {
     runtime: Option<Runtime>,
     #[serde(default)]
     output: Output,
+    #[serde(default)]
+    stdin: Stdin,
     untrusted_output: bool,
     #[serde(default)]
     recursive: bool,
@@ -482,6 +498,9 @@ impl Raw {
             }
             (Some(_), None, None, None) if self.output != Output::Text => {
                 say("output", "a builtin's output is always one JSON object")
+            }
+            (Some(_), None, None, None) if self.stdin != Stdin::None => {
+                say("stdin", "a builtin has its arguments without a standard input")
             }
             (Some(builtin), None, None, None) => Ok(Runner::Builtin(*builtin)),
             (None, Some(command), None, None) => self.program(command),

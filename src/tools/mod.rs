@@ -22,7 +22,7 @@ mod tests;
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
 pub use manifest::{
     Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Output, Places, ProcView, Program,
-    Resource, Risk, Runner, Runtime, WriteRoot,
+    Resource, Risk, Runner, Runtime, Stdin, WriteRoot,
 };
 pub use script::Script;
 pub use taken::POWERS;

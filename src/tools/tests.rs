@@ -136,6 +136,11 @@ fn what_cannot_be_is_refused_with_its_line() {
     );
     check(write, "write = [\"@nowhere/x\"]", "18: `@nowhere` is not in `[paths]` of par.toml");
     check("\"/usr/bin/cp\"", "\"cp\"", "19: `cp` is no absolute path");
+    check("output", "stdin = \"text\"\noutput", "8: unknown variant `text`, expected `none` or `json`");
+    let list = include_str!("../../tools.d/list_dir.toml").replace("\"@logs\", ", "");
+    let with = list.replacen("builtin", "stdin = \"json\"\nbuiltin", 1);
+    let error = etc.parse(&with).map(|_| ()).expect_err("a builtin");
+    assert_eq!(error, "5: a builtin has its arguments without a standard input");
 }
 
 /// Who reads below its resource says so, and has a path to read below.

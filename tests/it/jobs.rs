@@ -444,6 +444,41 @@ fn what_a_script_prints_is_what_its_manifest_promises() {
     assert_eq!(call(&home, "taken", &json!({}))["result"]["stdout"], "[]\n");
 }
 
+/// All of what a call may say, in a script of one line; and what was run is what is on record.
+#[test]
+fn a_script_reads_its_arguments_as_json() {
+    let home = TestHome::init();
+    add_folder(&home, "box");
+    let script = "read -r line; read -r more && exit 1; printf '{\"got\":%s,\"words\":%d}' \"$line\" $#\n";
+    add_script(&home, script, &[], "wall_ms_max = 20000\nfile_bytes_max = 65536");
+    let path = home.path("etc/tools.d/taken.toml");
+    let manifest = std::fs::read_to_string(&path).expect("manifest");
+    let manifest = manifest.replacen("risk", "output = \"json\"\nstdin = \"json\"\nrisk", 1)
+        + "properties.sure = { type = \"boolean\" }\n\
+           properties.names = { type = \"array\", items = { type = \"string\", maxLength = 20 } }\n\
+           properties.deep = { type = \"object\", opaque = true }\n";
+    std::fs::write(&path, manifest).expect("manifest");
+    home.add(
+        "policies/50-taken.cedar",
+        "@id(\"taken\") permit (principal, action == PAR::Action::\"taken\", resource)\n\
+         when { context.input has sure && context.input.sure && context.input has names__len\n\
+         && context.input.names__len == 2 };",
+    );
+    let arguments =
+        json!({ "sure": true, "names": ["-x", "a b"], "deep": { "z": 1, "a": ["\u{e9}\n", null] } });
+    let step = call(&home, "taken", &arguments);
+    assert_eq!(
+        (&step["status"], &step["result"]),
+        (&json!("ok"), &json!({ "got": arguments, "words": 0 })),
+        "{step}"
+    );
+    let step = call(&home, "taken", &json!({ "sure": false, "names": ["a", "b"] }));
+    assert_eq!(step["decision"], "deny", "{step}");
+    let shown: Value =
+        serde_json::from_str(&home.expect(0, &["--json", "tool", "show", "taken"])).expect("JSON");
+    assert_eq!(shown["runs"]["stdin"], "json");
+}
+
 #[test]
 fn a_tool_that_cannot_be_loaded_says_where() {
     let home = TestHome::init();
