@@ -60,6 +60,7 @@ impl House<LinkSeed> {
             user: None,
             minimum: None,
             landlock_abi_max: None,
+            secrets: None,
             journal: None,
         };
         let seed = sandbox::start(&spec).expect("launcher");

@@ -130,6 +130,7 @@ fn view(manifest: &Manifest) -> Value {
         "resource": manifest.resource.kind(),
         "recursive": manifest.recursive,
         "read": manifest.read,
+        "secrets": manifest.secrets,
         "write": manifest.write.iter().map(|root| written(root, manifest)).collect::<Vec<_>>(),
         "untrusted_output": manifest.untrusted_output,
         "wall_ms_max": manifest.limits.wall_ms_max,

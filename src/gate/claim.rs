@@ -144,8 +144,18 @@ pub struct Execution {
     pub level: Option<Level>,
     /// Each protection that the call had, with the layers that gave it.
     pub protections: BTreeMap<String, Vec<String>>,
+    /// What its program was given.
+    pub given: Given,
     /// From go to reaped, in microseconds, by the launcher's clock.
     pub wall_us: u64,
+}
+
+/// What a program had beside its arguments, by the names of its manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// Named secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 impl Execution {
@@ -153,18 +163,19 @@ impl Execution {
     #[must_use]
     pub fn without_output(end: End) -> Self {
         let (stdout, stderr, layers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { end, stdout, stderr, layers, level: None, protections: BTreeMap::new(), wall_us: 0 }
+        let (protections, given) = (BTreeMap::new(), Given::default());
+        Self { end, stdout, stderr, layers, level: None, protections, given, wall_us: 0 }
     }
 }
 
 impl Hold for Execution {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
-        let Self { end, stdout, stderr, layers, level, protections, wall_us } = self;
+        let Self { end, stdout, stderr, layers, level, protections, given, wall_us } = self;
         // Whatever ended it early may have cut a secret in two, and a builtin says so itself where it cut.
         let is_cut = !matches!(end, End::Exit { .. }) || says_cut(&stdout);
         let mut output = |bytes| if is_cut { pass.cut_bytes(bytes) } else { pass.bytes(bytes) };
         let (stdout, stderr) = (output(stdout), output(stderr));
-        Self { end: end.passed(pass), stdout, stderr, layers, level, protections, wall_us }
+        Self { end: end.passed(pass), stdout, stderr, layers, level, protections, given, wall_us }
     }
 }
 

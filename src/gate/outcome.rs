@@ -1,6 +1,6 @@
 //! From how a call ended to its entry and to what may be told of it.
 
-use super::claim::{End, Execution};
+use super::claim::{End, Execution, Given};
 use super::record::{CallRecord, Facts};
 use crate::ledger::{Draft, Kind, Ref};
 use crate::secrets::Clean;
@@ -25,6 +25,9 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
     });
     if let (Some(level), Some(members)) = (execution.level, payload.as_object_mut()) {
         members.insert("level".to_owned(), json!(level));
+    }
+    if let (true, Some(members)) = (execution.given != Given::default(), payload.as_object_mut()) {
+        members.insert("given".to_owned(), json!(execution.given));
     }
     // A structured result has no place for it; for whoever looks for the fault it is on record.
     if facts.structured

@@ -1,12 +1,18 @@
-//! What a program is given beside its arguments' words: standard input.
+//! What a program is given beside the words of its arguments: standard input, and descriptors from 3 on.
 
 use super::child::Start;
-use crate::tools::{Resource, Stdin};
+use super::sys;
+use crate::tools::{Resource, Stdin, secret_word};
 use crate::types::json::canonical;
-use rustix::io::{Errno, ioctl_fionbio};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use serde_json::Value;
-use std::os::fd::OwnedFd;
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+
+/// The number of the first descriptor, as in sd_listen_fds(3).
+const FIRST: RawFd = 3;
 
 /// What every pipe holds at first, in bytes.
 const PIPE_BYTES: usize = 64 << 10;
@@ -15,23 +21,66 @@ const PIPE_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Given {
     input: Option<OwnedFd>,
+    /// In the order of the numbers that they get.
+    handed: Vec<OwnedFd>,
+    /// Words of the environment that tell of them.
+    pub(super) words: Vec<CString>,
 }
 
 impl Given {
     /// `about` is the canonical name of the call's object, where it has one.
     pub(super) fn gather(start: &Start<'_>, about: Option<&str>) -> Result<Self, String> {
-        let manifest = &start.tool.manifest;
+        let (tool, manifest) = (start.tool, &start.tool.manifest);
         let input = match manifest.stdin {
             Stdin::None => None,
             Stdin::Json => Some(filled(&line(start.arguments, &manifest.resource, about)?)?),
         };
-        Ok(Self { input })
+        let mut given = Self { input, handed: Vec::new(), words: Vec::new() };
+        for (name, memory) in manifest.secrets.iter().zip(&tool.secrets) {
+            // Opened anew: with the launcher's own descriptor one call would read on where another stopped.
+            let link = format!("self/fd/{}", memory.as_raw_fd());
+            let opened = openat(&start.machine.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            let opened = opened.map_err(|e| format!("the secret `{name}`: {e}"))?;
+            let number = given.hand(opened);
+            given.tell(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
+        }
+        Ok(given)
     }
 
-    /// Puts it where the program looks for it: in the program's own process, before its exec.
+    /// A copy of `fd` under a number that none of these will have.
+    pub(super) fn above(&self, fd: &OwnedFd) -> Result<OwnedFd, String> {
+        fcntl_dupfd_cloexec(fd, self.next()).map_err(|e| format!("descriptor: {e}"))
+    }
+
+    /// Puts all of it where the program looks for it: in the program's own process, before its exec. Whatever has
+    /// those numbers there is closed.
     pub(super) fn hand_over(&self) -> Result<(), String> {
-        let Some(input) = &self.input else { return Ok(()) };
-        nix::unistd::dup2_stdin(input).map_err(|e| format!("stdin: {e}"))
+        if let Some(input) = &self.input {
+            nix::unistd::dup2_stdin(input).map_err(|e| format!("stdin: {e}"))?;
+        }
+        let put = |(fd, number): (BorrowedFd<'_>, RawFd)| {
+            sys::put_at(fd, number).map_err(|e| format!("descriptor {number}: {e}"))
+        };
+        // Behind another all are out of the way of the numbers, which are in turn.
+        let lifted = self.handed.iter().map(|fd| self.above(fd)).collect::<Result<Vec<_>, _>>()?;
+        lifted.iter().map(AsFd::as_fd).zip(FIRST..).try_for_each(put)
+    }
+
+    /// The number that `fd` gets.
+    fn hand(&mut self, fd: OwnedFd) -> RawFd {
+        self.handed.push(fd);
+        self.next() - 1
+    }
+
+    fn next(&self) -> RawFd {
+        FIRST + RawFd::try_from(self.handed.len()).unwrap_or(RawFd::MAX - FIRST)
+    }
+
+    fn tell(&mut self, word: &str, value: &str) -> Result<(), String> {
+        let word =
+            CString::new(format!("{word}={value}")).map_err(|_| "a word holds a NUL byte".to_owned())?;
+        self.words.push(word);
+        Ok(())
     }
 }
 

@@ -34,10 +34,13 @@ pub(super) fn run(
     if !(open.is_unchanged() && tool.exec.iter().all(OpenProgram::is_unchanged)) {
         return Err("a program changed since the launcher opened it".to_owned());
     }
-    let script = script_name(program, tool.script.as_ref())?;
-    let words = arguments(program, script, &tool.manifest.resource, start.arguments, canonical)?;
-    let environment = ENVIRONMENT.map(CString::from);
     let given = Given::gather(start, canonical)?;
+    let exec = given.above(&open.fd)?;
+    let script = tool.script.as_ref().map(|fd| given.above(fd)).transpose()?;
+    let locks = locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
+    let name = script_name(program, script.as_ref())?;
+    let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
+    let environment = [ENVIRONMENT.map(CString::from).as_slice(), &given.words].concat();
     let children = watch_children()?;
 
     let memory = tool.manifest.limits.memory_bytes_max;
@@ -47,13 +50,13 @@ pub(super) fn run(
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
         layers::limit(Resource::As, memory)?;
         // The script is to be opened by its number, and a lock is to last as long as anything that runs.
-        for fd in tool.script.iter().chain(locks) {
+        for fd in script.iter().chain(&locks) {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
         given.hand_over()?;
         seccomp::load(filter)
     };
-    let pid = sys::spawn(rustix::fd::AsFd::as_fd(&open.fd), &words, &environment, &mut before)?;
+    let pid = sys::spawn(rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
     layers.extend(["seccomp", "init"].map(str::to_owned));
     say(start, &Word::Confined(layers));
     // The pipes are the program's: they reach their end when it and what it started have ended.

@@ -15,11 +15,12 @@ use super::protect::Runs;
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
+use super::vault::Vault;
 use super::wire::{
     self, Arrival, Ask, Assembler, Ended, Go, PACKET_BYTES_MAX, Received, Reply, Report, Request, ToolDigest,
     receive,
 };
-use crate::gate::End;
+use crate::gate::{End, Given};
 use crate::tools::{Catalog, Manifest, ProposedCall, ValidCall};
 use crate::types::clock::mono_us;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -82,6 +83,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
+    let vault = Vault::open(spec, &catalog)?;
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
     let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
     let (first, second) = namespaces::stages()?;
@@ -101,7 +103,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
-            Launcher::open(catalog, machine, front, journal)?.serve()
+            Launcher::open(catalog, machine, front, journal, vault)?.serve()
         }
     }
 }
@@ -146,6 +148,7 @@ impl<'a> Launcher<'a> {
         mut machine: Machine,
         front: &'a OwnedFd,
         journal: Option<Journal>,
+        vault: Vault,
     ) -> Result<Self, String> {
         let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
         let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
@@ -155,7 +158,10 @@ impl<'a> Launcher<'a> {
         report.lacking = machine.lacking();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
-        let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
+        report.salt = vault.salt;
+        let tools = open_all(catalog.manifests().cloned(), &machine, &vault, &mut report);
+        // Nothing of a secret is left in this process but what programs get.
+        drop(vault);
         machine.confine()?;
         report.layers = layers_of(&machine);
         rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
@@ -379,15 +385,34 @@ impl<'a> Launcher<'a> {
 
     fn go(&mut self, id: u64, go: &Go) {
         if self.calls.contains_key(&id) {
-            let journaled = self.journal.as_mut().map_or(Ok(()), |journal| journal.order(id, go));
+            let agreed = self.agree(go);
+            let journaled = agreed.and_then(|()| match &mut self.journal {
+                Some(journal) => journal.order(id, go),
+                None => Ok(()),
+            });
             self.notify(id, |call| call.go(go, journaled));
         } else {
             let reason = "the child that was prepared is gone".to_owned();
-            let (level, protections) = (None, BTreeMap::new());
-            let ended =
-                Ended { end: End::Refused { reason }, layers: Vec::new(), level, protections, wall_us: 0 };
+            let (level, protections, given) = (None, BTreeMap::new(), Given::default());
+            let ended = Ended {
+                end: End::Refused { reason },
+                layers: Vec::new(),
+                level,
+                protections,
+                given,
+                wall_us: 0,
+            };
             self.reply(id, &Reply::Ended(ended));
         }
+    }
+
+    /// What the tool is given must be what the front looks for in its output.
+    fn agree(&self, go: &Go) -> Result<(), String> {
+        let proof = self.tools.iter().find(|tool| tool.manifest.name == go.tool).and_then(|tool| tool.proof);
+        if proof.map(|proof| proof.hex()) == go.secrets {
+            return Ok(());
+        }
+        Err("the tool's secrets are not those that are replaced in what it prints: `par reload`".to_owned())
     }
 
     fn notify(&mut self, id: u64, step: impl FnOnce(&mut Call) -> Notice) {
@@ -401,7 +426,9 @@ impl<'a> Launcher<'a> {
                 let name = call.tool();
                 if !ended.layers.is_empty() {
                     let is_it = |tool: &&Tool| tool.manifest.name == name;
-                    let program = self.tools.iter().find(is_it).and_then(|tool| tool.program.as_ref());
+                    let tool = self.tools.iter().find(is_it);
+                    ended.given = tool.map(Tool::given).unwrap_or_default();
+                    let program = tool.and_then(|tool| tool.program.as_ref());
                     let runs = if program.is_some() { Runs::Program } else { Runs::Builtin };
                     ended.level = self.machine.held.level(runs);
                     ended.protections = self.machine.held.table(runs);

@@ -43,6 +43,7 @@ mod tests;
 mod tool;
 mod trail;
 mod tree;
+mod vault;
 mod view;
 mod walk;
 mod wire;

@@ -10,6 +10,7 @@ use super::{Launcher, LinkSeed, PrepareError, Report, Spec, lock_front, serve, s
 use crate::gate::{End, Exclusion, Execution, FileKind, Object, Prepared};
 use crate::tools::{Catalog, Manifest, Places};
 use crate::types::json::canonical;
+use crate::types::secret::proof_of_same;
 use rustix::thread::{Gid, Uid};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -79,6 +80,7 @@ scenarios! {
     older_kernels_are_told_apart
     less_than_the_minimum_is_refused
     gives_arguments_on_standard_input
+    gives_secrets_by_descriptor
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -147,6 +149,7 @@ impl World {
                 user: None,
                 minimum: None,
                 landlock_abi_max: None,
+                secrets: None,
                 journal: None,
             },
             dir,
@@ -270,8 +273,22 @@ impl Stage {
             decision: 1,
             object,
             exclusions,
+            secrets: self.secrets(tool),
         };
         self.launcher.run_go(go, &held, self.manifest(tool).limits).await
+    }
+
+    /// As a front tells that it knows them, whose values are what [`Stage::value`] says.
+    fn secrets(&self, tool: &str) -> Option<String> {
+        let values: Vec<String> = self.manifest(tool).secrets.iter().map(|name| Self::value(name)).collect();
+        let values = values.iter().map(String::as_bytes);
+        let proof = proof_of_same(&self.launcher.report().salt, values.clone());
+        (values.len() > 0).then(|| proof.hex())
+    }
+
+    /// The secret called `name`.
+    fn value(name: &str) -> String {
+        format!("value-of-{name}")
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Execution {
@@ -324,7 +341,7 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
-    pub(super) use super::given::gives_arguments_on_standard_input;
+    pub(super) use super::given::{gives_arguments_on_standard_input, gives_secrets_by_descriptor};
     pub(super) use super::layer_off::no_layer_is_decoration;
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::search::{
@@ -729,7 +746,15 @@ mod scenario {
         let (tool, manifest) = ("floods".to_owned(), catalog.find("floods").expect("a tool").digest.hex());
         let (arguments, named) = ("{}".to_owned(), vec![]);
         let ask = Ask { tool: tool.clone(), manifest: manifest.clone(), arguments: arguments.clone(), named };
-        let go = Go { tool, manifest, arguments, decision: 1, object: Object::Fixed, exclusions: vec![] };
+        let go = Go {
+            tool,
+            manifest,
+            arguments,
+            decision: 1,
+            object: Object::Fixed,
+            exclusions: vec![],
+            secrets: None,
+        };
         let send = |id: u64, request: &Request| {
             for packet in wire::packets(id, request).expect("packets") {
                 assert_eq!(wire::send_packet(&seed.socket, &packet), Ok(true));

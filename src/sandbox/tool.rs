@@ -4,15 +4,14 @@ use super::host::{name_of, open_path};
 use super::layers::Grant;
 use super::machine::Machine;
 use super::protect::Runs;
+use super::vault::{Vault, sealed};
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
 use super::writes;
+use crate::gate::Given;
 use crate::tools::{Builtin, Manifest, Runner, Runtime, Script, WriteRoot};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
-use rustix::fs::{
-    FileType, MemfdFlags, Mode, OFlags, SealFlags, Stat, fcntl_add_seals, fstat, memfd_create, openat,
-};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
@@ -32,6 +31,10 @@ pub(super) struct Tool {
     pub(super) exec: Vec<OpenProgram>,
     /// A sealed memfd of the script's bytes as they were loaded.
     pub(super) script: Option<OwnedFd>,
+    /// Each secret that the program is given, likewise, in the manifest's order.
+    pub(super) secrets: Vec<OwnedFd>,
+    /// The proof of them all, where there are any.
+    pub(super) proof: Option<Digest>,
     /// What prepare is confined to: every folder, and the programs with their libraries.
     pub(super) ruleset: RulesetCreated,
 }
@@ -68,6 +71,7 @@ impl Tool {
     pub(super) fn open(
         manifest: &Arc<Manifest>,
         machine: &Machine,
+        vault: &Vault,
         report: &mut Report,
     ) -> Result<Self, String> {
         let (program, exec, script) = match &manifest.runner {
@@ -97,6 +101,13 @@ impl Tool {
                 "scripts need `/proc`, of which this machine gives no new one: it is masked".to_owned()
             );
         }
+        if !manifest.secrets.is_empty() && !machine.has_proc {
+            return Err(
+                "secrets are given below `/proc`, of which this machine gives no new one: it is masked"
+                    .to_owned(),
+            );
+        }
+        let (secrets, proof) = vault.give(&manifest.secrets)?;
         let mut roots = Vec::new();
         for path in &manifest.read {
             if path.starts_with("/proc") {
@@ -128,7 +139,7 @@ impl Tool {
             let sha256 = program.sha256.hex();
             report.programs.push(ProgramDigest { tool: manifest.name.clone(), sha256 });
         }
-        Ok(Self { manifest: manifest.clone(), roots, writes, program, exec, script, ruleset })
+        Ok(Self { manifest: manifest.clone(), roots, writes, program, exec, script, secrets, proof, ruleset })
     }
 
     /// What the program itself needs, beside the object.
@@ -145,7 +156,13 @@ impl Tool {
     pub(super) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
         let programs = self.program.iter().chain(&self.exec).map(|program| &program.fd);
         let roots = self.roots.iter().map(|root| &root.fd);
-        programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(&self.script)
+        let memory = self.script.iter().chain(&self.secrets);
+        programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(memory)
+    }
+
+    /// What its program has beside its arguments, for the record.
+    pub(super) fn given(&self) -> Given {
+        Given { secrets: self.manifest.secrets.clone() }
     }
 
     /// The right that this tool has on an object that is, or is not, a folder. A program that is not said to
@@ -162,11 +179,12 @@ impl Tool {
 pub(super) fn open_all(
     manifests: impl Iterator<Item = Arc<Manifest>>,
     machine: &Machine,
+    vault: &Vault,
     report: &mut Report,
 ) -> Vec<Tool> {
     let mut tools = Vec::new();
     for manifest in manifests {
-        match Tool::open(&manifest, machine, report) {
+        match Tool::open(&manifest, machine, vault, report) {
             Ok(tool) => tools.push(tool),
             Err(reason) => report.refused.push(RefusedTool { tool: manifest.name.clone(), reason }),
         }
@@ -191,22 +209,7 @@ fn program_grants<'a>(
 
 /// The script in memory that nobody can change any more. It outlives the file.
 fn seal(script: &Script) -> Result<OwnedFd, String> {
-    let at = |e: Errno| format!("script `{}`: {e}", script.name());
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = match memfd_create("script", flags | MemfdFlags::NOEXEC_SEAL) {
-        // Kernels before 6.3 do not know that it is never to be executed itself.
-        Err(Errno::INVAL) => memfd_create("script", flags),
-        made => made,
-    };
-    let fd = fd.map_err(at)?;
-    let mut rest = script.bytes();
-    while !rest.is_empty() {
-        let written = rustix::io::write(&fd, rest).map_err(at)?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-    fcntl_add_seals(&fd, seals).map_err(at)?;
-    Ok(fd)
+    sealed("script", script.bytes()).map_err(|e| format!("script `{}`: {e}", script.name()))
 }
 
 impl WriteFolder {

@@ -3,6 +3,7 @@
 //! Reading is in two stages: [`Raw`] is the file, [`Manifest`] is what was checked. What a later
 //! version will support (`connect`) is refused by name, never ignored.
 
+use super::given::check_secrets;
 use super::script::Script;
 use super::taken::taken;
 use crate::types::Digest;
@@ -41,6 +42,8 @@ pub struct Manifest {
     pub spelled: Vec<PathBuf>,
     /// What of `/proc` the tool sees.
     pub proc: ProcView,
+    /// Named secrets that its program is given, in the manifest's order.
+    pub secrets: Vec<String>,
     /// What standard output means.
     pub output: Output,
     /// What is on standard input.
@@ -66,6 +69,12 @@ impl Manifest {
             Runner::Program(program) => program.script.as_ref(),
             Runner::Builtin(_) => None,
         }
+    }
+
+    /// An error about this manifest, at the first line that starts with `key`.
+    #[must_use]
+    pub fn refuse(&self, key: &str, reason: &str) -> ManifestError {
+        Refusal { file: &self.file, bytes: self.text.as_bytes() }.at(Some(key), reason)
     }
 
     /// Whether success is one JSON object on standard output.
@@ -353,6 +362,7 @@ impl Manifest {
         let resource = raw.resource(&raw.input).map_err(|reason| no("[resource]", &reason))?;
         raw.check_recursive().map_err(|(key, reason)| no(key, &reason))?;
         raw.check_unsupported().map_err(|(key, reason)| no(key, &reason))?;
+        check_secrets(&raw.sandbox.secrets).map_err(|reason| no("secrets =", &reason))?;
         if let Runner::Program(program) = &runner {
             let key = if program.script.is_some() { "args" } else { "command" };
             check_elements(program, &raw.input).map_err(|reason| no(key, &reason))?;
@@ -376,6 +386,7 @@ impl Manifest {
             write,
             spelled,
             proc: raw.sandbox.proc,
+            secrets: raw.sandbox.secrets,
             output: raw.output,
             stdin: raw.stdin,
             limits: raw.limits,
@@ -481,6 +492,8 @@ struct RawSandbox {
     connect: Vec<String>,
     #[serde(default)]
     proc: ProcView,
+    #[serde(default)]
+    secrets: Vec<String>,
 }
 
 impl Raw {
@@ -495,6 +508,9 @@ impl Raw {
         match (&self.builtin, &self.command, &self.interpreter, &self.script) {
             (Some(_), None, None, None) if !self.sandbox.exec.is_empty() => {
                 say("exec =", "a builtin starts no program")
+            }
+            (Some(_), None, None, None) if !self.sandbox.secrets.is_empty() => {
+                say("secrets =", "a builtin is given no secret")
             }
             (Some(_), None, None, None) if self.output != Output::Text => {
                 say("output", "a builtin's output is always one JSON object")

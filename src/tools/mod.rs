@@ -12,6 +12,7 @@
 pub mod builtin;
 mod catalog;
 mod declared;
+mod given;
 mod manifest;
 mod numbers;
 mod script;
@@ -20,6 +21,7 @@ mod taken;
 mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
+pub use given::secret_word;
 pub use manifest::{
     Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Output, Places, ProcView, Program,
     Resource, Risk, Runner, Runtime, Stdin, WriteRoot,

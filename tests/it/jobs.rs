@@ -254,7 +254,7 @@ fn a_script_that_changed_on_disk_never_runs() {
 }
 
 /// The launcher proper: the child of a child of the supervisor.
-fn kill_launcher(descendants: &[u32]) {
+pub(crate) fn kill_launcher(descendants: &[u32]) {
     let below = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok();
     let launcher = descendants.iter().filter_map(below).find_map(|pids| pids.trim().parse::<i32>().ok());
     let launcher = nix::unistd::Pid::from_raw(launcher.expect("a launcher"));

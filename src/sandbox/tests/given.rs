@@ -1,8 +1,10 @@
 //! What a program is given beside its words, and that nothing else comes with it.
 
-use super::{World, compile};
-use crate::gate::End;
+use super::{Stage, World, compile};
+use crate::config::Home;
+use crate::gate::{End, Execution};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 
 /// Takes its standard input, and whatever else could be taken of it.
 const TAKES: &str = r#"
@@ -61,7 +63,7 @@ pub(super) fn gives_arguments_on_standard_input() {
     on_stdin(&world, "ignores", &["/usr/bin/true"]);
     on_stdin(&world, "sleeps", &["/usr/bin/sleep", "100"]);
     world.with(|stage| async move {
-        let told = |execution: &crate::gate::Execution| {
+        let told = |execution: &Execution| {
             let text = String::from_utf8(execution.stdout.clone()).expect("UTF-8");
             assert_eq!(execution.end, End::Exit { code: 0 }, "{execution:?}");
             assert!(!text.contains("ALLOWED") && text.matches("held ").count() == 7, "{text}");
@@ -85,5 +87,152 @@ pub(super) fn gives_arguments_on_standard_input() {
         // Who never reads keeps nobody waiting.
         assert_eq!(stage.call("ignores", first.clone()).await.end, End::Exit { code: 0 });
         assert_eq!(stage.call("sleeps", first).await.end, End::Timeout);
+    });
+}
+
+/// Looks at what it has, reads its secrets, and tries to change them.
+const KEEPS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern char **environ;
+static void held(const char *what, long got) {
+    printf("%s %s %s\n", got < 0 ? "held" : "ALLOWED", what, got < 0 ? strerror(errno) : "");
+}
+int main(int argc, char **argv) {
+    char room[9000], *none[] = {"x", 0};
+    signal(SIGXFSZ, SIG_IGN);
+    printf("words %d\nfds", argc);
+    for (int fd = 0; fd < 1024; fd++) if (fcntl(fd, F_GETFD) >= 0) printf(" %d", fd);
+    printf("\n");
+    for (char **word = environ; *word; word++) {
+        printf("env %s\n", *word);
+        char *path = strchr(*word, '=') + 1;
+        if (strncmp(*word, "PAR_SECRET_", 11)) continue;
+        int fd = open(path, O_RDONLY), own = atoi(strrchr(path, '/') + 1);
+        printf("by name %.*s\n", (int)read(fd, room, sizeof room), room);
+        printf("by number %.*s\n", (int)read(own, room, sizeof room), room);
+        int again = open(path, O_RDWR);
+        held("write", write(own, "x", 1));
+        held("write anew", again < 0 ? -1 : write(again, "x", 1));
+        held("empty", again < 0 ? -1 : ftruncate(again, 0));
+        held("open emptied", open(path, O_RDWR | O_TRUNC));
+        held("map", again < 0 ? -1 : mmap(0, 4096, PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED ? -1 : 0);
+        held("mode", fchmod(own, 0777));
+        held("punch", fallocate(own, 3, 0, 1));
+        held("run", syscall(SYS_execveat, own, "", none, environ, AT_EMPTY_PATH));
+        held("signals", fcntl(own, F_SETOWN, getpid()));
+    }
+    return 0;
+}
+"#;
+
+/// A program `name` that is given `secrets`.
+fn with_secrets(world: &World, name: &str, command: &[&str], secrets: &[&str]) {
+    let manifest = format!(
+        "name = \"{name}\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\ncommand = {command:?}\n\
+         runtime = \"dynamic\"\nuntrusted_output = true\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n\
+         [sandbox]\nsecrets = {secrets:?}\n[limits]\nwall_ms_max = 5000\noutput_bytes_max = 65536\n\
+         memory_bytes_max = 268435456\nprocesses_max = 8\n[input]\ntype = \"object\"\nadditionalProperties = false\n"
+    );
+    world.tool(name, &manifest);
+}
+
+/// A home whose `par.toml` names secrets, each with the value that a front knows.
+fn secrets(world: &mut World, names: &[&str]) {
+    let root = world.path("home");
+    let home = Home { etc: root.join("etc"), data: root.join("data"), workspace: world.workspace(), root };
+    std::fs::create_dir_all(&home.etc).expect("made");
+    let mut toml = "[secrets]\n".to_owned();
+    for name in names {
+        let file = home.etc.join(format!("secret-{name}"));
+        std::fs::write(&file, Stage::value(name) + "\n").expect("written");
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).expect("mode");
+        toml += &format!("\"{name}\" = \"file:{}\"\n", file.display());
+    }
+    std::fs::write(home.file(), toml).expect("written");
+    world.spec.secrets = Some(home);
+}
+
+pub(super) fn gives_secrets_by_descriptor() {
+    let mut world = World::new();
+    let Some(keeps) = compile(&world, "keeps", KEEPS) else { return };
+    secrets(&mut world, &["db.main", "smtp", "gone", "short"]);
+    let file = |world: &World, name: &str| world.path("home/etc").join(format!("secret-{name}"));
+    std::fs::remove_file(file(&world, "gone")).expect("removed");
+    std::fs::write(file(&world, "short"), "seven77").expect("written");
+    with_secrets(&world, "keeps", &[&keeps], &["smtp", "db.main"]);
+    with_secrets(&world, "has_none", &[&keeps], &[]);
+    with_secrets(&world, "lacks", &[&keeps], &["smtp", "gone"]);
+    with_secrets(&world, "lacks_bytes", &[&keeps], &["short"]);
+    with_secrets(&world, "unnamed", &[&keeps], &["other"]);
+    let absent = file(&world, "gone").display().to_string();
+    world.with(|stage| async move {
+        let text = |execution: &Execution| {
+            assert_eq!(execution.end, End::Exit { code: 0 }, "{execution:?}");
+            String::from_utf8_lossy(&execution.stdout).into_owned()
+        };
+        // Each call reads from the beginning, also beside another.
+        let (first, second) = tokio::join!(stage.call("keeps", json!({})), stage.call("keeps", json!({})));
+        for execution in [&first, &second, &stage.call("keeps", json!({})).await] {
+            let told = text(execution);
+            println!("{told}");
+            assert!(
+                told.starts_with("words 1\nfds 0 1 2 3 4\nenv PATH=/usr/bin\nenv LANG=C.UTF-8\n"),
+                "{told}"
+            );
+            for (word, number, value) in [("SMTP", 3, "smtp"), ("DB_MAIN", 4, "db.main")] {
+                let value = Stage::value(value);
+                let expect = format!(
+                    "env PAR_SECRET_{word}=/proc/self/fd/{number}\nby name {value}\nby number {value}\n"
+                );
+                assert!(told.contains(&expect), "{told}");
+            }
+            assert!(!told.contains("ALLOWED") && told.matches("held ").count() == 18, "{told}");
+            assert_eq!(execution.given.secrets, ["smtp", "db.main"]);
+        }
+        let plain = stage.call("has_none", json!({})).await;
+        assert_eq!(text(&plain), "words 1\nfds 0 1 2\nenv PATH=/usr/bin\nenv LANG=C.UTF-8\n");
+        assert_eq!(plain.given.secrets, [""; 0]);
+        // What is not there is a refusal that names it.
+        let refused = stage.launcher.report().refused;
+        for (tool, expect) in [
+            ("lacks", format!("the secret `gone`: {absent}: No such file or directory (os error 2)")),
+            ("lacks_bytes", "the secret `short`: the value has not 8 to 8192 bytes".to_owned()),
+            ("unnamed", "the secret `other`: is not in `[secrets]` of par.toml".to_owned()),
+        ] {
+            assert!(
+                refused.iter().any(|one| one.tool == tool && one.reason == expect),
+                "{tool}: {refused:?}"
+            );
+            let error = stage.prepare(tool, &json!({})).await.expect_err(tool);
+            assert_eq!(error.to_string(), expect);
+        }
+        // A front that does not look for them, or for others, starts nothing.
+        let other = |proof: Option<String>| {
+            let (stage, ask) = (stage.clone(), stage.ask("keeps", &json!({})));
+            async move {
+                let prepared = stage.prepare("keeps", &json!({})).await.expect("prepared");
+                let (object, exclusions) = (prepared.object, Vec::new());
+                let (tool, manifest, arguments) = (ask.tool, ask.manifest, ask.arguments);
+                let go =
+                    super::Go { tool, manifest, arguments, decision: 1, object, exclusions, secrets: proof };
+                stage.launcher.run_go(go, &prepared.held, stage.manifest("keeps").limits).await
+            }
+        };
+        for proof in [None, Some(String::new()), Some("0".repeat(64))] {
+            let execution = other(proof).await;
+            let End::Refused { reason } = &execution.end else { panic!("{execution:?}") };
+            assert!(reason.starts_with("the tool's secrets are not those that are replaced"), "{reason}");
+            assert!(execution.stdout.is_empty() && execution.given.secrets.is_empty(), "{execution:?}");
+        }
     });
 }
