@@ -131,6 +131,7 @@ fn view(manifest: &Manifest) -> Value {
         "recursive": manifest.recursive,
         "read": manifest.read,
         "secrets": manifest.secrets,
+        "connect": manifest.connect.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "write": manifest.write.iter().map(|root| written(root, manifest)).collect::<Vec<_>>(),
         "untrusted_output": manifest.untrusted_output,
         "wall_ms_max": manifest.limits.wall_ms_max,

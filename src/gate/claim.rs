@@ -156,6 +156,9 @@ pub struct Given {
     /// Named secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Connections, such as `unix:/run/dbus/system_bus_socket`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connect: Vec<String>,
 }
 
 impl Execution {

@@ -438,7 +438,7 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
             layers: vec!["\u{202e}".to_owned(); 10],
             level: Some(crate::types::Level::Strict),
             protections: [("files".to_owned(), vec!["\u{202e}".to_owned()])].into(),
-            given: super::Given { secrets: vec!["\u{202e}".to_owned()] },
+            given: super::Given { secrets: vec!["\u{202e}".to_owned()], connect: Vec::new() },
             wall_us: u64::MAX,
         };
         let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");

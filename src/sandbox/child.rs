@@ -9,7 +9,7 @@ use super::mounts::{self, Mount};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
 use super::wire::{CHILD_MESSAGE_BYTES_MAX, Received, Word, receive};
-use super::{init, seccomp, sys, walk, writes};
+use super::{connect, init, seccomp, sys, walk, writes};
 use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
@@ -38,6 +38,13 @@ pub(super) struct Start<'a> {
     pub(super) control: OwnedFd,
 }
 
+/// What a call's program inherits, opened at go.
+pub(super) struct Inherited<'a> {
+    /// Of the folders that it may change.
+    pub(super) locks: &'a [OwnedFd],
+    pub(super) connected: Vec<OwnedFd>,
+}
+
 /// Runs the call. Never returns.
 pub(super) fn run(start: &Start<'_>) -> ! {
     let code = match live(start) {
@@ -61,11 +68,13 @@ fn live(start: &Start<'_>) -> Result<u8, String> {
     layers.push("rlimits".to_owned());
     let object = resolve(start)?;
     check_mounts(start, &object, mounts.as_deref())?;
+    let sockets = connect::find(&start.machine.tree, &start.tool.manifest.connect)?;
     // The way to the rest of the host ends here.
-    close_all_but(&keep)?;
+    let numbers: Vec<RawFd> = sockets.iter().map(|place| place.fd.as_raw_fd()).collect();
+    close_all_but(&[keep.as_slice(), &numbers].concat())?;
     ready(start, &object)?;
     match receive(&start.control, GO_BYTES_MAX) {
-        Received::Packet(go) => go_on(start, &object, &excluded(&go, &object)?, layers),
+        Received::Packet(go) => go_on(start, &object, &excluded(&go, &object)?, &sockets, layers),
         // Nobody waits for this child any more.
         _ => Ok(0),
     }
@@ -233,6 +242,7 @@ fn go_on(
     start: &Start<'_>,
     object: &Object,
     excluded: &[&Beneath],
+    sockets: &[connect::Place],
     layers: Vec<String>,
 ) -> Result<u8, String> {
     let decided = match object {
@@ -258,6 +268,7 @@ fn go_on(
             Err("a program cannot leave out what lies below its folder".to_owned())
         }
         (Runner::Program(program), Some(open)) => {
+            let connected = connect::connect(sockets, start.machine.proc.as_fd())?;
             let taken = take_folders(start)?;
             let (tool, landlock) = (start.tool, start.machine.landlock);
             let about = decided.as_ref().map(|(path, _)| path.canonical.as_str());
@@ -265,7 +276,8 @@ fn go_on(
             let all = grants.into_iter().chain(roots).chain(writes::grants(&taken, landlock));
             let all: Vec<Grant<'_>> = all.chain(tool.program_grants(start.machine)).collect();
             layers::restrict(landlock.ruleset(&all)?)?;
-            match init::run(start, program, open, about, &taken, layers)? {}
+            let inherited = Inherited { locks: &taken, connected };
+            match init::run(start, program, open, about, inherited, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
     }

@@ -28,8 +28,13 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// `about` is the canonical name of the call's object, where it has one.
-    pub(super) fn gather(start: &Start<'_>, about: Option<&str>) -> Result<Self, String> {
+    /// `about` is the canonical name of the call's object, where it has one; `connected` are the manifest's
+    /// connections.
+    pub(super) fn gather(
+        start: &Start<'_>,
+        about: Option<&str>,
+        connected: Vec<OwnedFd>,
+    ) -> Result<Self, String> {
         let (tool, manifest) = (start.tool, &start.tool.manifest);
         let input = match manifest.stdin {
             Stdin::None => None,
@@ -43,6 +48,10 @@ impl Given {
             let opened = opened.map_err(|e| format!("the secret `{name}`: {e}"))?;
             let number = given.hand(opened);
             given.tell(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
+        }
+        for (at, connection) in (1..).zip(connected) {
+            let number = given.hand(connection);
+            given.tell(&format!("PAR_CONNECT_{at}"), &number.to_string())?;
         }
         Ok(given)
     }

@@ -1,7 +1,7 @@
 //! A program under its init: the child stays as the first process of its PID namespace, reaps, and
 //! tells how the program ended. When it ends the kernel ends everything else in the namespace.
 
-use super::child::{Start, say};
+use super::child::{Inherited, Start, say};
 use super::given::Given;
 use super::layers;
 use super::tool::OpenProgram;
@@ -27,17 +27,17 @@ pub(super) fn run(
     program: &Program,
     open: &OpenProgram,
     canonical: Option<&str>,
-    locks: &[OwnedFd],
+    inherited: Inherited<'_>,
     mut layers: Vec<String>,
 ) -> Result<std::convert::Infallible, String> {
     let tool = start.tool;
     if !(open.is_unchanged() && tool.exec.iter().all(OpenProgram::is_unchanged)) {
         return Err("a program changed since the launcher opened it".to_owned());
     }
-    let given = Given::gather(start, canonical)?;
+    let given = Given::gather(start, canonical, inherited.connected)?;
     let exec = given.above(&open.fd)?;
     let script = tool.script.as_ref().map(|fd| given.above(fd)).transpose()?;
-    let locks = locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
+    let locks = inherited.locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
     let name = script_name(program, script.as_ref())?;
     let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
     let environment = [ENVIRONMENT.map(CString::from).as_slice(), &given.words].concat();

@@ -54,6 +54,12 @@ impl Landlock {
         self.build(AccessFs::from_all(self.abi), AccessNet::from_all(self.abi), grants).map_err(refuse)
     }
 
+    /// The same without the right to connect to sockets with a path.
+    pub(super) fn ruleset_that_connects(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
+        let handled = AccessFs::from_all(self.abi) & !BitFlags::from(AccessFs::ResolveUnix);
+        self.build(handled, AccessNet::from_all(self.abi), grants).map_err(refuse)
+    }
+
     /// A ruleset against changing and executing: reading stays free, and so does the network.
     pub(super) fn ruleset_against_writes(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
         let handled = AccessFs::from_write(self.abi) & !BitFlags::from(AccessFs::ResolveUnix);

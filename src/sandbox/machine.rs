@@ -266,7 +266,9 @@ impl Machine {
 
     /// The launcher's own last steps: capabilities down to what starting calls takes, no new
     /// privileges, not dumpable, the base filter; then a canary that must be refused.
-    pub(super) fn confine(&mut self) -> Result<(), String> {
+    ///
+    /// `connects` says whether a tool is connected to a unix socket.
+    pub(super) fn confine(&mut self, connects: bool) -> Result<(), String> {
         if self.identity.is_some() {
             drop_bounding_set();
             layers::lock_secure_bits()?;
@@ -283,7 +285,7 @@ impl Machine {
         rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .map_err(|e| format!("dumpable: {e}"))?;
-        seccomp::load(&seccomp::base())?;
+        seccomp::load(&seccomp::base(connects))?;
         self.test()
     }
 

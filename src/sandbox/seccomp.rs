@@ -55,10 +55,17 @@ enum Test {
     Open(Option<(u32, u32)>),
 }
 
-/// The filter of the launcher, which every child inherits: what any of them needs.
-pub(super) fn base() -> BpfProgram {
+/// The filter of the launcher, which every child inherits: what any of them needs. Where a manifest `connects`, unix
+/// sockets too, which each child's last filter refuses.
+pub(super) fn base(connects: bool) -> BpfProgram {
     let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY].concat();
-    let conditions = [unshare_condition(), ioctl_condition(), fcntl_condition()];
+    let mut conditions = vec![unshare_condition(), ioctl_condition(), fcntl_condition()];
+    if connects {
+        let test = |call, test| Condition { call, argument: 0, test, otherwise: Verdict::Errno(EPERM) };
+        // AF_UNIX; and whom any such socket connects to.
+        conditions.push(test(libc::SYS_socket, Test::OneOf(&[1])));
+        conditions.push(test(libc::SYS_connect, Test::NoneOf(&[])));
+    }
     compile(&allowed, &[DANGEROUS, DANGEROUS_LEGACY].concat(), &conditions, Verdict::Errno(ENOSYS))
 }
 
@@ -732,7 +739,7 @@ mod tests {
     fn lists_answer_as_they_say() {
         let eperm = Verdict::Errno(EPERM);
         let enosys = Verdict::Errno(ENOSYS);
-        for filter in [base(), program(), writer()] {
+        for filter in [base(false), program(), writer()] {
             check(&filter, libc::SYS_read, [0; 2], Verdict::Allow);
             check(&filter, libc::SYS_execveat, [0; 2], Verdict::Allow);
             check(&filter, libc::SYS_socket, [0; 2], eperm);
@@ -745,9 +752,17 @@ mod tests {
             check(&filter, libc::SYS_fcntl, [1, 8], eperm);
             check(&filter, libc::SYS_fcntl, [1, 3], Verdict::Allow);
         }
-        check(&base(), libc::SYS_clone, [0x2000_0000, 0], Verdict::Allow);
-        check(&base(), libc::SYS_unshare, [0x1000_0000, 0], Verdict::Allow);
-        check(&base(), libc::SYS_unshare, [0x4000_0000, 0], eperm);
+        for base in [base(false), base(true)] {
+            check(&base, libc::SYS_clone, [0x2000_0000, 0], Verdict::Allow);
+            check(&base, libc::SYS_unshare, [0x1000_0000, 0], Verdict::Allow);
+            check(&base, libc::SYS_unshare, [0x4000_0000, 0], eperm);
+            check(&base, libc::SYS_bind, [0; 2], eperm);
+            check(&base, libc::SYS_socket, [2, 1], eperm);
+        }
+        check(&base(false), libc::SYS_socket, [1, 1], eperm);
+        check(&base(false), libc::SYS_connect, [1, 1], eperm);
+        check(&base(true), libc::SYS_socket, [1, 1], Verdict::Allow);
+        check(&base(true), libc::SYS_connect, [7, 1], Verdict::Allow);
         check(&program(), libc::SYS_unshare, [0x1000_0000, 0], eperm);
         check(&program(), libc::SYS_clone, [0x2000_0000, 0], eperm);
         check(&program(), libc::SYS_clone, [0x11, 0], Verdict::Allow);
@@ -825,7 +840,7 @@ mod tests {
 
     #[test]
     fn foreign_calls_kill() {
-        for filter in [base(), builtin(), walker(), program(), writer(), front()] {
+        for filter in [base(false), base(true), builtin(), walker(), program(), writer(), front()] {
             assert_eq!(run(&filter, 0x4000_0003, 11, [0; 2]), Verdict::Kill.code());
             if cfg!(target_arch = "x86_64") {
                 assert_eq!(run(&filter, ARCH, 0x4000_0000, [0; 2]), Verdict::Kill.code());

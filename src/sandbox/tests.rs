@@ -81,6 +81,7 @@ scenarios! {
     less_than_the_minimum_is_refused
     gives_arguments_on_standard_input
     gives_secrets_by_descriptor
+    connects_to_named_sockets
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -341,7 +342,9 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
-    pub(super) use super::given::{gives_arguments_on_standard_input, gives_secrets_by_descriptor};
+    pub(super) use super::given::{
+        connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
+    };
     pub(super) use super::layer_off::no_layer_is_decoration;
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::search::{

@@ -8,7 +8,7 @@ use super::vault::{Vault, sealed};
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
 use super::writes;
 use crate::gate::Given;
-use crate::tools::{Builtin, Manifest, Runner, Runtime, Script, WriteRoot};
+use crate::tools::{Builtin, Connect, Manifest, Runner, Runtime, Script, WriteRoot};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
@@ -134,7 +134,16 @@ impl Tool {
             .chain(changed)
             .chain(program_grants(manifest, programs.clone(), machine))
             .collect();
-        let ruleset = machine.landlock.ruleset(&grants)?;
+        for Connect::Unix(path) in &manifest.connect {
+            if machine.tree.find_plain(path).is_err() {
+                skip(path);
+            }
+        }
+        // Of a tool that is connected at go, the last ruleset alone refuses to connect to sockets.
+        let ruleset = match manifest.connect.as_slice() {
+            [] => machine.landlock.ruleset(&grants)?,
+            _ => machine.landlock.ruleset_that_connects(&grants)?,
+        };
         for program in programs {
             let sha256 = program.sha256.hex();
             report.programs.push(ProgramDigest { tool: manifest.name.clone(), sha256 });
@@ -162,7 +171,8 @@ impl Tool {
 
     /// What its program has beside its arguments, for the record.
     pub(super) fn given(&self) -> Given {
-        Given { secrets: self.manifest.secrets.clone() }
+        let connect = self.manifest.connect.iter().map(ToString::to_string).collect();
+        Given { secrets: self.manifest.secrets.clone(), connect }
     }
 
     /// The right that this tool has on an object that is, or is not, a folder. A program that is not said to

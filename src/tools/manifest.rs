@@ -1,12 +1,13 @@
 //! One tool, as its file in `tools.d/` declares it.
 //!
 //! Reading is in two stages: [`Raw`] is the file, [`Manifest`] is what was checked. What a later
-//! version will support (`connect`) is refused by name, never ignored.
+//! version will support is refused by name, never ignored.
 
+use super::connect::Connect;
 use super::given::check_secrets;
 use super::script::Script;
 use super::taken::taken;
-use crate::types::Digest;
+use crate::types::{Digest, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -44,6 +45,8 @@ pub struct Manifest {
     pub proc: ProcView,
     /// Named secrets that its program is given, in the manifest's order.
     pub secrets: Vec<String>,
+    /// Whom its program is connected to, likewise.
+    pub connect: Vec<Connect>,
     /// What standard output means.
     pub output: Output,
     /// What is on standard input.
@@ -362,6 +365,7 @@ impl Manifest {
         let resource = raw.resource(&raw.input).map_err(|reason| no("[resource]", &reason))?;
         raw.check_recursive().map_err(|(key, reason)| no(key, &reason))?;
         raw.check_unsupported().map_err(|(key, reason)| no(key, &reason))?;
+        let connect = raw.connect(places).map_err(|(key, reason)| no(key, &reason))?;
         check_secrets(&raw.sandbox.secrets).map_err(|reason| no("secrets =", &reason))?;
         if let Runner::Program(program) = &runner {
             let key = if program.script.is_some() { "args" } else { "command" };
@@ -387,6 +391,7 @@ impl Manifest {
             spelled,
             proc: raw.sandbox.proc,
             secrets: raw.sandbox.secrets,
+            connect,
             output: raw.output,
             stdin: raw.stdin,
             limits: raw.limits,
@@ -426,8 +431,8 @@ impl Places {
         Ok(path.components().collect())
     }
 
-    /// The folder that a grant names, without links.
-    fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
+    /// The folder, or socket, that a grant names, without links.
+    pub(super) fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
         let path = self.spell(grant)?;
         // A grant through a link is judged by where it leads; an absent one by its words.
         let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
@@ -645,10 +650,27 @@ impl Raw {
         }
     }
 
-    fn check_unsupported(&self) -> Result<(), (&'static str, String)> {
-        if !self.sandbox.connect.is_empty() {
-            return Err(("connect =", "`connect` is not supported by this version".to_owned()));
+    /// What is done over a connection nobody here sees: it is more than reading.
+    fn connect(&self, places: &Places) -> Result<Vec<Connect>, (&'static str, String)> {
+        let entries = &self.sandbox.connect;
+        let say = |key, reason: String| Err((key, reason));
+        match () {
+            () if entries.is_empty() => Ok(Vec::new()),
+            () if self.builtin.is_some() => say("connect =", "a builtin is connected to nobody".to_owned()),
+            () if self.class == Class::Read => {
+                say("class", "a tool that is connected to somebody is not of class `read`".to_owned())
+            }
+            () if entries.len() > limits::CONNECTIONS_GIVEN_MAX => {
+                say("connect =", format!("more than {} connections", limits::CONNECTIONS_GIVEN_MAX))
+            }
+            () => {
+                let parsed = entries.iter().map(|entry| Connect::parse(entry, places));
+                parsed.collect::<Result<_, _>>().map_err(|reason| ("connect =", reason))
+            }
         }
+    }
+
+    fn check_unsupported(&self) -> Result<(), (&'static str, String)> {
         if self.sandbox.proc == ProcView::Host && self.builtin.is_none() {
             return Err(("proc", "`proc = \"host\"` is for builtins".to_owned()));
         }

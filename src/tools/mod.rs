@@ -11,6 +11,7 @@
 
 pub mod builtin;
 mod catalog;
+mod connect;
 mod declared;
 mod given;
 mod manifest;
@@ -21,6 +22,7 @@ mod taken;
 mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
+pub use connect::Connect;
 pub use given::secret_word;
 pub use manifest::{
     Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Output, Places, ProcView, Program,

@@ -3,8 +3,14 @@
 use super::{Stage, World, compile};
 use crate::config::Home;
 use crate::gate::{End, Execution};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::socket_peercred};
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 /// Takes its standard input, and whatever else could be taken of it.
 const TAKES: &str = r#"
@@ -234,5 +240,191 @@ pub(super) fn gives_secrets_by_descriptor() {
             assert!(reason.starts_with("the tool's secrets are not those that are replaced"), "{reason}");
             assert!(execution.stdout.is_empty() && execution.given.secrets.is_empty(), "{execution:?}");
         }
+    });
+}
+
+/// Speaks to whom it is connected to, and tries all else that a socket could be used for.
+const SPEAKS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+static void held(const char *what, long got) {
+    printf("%s %s %s\n", got < 0 ? "held" : "ALLOWED", what, got < 0 ? strerror(errno) : "");
+}
+static void list(const char *when) {
+    printf("fds %s", when);
+    for (int fd = 0; fd < 1024; fd++) if (fcntl(fd, F_GETFD) >= 0) printf(" %d", fd);
+    printf("\n");
+}
+int main(int argc, char **argv) {
+    const char *told = getenv("PAR_CONNECT_1");
+    int fd = told ? atoi(told) : 3, one = 1;
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+    struct sockaddr_un other = {.sun_family = AF_UNIX};
+    char byte, room[256], path[64];
+    strcpy(other.sun_path, argv[1]);
+    printf("told %s\n", told ? told : "nothing");
+    list("before");
+    if (told) {
+        write(fd, "hello", 5);
+        int have = 0, got;
+        while (have < 5 && (got = read(fd, room + have, 5 - have)) > 0) have += got;
+        printf("heard %.*s\n", have, room);
+    }
+    list("behind");
+    struct iovec vector = {"x", 1}, into = {&byte, 1};
+    struct msghdr out = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_SPACE(sizeof(int))};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&out);
+    head->cmsg_level = SOL_SOCKET; head->cmsg_type = SCM_RIGHTS; head->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(head), &one, sizeof one);
+    struct msghdr in = {.msg_iov = &into, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    held("send a descriptor", sendmsg(fd, &out, MSG_DONTWAIT));
+    held("receive a descriptor", recvmsg(fd, &in, MSG_DONTWAIT));
+    held("let go", connect(fd, &none, sizeof none));
+    held("connect elsewhere", connect(fd, (void *)&other, sizeof other));
+    held("send to another", sendto(fd, "x", 1, 0, (void *)&other, sizeof other));
+    held("send", send(fd, "x", 1, 0));
+    held("receive", recv(fd, &byte, 1, MSG_DONTWAIT));
+    held("bind", bind(fd, (void *)&other, sizeof other));
+    held("listen", listen(fd, 1));
+    held("accept", accept(fd, 0, 0));
+    held("pass credentials", setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof one));
+    held("owner", fcntl(fd, F_SETOWN, 1));
+    held("owner by ioctl", ioctl(fd, 0x8901, &one));
+    held("unix socket", socket(AF_UNIX, SOCK_STREAM, 0));
+    held("connect a new one", connect(socket(AF_UNIX, SOCK_STREAM, 0), (void *)&other, sizeof other));
+    held("internet socket", socket(AF_INET, SOCK_STREAM, 0));
+    held("pair", socketpair(AF_UNIX, SOCK_STREAM, 0, (int *)room));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    held("open again", open(path, O_RDWR));
+    return 0;
+}
+"#;
+
+/// A program `name` that is connected to `sockets`, and knows the place of the first.
+fn connected(world: &World, name: &str, program: &str, sockets: &[&Path], more: &str) {
+    let at: Vec<String> = sockets.iter().map(|socket| format!("unix:{}", socket.display())).collect();
+    let place = sockets.first().map_or("/nowhere".to_owned(), |socket| socket.display().to_string());
+    let manifest = format!(
+        "name = \"{name}\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\ncommand = [\"{program}\", \"{place}\"]\n\
+         runtime = \"dynamic\"\nuntrusted_output = true\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n\
+         [sandbox]\nconnect = {at:?}\n{more}\n[limits]\nwall_ms_max = 5000\noutput_bytes_max = 65536\n\
+         memory_bytes_max = 268435456\nprocesses_max = 8\n[input]\ntype = \"object\"\nadditionalProperties = false\n"
+    );
+    world.tool(name, &manifest);
+}
+
+fn listen(path: &Path) -> UnixListener {
+    let listener = UnixListener::bind(path).expect("a socket");
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).expect("mode");
+    listener.set_nonblocking(true).expect("a socket");
+    listener
+}
+
+/// Whom the next call is connected to, once it says hello; it is answered together with a descriptor.
+fn answer(listener: &UnixListener) -> UnixStream {
+    let mut peer = loop {
+        match listener.accept() {
+            Ok((peer, _)) => break peer,
+            Err(e) => assert_eq!(e.kind(), ErrorKind::WouldBlock),
+        }
+        std::thread::yield_now();
+    };
+    peer.set_nonblocking(false).expect("a socket");
+    let mut said = [0; 5];
+    peer.read_exact(&mut said).expect("read");
+    assert_eq!(&said, b"hello");
+    let root = std::fs::File::open("/").expect("open");
+    let fds = [root.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    assert!(beside.push(SendAncillaryMessage::ScmRights(&fds)));
+    sendmsg(&peer, &[IoSlice::new(b"w")], &mut beside, SendFlags::empty()).expect("sent");
+    peer.write_all(b"orld").expect("written");
+    peer
+}
+
+pub(super) fn connects_to_named_sockets() {
+    let mut world = World::new();
+    let Some(speaks) = compile(&world, "speaks", SPEAKS) else { return };
+    let at = |name: &str| world.path("outside").join(name);
+    let [open, closed, file, link, gone] = ["open", "closed", "file", "link", "gone"].map(at);
+    let (listener, _closed) = (listen(&open), listen(&closed));
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o600)).expect("mode");
+    std::fs::write(&file, "x").expect("written");
+    connected(&world, "speaks", &speaks, &[&open], "");
+    connected(&world, "shut", &speaks, &[&closed], "");
+    connected(&world, "is_file", &speaks, &[&file], "");
+    connected(&world, "is_link", &speaks, &[&link], "");
+    connected(&world, "is_gone", &speaks, &[&gone], "");
+    connected(&world, "alone", &speaks, &[], "");
+    connected(&world, "secretive", &speaks, &[&open], "secrets = [\"smtp\"]");
+    secrets(&mut world, &["smtp"]);
+    let root = rustix::process::geteuid().is_root();
+    world.with(|stage| async move {
+        // A link that comes later is not followed.
+        symlink(&open, &link).expect("linked");
+        // Nothing is asked of anybody before a permit.
+        drop(stage.prepare("speaks", &json!({})).await.expect("prepared"));
+        assert_eq!(listener.accept().expect_err("nobody").kind(), ErrorKind::WouldBlock);
+        let spoken = |tool: &'static str, listener: UnixListener| {
+            let stage = stage.clone();
+            async move {
+                let peer = std::thread::spawn(move || (answer(&listener), listener));
+                let execution = stage.call(tool, json!({})).await;
+                let (peer, listener) = peer.join().expect("answered");
+                let told = String::from_utf8_lossy(&execution.stdout).into_owned();
+                assert_eq!(execution.end, End::Exit { code: 0 }, "{execution:?}");
+                assert!(!told.contains("ALLOWED") && told.matches("held ").count() == 18, "{told}");
+                (execution, told, peer, listener)
+            }
+        };
+        let (execution, told, peer, listener) = spoken("speaks", listener).await;
+        println!("{told}");
+        // By the tool's own user, and with no descriptor more than it was given.
+        let uid = if root { super::ORDINARY } else { rustix::process::geteuid().as_raw() };
+        assert_eq!(socket_peercred(&peer).expect("credentials").uid.as_raw(), uid);
+        assert!(told.starts_with("told 3\nfds before 0 1 2 3\nheard world\nfds behind 0 1 2 3\n"), "{told}");
+        assert_eq!(execution.given.connect, [format!("unix:{}", open.display())]);
+        let (execution, told, _, listener) = spoken("secretive", listener).await;
+        assert!(told.starts_with("told 4\nfds before 0 1 2 3 4\nheard world\n"), "{told}");
+        assert_eq!((execution.given.connect.len(), execution.given.secrets.len()), (1, 1));
+        // A service that was started again has another socket under its name.
+        drop(listener);
+        let refused = stage.call("speaks", json!({})).await.end;
+        assert_eq!(
+            refused,
+            End::Refused { reason: format!("`unix:{}`: Connection refused (os error 111)", open.display()) }
+        );
+        std::fs::remove_file(&open).expect("removed");
+        let listener = listen(&open);
+        let (_, _, _, _listener) = spoken("speaks", listener).await;
+        // Who is not connected has no number at all.
+        let alone = stage.call("alone", json!({})).await;
+        let told = String::from_utf8_lossy(&alone.stdout).into_owned();
+        assert!(told.starts_with("told nothing\nfds before 0 1 2\n") && !told.contains("ALLOWED"), "{told}");
+        for (tool, path, expect) in [
+            ("is_file", &file, "is no socket"),
+            ("is_link", &link, "Too many levels of symbolic links (os error 40)"),
+            ("is_gone", &gone, "No such file or directory (os error 2)"),
+        ] {
+            let error = stage.prepare(tool, &json!({})).await.expect_err(tool);
+            assert_eq!(error.to_string(), format!("`unix:{}`: {expect}", path.display()));
+        }
+        if root {
+            let shut = stage.call("shut", json!({})).await.end;
+            let reason = format!("`unix:{}`: Permission denied (os error 13)", closed.display());
+            assert_eq!(shut, End::Refused { reason });
+        }
+        let skipped = stage.launcher.report().skipped;
+        assert!(skipped.iter().any(|one| one.tool == "is_gone" && one.path == gone), "{skipped:?}");
     });
 }
