@@ -9,8 +9,6 @@ use zeroize::Zeroizing;
 
 /// A file of `etc/` is longer than this for no good reason, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// What a reader has left over at the end of a file, so that it sees the end without growing, in bytes.
-const PROBE_BYTES: usize = 64;
 
 /// Reads a regular file that is writable by its owner alone, who is root or the starter.
 ///
@@ -40,9 +38,7 @@ fn read_where(path: &Path, check: impl Fn(&Metadata) -> io::Result<()>) -> io::R
         return Err(io::Error::other("is no regular file"));
     }
     check(&meta)?;
-    // With room for all of it at once: a vector that grows leaves copies behind, and it may be a secret.
-    let room = usize::try_from(meta.len().min(FILE_BYTES_MAX)).unwrap_or_default() + PROBE_BYTES;
-    let mut bytes = Vec::with_capacity(room);
+    let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("is over {FILE_BYTES_MAX} bytes")));

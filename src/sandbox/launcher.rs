@@ -160,8 +160,6 @@ impl<'a> Launcher<'a> {
         report.tools = catalog.manifests().map(digest).collect();
         report.salt = vault.salt;
         let tools = open_all(catalog.manifests().cloned(), &machine, &vault, &mut report);
-        // Nothing of a secret is left in this process but what programs get.
-        drop(vault);
         machine.confine(tools.iter().any(|tool| !tool.manifest.connect.is_empty()))?;
         report.layers = layers_of(&machine);
         rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;

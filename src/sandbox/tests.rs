@@ -10,7 +10,7 @@ use super::{Launcher, LinkSeed, PrepareError, Report, Spec, lock_front, serve, s
 use crate::gate::{End, Exclusion, Execution, FileKind, Object, Prepared};
 use crate::tools::{Catalog, Manifest, Places};
 use crate::types::json::canonical;
-use crate::types::secret::proof_of_same;
+use crate::types::secret::{proof_of_all, proof_of_same};
 use rustix::thread::{Gid, Uid};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -281,10 +281,9 @@ impl Stage {
 
     /// As a front tells that it knows them, whose values are what [`Stage::value`] says.
     fn secrets(&self, tool: &str) -> Option<String> {
-        let values: Vec<String> = self.manifest(tool).secrets.iter().map(|name| Self::value(name)).collect();
-        let values = values.iter().map(String::as_bytes);
-        let proof = proof_of_same(&self.launcher.report().salt, values.clone());
-        (values.len() > 0).then(|| proof.hex())
+        let (names, salt) = (&self.manifest(tool).secrets, self.launcher.report().salt);
+        let proof = |name: &String| proof_of_same(&salt, Self::value(name).as_bytes());
+        (!names.is_empty()).then(|| proof_of_all(names.iter().map(proof)).hex())
     }
 
     /// The secret called `name`.

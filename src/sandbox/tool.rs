@@ -96,17 +96,7 @@ impl Tool {
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
-        if manifest.script().is_some() && !machine.has_proc {
-            return Err(
-                "scripts need `/proc`, of which this machine gives no new one: it is masked".to_owned()
-            );
-        }
-        if !manifest.secrets.is_empty() && !machine.has_proc {
-            return Err(
-                "secrets are given below `/proc`, of which this machine gives no new one: it is masked"
-                    .to_owned(),
-            );
-        }
+        check_proc(manifest, machine)?;
         let (secrets, proof) = vault.give(&manifest.secrets)?;
         let mut roots = Vec::new();
         for path in &manifest.read {
@@ -183,6 +173,19 @@ impl Tool {
             runner => rights(runner, folder),
         }
     }
+}
+
+/// Scripts and secrets are opened by the number of their descriptor.
+fn check_proc(manifest: &Manifest, machine: &Machine) -> Result<(), String> {
+    let what = match manifest.script() {
+        Some(_) => "scripts",
+        None if !manifest.secrets.is_empty() => "secrets",
+        None => return Ok(()),
+    };
+    if machine.has_proc {
+        return Ok(());
+    }
+    Err(format!("{what} need `/proc`, of which this machine gives no new one: it is masked"))
 }
 
 /// Opens every tool of the catalog; those that cannot be called are named in the report.

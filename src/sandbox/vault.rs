@@ -1,96 +1,151 @@
-//! The secrets that manifests give to programs, between the reading of them and the memory that programs get.
+//! The secrets that manifests give to programs, in memory that nobody can change.
 //!
 //! The launcher reads them itself, as its own user: no secret crosses the socket, and a front that was taken over
-//! cannot choose what a tool is given. It reads those alone that a manifest asks for, keeps their values for its
-//! start, and from then on has sealed memory files: what is forked from it, builtins among it, has no copy.
+//! cannot choose what a tool is given. It reads those alone that a manifest asks for, in a process of its own
+//! that ends at once: neither this one nor what is forked from it, builtins among it, ever had a value in its memory.
 
 use super::supervisor::Spec;
-use crate::config::Config;
+use super::sys;
+use crate::config::{Config, SecretSource};
 use crate::tools::Catalog;
-use crate::types::limits;
-use crate::types::{Digest, secret};
+use crate::types::{Digest, limits, secret};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use zeroize::Zeroizing;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Values by name, or why one cannot be read.
-#[derive(Default)]
+/// What the reading process says: of each name the proof of its value, in hexadecimal, or why there is none.
+type Told = BTreeMap<String, Result<String, String>>;
+
+/// The secrets of all tools, by name.
+#[derive(Debug, Default)]
 pub(super) struct Vault {
-    values: BTreeMap<String, Result<Zeroizing<Vec<u8>>, String>>,
+    kept: BTreeMap<String, Result<Kept, String>>,
     /// Under which this launcher makes proofs.
     pub(super) salt: [u8; 32],
 }
 
+#[derive(Debug)]
+struct Kept {
+    memory: OwnedFd,
+    proof: Digest,
+}
+
 impl Vault {
-    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read anew, as a reload does.
+    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read anew, as a reload does. Called with
+    /// one thread.
     ///
     /// One that cannot be read refuses its tools and not the start: which user the launcher is, the front cannot know.
     pub(super) fn open(spec: &Spec, catalog: &Catalog) -> Result<Self, String> {
         let mut vault = Self::default();
-        let names: Vec<&String> = catalog.manifests().flat_map(|manifest| &manifest.secrets).collect();
+        let names: BTreeSet<&String> = catalog.manifests().flat_map(|manifest| &manifest.secrets).collect();
         if names.is_empty() {
             return Ok(vault);
         }
-        getrandom(&mut vault.salt, GetRandomFlags::empty()).map_err(|e| format!("getrandom: {e}"))?;
-        let home = spec
-            .secrets
-            .clone()
-            .ok_or("a manifest asks for secrets, and there is no home to read them of")?;
+        let refuse = |e: &dyn Display| format!("secrets: {e}");
+        getrandom(&mut vault.salt, GetRandomFlags::empty()).map_err(|e| refuse(&e))?;
+        let home = spec.secrets.clone().ok_or_else(|| refuse(&"there is no home to read them of"))?;
         let sources = Config::load_keyless(home).map_err(|e| e.to_string())?.secrets;
-        for name in names {
-            let value = match sources.get(name) {
-                Some(source) => source.read().and_then(checked),
-                None => Err("is not in `[secrets]` of par.toml".to_owned()),
-            };
-            vault.values.insert(name.clone(), value);
+        let memory = names.into_iter().map(|name| Ok((name.clone(), memory_file("secret")?)));
+        let memory: BTreeMap<String, OwnedFd> =
+            memory.collect::<Result<_, Errno>>().map_err(|e| refuse(&e))?;
+        let mut told = read_apart(&memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
+        for (name, memory) in memory {
+            let proof = told.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
+            let proof = proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no proof".to_owned()));
+            let kept = proof.and_then(|proof| {
+                seal(&memory).map_err(|e| e.to_string())?;
+                Ok(Kept { memory, proof })
+            });
+            vault.kept.insert(name, kept);
         }
         Ok(vault)
     }
 
-    /// The secrets called `names`, each in sealed memory, and the proof of all of them. A reason names the first that
-    /// is not there.
+    /// The secrets called `names`, and the proof of all of them. A reason names the first that is not there.
     pub(super) fn give(&self, names: &[String]) -> Result<(Vec<OwnedFd>, Option<Digest>), String> {
-        let mut values: Vec<&[u8]> = Vec::new();
+        let (mut memory, mut proofs) = (Vec::new(), Vec::new());
         for name in names {
-            match self.values.get(name) {
-                Some(Ok(value)) => values.push(value),
-                Some(Err(e)) => return Err(format!("the secret `{name}`: {e}")),
-                None => return Err(format!("the secret `{name}` was not read")),
-            }
+            let refuse = |e: &dyn Display| format!("the secret `{name}`: {e}");
+            let kept = self.kept.get(name).ok_or_else(|| refuse(&"was not read"))?;
+            let kept = kept.as_ref().map_err(|e| refuse(&e))?;
+            memory.push(kept.memory.try_clone().map_err(|e| refuse(&e))?);
+            proofs.push(kept.proof);
         }
-        let memory = names.iter().zip(&values);
-        let memory = memory
-            .map(|(name, value)| sealed("secret", value).map_err(|e| format!("the secret `{name}`: {e}")));
-        let memory = memory.collect::<Result<_, _>>()?;
-        let proof = (!names.is_empty()).then(|| secret::proof_of_same(&self.salt, values));
-        Ok((memory, proof))
+        Ok((memory, (!names.is_empty()).then(|| secret::proof_of_all(proofs))))
     }
 }
 
-/// The same bounds as where it is looked for: of another value the front would not start.
-fn checked(value: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, String> {
-    if (limits::SECRET_BYTES_MIN..=limits::SECRET_BYTES_MAX).contains(&value.len()) {
-        return Ok(value);
+/// Has another process put each value into its `memory`, and waits for its end.
+fn read_apart(
+    memory: &BTreeMap<String, OwnedFd>,
+    sources: &BTreeMap<String, SecretSource>,
+    salt: &[u8; 32],
+) -> Result<Told, String> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| e.to_string())?;
+    match sys::fork().map_err(|e| e.to_string())? {
+        sys::Fork::Child => {
+            let told: Told = memory
+                .iter()
+                .map(|(name, memory)| (name.clone(), put(sources.get(name), memory, salt)))
+                .collect();
+            let bytes = serde_json::to_vec(&told).unwrap_or_default();
+            // What does not arrive is not there.
+            let _ = write_all(&write, &bytes);
+            sys::exit_now(0)
+        }
+        sys::Fork::Parent(reader) => {
+            drop(write);
+            let mut bytes = Vec::new();
+            std::fs::File::from(read).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+            waitid(WaitId::PidFd(reader.as_fd()), WaitIdOptions::EXITED).map_err(|e| e.to_string())?;
+            serde_json::from_slice(&bytes).map_err(|_| "the process that reads them failed".to_owned())
+        }
     }
-    Err(format!("the value has not {} to {} bytes", limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX))
+}
+
+/// Puts one value into `memory`; its proof. It has the same bounds as where it is looked for.
+fn put(source: Option<&SecretSource>, memory: &OwnedFd, salt: &[u8; 32]) -> Result<String, String> {
+    let value = source.ok_or("is not in `[secrets]` of par.toml")?.read()?;
+    let (least, most) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
+    if !(least..=most).contains(&value.len()) {
+        return Err(format!("the value has not {least} to {most} bytes"));
+    }
+    write_all(memory, &value).map_err(|e| e.to_string())?;
+    Ok(secret::proof_of_same(salt, &value).hex())
 }
 
 /// A memory file of `bytes` that nobody can change any more.
 pub(super) fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = memory_file(name)?;
+    write_all(&fd, bytes)?;
+    seal(&fd)?;
+    Ok(fd)
+}
+
+fn memory_file(name: &str) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
         // Kernels before 6.3 do not know that it is never to be executed itself.
         Err(Errno::INVAL) => memfd_create(name, flags),
         made => made,
-    }?;
+    }
+}
+
+fn write_all(fd: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let written = rustix::io::write(&fd, rest)?;
+        let written = rustix::io::write(fd, rest)?;
         rest = rest.get(written..).unwrap_or_default();
     }
-    fcntl_add_seals(&fd, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-    Ok(fd)
+    Ok(())
+}
+
+fn seal(fd: &OwnedFd) -> Result<(), Errno> {
+    fcntl_add_seals(fd, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)
 }

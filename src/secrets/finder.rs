@@ -102,7 +102,8 @@ impl Finder {
     pub fn proof(&self, salt: &[u8; 32], names: &[String]) -> Digest {
         let value =
             |name: &String| self.named.iter().find(|one| one.name == *name).map(|one| one.value.as_slice());
-        secret::proof_of_same(salt, names.iter().map(|name| value(name).unwrap_or_default()))
+        let proof = |name| secret::proof_of_same(salt, value(name).unwrap_or_default());
+        secret::proof_of_all(names.iter().map(proof))
     }
 
     /// The digest by which a value is told: the first four bytes, in hex, of HMAC-SHA256 over `par/secret/1`, a NUL and

@@ -140,12 +140,24 @@ fn what_cannot_be_is_refused_with_its_line() {
     );
     check(write, "write = [\"@nowhere/x\"]", "18: `@nowhere` is not in `[paths]` of par.toml");
     check("\"/usr/bin/cp\"", "\"cp\"", "19: `cp` is no absolute path");
+}
+
+#[test]
+fn what_a_program_is_given_is_checked_with_its_line() {
+    let etc = Etc::new();
+    let check = |from: &str, to: &str, expect: &str| {
+        assert!(DEPLOY.contains(from), "{from}");
+        let error = etc.parse(&DEPLOY.replacen(from, to, 1)).map(|_| ()).expect_err(to);
+        assert_eq!(error, expect, "{to}");
+    };
+    let write = "write = [\"@workspace/{project}\"]";
     check("output", "stdin = \"text\"\noutput", "8: unknown variant `text`, expected `none` or `json`");
     let grant = |entry: &str| format!("{write}\nconnect = [\"{entry}\"]");
-    let etc_socket = format!("unix:{}/admin.sock", etc.path("etc").display());
+    let socket = etc.path("etc").join("admin.sock");
+    let etc_socket = format!("unix:{}", socket.display());
     let lies = format!(
         "19: `{}` contains, equals or lies in `{}`, which no tool may see",
-        &etc_socket[5..],
+        socket.display(),
         etc.path("etc").display()
     );
     check(write, &grant(&etc_socket), &lies);

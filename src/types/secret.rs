@@ -27,19 +27,24 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// By what two processes find out that they hold the same values, without telling any: SHA-256 over
-/// `"par/same/1\0"`, the salt of 32 bytes that one of them made, and the SHA-256 of each value in turn.
+/// By what one process shows another that both hold the same `value`, without telling it: SHA-256 over `"par/same/1\0"`,
+/// the salt that one of them made, and the value.
 #[must_use]
-pub fn proof_of_same<'a>(salt: &[u8; 32], values: impl IntoIterator<Item = &'a [u8]>) -> Digest {
-    let digests: Vec<Digest> = values.into_iter().map(Digest::of).collect();
-    let mut parts: Vec<&[u8]> = vec![b"par/same/1\0", salt];
-    parts.extend(digests.iter().map(|digest| digest.0.as_slice()));
+pub fn proof_of_same(salt: &[u8; 32], value: &[u8]) -> Digest {
+    Digest::of_parts(&[b"par/same/1\0", salt, value])
+}
+
+/// The same of several values, in their order: SHA-256 over the proof of each.
+#[must_use]
+pub fn proof_of_all(proofs: impl IntoIterator<Item = Digest>) -> Digest {
+    let proofs: Vec<Digest> = proofs.into_iter().collect();
+    let parts: Vec<&[u8]> = proofs.iter().map(|proof| proof.0.as_slice()).collect();
     Digest::of_parts(&parts)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Secret, proof_of_same};
+    use super::{Secret, proof_of_all, proof_of_same};
 
     #[test]
     fn a_secret_is_not_shown() {
@@ -51,7 +56,7 @@ mod tests {
     #[test]
     fn only_the_same_values_have_the_same_proof() {
         let proof = |salt: u8, values: &[&str]| {
-            proof_of_same(&[salt; 32], values.iter().map(|value| value.as_bytes()))
+            proof_of_all(values.iter().map(|value| proof_of_same(&[salt; 32], value.as_bytes())))
         };
         let one = proof(1, &["ab", "c"]);
         assert_eq!(one, proof(1, &["ab", "c"]));

@@ -254,11 +254,14 @@ fn a_script_that_changed_on_disk_never_runs() {
 }
 
 /// The launcher proper: the child of a child of the supervisor.
-pub(crate) fn kill_launcher(descendants: &[u32]) {
+pub(crate) fn launcher(descendants: &[u32]) -> u32 {
     let below = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok();
-    let launcher = descendants.iter().filter_map(below).find_map(|pids| pids.trim().parse::<i32>().ok());
-    let launcher = nix::unistd::Pid::from_raw(launcher.expect("a launcher"));
-    nix::sys::signal::kill(launcher, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    let launcher = descendants.iter().filter_map(below).find_map(|pids| pids.trim().parse().ok());
+    launcher.expect("a launcher")
+}
+
+pub(crate) fn kill_launcher(descendants: &[u32]) {
+    crate::support::signal(launcher(descendants), nix::sys::signal::Signal::SIGKILL);
 }
 
 #[test]

@@ -378,6 +378,47 @@ fn a_secret_that_a_tool_is_given_leaves_no_trace() {
     home.expect(0, &["audit", "verify"]);
 }
 
+/// What a launcher forks has its memory: a builtin that was taken over finds no value there.
+#[test]
+fn a_launcher_keeps_no_copy_of_what_it_gives() {
+    if !crate::support::is_root() {
+        eprintln!("skipped: only root can look into the launcher's memory");
+        return;
+    }
+    let home = TestHome::init();
+    name(&home, &sources(&home));
+    add_says(&home);
+    let key = home.key("ops", "operator");
+    let server = home.serve();
+    let says = server.run(&key, "says(how=\"plain\")").json()["steps"][0].clone();
+    assert_eq!(says["status"], "ok", "{says}");
+    let launcher = crate::jobs::launcher(&server.descendants());
+    let copies = |pid: u32| occurrences(pid, PASSWORD.as_bytes());
+    assert_eq!(copies(launcher), 0);
+    // The control: the front looks for it, and so has it.
+    let front = server.descendants().into_iter().filter(|pid| *pid != launcher).map(copies);
+    assert!(front.sum::<usize>() > 0);
+}
+
+/// How often `value` stands in the memory of a process.
+fn occurrences(pid: u32, value: &[u8]) -> usize {
+    use std::os::unix::fs::FileExt as _;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("memory");
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    let mut count = 0;
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (from, to) = line.split_once(' ').and_then(|(range, _)| range.split_once('-')).expect("a range");
+        let [from, to] = [from, to].map(|at| u64::from_str_radix(at, 16).expect("a number"));
+        for at in (from..to).step_by(1 << 20) {
+            let mut piece = vec![0; usize::try_from((to - at).min((1 << 20) + 64)).expect("short")];
+            // What was never touched, or belongs to a device, cannot be read.
+            let read = memory.read_at(&mut piece, at).unwrap_or(0);
+            count += piece[..read].windows(value.len()).filter(|window| *window == value).count();
+        }
+    }
+    count
+}
+
 /// A launcher that read another value than the front looks for gives it to nobody.
 #[test]
 fn a_secret_that_changed_is_given_behind_a_reload_only() {
