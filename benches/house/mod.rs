@@ -61,6 +61,7 @@ impl House<LinkSeed> {
             minimum: None,
             landlock_abi_max: None,
             ca_file: None,
+            secrets: None,
             journal: None,
         };
         let seed = sandbox::start(&spec).expect("launcher");

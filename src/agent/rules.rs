@@ -10,7 +10,7 @@ use crate::ledger::{AppendError, Draft, Kind};
 use crate::policy::{Bundle, Folder, Folders, Groups, Labels, PolicyError, Source, Suite};
 use crate::sandbox::{Report, StartError};
 use crate::secrets::Finder;
-use crate::tools::{Catalog, Places};
+use crate::tools::{Catalog, CatalogError, Places};
 use crate::types::{limits, text};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -69,8 +69,7 @@ pub fn load_or_close(config: &Config) -> Result<Rules, RulesError> {
         Ok(rules) => return Ok(rules),
         Err(error) => error,
     };
-    let catalog =
-        Catalog::load(&config.home.etc.join("tools.d"), &places(config)).map_err(|_| error.clone())?;
+    let catalog = load_catalog(config).map_err(|_| error.clone())?;
     let bundle = Bundle::closed(&catalog, error.0.clone()).map_err(|_| error)?;
     Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
 }
@@ -86,8 +85,7 @@ pub fn load_unproven(config: &Config) -> Result<Rules, RulesError> {
 pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError> {
     let one = |reason: String| RulesError(vec![reason]);
     let all = |errors: Vec<PolicyError>| RulesError(errors.iter().map(ToString::to_string).collect());
-    let catalog = Catalog::load(&config.home.etc.join("tools.d"), &places(config));
-    let catalog = catalog.map_err(|e| one(e.to_string()))?;
+    let catalog = load_catalog(config).map_err(|e| one(e.to_string()))?;
     let mut sources = self::sources(folder, "policies", "cedar").map_err(one)?;
     sources.extend(source_if_there(&folder.join("links.toml")).map_err(one)?);
     let names = config.paths.keys().cloned().collect();
@@ -111,6 +109,18 @@ pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError
         unknown => return Err(all(unknown)),
     }
     Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
+}
+
+/// The tools of a home. A secret that one is to be given is named in the configuration.
+fn load_catalog(config: &Config) -> Result<Catalog, CatalogError> {
+    let catalog = Catalog::load(&config.home.etc.join("tools.d"), &places(config))?;
+    for manifest in catalog.manifests() {
+        if let Some(name) = manifest.secrets.iter().find(|name| !config.secrets.contains_key(*name)) {
+            let reason = format!("`{name}` is not in `[secrets]` of par.toml");
+            return Err(CatalogError::Manifest(manifest.refuse("secrets =", &reason)));
+        }
+    }
+    Ok(catalog)
 }
 
 /// A file beside the policies that may be left out: what carries which label, which templates are linked.

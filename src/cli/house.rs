@@ -41,6 +41,7 @@ pub(super) fn spec(config: &Config) -> sandbox::Spec {
         minimum: config.sandbox_minimum,
         landlock_abi_max: config.landlock_abi_max,
         ca_file: config.sandbox_ca_file.clone(),
+        secrets: Some(config.home.clone()),
         journal: None,
     }
 }

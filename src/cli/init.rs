@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Every file of `etc/` as shipped. From then on the files count, and a person edits them.
-const SHIPPED: [(&str, &str); 23] = [
+const SHIPPED: [(&str, &str); 24] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../policies/00-api.cedar")),
     ("policies/10-read.cedar", include_str!("../../policies/10-read.cedar")),
@@ -30,6 +30,7 @@ const SHIPPED: [(&str, &str); 23] = [
     ("policies/tests/40-taint.toml", include_str!("../../policies/tests/40-taint.toml")),
     ("policies/tests/90-never.toml", include_str!("../../policies/tests/90-never.toml")),
     ("jobs.d/deploy.sh", include_str!("../../jobs.d/deploy.sh")),
+    ("jobs.d/service_restart.pl", include_str!("../../jobs.d/service_restart.pl")),
     ("tools.d/deploy.toml", include_str!("../../tools.d/deploy.toml")),
     ("tools.d/git_clone.toml.disabled", include_str!("../../tools.d/git_clone.toml.disabled")),
     ("tools.d/health_check.toml", include_str!("../../tools.d/health_check.toml")),

@@ -105,16 +105,16 @@ pub(super) fn inside<T>(
     what: &'static str,
     work: impl AsyncFnOnce(&Inside) -> Result<T, Fail>,
 ) -> Result<T, Fail> {
+    // The launcher is forked before anything that starts a thread, and before the secrets are read: it has no copy.
+    let seed = match sandbox::start(&house::spec(&config)) {
+        Ok(seed) => seed,
+        Err(e) => return Err(house::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),
+    };
     let secrets = house::secrets(&config)?;
     logs::start(config.log, secrets.clone());
     if let Some(holder) = Lock::holder(&house::files(&config)) {
         tracing::info!(holder = holder.trim(), "waiting for the ledger");
     }
-    // The launcher is forked before anything that starts a thread.
-    let seed = match sandbox::start(&house::spec(&config)) {
-        Ok(seed) => seed,
-        Err(e) => return Err(house::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),
-    };
     let rules = house::load_rules(&config)?;
     let provider = house::provider(&mut config, &secrets)?;
     let principal = house::local_principal(&config)?;

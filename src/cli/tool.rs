@@ -5,7 +5,7 @@ use super::{house, remote, run, show};
 use crate::agent::{Agent, ToolView};
 use crate::auth::Principal;
 use crate::config::Config;
-use crate::tools::{Element, Manifest, Resource, Runner, WriteRoot};
+use crate::tools::{Element, Manifest, Resource, Runner, Stdin, WriteRoot};
 use crate::types::{limits, text};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -116,7 +116,9 @@ fn view(manifest: &Manifest) -> Value {
             let script = program.script.as_ref();
             let script = script.map(|s| json!({ "name": s.name(), "sha256": s.digest().hex() }));
             let arguments: Vec<String> = program.args.iter().map(element).collect();
-            json!({ "program": program.path, "script": script, "arguments": arguments, "exec": program.exec })
+            let stdin = (manifest.stdin == Stdin::Json).then_some("json");
+            json!({ "program": program.path, "script": script, "arguments": arguments, "stdin": stdin,
+                    "exec": program.exec })
         }
     };
     json!({
@@ -128,6 +130,8 @@ fn view(manifest: &Manifest) -> Value {
         "resource": manifest.resource.kind(),
         "recursive": manifest.recursive,
         "read": manifest.read,
+        "secrets": manifest.secrets,
+        "connect": manifest.connect.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "write": manifest.write.iter().map(|root| written(root, manifest)).collect::<Vec<_>>(),
         "connect": manifest.reach.entries().collect::<Vec<_>>(),
         "addresses": manifest.reach.named.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -147,8 +147,21 @@ pub struct Execution {
     pub protections: BTreeMap<String, Vec<String>>,
     /// What it was connected to, and was not, in the order in which it asked.
     pub connections: Connections,
+    /// What its program was given.
+    pub given: Given,
     /// From go to reaped, in microseconds, by the launcher's clock.
     pub wall_us: u64,
+}
+
+/// What a program had beside its arguments, by the names of its manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// Named secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Connections, such as `unix:/run/dbus/system_bus_socket`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connect: Vec<String>,
 }
 
 impl Execution {
@@ -162,6 +175,7 @@ impl Execution {
             layers: Vec::new(),
             level: None,
             protections: BTreeMap::new(),
+            given: Given::default(),
             connections: Connections::default(),
             wall_us: 0,
         }
@@ -170,7 +184,7 @@ impl Execution {
 
 impl Hold for Execution {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
-        let Self { end, stdout, stderr, layers, level, protections, connections, wall_us } = self;
+        let Self { end, stdout, stderr, layers, level, protections, connections, given, wall_us } = self;
         let told = |one: Connection| Connection { to: one.to.passed(pass), ..one };
         let connections =
             Connections { told: connections.told.into_iter().map(told).collect(), ..connections };
@@ -178,7 +192,17 @@ impl Hold for Execution {
         let is_cut = !matches!(end, End::Exit { .. }) || says_cut(&stdout);
         let mut output = |bytes| if is_cut { pass.cut_bytes(bytes) } else { pass.bytes(bytes) };
         let (stdout, stderr) = (output(stdout), output(stderr));
-        Self { end: end.passed(pass), stdout, stderr, layers, level, protections, connections, wall_us }
+        Self {
+            end: end.passed(pass),
+            stdout,
+            stderr,
+            layers,
+            level,
+            protections,
+            connections,
+            given,
+            wall_us,
+        }
     }
 }
 

@@ -406,8 +406,11 @@ impl Gate {
     /// Records outcomes in one commit, and only then hands out what may be told of them, in order. On a full disk
     /// they wait for space.
     pub async fn settle(&self, ran: Vec<(Running, Execution)>) -> Result<Vec<ToolResult>, AppendError> {
-        let ran: Vec<_> =
-            ran.into_iter().map(|(running, execution)| (running, self.secrets.clean(execution))).collect();
+        let clean = |(running, execution): (Running, Execution)| {
+            let execution = running.clean(execution);
+            (running, execution)
+        };
+        let ran: Vec<_> = ran.into_iter().map(clean).collect();
         let drafts: Vec<Draft> = ran
             .iter()
             .map(|(running, execution)| outcome::result_draft(running.facts(), running.decision(), execution))

@@ -78,7 +78,9 @@ mod rules;
 pub use answer::{Answer, AnswerError, Approval, Asked};
 pub use asked::State;
 pub use beneath::ANY_NAME;
-pub use claim::{Beneath, End, Exclusion, Execution, FileId, FileKind, Held, Object, PathObject, Prepared};
+pub use claim::{
+    Beneath, End, Exclusion, Execution, FileId, FileKind, Given, Held, Object, PathObject, Prepared,
+};
 pub use counters::counts;
 pub use decide::{Asking, Decided, Gate};
 pub use order::{Connecting, Order, Pending, Permit, Running};

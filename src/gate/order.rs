@@ -7,9 +7,9 @@ use super::outcome;
 use super::record::Facts;
 use super::rules::Rules;
 use crate::ledger::{AppendError, Draft, Kind, Ledger, Receipt, Ref};
-use crate::secrets::Secrets;
+use crate::secrets::{Clean, Finder, Secrets};
 use crate::tools::{Manifest, Resource, ValidCall};
-use crate::types::{CallId, HostPort, clock};
+use crate::types::{CallId, Digest, HostPort, clock};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -105,6 +105,7 @@ impl Permit {
             exclusions,
             connecting: (!hosts.is_empty()).then(|| running.connecting(hosts)),
             held,
+            known: running.known.clone(),
         };
         Ok((order, running))
     }
@@ -128,6 +129,7 @@ pub struct Order {
     exclusions: Vec<Exclusion>,
     connecting: Option<Connecting>,
     held: Held,
+    known: Arc<Finder>,
 }
 
 impl Order {
@@ -171,6 +173,14 @@ impl Order {
     #[must_use]
     pub fn connecting(&self) -> Option<&Connecting> {
         self.connecting.as_ref()
+    }
+
+    /// The proof that the secrets which the tool is given are looked for in what it prints; `None` where it is given
+    /// none.
+    #[must_use]
+    pub fn secrets(&self, salt: &[u8; 32]) -> Option<Digest> {
+        let names = &self.manifest.secrets;
+        (!names.is_empty()).then(|| self.known.proof(salt, names))
     }
 
     /// The child that waits for go.
@@ -223,6 +233,8 @@ pub struct Running {
     decision: u64,
     ledger: Ledger,
     secrets: Secrets,
+    /// The secrets as they were when the call began: what it printed may hold them still.
+    known: Arc<Finder>,
 }
 
 impl Running {
@@ -234,7 +246,13 @@ impl Running {
     /// The slip for a decision that an earlier process left on the ledger.
     pub(super) fn recovered(decision: u64, facts: Facts, gate: &Gate) -> Self {
         let (ledger, secrets) = (gate.ledger().clone(), gate.secrets().clone());
-        Self { facts: Some(Box::new(facts)), decision, ledger, secrets }
+        let known = secrets.now();
+        Self { facts: Some(Box::new(facts)), decision, ledger, secrets, known }
+    }
+
+    /// What came of the call, without any secret of its beginning or of now.
+    pub(super) fn clean(&self, execution: Execution) -> Clean<Execution> {
+        self.secrets.clean_since(&self.known, execution)
     }
 
     /// The number of the decision.
@@ -262,7 +280,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(facts) = self.facts.take() {
-            let lost = self.secrets.clean(Execution::without_output(End::Interrupted));
+            let lost = self.clean(Execution::without_output(End::Interrupted));
             self.ledger.append_detached(vec![outcome::result_draft(&facts, self.decision, &lost)]);
         }
     }

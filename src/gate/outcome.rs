@@ -1,6 +1,6 @@
 //! From how a call ended to its entry and to what may be told of it.
 
-use super::claim::{End, Execution};
+use super::claim::{End, Execution, Given};
 use super::record::{CallRecord, Facts};
 use crate::egress::proxy::Connection;
 use crate::ledger::{Draft, Kind, Ref};
@@ -34,6 +34,9 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
             "connections".to_owned(),
             json!({ "told": told, "more": made.more, "bytes": made.bytes }),
         );
+    }
+    if let (true, Some(members)) = (execution.given != Given::default(), payload.as_object_mut()) {
+        members.insert("given".to_owned(), json!(execution.given));
     }
     // A structured result has no place for it; for whoever looks for the fault it is on record.
     if facts.structured

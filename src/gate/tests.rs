@@ -9,7 +9,7 @@ use crate::auth::{self, Principal, Role};
 use crate::egress::proxy::{Connection, Connections};
 use crate::ledger::{self, AppendError, Draft, Files, Kind, Ledger, Lock, Projection, key};
 use crate::policy::{Bundle, Door, Session, Source};
-use crate::secrets::Secrets;
+use crate::secrets::{Finder, Named, Secrets};
 use crate::tools::{Catalog, Places, ProposedCall};
 use crate::types::{RunId, SessionId};
 use proptest::prelude::*;
@@ -444,12 +444,36 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
                 more: 7,
                 bytes: 7,
             },
+            given: super::Given { secrets: vec!["\u{202e}".to_owned()], connect: Vec::new() },
             wall_us: u64::MAX,
         };
         let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");
         assert_eq!(settled.len(), 1);
     }
     assert_eq!(bench.open_calls(), 0);
+    bench.verified();
+}
+
+/// A reload while a call runs exchanges what is looked for: the call may print what it was given before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_a_secret_when_a_call_began_is_replaced_too() {
+    let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
+    let knows = |value: &str| {
+        let named = Named::new("word", value.as_bytes().to_vec().into()).expect("a secret");
+        bench
+            .gate
+            .secrets()
+            .exchange(Finder::new(vec![7; 32].into(), vec![named], Vec::new()).expect("a finder"));
+    };
+    knows("old-password");
+    let (order, running) = bench.permit().await.begin().expect("in time");
+    knows("new-password");
+    drop(order);
+    let stdout = b"old-password, new-password".to_vec();
+    let execution = Execution { stdout, ..Execution::without_output(End::Exit { code: 0 }) };
+    let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");
+    let told = settled[0].record().result.to_string();
+    assert!(!told.contains("password") && told.matches("[secret:word:").count() == 2, "{told}");
     bench.verified();
 }
 

@@ -2,7 +2,7 @@
 
 use super::child::go_packet;
 use super::wire::{self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive_with};
-use crate::gate::{End, Exclusion, Object};
+use crate::gate::{End, Exclusion, Given, Object};
 use crate::tools::Limits;
 use crate::types::clock::mono_us;
 use crate::types::limits::PREPARE_MS_MAX;
@@ -325,7 +325,8 @@ impl Call {
         self.enter(Phase::Leaving, LEAVE_MS_MAX);
         let layers = std::mem::take(&mut self.layers);
         let wall_us = at.saturating_sub(since);
-        Notice::Ended(Ended { end, layers, level: None, protections: BTreeMap::new(), wall_us })
+        let (protections, given) = (BTreeMap::new(), Given::default());
+        Notice::Ended(Ended { end, layers, level: None, protections, given, wall_us })
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn probe(machine: &Machine, ground: Option<&OwnedFd>, outside: Option
     held.add(&[Runs::Builtin], Layer::Seccomp, filter(&machine.walker_filter));
     let writes = Does { writes: true, ..Does::default() };
     held.add(&[Runs::Program], Layer::Seccomp, filter(&seccomp::of_program(writes)));
-    if machine.connects {
+    if machine.sockets.tcp {
         let connects = Does { connects: true, ..writes };
         held.add(&[Runs::Proxied], Layer::Seccomp, filter(&seccomp::of_program(connects)));
     }

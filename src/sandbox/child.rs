@@ -3,13 +3,13 @@
 //! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
 //! to the launcher's code: the child ends in this file.
 
-use super::layers::{self, Grant};
+use super::layers::{self, Connects, Grant};
 use super::machine::{Machine, become_user};
 use super::mounts::{self, Mount};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
 use super::wire::{CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
-use super::{fetch, init, network, seccomp, sys, walk, writes};
+use super::{connect, fetch, init, network, seccomp, sys, walk, writes};
 use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
@@ -38,6 +38,21 @@ pub(super) struct Start<'a> {
     pub(super) control: OwnedFd,
 }
 
+/// What a call's program inherits, opened at go.
+pub(super) struct Inherited<'a> {
+    /// Of the folders that it may change.
+    pub(super) locks: &'a [OwnedFd],
+    pub(super) connected: Vec<OwnedFd>,
+}
+
+/// What a call is connected to.
+struct Outward<'a> {
+    /// By the front: of a builtin.
+    connected: Option<OwnedFd>,
+    /// To be connected to at go: of a program.
+    sockets: &'a [connect::Place],
+}
+
 /// Runs the call. Never returns.
 pub(super) fn run(start: &Start<'_>) -> ! {
     let code = match live(start) {
@@ -64,12 +79,15 @@ fn live(start: &Start<'_>) -> Result<u8, String> {
     layers.push("rlimits".to_owned());
     let object = resolve(start)?;
     check_mounts(start, &object, mounts.as_deref())?;
+    let sockets = connect::find(&start.machine.tree, &start.tool.manifest.connect)?;
     // The way to the rest of the host ends here.
-    close_all_but(&until_ready)?;
+    let numbers = sockets.iter().map(|place| place.fd.as_raw_fd());
+    close_all_but(&until_ready.iter().copied().chain(numbers).collect::<Vec<_>>())?;
     ready(start, &object, proxy)?;
     match receive_with(&start.control, GO_BYTES_MAX) {
         (Received::Packet(go), connected) => {
-            go_on(start, &object, &excluded(&go, &object)?, connected, layers)
+            let outward = Outward { connected, sockets: &sockets };
+            go_on(start, &object, &excluded(&go, &object)?, outward, layers)
         }
         // Nobody waits for this child any more.
         _ => Ok(0),
@@ -244,7 +262,7 @@ fn go_on(
     start: &Start<'_>,
     object: &Object,
     excluded: &[&Beneath],
-    connected: Option<OwnedFd>,
+    outward: Outward<'_>,
     layers: Vec<String>,
 ) -> Result<u8, String> {
     let decided = match object {
@@ -264,20 +282,22 @@ fn go_on(
     match (&start.tool.manifest.runner, &start.tool.program) {
         (Runner::Builtin(which), _) => {
             layers::restrict(start.machine.landlock.ruleset(&grants)?)?;
-            builtin(start, *which, decided.as_ref(), excluded, connected, layers)
+            builtin(start, *which, decided.as_ref(), excluded, outward.connected, layers)
         }
         (Runner::Program(_), _) if excluded.iter().any(|one| one.id.is_some()) => {
             Err("a program cannot leave out what lies below its folder".to_owned())
         }
         (Runner::Program(program), Some(open)) => {
+            let connected = connect::connect(outward.sockets, start.machine.proc.as_fd())?;
             let taken = take_folders(start)?;
             let (tool, landlock) = (start.tool, start.machine.landlock);
             let about = decided.as_ref().map(|(path, _)| path.canonical.as_str());
             let roots = tool.root_grants().filter(|_| about.is_none());
             let all = grants.into_iter().chain(roots).chain(writes::grants(&taken, landlock));
             let all: Vec<Grant<'_>> = all.chain(tool.program_grants(start.machine)).collect();
-            layers::restrict(landlock.ruleset_with(&all, tool.port())?)?;
-            match init::run(start, program, open, about, &taken, layers)? {}
+            layers::restrict(landlock.ruleset_of(&all, Connects { port: tool.port(), unix: false })?)?;
+            let inherited = Inherited { locks: &taken, connected };
+            match init::run(start, program, open, about, inherited, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
     }

@@ -1,7 +1,8 @@
 //! A program under its init: the child stays as the first process of its PID namespace, reaps, and
 //! tells how the program ended. When it ends the kernel ends everything else in the namespace.
 
-use super::child::{Start, say};
+use super::child::{Inherited, Start, say};
+use super::given::Given;
 use super::layers;
 use super::tool::OpenProgram;
 use super::wire::Word;
@@ -26,17 +27,22 @@ pub(super) fn run(
     program: &Program,
     open: &OpenProgram,
     canonical: Option<&str>,
-    locks: &[OwnedFd],
+    inherited: Inherited<'_>,
     mut layers: Vec<String>,
 ) -> Result<std::convert::Infallible, String> {
     let tool = start.tool;
     if !(open.is_unchanged() && tool.exec.iter().all(OpenProgram::is_unchanged)) {
         return Err("a program changed since the launcher opened it".to_owned());
     }
-    let script = script_name(program, tool.script.as_ref())?;
-    let words = arguments(program, script, &tool.manifest.resource, start.arguments, canonical)?;
+    let given = Given::gather(start, canonical, inherited.connected)?;
+    let exec = given.above(&open.fd)?;
+    let script = tool.script.as_ref().map(|fd| given.above(fd)).transpose()?;
+    let locks = inherited.locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
+    let name = script_name(program, script.as_ref())?;
+    let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
     let proxy = network::ENVIRONMENT.into_iter().filter(|_| tool.manifest.is_proxied());
-    let environment: Vec<CString> = ENVIRONMENT.into_iter().chain(proxy).map(CString::from).collect();
+    let environment = ENVIRONMENT.into_iter().chain(proxy).map(CString::from);
+    let environment: Vec<CString> = environment.chain(given.words.iter().cloned()).collect();
     let children = watch_children()?;
 
     let memory = tool.manifest.limits.memory_bytes_max;
@@ -45,12 +51,13 @@ pub(super) fn run(
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
         layers::limit(Resource::As, memory)?;
         // The script is to be opened by its number, and a lock is to last as long as anything that runs.
-        for fd in tool.script.iter().chain(locks) {
+        for fd in script.iter().chain(&locks) {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
+        given.hand_over()?;
         seccomp::load(&tool.filter)
     };
-    let pid = sys::spawn(rustix::fd::AsFd::as_fd(&open.fd), &words, &environment, &mut before)?;
+    let pid = sys::spawn(rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
     layers.extend(["seccomp", "init"].map(str::to_owned));
     layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
     say(start, &Word::Confined(layers));

@@ -241,6 +241,7 @@ mod tests {
             decision,
             object: Object::Fixed,
             exclusions: Vec::new(),
+            secrets: None,
         }
     }
 

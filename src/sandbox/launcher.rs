@@ -16,11 +16,12 @@ use super::protect::Runs;
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
+use super::vault::Vault;
 use super::wire::{
     self, Arrival, Ask, Assembler, Ended, Go, PACKET_BYTES_MAX, Received, Reply, Report, Request, ToolDigest,
     receive_with,
 };
-use crate::gate::End;
+use crate::gate::{End, Given};
 use crate::tools::{Builtin, Catalog, Manifest, ProposedCall, Runner, ValidCall};
 use crate::types::clock::mono_us;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -83,6 +84,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
+    let vault = Vault::open(spec, &catalog)?;
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
     let connects = |manifest: &Arc<Manifest>| manifest.runner == Runner::Builtin(Builtin::HttpGet);
     let tls = catalog.manifests().any(connects).then(|| fetch::trust(spec.ca_file.as_deref())).transpose()?;
@@ -105,7 +107,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
-            Launcher::open(catalog, machine, front, journal)?.serve()
+            Launcher::open(catalog, machine, front, journal, vault)?.serve()
         }
     }
 }
@@ -150,6 +152,7 @@ impl<'a> Launcher<'a> {
         mut machine: Machine,
         front: &'a OwnedFd,
         journal: Option<Journal>,
+        vault: Vault,
     ) -> Result<Self, String> {
         let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
         let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
@@ -159,7 +162,8 @@ impl<'a> Launcher<'a> {
         report.lacking = machine.lacking();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
-        let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
+        report.salt = vault.salt;
+        let tools = open_all(catalog.manifests().cloned(), &machine, &vault, &mut report);
         machine.confine()?;
         report.layers = layers_of(&machine);
         rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
@@ -384,15 +388,34 @@ impl<'a> Launcher<'a> {
 
     fn go(&mut self, id: u64, go: &Go, connected: Option<&OwnedFd>) {
         if self.calls.contains_key(&id) {
-            let journaled = self.journal.as_mut().map_or(Ok(()), |journal| journal.order(id, go));
+            let agreed = self.agree(go);
+            let journaled = agreed.and_then(|()| match &mut self.journal {
+                Some(journal) => journal.order(id, go),
+                None => Ok(()),
+            });
             self.notify(id, |call| call.go(go, connected, journaled));
         } else {
             let reason = "the child that was prepared is gone".to_owned();
-            let (level, protections) = (None, BTreeMap::new());
-            let ended =
-                Ended { end: End::Refused { reason }, layers: Vec::new(), level, protections, wall_us: 0 };
+            let (level, protections, given) = (None, BTreeMap::new(), Given::default());
+            let ended = Ended {
+                end: End::Refused { reason },
+                layers: Vec::new(),
+                level,
+                protections,
+                given,
+                wall_us: 0,
+            };
             self.reply(id, &Reply::Ended(ended));
         }
+    }
+
+    /// What the tool is given must be what the front looks for in its output.
+    fn agree(&self, go: &Go) -> Result<(), String> {
+        let proof = self.tools.iter().find(|tool| tool.manifest.name == go.tool).and_then(|tool| tool.proof);
+        if proof.map(|proof| proof.hex()) == go.secrets {
+            return Ok(());
+        }
+        Err("the tool's secrets are not those that are replaced in what it prints: `par reload`".to_owned())
     }
 
     fn notify(&mut self, id: u64, step: impl FnOnce(&mut Call) -> Notice) {
@@ -406,7 +429,9 @@ impl<'a> Launcher<'a> {
                 let name = call.tool();
                 if !ended.layers.is_empty() {
                     let is_it = |tool: &&Tool| tool.manifest.name == name;
-                    let runs = self.tools.iter().find(is_it).map_or(Runs::Builtin, Tool::runs);
+                    let tool = self.tools.iter().find(is_it);
+                    ended.given = tool.map(Tool::given).unwrap_or_default();
+                    let runs = tool.map_or(Runs::Builtin, Tool::runs);
                     ended.level = self.machine.held.level(runs);
                     ended.protections = self.machine.held.table(runs);
                 }

@@ -26,6 +26,15 @@ pub(super) struct Grant<'a> {
     pub(super) rights: BitFlags<AccessFs>,
 }
 
+/// What a ruleset lets through of connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Connects {
+    /// TCP to this port.
+    pub(super) port: Option<u16>,
+    /// Unix sockets with a path.
+    pub(super) unix: bool,
+}
+
 impl Landlock {
     /// The kernel's Landlock, or why there is none. Always demanded.
     ///
@@ -51,18 +60,21 @@ impl Landlock {
     /// A ruleset that handles every right, port and scope that this kernel knows and allows only
     /// `grants`.
     pub(super) fn ruleset(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
-        self.ruleset_with(grants, None)
+        self.ruleset_of(grants, Connects::default())
     }
 
-    /// The same, where TCP connections to `port` are let through.
-    pub(super) fn ruleset_with(
+    /// The same, which lets through what `connects` says.
+    pub(super) fn ruleset_of(
         self,
         grants: &[Grant<'_>],
-        port: Option<u16>,
+        connects: Connects,
     ) -> Result<RulesetCreated, String> {
-        let ports = AccessNet::from_all(self.abi);
-        let created = self.build(AccessFs::from_all(self.abi), ports, grants).map_err(refuse)?;
-        match port.filter(|_| ports.contains(AccessNet::ConnectTcp)) {
+        let (mut files, ports) = (AccessFs::from_all(self.abi), AccessNet::from_all(self.abi));
+        if connects.unix {
+            files &= !BitFlags::from(AccessFs::ResolveUnix);
+        }
+        let created = self.build(files, ports, grants).map_err(refuse)?;
+        match connects.port.filter(|_| ports.contains(AccessNet::ConnectTcp)) {
             Some(port) => created.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(refuse),
             None => Ok(created),
         }

@@ -214,10 +214,18 @@ impl Launcher {
             decision: order.decision(),
             object: order.object().clone(),
             exclusions: order.exclusions().to_vec(),
+            secrets: self.salt(order.held()).and_then(|salt| order.secrets(&salt)).map(|proof| proof.hex()),
         };
         let limits = order.manifest().limits;
         // The order lives until here: its `held` ends the child whichever way this is left.
         self.run_go(go, connected, order.held(), limits).await
+    }
+
+    /// The salt of the launcher that prepared a call.
+    fn salt(&self, held: &Held) -> Option<[u8; 32]> {
+        let seats = lock(&self.inner.seats);
+        let report = lock(&seats.get(&held.id())?.link.report);
+        report.as_ref().map(|report| report.salt)
     }
 
     /// Whether the launcher answers. One that has ended is replaced first; one that says nothing within
@@ -377,6 +385,7 @@ async fn collect(mut events: UnboundedReceiver<Event>, output_bytes_max: usize, 
                 execution.layers = ended.layers;
                 execution.level = ended.level;
                 execution.protections = ended.protections;
+                execution.given = ended.given;
                 execution.wall_us = ended.wall_us;
                 return;
             }

@@ -5,6 +5,7 @@ use super::layers::{self, Landlock};
 use super::mounts::{self, Mount, Origins};
 use super::namespaces::{self, SecondStage};
 use super::protect::{Held, Runs};
+use super::seccomp::Sockets;
 use super::tree::HostTree;
 use super::view::{self, NoView, Plan, Use, View};
 use super::wire::Mounted;
@@ -96,8 +97,8 @@ pub(super) struct Machine {
     pub(super) walker_filter: BpfProgram,
     /// For the builtin that is connected.
     pub(super) fetcher_filter: BpfProgram,
-    /// Whether a manifest has programs that make their own connections.
-    pub(super) connects: bool,
+    /// Sockets that calls are let make, as the manifests want them.
+    pub(super) sockets: Sockets,
     /// Whom connections are believed; where a builtin makes any.
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// Address space of the launcher, in bytes.
@@ -141,7 +142,10 @@ impl Machine {
     ) -> Result<Self, String> {
         let pid = own_pid(&ground.proc);
         let manifests: Vec<&Manifest> = manifests.collect();
-        let connects = manifests.iter().any(|manifest| manifest.is_proxied());
+        let sockets = Sockets {
+            tcp: manifests.iter().any(|manifest| manifest.is_proxied()),
+            unix: manifests.iter().any(|manifest| !manifest.connect.is_empty()),
+        };
         let plan = plan(manifests.into_iter());
         let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
         let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
@@ -166,7 +170,7 @@ impl Machine {
             builtin_filter: seccomp::builtin(),
             walker_filter: seccomp::walker(),
             fetcher_filter: seccomp::fetcher(),
-            connects,
+            sockets,
             tls: None,
             mapped_bytes: 0,
         };
@@ -269,7 +273,7 @@ impl Machine {
         match runs {
             Runs::Builtin => true,
             Runs::Program => self.has_namespaces(),
-            Runs::Proxied => self.has_namespaces() && self.connects,
+            Runs::Proxied => self.has_namespaces() && self.sockets.tcp,
         }
     }
 
@@ -290,7 +294,7 @@ impl Machine {
                 | CapabilitySet::SYS_ADMIN
                 | CapabilitySet::KILL;
             // For the loopback of a call's own network.
-            needed.set(CapabilitySet::NET_ADMIN, self.connects);
+            needed.set(CapabilitySet::NET_ADMIN, self.sockets.tcp);
             let held = rustix::thread::capabilities(None).map_err(|e| format!("capabilities: {e}"))?;
             layers::keep_capabilities(needed & held.permitted)?;
         } else {
@@ -299,8 +303,7 @@ impl Machine {
         rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .map_err(|e| format!("dumpable: {e}"))?;
-        let base = if self.connects { seccomp::base_connecting() } else { seccomp::base() };
-        seccomp::load(&base)?;
+        seccomp::load(&seccomp::base(self.sockets))?;
         self.test()
     }
 

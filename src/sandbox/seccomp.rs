@@ -53,27 +53,35 @@ enum Test {
     /// Flags of an open: a file is emptied only by who opens it to write, which every Landlock knows. And of the
     /// argument behind, where there is one to look at: none of these bits.
     Open(Option<(u32, u32)>),
-    /// Family, type and protocol of a socket for TCP.
-    Tcp,
+    /// Family, type and protocol of a socket.
+    Socket(Sockets),
 }
 
-/// The filter of the launcher, which every child inherits: what any of them needs.
-pub(super) fn base() -> BpfProgram {
-    base_with(&[], vec![ioctl_condition(IOCTLS)])
+/// Sockets that a launcher lets its children make, each in a network of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sockets {
+    /// Of programs that make their own connections.
+    pub(super) tcp: bool,
+    /// Of tools that are connected to a named one.
+    pub(super) unix: bool,
 }
 
-/// The same of a launcher that has programs which make their own connections, each in a network of its own: it has
-/// none itself.
-pub(super) fn base_connecting() -> BpfProgram {
-    let more = [CONNECTING, &[libc::SYS_bind, libc::SYS_listen]].concat();
-    base_with(&more, vec![tcp_condition(), ioctl_condition(IOCTLS_AND_LOOPBACK)])
-}
-
-fn base_with(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
-    let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY, more].concat();
-    conditions.extend([unshare_condition(), fcntl_condition()]);
+/// The filter of the launcher, which every child inherits: what any of them needs. Of the `sockets` in it each child's
+/// last filter leaves what that call may have.
+pub(super) fn base(sockets: Sockets) -> BpfProgram {
+    let (tcp, ioctls) = match sockets.tcp {
+        true => ([CONNECTING, &[libc::SYS_bind, libc::SYS_listen]].concat(), IOCTLS_AND_LOOPBACK),
+        false => (Vec::new(), IOCTLS),
+    };
+    let unix = if sockets.unix { &[libc::SYS_connect][..] } else { &[] };
+    let more = [tcp.as_slice(), unix].concat();
+    let mut conditions = vec![unshare_condition(), fcntl_condition(), ioctl_condition(ioctls)];
+    if sockets.tcp || sockets.unix {
+        conditions.push(socket_condition(sockets));
+    }
+    let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY, &more].concat();
     let refused = [DANGEROUS, DANGEROUS_LEGACY].concat();
-    compile(&allowed, &without(refused, more), &conditions, Verdict::Errno(ENOSYS))
+    compile(&allowed, &without(refused, &more), &conditions, Verdict::Errno(ENOSYS))
 }
 
 /// What is wanted is not refused.
@@ -123,8 +131,11 @@ pub(super) struct Does {
 
 /// The last filter of a program, on top of the base.
 pub(super) fn of_program(does: Does) -> BpfProgram {
-    let (more, mut conditions) =
-        if does.connects { (CONNECTING, vec![tcp_condition()]) } else { (&[][..], Vec::new()) };
+    let (more, mut conditions) = if does.connects {
+        (CONNECTING, vec![socket_condition(Sockets { tcp: true, unix: false })])
+    } else {
+        (&[][..], Vec::new())
+    };
     if does.ignores_modes {
         // With this answer the kernel does nothing and returns success; of two filters that answer with a number
         // the one that was loaded last is heard.
@@ -251,9 +262,10 @@ fn ioctl_condition(listed: &'static [u32]) -> Condition {
     }
 }
 
-/// No socket but one for TCP.
-fn tcp_condition() -> Condition {
-    Condition { call: libc::SYS_socket, argument: 0, test: Test::Tcp, otherwise: Verdict::Errno(EPERM) }
+/// No socket but `sockets`: for streams by TCP, and local ones.
+fn socket_condition(sockets: Sockets) -> Condition {
+    let test = Test::Socket(sockets);
+    Condition { call: libc::SYS_socket, argument: 0, test, otherwise: Verdict::Errno(EPERM) }
 }
 
 /// F_SETOWN, F_SETSIG, F_SETOWN_EX and F_SETLEASE send signals to others.
@@ -372,8 +384,15 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
             }
             Verdict::Allow
         }
-        Test::Tcp => {
-            let [inet, inet6] = [libc::AF_INET, libc::AF_INET6].map(i32::unsigned_abs);
+        Test::Socket(Sockets { tcp, unix }) => {
+            let [inet, inet6, local] = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX].map(i32::unsigned_abs);
+            if unix {
+                out.extend([jump_if_equal(local, 0, 1), answer(Verdict::Allow)]);
+            }
+            if !tcp {
+                out.push(answer(condition.otherwise));
+                return out;
+            }
             out.extend([jump_if_equal(inet, 2, 0), jump_if_equal(inet6, 1, 0), answer(condition.otherwise)]);
             out.push(load_word(16 + 8));
             // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
@@ -572,7 +591,7 @@ const LAUNCHER: &[i64] = &[
     libc::SYS_socketpair,
 ];
 
-/// Being connected by TCP, on sockets that [`tcp_condition`] lets be made.
+/// Being connected by TCP, on sockets that [`socket_condition`] lets be made.
 const CONNECTING: &[i64] = &[
     libc::SYS_connect,
     libc::SYS_getpeername,
@@ -793,8 +812,11 @@ pub(super) fn without_namespaces() -> BpfProgram {
 
 #[cfg(test)]
 mod tests {
-    use super::{ARCH, BpfProgram, Does, Verdict, base, base_connecting, builtin, front, of_program, walker};
+    use super::{ARCH, BpfProgram, Does, Sockets, Verdict, base, builtin, front, of_program, walker};
     use libc::{ENOSYS, EPERM};
+
+    const TCP: Sockets = Sockets { tcp: true, unix: false };
+    const UNIX: Sockets = Sockets { tcp: false, unix: true };
 
     fn program() -> BpfProgram {
         of_program(Does::default())
@@ -839,8 +861,7 @@ mod tests {
     fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
         let eperm = Verdict::Errno(EPERM);
         let connects = Does { connects: true, ..Does::default() };
-        for filter in [base_connecting(), of_program(connects), of_program(Does { writes: true, ..connects })]
-        {
+        for filter in [base(TCP), of_program(connects), of_program(Does { writes: true, ..connects })] {
             check(&filter, libc::SYS_connect, [0; 3], Verdict::Allow);
             for family in [2, 10] {
                 check(&filter, libc::SYS_socket, [family, 0x8_0801, 6], Verdict::Allow);
@@ -857,7 +878,7 @@ mod tests {
         check(&of_program(connects), libc::SYS_bind, [0; 3], eperm);
         check(&of_program(connects), libc::SYS_listen, [0; 3], eperm);
         check(&of_program(connects), libc::SYS_accept4, [0; 3], eperm);
-        check(&base_connecting(), libc::SYS_ioctl, [1, 0x8914], Verdict::Allow);
+        check(&base(TCP), libc::SYS_ioctl, [1, 0x8914], Verdict::Allow);
         check(&of_program(connects), libc::SYS_ioctl, [1, 0x8914], Verdict::Errno(libc::ENOTTY));
         let ignores = of_program(Does { writes: true, ignores_modes: true, ..Does::default() });
         check(&ignores, libc::SYS_fchmodat, [0; 2], Verdict::Errno(0));
@@ -868,7 +889,7 @@ mod tests {
     fn lists_answer_as_they_say() {
         let eperm = Verdict::Errno(EPERM);
         let enosys = Verdict::Errno(ENOSYS);
-        for filter in [base(), program(), writer()] {
+        for filter in [base(Sockets::default()), program(), writer()] {
             check(&filter, libc::SYS_read, [0; 2], Verdict::Allow);
             check(&filter, libc::SYS_execveat, [0; 2], Verdict::Allow);
             check(&filter, libc::SYS_socket, [0; 2], eperm);
@@ -881,9 +902,6 @@ mod tests {
             check(&filter, libc::SYS_fcntl, [1, 8], eperm);
             check(&filter, libc::SYS_fcntl, [1, 3], Verdict::Allow);
         }
-        check(&base(), libc::SYS_clone, [0x2000_0000, 0], Verdict::Allow);
-        check(&base(), libc::SYS_unshare, [0x1000_0000, 0], Verdict::Allow);
-        check(&base(), libc::SYS_unshare, [0x4000_0000, 0], eperm);
         check(&program(), libc::SYS_unshare, [0x1000_0000, 0], eperm);
         check(&program(), libc::SYS_clone, [0x2000_0000, 0], eperm);
         check(&program(), libc::SYS_clone, [0x11, 0], Verdict::Allow);
@@ -938,6 +956,22 @@ mod tests {
     }
 
     #[test]
+    fn the_base_knows_unix_sockets_only_where_it_is_told() {
+        let eperm = Verdict::Errno(EPERM);
+        for base in [base(Sockets::default()), base(UNIX)] {
+            check(&base, libc::SYS_clone, [0x2000_0000, 0], Verdict::Allow);
+            check(&base, libc::SYS_unshare, [0x1000_0000, 0], Verdict::Allow);
+            check(&base, libc::SYS_unshare, [0x4000_0000, 0], eperm);
+            check(&base, libc::SYS_bind, [0; 2], eperm);
+            check(&base, libc::SYS_socket, [2, 1], eperm);
+        }
+        check(&base(Sockets::default()), libc::SYS_socket, [1, 1], eperm);
+        check(&base(Sockets::default()), libc::SYS_connect, [1, 1], eperm);
+        check(&base(UNIX), libc::SYS_socket, [1, 1], Verdict::Allow);
+        check(&base(UNIX), libc::SYS_connect, [7, 1], Verdict::Allow);
+    }
+
+    #[test]
     fn nothing_is_emptied_that_is_not_written() {
         let (eperm, enosys) = (Verdict::Errno(EPERM), Verdict::Errno(ENOSYS));
         for filter in [program(), writer()] {
@@ -961,7 +995,9 @@ mod tests {
 
     #[test]
     fn foreign_calls_kill() {
-        for filter in [base(), builtin(), walker(), program(), writer(), front()] {
+        for filter in
+            [base(Sockets::default()), base(UNIX), builtin(), walker(), program(), writer(), front()]
+        {
             assert_eq!(run(&filter, 0x4000_0003, 11, [0; 2]), Verdict::Kill.code());
             if cfg!(target_arch = "x86_64") {
                 assert_eq!(run(&filter, ARCH, 0x4000_0000, [0; 2]), Verdict::Kill.code());

@@ -6,6 +6,7 @@
 use super::link::{LinkSeed, Origin};
 use super::wire::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
 use super::{launcher, sys};
+use crate::config::Home;
 use crate::tools::Places;
 use crate::types::Level;
 use nix::sys::signal::{SigSet, Signal as Signo};
@@ -46,6 +47,8 @@ pub struct Spec {
     pub landlock_abi_max: Option<u32>,
     /// A file of certificates (PEM) that connections of builtins are believed for too, beside the system's.
     pub ca_file: Option<PathBuf>,
+    /// The home whose named secrets it reads by itself, and gives to programs; `None` where it gives none.
+    pub secrets: Option<Home>,
     /// The folder of the launcher's journal; `None` where it keeps none.
     pub journal: Option<PathBuf>,
 }

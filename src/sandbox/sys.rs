@@ -139,6 +139,14 @@ fn close_range(first: u32, last: u32) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives `fd` the number `at` too, which exec leaves open; whatever had it is closed. The caller never uses an owner of
+/// that one again.
+pub(super) fn put_at(fd: BorrowedFd<'_>, at: RawFd) -> io::Result<()> {
+    // SAFETY: duplicating descriptors is safe for memory; the contract above covers the owner of a closed one.
+    let done = unsafe { libc::dup3(fd.as_raw_fd(), at, 0) };
+    if done == at { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The kernel's Landlock ABI; `None` where it has none or a filter hides it.
 pub(super) fn landlock_abi() -> Option<i32> {
     const VERSION: u32 = 1;

@@ -10,6 +10,7 @@ use super::{Launcher, LinkSeed, PrepareError, Report, Spec, lock_front, serve, s
 use crate::gate::{End, Exclusion, Execution, FileKind, Object, Prepared};
 use crate::tools::{Catalog, Manifest, Places};
 use crate::types::json::canonical;
+use crate::types::secret::{proof_of_all, proof_of_same};
 use rustix::thread::{Gid, Uid};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod given;
 mod layer_off;
 mod levels;
 mod search;
@@ -77,6 +79,9 @@ scenarios! {
     does_without_proc
     older_kernels_are_told_apart
     less_than_the_minimum_is_refused
+    gives_arguments_on_standard_input
+    gives_secrets_by_descriptor
+    connects_to_named_sockets
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -146,6 +151,7 @@ impl World {
                 minimum: None,
                 landlock_abi_max: None,
                 ca_file: None,
+                secrets: None,
                 journal: None,
             },
             dir,
@@ -269,8 +275,21 @@ impl Stage {
             decision: 1,
             object,
             exclusions,
+            secrets: self.secrets(tool),
         };
         self.launcher.run_go(go, None, &held, self.manifest(tool).limits).await
+    }
+
+    /// As a front tells that it knows them, whose values are what [`Stage::value`] says.
+    fn secrets(&self, tool: &str) -> Option<String> {
+        let (names, salt) = (&self.manifest(tool).secrets, self.launcher.report().salt);
+        let proof = |name: &String| proof_of_same(&salt, Self::value(name).as_bytes());
+        (!names.is_empty()).then(|| proof_of_all(names.iter().map(proof)).hex())
+    }
+
+    /// The secret called `name`.
+    fn value(name: &str) -> String {
+        format!("value-of-{name}")
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Execution {
@@ -323,6 +342,9 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
+    pub(super) use super::given::{
+        connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
+    };
     pub(super) use super::layer_off::no_layer_is_decoration;
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::search::{
@@ -727,7 +749,15 @@ mod scenario {
         let (tool, manifest) = ("floods".to_owned(), catalog.find("floods").expect("a tool").digest.hex());
         let (arguments, named) = ("{}".to_owned(), vec![]);
         let ask = Ask { tool: tool.clone(), manifest: manifest.clone(), arguments: arguments.clone(), named };
-        let go = Go { tool, manifest, arguments, decision: 1, object: Object::Fixed, exclusions: vec![] };
+        let go = Go {
+            tool,
+            manifest,
+            arguments,
+            decision: 1,
+            object: Object::Fixed,
+            exclusions: vec![],
+            secrets: None,
+        };
         let send = |id: u64, request: &Request| {
             for packet in wire::packets(id, request).expect("packets") {
                 assert_eq!(wire::send_packet(&seed.socket, &packet), Ok(true));

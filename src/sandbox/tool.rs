@@ -1,21 +1,20 @@
 //! A tool as the launcher holds it: folders, programs and script opened once, its ruleset made once.
 
 use super::host::{name_of, open_path};
-use super::layers::Grant;
+use super::layers::{Connects, Grant};
 use super::machine::Machine;
 use super::network::PROXY_PORT;
 use super::protect::Runs;
 use super::seccomp::Does;
+use super::vault::{Vault, sealed};
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
 use super::{seccomp, writes};
-use crate::tools::{Builtin, Manifest, Modes, Runner, Runtime, Script, WriteRoot};
+use crate::gate::Given;
+use crate::tools::{Builtin, Connect, Manifest, Modes, Runner, Runtime, Script, WriteRoot};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
 use nix::sched::CloneFlags;
-use rustix::fs::{
-    FileType, MemfdFlags, Mode, OFlags, SealFlags, Stat, fcntl_add_seals, fstat, memfd_create, openat,
-};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use seccompiler::BpfProgram;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
@@ -38,6 +37,10 @@ pub(super) struct Tool {
     pub(super) script: Option<OwnedFd>,
     /// The last filter of its program.
     pub(super) filter: BpfProgram,
+    /// Each secret that the program is given, likewise, in the manifest's order.
+    pub(super) secrets: Vec<OwnedFd>,
+    /// The proof of them all, where there are any.
+    pub(super) proof: Option<Digest>,
     /// What prepare is confined to: every folder, and the programs with their libraries.
     pub(super) ruleset: RulesetCreated,
 }
@@ -74,6 +77,7 @@ impl Tool {
     pub(super) fn open(
         manifest: &Arc<Manifest>,
         machine: &Machine,
+        vault: &Vault,
         report: &mut Report,
     ) -> Result<Self, String> {
         let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
@@ -99,11 +103,8 @@ impl Tool {
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
-        if manifest.script().is_some() && !machine.has_proc {
-            return Err(
-                "scripts need `/proc`, of which this machine gives no new one: it is masked".to_owned()
-            );
-        }
+        check_proc(manifest, machine)?;
+        let (secrets, proof) = vault.give(&manifest.secrets)?;
         let mut roots = Vec::new();
         for path in &manifest.read {
             if path.starts_with("/proc") {
@@ -130,8 +131,15 @@ impl Tool {
             .chain(changed)
             .chain(program_grants(manifest, programs.clone(), machine))
             .collect();
+        for Connect::Unix(path) in &manifest.connect {
+            if machine.tree.find_plain(path).is_err() {
+                skip(path);
+            }
+        }
+        // Of a tool that is connected at go, the last ruleset alone refuses to connect to sockets.
         let port = manifest.is_proxied().then_some(PROXY_PORT);
-        let ruleset = machine.landlock.ruleset_with(&grants, port)?;
+        let connects = Connects { port, unix: !manifest.connect.is_empty() };
+        let ruleset = machine.landlock.ruleset_of(&grants, connects)?;
         for program in programs {
             let sha256 = program.sha256.hex();
             report.programs.push(ProgramDigest { tool: manifest.name.clone(), sha256 });
@@ -141,7 +149,8 @@ impl Tool {
             connects: manifest.is_proxied(),
             ignores_modes: manifest.modes == Modes::Ignore,
         });
-        Ok(Self { manifest: manifest.clone(), roots, writes, program, exec, script, filter, ruleset })
+        let manifest = manifest.clone();
+        Ok(Self { manifest, roots, writes, program, exec, script, secrets, proof, filter, ruleset })
     }
 
     /// What the program itself needs, beside the object.
@@ -178,7 +187,14 @@ impl Tool {
     pub(super) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
         let programs = self.program.iter().chain(&self.exec).map(|program| &program.fd);
         let roots = self.roots.iter().map(|root| &root.fd);
-        programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(&self.script)
+        let memory = self.script.iter().chain(&self.secrets);
+        programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(memory)
+    }
+
+    /// What its program has beside its arguments, for the record.
+    pub(super) fn given(&self) -> Given {
+        let connect = self.manifest.connect.iter().map(ToString::to_string).collect();
+        Given { secrets: self.manifest.secrets.clone(), connect }
     }
 
     /// The right that this tool has on an object that is, or is not, a folder. A program that is not said to
@@ -191,15 +207,29 @@ impl Tool {
     }
 }
 
+/// Scripts and secrets are opened by the number of their descriptor.
+fn check_proc(manifest: &Manifest, machine: &Machine) -> Result<(), String> {
+    let what = match manifest.script() {
+        Some(_) => "scripts",
+        None if !manifest.secrets.is_empty() => "secrets",
+        None => return Ok(()),
+    };
+    if machine.has_proc {
+        return Ok(());
+    }
+    Err(format!("{what} need `/proc`, of which this machine gives no new one: it is masked"))
+}
+
 /// Opens every tool of the catalog; those that cannot be called are named in the report.
 pub(super) fn open_all(
     manifests: impl Iterator<Item = Arc<Manifest>>,
     machine: &Machine,
+    vault: &Vault,
     report: &mut Report,
 ) -> Vec<Tool> {
     let mut tools = Vec::new();
     for manifest in manifests {
-        match Tool::open(&manifest, machine, report) {
+        match Tool::open(&manifest, machine, vault, report) {
             Ok(tool) => tools.push(tool),
             Err(reason) => report.refused.push(RefusedTool { tool: manifest.name.clone(), reason }),
         }
@@ -228,22 +258,7 @@ fn program_grants<'a>(
 
 /// The script in memory that nobody can change any more. It outlives the file.
 fn seal(script: &Script) -> Result<OwnedFd, String> {
-    let at = |e: Errno| format!("script `{}`: {e}", script.name());
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let fd = match memfd_create("script", flags | MemfdFlags::NOEXEC_SEAL) {
-        // Kernels before 6.3 do not know that it is never to be executed itself.
-        Err(Errno::INVAL) => memfd_create("script", flags),
-        made => made,
-    };
-    let fd = fd.map_err(at)?;
-    let mut rest = script.bytes();
-    while !rest.is_empty() {
-        let written = rustix::io::write(&fd, rest).map_err(at)?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-    fcntl_add_seals(&fd, seals).map_err(at)?;
-    Ok(fd)
+    sealed("script", script.bytes()).map_err(|e| format!("script `{}`: {e}", script.name()))
 }
 
 impl WriteFolder {

@@ -3,7 +3,7 @@
 //! A packet is a kind, a call's number, whether more follows, and bytes: output as it stands, or a
 //! piece of a JSON message. Pieces keep one packet below the kernel's socket buffer.
 
-use crate::gate::{End, Exclusion, Object};
+use crate::gate::{End, Exclusion, Given, Object};
 use crate::types::Level;
 use rustix::io::Errno;
 use rustix::net::{
@@ -55,6 +55,8 @@ pub(super) struct Go {
     pub(super) object: Object,
     /// What is left out below it.
     pub(super) exclusions: Vec<Exclusion>,
+    /// By which the front shows that it looks for the secrets which the tool is given, in hexadecimal.
+    pub(super) secrets: Option<String>,
 }
 
 /// Front to launcher.
@@ -86,6 +88,7 @@ pub(super) struct Ended {
     /// Of a call that was confined.
     pub(super) level: Option<Level>,
     pub(super) protections: BTreeMap<String, Vec<String>>,
+    pub(super) given: Given,
     pub(super) wall_us: u64,
 }
 
@@ -130,6 +133,8 @@ pub struct Report {
     pub program_protections: BTreeMap<String, Vec<String>>,
     /// What keeps the level below `strict`, in words.
     pub lacking: Vec<String>,
+    /// Under which proofs of secrets are made. Its own, and not on record.
+    pub salt: [u8; 32],
 }
 
 /// A mount of the host.

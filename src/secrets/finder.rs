@@ -3,7 +3,7 @@
 use super::Found;
 use super::forms::forms;
 use super::known::{Named, Pattern, Refused};
-use crate::types::{digest, limits};
+use crate::types::{Digest, digest, limits, secret};
 use aho_corasick::{AhoCorasick, MatchKind};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use regex::bytes::Regex;
@@ -94,6 +94,16 @@ impl Finder {
     #[must_use]
     pub fn named(&self, name: &str) -> Option<Named> {
         self.named.iter().find(|one| one.name == name).cloned()
+    }
+
+    /// The proof of the values called `names`, by which who gives them to a tool knows that they are looked for here;
+    /// of a name that is not known it is that of no value.
+    #[must_use]
+    pub fn proof(&self, salt: &[u8; 32], names: &[String]) -> Digest {
+        let value =
+            |name: &String| self.named.iter().find(|one| one.name == *name).map(|one| one.value.as_slice());
+        let proof = |name| secret::proof_of_same(salt, value(name).unwrap_or_default());
+        secret::proof_of_all(names.iter().map(proof))
     }
 
     /// The digest by which a value is told: the first four bytes, in hex, of HMAC-SHA256 over `par/secret/1`, a NUL and

@@ -51,11 +51,27 @@ impl Secrets {
 
     /// `held` with every secret in it replaced.
     pub fn clean<T: Hold>(&self, held: T) -> Clean<T> {
-        let finder = self.now();
-        let mut pass = Pass { finder: &finder, found: Found::default() };
-        let kept = held.passed(&mut pass);
-        Clean { kept, found: pass.found }
+        clean_by(&self.now(), held)
     }
+
+    /// The same where it was made under what `began` knows, which may have been exchanged since: neither what was
+    /// known then nor what is now stands in it.
+    pub fn clean_since<T: Hold>(&self, began: &Arc<Finder>, held: T) -> Clean<T> {
+        let now = self.now();
+        if Arc::ptr_eq(&now, began) {
+            return clean_by(&now, held);
+        }
+        let Clean { kept, found: before } = clean_by(began, held);
+        let mut clean = clean_by(&now, kept);
+        clean.found.add_all(&before);
+        clean
+    }
+}
+
+fn clean_by<T: Hold>(finder: &Finder, held: T) -> Clean<T> {
+    let mut pass = Pass { finder, found: Found::default() };
+    let kept = held.passed(&mut pass);
+    Clean { kept, found: pass.found }
 }
 
 impl fmt::Debug for Secrets {

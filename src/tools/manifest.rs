@@ -1,11 +1,14 @@
 //! One tool, as its file in `tools.d/` declares it.
 //!
-//! Reading is in two stages: [`Raw`] is the file, [`Manifest`] is what was checked.
+//! Reading is in two stages: [`Raw`] is the file, [`Manifest`] is what was checked. What a later
+//! version will support is refused by name, never ignored.
 
+use super::connect::Connect;
+use super::given::check_secrets;
 use super::reach::{HostForm, Reach};
 use super::script::Script;
 use super::taken::taken;
-use crate::types::Digest;
+use crate::types::{Digest, limits};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -45,8 +48,14 @@ pub struct Manifest {
     pub spelled: Vec<PathBuf>,
     /// What of `/proc` the tool sees.
     pub proc: ProcView,
+    /// Named secrets that its program is given, in the manifest's order.
+    pub secrets: Vec<String>,
+    /// Whom its program is connected to, likewise.
+    pub connect: Vec<Connect>,
     /// What standard output means.
     pub output: Output,
+    /// What is on standard input.
+    pub stdin: Stdin,
     /// Bounds of one call.
     pub limits: Limits,
     /// JSON Schema 2020-12 of the arguments; `opaque` in it is PAR's own word.
@@ -68,6 +77,12 @@ impl Manifest {
             Runner::Program(program) => program.script.as_ref(),
             Runner::Builtin(_) => None,
         }
+    }
+
+    /// An error about this manifest, at the first line that starts with `key`.
+    #[must_use]
+    pub fn refuse(&self, key: &str, reason: &str) -> ManifestError {
+        Refusal { file: &self.file, bytes: self.text.as_bytes() }.at(Some(key), reason)
     }
 
     /// Whether success is one JSON object on standard output.
@@ -199,6 +214,17 @@ pub enum Output {
     #[default]
     Text,
     /// One JSON object. Anything else is shown as text, and is an error.
+    Json,
+}
+
+/// What a program finds on its standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stdin {
+    /// Nothing.
+    #[default]
+    None,
+    /// The arguments: one line with one JSON object, the resource in its canonical form.
     Json,
 }
 
@@ -373,10 +399,12 @@ impl Manifest {
         check_input(&raw.input).map_err(|reason| no("[input]", &reason))?;
         let resource = raw.resource(&raw.input).map_err(|reason| no("[resource]", &reason))?;
         raw.check_recursive().map_err(|(key, reason)| no(key, &reason))?;
-        let reach = Reach::read(&raw.sandbox.connect, &raw.sandbox.addresses, &resource);
+        let (connect, hosts) = raw.connect(places).map_err(|(key, reason)| no(key, &reason))?;
+        let reach = Reach::read(&hosts, &raw.sandbox.addresses, &resource);
         let reach = reach.map_err(|(key, reason)| no(key, &reason))?;
-        raw.check_connecting(&resource).map_err(|(key, reason)| no(key, &reason))?;
+        raw.check_reach(&reach, &resource).map_err(|(key, reason)| no(key, &reason))?;
         raw.check_proc().map_err(|(key, reason)| no(key, &reason))?;
+        check_secrets(&raw.sandbox.secrets).map_err(|reason| no("secrets =", &reason))?;
         if let Runner::Program(program) = &runner {
             let key = if program.script.is_some() { "args" } else { "command" };
             check_elements(program, &raw.input).map_err(|reason| no(key, &reason))?;
@@ -402,7 +430,10 @@ impl Manifest {
             reach,
             spelled,
             proc: raw.sandbox.proc,
+            secrets: raw.sandbox.secrets,
+            connect,
             output: raw.output,
+            stdin: raw.stdin,
             limits: raw.limits,
             input: raw.input,
             file: file.to_owned(),
@@ -440,8 +471,8 @@ impl Places {
         Ok(path.components().collect())
     }
 
-    /// The folder that a grant names, without links.
-    fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
+    /// The folder, or socket, that a grant names, without links.
+    pub(super) fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
         let path = self.spell(grant)?;
         // A grant through a link is judged by where it leads; an absent one by its words.
         let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
@@ -473,6 +504,8 @@ struct Raw {
     runtime: Option<Runtime>,
     #[serde(default)]
     output: Output,
+    #[serde(default)]
+    stdin: Stdin,
     untrusted_output: bool,
     #[serde(default)]
     recursive: bool,
@@ -508,6 +541,8 @@ struct RawSandbox {
     addresses: Vec<String>,
     #[serde(default)]
     proc: ProcView,
+    #[serde(default)]
+    secrets: Vec<String>,
 }
 
 impl Raw {
@@ -523,8 +558,14 @@ impl Raw {
             (Some(_), None, None, None) if !self.sandbox.exec.is_empty() => {
                 say("exec =", "a builtin starts no program")
             }
+            (Some(_), None, None, None) if !self.sandbox.secrets.is_empty() => {
+                say("secrets =", "a builtin is given no secret")
+            }
             (Some(_), None, None, None) if self.output != Output::Text => {
                 say("output", "a builtin's output is always one JSON object")
+            }
+            (Some(_), None, None, None) if self.stdin != Stdin::None => {
+                say("stdin", "a builtin has its arguments without a standard input")
             }
             (Some(builtin), None, None, None) => Ok(Runner::Builtin(*builtin)),
             (None, Some(command), None, None) => self.program(command),
@@ -660,28 +701,53 @@ impl Raw {
         }
     }
 
-    /// Who is connected says to what, and bounds it.
-    fn check_connecting(&self, resource: &Resource) -> Result<(), (&'static str, String)> {
+    /// The sockets, and the entries that are hosts. What is done over a connection nobody here sees: it is more than
+    /// reading.
+    fn connect(&self, places: &Places) -> Result<(Vec<Connect>, Vec<String>), (&'static str, String)> {
+        let entries = &self.sandbox.connect;
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        let (sockets, hosts): (Vec<_>, Vec<_>) =
+            entries.iter().cloned().partition(|entry| entry.starts_with("unix:"));
+        match self.builtin {
+            Some(Builtin::HttpGet) if !sockets.is_empty() => {
+                return say("connect =", "`http_get` is connected to hosts");
+            }
+            Some(builtin) if builtin != Builtin::HttpGet && !entries.is_empty() => {
+                return say("connect =", "this builtin is connected to nothing");
+            }
+            _ if self.class == Class::Read && !entries.is_empty() => {
+                return say("class", "a tool that is connected is not of class `read`");
+            }
+            _ if sockets.len() > limits::CONNECTIONS_GIVEN_MAX => {
+                return Err((
+                    "connect =",
+                    format!("more than {} connections", limits::CONNECTIONS_GIVEN_MAX),
+                ));
+            }
+            _ => {}
+        }
+        let sockets = sockets.iter().map(|entry| Connect::parse(entry, places));
+        Ok((sockets.collect::<Result<_, _>>().map_err(|reason| ("connect =", reason))?, hosts))
+    }
+
+    /// Who reaches hosts says which, and bounds it.
+    fn check_reach(&self, reach: &Reach, resource: &Resource) -> Result<(), (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         let by_url = matches!(resource, Resource::Host { form: HostForm::Url, .. });
-        match (self.builtin, self.sandbox.connect.is_empty()) {
+        match (self.builtin, reach.is_empty()) {
             (Some(Builtin::HttpGet), true) => say("builtin", "`http_get` needs `connect`"),
             (Some(Builtin::HttpGet), false) if !by_url => {
                 say("[resource]", "`http_get` is about `type = \"Host\"` with `canonical = \"url\"`")
             }
-            (Some(Builtin::HttpGet) | None, false) if self.class == Class::Read => {
-                say("class", "a tool that is connected is not of class `read`")
-            }
-            (Some(Builtin::HttpGet) | None, false) => match self.limits.network_bytes_max {
-                0 => say("[limits]", "a tool that is connected needs `network_bytes_max`"),
+            (_, false) => match self.limits.network_bytes_max {
+                0 => say("[limits]", "a tool that is connected to hosts needs `network_bytes_max`"),
                 _ => Ok(()),
             },
-            (Some(_), false) => say("connect =", "this builtin is connected to nothing"),
             (_, true) if matches!(resource, Resource::Host { .. }) => {
                 say("[resource]", "a tool about a host needs `connect`")
             }
             (_, true) if self.limits.network_bytes_max != 0 => {
-                say("network_bytes_max", "`network_bytes_max` is for tools with `connect`")
+                say("network_bytes_max", "`network_bytes_max` is for tools with hosts in `connect`")
             }
             (_, true) => Ok(()),
         }

@@ -11,7 +11,9 @@
 
 pub mod builtin;
 mod catalog;
+mod connect;
 mod declared;
+mod given;
 mod manifest;
 mod numbers;
 mod reach;
@@ -21,9 +23,11 @@ mod taken;
 mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
+pub use connect::Connect;
+pub use given::secret_word;
 pub use manifest::{
     Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Modes, Output, Places, ProcView,
-    Program, Resource, Risk, Runner, Runtime, WriteRoot,
+    Program, Resource, Risk, Runner, Runtime, Stdin, WriteRoot,
 };
 pub use reach::{HostForm, Reach};
 pub use script::Script;

@@ -59,7 +59,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Reads `[sandbox] connect` and `addresses`.
+    /// Reads `addresses` and the hosts of `[sandbox] connect`.
     pub(super) fn read(
         connect: &[String],
         addresses: &[String],

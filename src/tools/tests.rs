@@ -1,6 +1,6 @@
 //! Manifests with scripts and folders to change, and ids.
 
-use super::{Catalog, IdKind, Manifest, Places, ProposedCall, Resource, check_id};
+use super::{Catalog, Connect, IdKind, Manifest, Places, ProposedCall, Resource, check_id};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -67,12 +67,11 @@ fn the_shipped_job_is_what_it_says() {
 #[test]
 fn those_that_are_off_could_be_switched_on() {
     for (off, kind) in [
-        (include_str!("../../tools.d/service_restart.toml.disabled"), "Service"),
         (include_str!("../../tools.d/git_clone.toml.disabled"), "Host"),
         (include_str!("../../tools.d/http_get.toml.disabled"), "Host"),
     ] {
         // Not every machine has these, and a program that is not there is refused.
-        let programs = ["/usr/bin/systemctl", "/usr/bin/git", "/usr/lib/git-core/git-remote-https"];
+        let programs = ["/usr/bin/git", "/usr/lib/git-core/git-remote-https"];
         let off = programs.iter().fold(off.to_owned(), |off, program| off.replace(program, "/bin/sh"));
         let off = off.replace("/usr/lib/git-core/git", "/bin/sh");
         assert_eq!(Etc::new().parse(&off).expect("a manifest").resource.kind(), kind);
@@ -113,6 +112,18 @@ fn who_is_connected_says_to_what_and_bounds_it() {
     assert!(error.contains("whose resource is the host"), "{error}");
     let error = Etc::new().parse(&DEPLOY.replace("[sandbox]", "[sandbox]\naddresses = [\"10.0.0.0/8\"]"));
     assert!(error.expect_err("no `connect`").contains("for tools with `connect`"));
+}
+
+#[test]
+fn the_one_that_is_off_could_be_switched_on() {
+    let off = include_str!("../../tools.d/service_restart.toml.disabled");
+    let etc = Etc::new();
+    let script = include_str!("../../jobs.d/service_restart.pl");
+    std::fs::write(etc.path("etc/jobs.d/service_restart.pl"), script).expect("script");
+    // Not every machine has it, and a program that is not there is refused.
+    let manifest = etc.parse(&off.replace("/usr/bin/perl", "/bin/sh")).expect("a manifest");
+    let bus = std::fs::canonicalize("/run/dbus").unwrap_or("/run/dbus".into()).join("system_bus_socket");
+    assert_eq!((manifest.resource.kind(), manifest.connect), ("Service", vec![Connect::Unix(bus)]));
 }
 
 #[test]
@@ -179,6 +190,46 @@ fn what_cannot_be_is_refused_with_its_line() {
     );
     check(write, "write = [\"@nowhere/x\"]", "18: `@nowhere` is not in `[paths]` of par.toml");
     check("\"/usr/bin/cp\"", "\"cp\"", "19: `cp` is no absolute path");
+}
+
+#[test]
+fn what_a_program_is_given_is_checked_with_its_line() {
+    let etc = Etc::new();
+    let check = |from: &str, to: &str, expect: &str| {
+        assert!(DEPLOY.contains(from), "{from}");
+        let error = etc.parse(&DEPLOY.replacen(from, to, 1)).map(|_| ()).expect_err(to);
+        assert_eq!(error, expect, "{to}");
+    };
+    let write = "write = [\"@workspace/{project}\"]";
+    check("output", "stdin = \"text\"\noutput", "8: unknown variant `text`, expected `none` or `json`");
+    let grant = |entry: &str| format!("{write}\nconnect = [\"{entry}\"]");
+    let socket = etc.path("etc").join("admin.sock");
+    let etc_socket = format!("unix:{}", socket.display());
+    let lies = format!(
+        "19: `{}` contains, equals or lies in `{}`, which no tool may see",
+        socket.display(),
+        etc.path("etc").display()
+    );
+    check(write, &grant(&etc_socket), &lies);
+    for entry in ["unix:@name", "unix:", "unix:run/x"] {
+        check(write, &grant(entry), &format!("19: `{entry}` is not `unix:` with an absolute path"));
+    }
+    check(write, &grant("unix:/run/../x"), "19: `/run/../x` is no absolute path without `.` and `..`");
+    check(
+        write,
+        &grant("example.com:443"),
+        "19: `example.com:443` is no `unix:` socket: hosts are not supported by this version",
+    );
+    let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
+    check(write, &twice, "19: two secrets would be told by `PAR_SECRET_A_B`");
+    let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
+    let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
+    let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");
+    assert_eq!(error, "3: a tool that is connected to somebody is not of class `read`");
+    let list = include_str!("../../tools.d/list_dir.toml").replace("\"@logs\", ", "");
+    let with = list.replacen("builtin", "stdin = \"json\"\nbuiltin", 1);
+    let error = etc.parse(&with).map(|_| ()).expect_err("a builtin");
+    assert_eq!(error, "5: a builtin has its arguments without a standard input");
 }
 
 /// Who reads below its resource says so, and has a path to read below.

@@ -145,6 +145,10 @@ pub const SECRET_BYTES_MAX: usize = 8 << 10;
 pub const SECRETS_MAX: usize = 64;
 /// All secrets together, in bytes.
 pub const SECRETS_BYTES_MAX: usize = 32 << 10;
+/// Connections that one tool is given.
+pub const CONNECTIONS_GIVEN_MAX: usize = 4;
+/// Secrets that one tool is given.
+pub const SECRETS_GIVEN_MAX: usize = 8;
 /// A pattern of secrets as written, in bytes.
 pub const SECRET_PATTERN_BYTES_MAX: usize = 1_024;
 /// The same as compiled, in bytes.

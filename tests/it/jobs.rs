@@ -254,11 +254,14 @@ fn a_script_that_changed_on_disk_never_runs() {
 }
 
 /// The launcher proper: the child of a child of the supervisor.
-fn kill_launcher(descendants: &[u32]) {
+pub(crate) fn launcher(descendants: &[u32]) -> u32 {
     let below = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok();
-    let launcher = descendants.iter().filter_map(below).find_map(|pids| pids.trim().parse::<i32>().ok());
-    let launcher = nix::unistd::Pid::from_raw(launcher.expect("a launcher"));
-    nix::sys::signal::kill(launcher, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    let launcher = descendants.iter().filter_map(below).find_map(|pids| pids.trim().parse().ok());
+    launcher.expect("a launcher")
+}
+
+pub(crate) fn kill_launcher(descendants: &[u32]) {
+    crate::support::signal(launcher(descendants), nix::sys::signal::Signal::SIGKILL);
 }
 
 #[test]
@@ -442,6 +445,41 @@ fn what_a_script_prints_is_what_its_manifest_promises() {
     // `/dev/null` is there, and nothing of the caller's is on standard input.
     add_script(&home, "cat=$(while read -r l; do echo $l; done); echo \"[$cat]\" 2>/dev/null", &[], limits);
     assert_eq!(call(&home, "taken", &json!({}))["result"]["stdout"], "[]\n");
+}
+
+/// All of what a call may say, in a script of one line; and what was run is what is on record.
+#[test]
+fn a_script_reads_its_arguments_as_json() {
+    let home = TestHome::init();
+    add_folder(&home, "box");
+    let script = "read -r line; read -r more && exit 1; printf '{\"got\":%s,\"words\":%d}' \"$line\" $#\n";
+    add_script(&home, script, &[], "wall_ms_max = 20000\nfile_bytes_max = 65536");
+    let path = home.path("etc/tools.d/taken.toml");
+    let manifest = std::fs::read_to_string(&path).expect("manifest");
+    let manifest = manifest.replacen("risk", "output = \"json\"\nstdin = \"json\"\nrisk", 1)
+        + "properties.sure = { type = \"boolean\" }\n\
+           properties.names = { type = \"array\", items = { type = \"string\", maxLength = 20 } }\n\
+           properties.deep = { type = \"object\", opaque = true }\n";
+    std::fs::write(&path, manifest).expect("manifest");
+    home.add(
+        "policies/50-taken.cedar",
+        "@id(\"taken\") permit (principal, action == PAR::Action::\"taken\", resource)\n\
+         when { context.input has sure && context.input.sure && context.input has names__len\n\
+         && context.input.names__len == 2 };",
+    );
+    let arguments =
+        json!({ "sure": true, "names": ["-x", "a b"], "deep": { "z": 1, "a": ["\u{e9}\n", null] } });
+    let step = call(&home, "taken", &arguments);
+    assert_eq!(
+        (&step["status"], &step["result"]),
+        (&json!("ok"), &json!({ "got": arguments, "words": 0 })),
+        "{step}"
+    );
+    let step = call(&home, "taken", &json!({ "sure": false, "names": ["a", "b"] }));
+    assert_eq!(step["decision"], "deny", "{step}");
+    let shown: Value =
+        serde_json::from_str(&home.expect(0, &["--json", "tool", "show", "taken"])).expect("JSON");
+    assert_eq!(shown["runs"]["stdin"], "json");
 }
 
 #[test]

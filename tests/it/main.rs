@@ -54,6 +54,8 @@ mod forge;
 mod history;
 // Scripts as tools deploy, roll back, and stay in their folder.
 mod jobs;
+// A tool that is connected to a real bus restarts a service there.
+mod bus;
 // A disk that fails at any one moment.
 mod faults;
 // Installed into a folder, served as two users, watched.

@@ -1,0 +1,24 @@
+//! What a manifest says that its program is given beside its arguments.
+
+use crate::types::limits;
+
+/// The word of the environment that tells where the secret `name` is: `PAR_SECRET_BACKUP_PASSWORD` of
+/// `backup.password`.
+#[must_use]
+pub fn secret_word(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("PAR_SECRET_{}", name.chars().map(plain).collect::<String>())
+}
+
+/// Refuses more than [`limits::SECRETS_GIVEN_MAX`], and two that would be told by one word.
+pub(super) fn check_secrets(names: &[String]) -> Result<(), String> {
+    if names.len() > limits::SECRETS_GIVEN_MAX {
+        return Err(format!("more than {} secrets", limits::SECRETS_GIVEN_MAX));
+    }
+    let mut words: Vec<String> = names.iter().map(|name| secret_word(name)).collect();
+    words.sort_unstable();
+    match words.iter().zip(words.iter().skip(1)).find(|(word, next)| word == next) {
+        Some((word, _)) => Err(format!("two secrets would be told by `{word}`")),
+        None => Ok(()),
+    }
+}
