@@ -237,7 +237,8 @@ pub(super) fn no_layer_is_decoration() {
     for (off, steps) in REACHES {
         let line = stage.attempt(off, "tcp_connect");
         let what = format!("tcp_connect, {} of 2 steps", line["through"]);
-        told.tell(off, &what, line["through"] == steps, true, &line);
+        told.tell(off, &what, line["through"] != 0, steps > 0, &line);
+        assert_eq!(line["through"], steps, "without {off:?}");
     }
     beside(&stage, &mut told);
     assert!(told.wrong.is_empty(), "{}", told.wrong.join("\n"));
