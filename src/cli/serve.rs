@@ -177,6 +177,7 @@ impl Serving {
         };
         let admin = http::admin::Socket::open(&self.config.home.data)
             .map_err(|e| Fail::usage(format!("the admin socket: {e}")))?;
+        sandbox::end_listening().map_err(Fail::failed)?;
         let room = http::admin::Room {
             authority: self.authority.clone(),
             agent: self.agent.clone(),

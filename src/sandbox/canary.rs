@@ -105,6 +105,21 @@ pub(super) fn probe(machine: &Machine, ground: Option<&OwnedFd>, outside: Option
     held
 }
 
+/// Why a call that takes another identity gets no user namespace of its own, which its limit of processes rests on.
+pub(super) fn no_user_namespace(machine: &Machine) -> Option<String> {
+    let (uid, gid) = machine.identity.filter(|_| machine.has_namespaces())?;
+    let tried = sys::clone_call(machine.per_call).map_err(|e| e.to_string()).and_then(|child| {
+        let Some(pidfd) = child else {
+            let entered = become_user(uid, gid).is_ok() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
+            sys::exit_now(u8::from(!entered));
+        };
+        let end = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map_err(|e| e.to_string())?;
+        let is_entered = end.and_then(|end| end.exit_status()) == Some(0);
+        if is_entered { Ok(()) } else { Err("the kernel gives none".to_owned()) }
+    });
+    tried.err().map(|e| format!("user namespace of each call: {e}: calls share the limit of their processes"))
+}
+
 fn landlock(machine: &Machine, ground: Option<&OwnedFd>) -> BTreeSet<Protection> {
     const DENIED: &[Errno] = &[Errno::ACCESS];
     let inside = Outside::listen();

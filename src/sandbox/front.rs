@@ -1,5 +1,5 @@
 //! The front's own lock: the part that talks to the network and the model cannot start a process, nor
-//! write what decides what may run.
+//! write what decides what may run, nor listen where nobody asked it to.
 
 use super::layers::{self, Grant, Landlock};
 use super::supervisor::StartError;
@@ -11,13 +11,20 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 /// Locks the calling process: no new privileges, not dumpable, no capabilities, writing only below
-/// `writable`, no exec, no fork, nothing that reaches into other processes or the kernel.
+/// `writable`, no exec, no fork, nothing that reaches into other processes or the kernel, and no TCP port but
+/// those that are open, where Landlock knows ports.
 ///
 /// Called with one thread, before any runtime: threads that start later inherit it, and may still be
 /// started. Cannot be undone. Returns the layers by name; anything that is not fully enforced is an
 /// error. A folder of `writable` that is not there is one.
 pub fn lock_front(writable: &[PathBuf]) -> Result<Vec<String>, StartError> {
     lock(writable).map_err(|reason| StartError::new("front", reason))
+}
+
+/// Nothing listens any more but what does already, by no kind of socket: for every thread of the process. Called
+/// behind [`lock_front`], once the front's own sockets are open. Cannot be undone.
+pub fn end_listening() -> Result<(), StartError> {
+    seccomp::load_everywhere(&seccomp::deaf()).map_err(|reason| StartError::new("front", reason))
 }
 
 fn lock(writable: &[PathBuf]) -> Result<Vec<String>, String> {

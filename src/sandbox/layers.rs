@@ -80,10 +80,11 @@ impl Landlock {
         }
     }
 
-    /// A ruleset against changing and executing: reading stays free, and so does the network.
+    /// A ruleset against changing, executing and taking a TCP port: reading stays free, and so does connecting.
     pub(super) fn ruleset_against_writes(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
         let handled = AccessFs::from_write(self.abi) & !BitFlags::from(AccessFs::ResolveUnix);
-        self.build(handled | AccessFs::Execute, BitFlags::EMPTY, grants).map_err(refuse)
+        let ports = AccessNet::from_all(self.abi) & AccessNet::BindTcp;
+        self.build(handled | AccessFs::Execute, ports, grants).map_err(refuse)
     }
 
     /// Rights to change files and folders below a folder, device ioctls and execution not among them.

@@ -186,6 +186,7 @@ impl Machine {
         machine.libraries = open_libraries();
         machine.mapped_bytes = host::mapped_bytes(&machine.proc);
         machine.held = canary::probe(&machine, playground.as_ref(), ground.outside.as_ref());
+        machine.missing.extend(canary::no_user_namespace(&machine));
         Ok(machine)
     }
 
@@ -245,7 +246,8 @@ impl Machine {
 
     /// Refuses to go on below `minimum`, and below everything, naming what is lacking.
     pub(super) fn demand(&self, minimum: Option<Level>) -> Result<(), String> {
-        let lacking = || self.lacking().join("; ");
+        // Why it is lacking first.
+        let lacking = || self.missing.iter().cloned().chain(self.lacking()).collect::<Vec<_>>().join("; ");
         match (self.level(), minimum) {
             (None, _) => Err(format!("something is not protected at all: {}", lacking())),
             (Some(level), Some(minimum)) if level < minimum => Err(format!(

@@ -44,6 +44,12 @@ pub(super) enum Layer {
     NoCapabilities,
 }
 
+/// Every layer that some protection names.
+#[cfg(test)]
+pub(super) fn named() -> impl Iterator<Item = Layer> {
+    TABLE.iter().flat_map(|(_, _, layers)| layers.iter().copied())
+}
+
 /// Who is called: the last filters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Runs {

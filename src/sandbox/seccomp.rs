@@ -237,6 +237,11 @@ pub(super) fn front() -> BpfProgram {
     compile(&[], &refused, &[thread, clone3], Verdict::Allow)
 }
 
+/// What the front gets once its own sockets are open: Landlock sees no port that is taken by listening alone.
+pub(super) fn deaf() -> BpfProgram {
+    compile(&[], &[libc::SYS_bind, libc::SYS_listen], &[], Verdict::Allow)
+}
+
 /// Unsharing is for the user namespace of one call.
 fn unshare_condition() -> Condition {
     Condition {
@@ -281,6 +286,11 @@ fn fcntl_condition() -> Condition {
 /// Loads `filter` on the calling thread; its children inherit it.
 pub(super) fn load(filter: &BpfProgram) -> Result<(), String> {
     seccompiler::apply_filter(filter).map_err(|e| format!("seccomp: {e}"))
+}
+
+/// Loads `filter` on every thread of the process.
+pub(super) fn load_everywhere(filter: &BpfProgram) -> Result<(), String> {
+    seccompiler::apply_filter_all_threads(filter).map_err(|e| format!("seccomp: {e}"))
 }
 
 fn compile(allowed: &[i64], refused: &[i64], conditions: &[Condition], default: Verdict) -> BpfProgram {
@@ -812,7 +822,7 @@ pub(super) fn without_namespaces() -> BpfProgram {
 
 #[cfg(test)]
 mod tests {
-    use super::{ARCH, BpfProgram, Does, Sockets, Verdict, base, builtin, front, of_program, walker};
+    use super::{ARCH, BpfProgram, Does, Sockets, Verdict, base, builtin, deaf, front, of_program, walker};
     use libc::{ENOSYS, EPERM};
 
     const TCP: Sockets = Sockets { tcp: true, unix: false };
@@ -953,6 +963,14 @@ mod tests {
         check(&front(), libc::SYS_clone, [0x11, 0], eperm);
         check(&front(), libc::SYS_clone3, [0; 2], enosys);
         check(&front(), libc::SYS_execve, [0; 2], eperm);
+        for (call, verdict) in [
+            (libc::SYS_bind, eperm),
+            (libc::SYS_listen, eperm),
+            (libc::SYS_connect, Verdict::Allow),
+            (libc::SYS_accept4, Verdict::Allow),
+        ] {
+            check(&deaf(), call, [0; 2], verdict);
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod front;
 mod given;
 mod layer_off;
 mod levels;
@@ -63,6 +64,7 @@ scenarios! {
     dies_with_its_front
     passes_signals_on
     locks_the_front
+    the_front_reaches_nothing_else
     first_look_at_latency
     finds_lines_below_a_folder
     leaves_out_what_is_excluded
@@ -71,6 +73,7 @@ scenarios! {
     programs_read_below_only_where_they_say_so
     no_excluded_byte_is_found
     no_layer_is_decoration
+    every_layer_has_its_case
     tells_nothing_of_the_rest
     shows_what_is_named_as_it_is_named
     cannot_be_changed_from_below
@@ -342,10 +345,11 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
+    pub(super) use super::front::the_front_reaches_nothing_else;
     pub(super) use super::given::{
         connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
     };
-    pub(super) use super::layer_off::no_layer_is_decoration;
+    pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,

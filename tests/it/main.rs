@@ -72,6 +72,8 @@ mod model;
 mod network;
 // What a taken-over tool tries, one by one, and what comes of it.
 mod attempts;
+// A kernel that gives less: what is told of it, and what is refused.
+mod withheld;
 // Processes that die, starts that cannot be, stops in order.
 mod crash;
 // Named secrets: replaced before model, caller, page, log and ledger see them.

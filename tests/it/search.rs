@@ -2,10 +2,16 @@
 //! and what a person is shown who is asked.
 
 use crate::forge::forge;
+use crate::model::House;
 use crate::replay::{copy, replay};
 use crate::support::{TestHome, text};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 /// A home with a labelled folder in its workspace.
 fn home_with_a_secret() -> (TestHome, PathBuf) {
@@ -83,4 +89,106 @@ fn who_is_asked_sees_what_is_left_out() {
         "{}",
         text(&shown.stdout)
     );
+}
+
+/// A random tree: what each step adds to which folder, and which of its nodes are excluded.
+fn a_tree() -> impl Strategy<Value = (Vec<(u8, usize)>, BTreeSet<usize>)> {
+    (prop::collection::vec((0..4_u8, 0..64_usize), 8..20), prop::collection::btree_set(0..20_usize, 1..4))
+}
+
+/// Folders, files and links of one tree, each with whether it is excluded or lies in what is.
+#[derive(Default)]
+struct Tree {
+    folders: Vec<(PathBuf, bool)>,
+    /// With what stands in them, which stands nowhere else.
+    files: Vec<(PathBuf, bool, String)>,
+    links: Vec<PathBuf>,
+    excluded: Vec<PathBuf>,
+}
+
+impl Tree {
+    fn plant(top: &Path, steps: &[(u8, usize)], excluded: &BTreeSet<usize>) -> Self {
+        std::fs::create_dir(top).expect("folder");
+        let mut tree = Self { folders: vec![(top.to_owned(), false)], ..Self::default() };
+        for (at, (kind, place)) in steps.iter().enumerate() {
+            let (folder, is_below) = tree.folders[place % tree.folders.len()].clone();
+            let path = folder.join(format!("n{at}"));
+            let is_out = is_below || (excluded.contains(&at) && *kind != 3);
+            if excluded.contains(&at) && *kind != 3 {
+                tree.excluded.push(path.clone());
+            }
+            match kind {
+                0 => {
+                    std::fs::create_dir(&path).expect("folder");
+                    tree.folders.push((path, is_out));
+                }
+                3 => {
+                    let to = &tree.folders[at % tree.folders.len()].0;
+                    let to = tree.files.last().map_or(to, |(file, ..)| if at % 2 == 0 { file } else { to });
+                    symlink(to, &path).expect("link");
+                    tree.links.push(path);
+                }
+                _ => {
+                    let name = top.file_name().expect("a name").to_string_lossy();
+                    let mark = format!("MARK-{name}-{at}-");
+                    std::fs::write(&path, format!("first\n{mark}\n")).expect("file");
+                    tree.files.push((path, is_out, mark));
+                }
+            }
+        }
+        tree
+    }
+
+    /// By every tool, under every name.
+    fn calls(&self) -> Vec<(&'static str, String)> {
+        let folders = self.folders.iter().map(|(path, _)| path);
+        let files = self.files.iter().map(|(path, ..)| path);
+        let around = |path: &PathBuf| path.join("..").join(path.file_name().expect("a name"));
+        let all: Vec<PathBuf> = folders.chain(files).chain(&self.links).cloned().collect();
+        let all = all.iter().cloned().chain(all.iter().map(around));
+        let calls = all.flat_map(|path| {
+            [
+                ("read_file", json!({ "path": path })),
+                ("list_dir", json!({ "path": path })),
+                ("search_files", json!({ "path": path, "pattern": "MARK", "limit": 1000, "depth": 32 })),
+                ("tail_file", json!({ "path": path, "lines": 10 })),
+            ]
+        });
+        calls.map(|(tool, arguments)| (tool, arguments.to_string())).collect()
+    }
+}
+
+/// Random trees, of which rules exclude some: no byte of what is excluded is in any result, error, reason or claim, of
+/// no tool, under no name; and each byte of the rest is found.
+#[test]
+fn no_excluded_byte_is_told() {
+    let mut runner = TestRunner::deterministic();
+    let mut trees = Vec::new();
+    let house = House::start(|home| {
+        let workspace = home.path("workspace").canonicalize().expect("real");
+        let labels = home.path("etc/policies/entities.toml");
+        let mut text = std::fs::read_to_string(&labels).expect("labels");
+        for at in 0..4 {
+            let (steps, excluded) = a_tree().new_tree(&mut runner).expect("a tree").current();
+            let tree = Tree::plant(&workspace.join(format!("t{at}")), &steps, &excluded);
+            for path in &tree.excluded {
+                text.push_str(&format!(
+                    "\n[path.{:?}]\nlabels = [\"secret\"]\n",
+                    path.to_str().expect("UTF-8")
+                ));
+            }
+            trees.push(tree);
+        }
+        std::fs::write(&labels, text).expect("labels");
+    });
+    for some in trees.iter().flat_map(Tree::calls).collect::<Vec<_>>().chunks(30) {
+        house.calls(some);
+    }
+    let told = house.all_that_was_told();
+    let files: Vec<_> = trees.iter().flat_map(|tree| &tree.files).collect();
+    for (path, is_out, mark) in &files {
+        assert_eq!(told.contains(mark), !is_out, "{}: {mark}", path.display());
+    }
+    let out = files.iter().filter(|(_, is_out, _)| *is_out).count();
+    assert!(out > 3 && files.len() - out > 10, "{out} of {}", files.len());
 }

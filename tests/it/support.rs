@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the product's own binary")]
 
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -68,8 +69,16 @@ impl TestHome {
 
     /// A command on this home, with nothing of the caller's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(binary());
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("PAR_HOME", self.root()).args(args);
+        self.command_by(&[], args)
+    }
+
+    /// As [`TestHome::command`], started by the last of `starters`, which the one before it starts.
+    pub(crate) fn command_by(&self, starters: &[&OsStr], args: &[&str]) -> Command {
+        let par = binary();
+        let mut words = starters.iter().copied().chain([par.as_os_str()]);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).args(args);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("PAR_HOME", self.root());
         command.stdin(Stdio::null());
         command
     }
@@ -123,9 +132,24 @@ impl TestHome {
 
     /// As [`TestHome::serve`], with variables in its environment.
     pub(crate) fn serve_with(&self, environment: &[(&str, &str)]) -> Server {
-        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
+        self.serve_by(&[], environment)
+    }
+
+    /// As [`TestHome::serve_with`], started as [`TestHome::command_by`] says.
+    pub(crate) fn serve_by(&self, starters: &[&OsStr], environment: &[(&str, &str)]) -> Server {
+        self.try_serve_by(starters, environment)
+            .unwrap_or_else(|(code, log)| panic!("par serve ended with {code:?}: {log}"))
+    }
+
+    /// As [`TestHome::serve_by`]; the error is as of [`Server::try_start`].
+    pub(crate) fn try_serve_by(
+        &self,
+        starters: &[&OsStr],
+        environment: &[(&str, &str)],
+    ) -> Result<Server, (Option<i32>, String)> {
+        let mut command = self.command_by(starters, &["serve", "--listen", "127.0.0.1:0"]);
         command.envs(environment.iter().copied());
-        Server::start(&mut command, self.folder.path().join("serve.log"))
+        Server::try_start(&mut command, self.folder.path().join("serve.log"))
     }
 }
 
@@ -213,6 +237,11 @@ impl Server {
 
     /// Ends the server by SIGTERM, and waits for it.
     pub(crate) fn stop(mut self) -> Option<i32> {
+        self.end()
+    }
+
+    /// As [`Server::stop`], of one that is not given away.
+    pub(crate) fn end(&mut self) -> Option<i32> {
         self.signal(nix::sys::signal::Signal::SIGTERM);
         self.child.wait().expect("ends").code()
     }

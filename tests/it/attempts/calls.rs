@@ -1,7 +1,7 @@
 //! Attempts that are made by calls: by their arguments, by the state of the workspace, by somebody who changes it
 //! meanwhile.
 
-use super::stage::{Outcome, SECRET, Stage};
+use super::stage::{Ground, Outcome, SECRET, Stage};
 use crate::support::{start, until};
 use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,6 +14,11 @@ pub(crate) type Act = fn(&Stage) -> Outcome;
 /// Calls beside somebody who changes what they read. Many enough that, with a check of the name alone, some
 /// read what they should not.
 const RACES: usize = 60;
+
+/// Turns of twenty such calls. What is raced for rests on no layer that other grounds lack: there one will do.
+fn turns(stage: &Stage) -> usize {
+    if stage.ground == Ground::Whole { RACES / 20 } else { 1 }
+}
 
 /// Held, where no step has given anything away, and each is one of these statuses.
 fn held(steps: &[Value], statuses: &[&str]) -> Outcome {
@@ -146,7 +151,7 @@ pub(crate) fn swapped_file(stage: &Stage) -> Outcome {
     swap(0);
     let steps = meanwhile(swap, || {
         let path = [name.display().to_string()];
-        (0..RACES / 20)
+        (0..turns(stage))
             .flat_map(|_| ask(stage, &["read_file", "tail_file"], &vec![path[0].clone(); 10]))
             .collect()
     });
@@ -170,7 +175,7 @@ pub(crate) fn swapped_folder(stage: &Stage) -> Outcome {
     let search = json!({ "path": top.display().to_string(), "pattern": "secret" }).to_string();
     let steps = meanwhile(swap, || {
         let calls = vec![("search_files", search.clone()); 20];
-        (0..RACES / 20).flat_map(|_| stage.house.calls(&calls)).collect()
+        (0..turns(stage)).flat_map(|_| stage.house.calls(&calls)).collect()
     });
     held(&steps, &["ok", "refused", "error"])
 }
@@ -284,11 +289,11 @@ pub(crate) fn long_arguments(stage: &Stage) -> Outcome {
 pub(crate) fn others_go_on(stage: &Stage) -> Outcome {
     let both = [("taken_static", json!({ "what": "forks" }).to_string()), ("health_check", "{}".to_owned())];
     let calls: Vec<_> = both.iter().cycle().take(8).cloned().collect();
-    if stage.house.calls(&calls).iter().all(|step| step["status"] == "ok") {
-        Outcome::Held
-    } else {
-        Outcome::Succeeded
-    }
+    let refuses = stage.refuses_programs().is_some();
+    let goes_on = |step: &Value| {
+        step["status"] == if refuses && step["tool"] != "health_check" { "refused" } else { "ok" }
+    };
+    if stage.house.calls(&calls).iter().all(goes_on) { Outcome::Held } else { Outcome::Succeeded }
 }
 
 /// Where whoever runs the tests may have no core at all, the launcher cannot set the limit to 1: then it is not told.

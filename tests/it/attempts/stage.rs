@@ -1,9 +1,12 @@
-//! A server with tools that were taken over: the programs of `taken/`, built here, in manifests of their own.
+//! A server with tools that were taken over: the programs of `taken/`, built here, in manifests of their own. It is
+//! started anew on each ground that is tried, with all that is to be taken as it was.
 
 use crate::model::{House, Reply};
 use crate::support::{TestHome, start, text, until};
+use crate::withheld::Withhold;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -27,11 +30,64 @@ const SOURCES: [(&str, &str); 8] = [
 /// The tools that make the attempts: a static program, a dynamic one, and a dynamic one with a folder to change.
 pub(crate) const TOOLS: [&str; 3] = ["taken_static", "taken_dynamic", "taken_writer"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In the server's environment, and not to be in a tool's.
+const ENVIRONMENT: [(&str, &str); 3] =
+    [("LD_AUDIT", "/nonexistent"), ("BASH_ENV", "/nonexistent"), ("TOKEN", SECRET)];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    Held,
     Succeeded,
+    /// The tool that was to make it was refused by name.
+    Refused,
+    Held,
     NotApplicable,
+}
+
+/// What the launcher finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// All that this machine has.
+    Whole,
+    /// No right of a later version of Landlock.
+    Landlock(u32),
+    /// No mount namespace, and no right of a later version of Landlock, where one is named.
+    NoView(Option<u32>),
+    /// For an ordinary user no user namespace, and so no other; for root, who needs none, no other.
+    NoNamespaces,
+}
+
+/// In the order of the file's columns.
+pub(crate) const GROUNDS: [Ground; 8] = [
+    Ground::Whole,
+    Ground::Landlock(6),
+    Ground::Landlock(4),
+    Ground::Landlock(2),
+    Ground::Landlock(1),
+    Ground::NoView(None),
+    Ground::NoView(Some(1)),
+    Ground::NoNamespaces,
+];
+
+impl Ground {
+    pub(crate) fn title(self) -> String {
+        match self {
+            Self::Whole => "whole".to_owned(),
+            Self::Landlock(abi) => format!("abi {abi}"),
+            Self::NoView(None) => "no view".to_owned(),
+            Self::NoView(Some(abi)) => format!("no view abi {abi}"),
+            Self::NoNamespaces => "no spaces".to_owned(),
+        }
+    }
+
+    /// What is withheld from the server.
+    fn withheld(self) -> Option<&'static str> {
+        match self {
+            Self::Whole | Self::Landlock(_) => None,
+            Self::NoView(_) => Some("mount"),
+            Self::NoNamespaces if crate::support::is_root() => Some("namespaces"),
+            Self::NoNamespaces => Some("user"),
+        }
+    }
 }
 
 /// Where somebody outside of the calls listens, for as long as this lives.
@@ -39,7 +95,6 @@ pub(crate) struct Listeners {
     tcp: TcpListener,
     _udp: UdpSocket,
     _hidden: UnixListener,
-    _named: UnixListener,
     /// A name that only this stage has.
     pub(crate) hidden: String,
 }
@@ -49,28 +104,100 @@ pub(crate) struct Stage {
     pub(crate) house: House,
     pub(crate) programs: PathBuf,
     pub(crate) listeners: Listeners,
+    pub(crate) ground: Ground,
+    withhold: Withhold,
+    /// par.toml without what a ground adds to it.
+    settings: String,
+    _named: UnixListener,
     /// Attempt → what came of it in each tool that made it.
     found: BTreeMap<String, BTreeMap<&'static str, Outcome>>,
-    /// The layers that a program's call had.
-    pub(crate) layers: Vec<String>,
+    /// Attempt → the errnos that its last held step met, of each tool.
+    pub(crate) errnos: BTreeMap<String, Vec<i64>>,
+    /// What the launcher reported, as the ledger has it.
+    pub(crate) loaded: Value,
 }
 
 impl Stage {
-    /// `None`, aloud, without a C compiler where none is demanded.
+    /// On all that this machine has. `None`, aloud, without a C compiler where none is demanded.
     pub(crate) fn start() -> Option<Self> {
-        let (mut programs, mut listeners) = (None, None);
-        let environment = [("LD_AUDIT", "/nonexistent"), ("BASH_ENV", "/nonexistent"), ("TOKEN", SECRET)];
-        let house = House::start_in(&environment, |home| {
-            listeners = Some(plant(home));
-            programs = listeners.as_ref().and_then(|listeners| build(home, listeners));
+        let withhold = Withhold::build()?;
+        let (mut programs, mut planted) = (None, None);
+        let house = House::start_in(&ENVIRONMENT, |home| {
+            let listeners = Listeners::listen(home);
+            programs = build(home, &listeners);
             if let Some(programs) = &programs {
+                let named = plant(home, programs);
                 declare(home, programs);
+                planted = Some((listeners, named));
             }
         });
-        let (programs, listeners) = (programs?, listeners?);
-        let mut stage = Self { house, programs, listeners, found: BTreeMap::new(), layers: Vec::new() };
-        stage.make_all();
+        let (programs, (listeners, named)) = (programs?, planted?);
+        let settings = std::fs::read_to_string(house.home.path("etc/par.toml")).expect("par.toml");
+        let (found, errnos) = (BTreeMap::new(), BTreeMap::new());
+        let (ground, loaded) = (Ground::Whole, Value::Null);
+        let mut stage = Self {
+            house,
+            programs,
+            listeners,
+            ground,
+            withhold,
+            settings,
+            _named: named,
+            found,
+            errnos,
+            loaded,
+        };
+        stage.loaded = stage.report();
         Some(stage)
+    }
+
+    /// On another ground, with everything as it was at first.
+    pub(crate) fn enter(&mut self, ground: Ground) {
+        assert_eq!(self.house.server.end(), Some(0), "{}", self.house.server.log());
+        let workspace = self.home().path("workspace");
+        for left in std::fs::read_dir(&workspace).expect("folder") {
+            let left = left.expect("entry").path();
+            let gone = std::fs::remove_file(&left).or_else(|_| std::fs::remove_dir_all(&left));
+            gone.unwrap_or_else(|e| panic!("{}: {e}", left.display()));
+        }
+        std::fs::remove_dir_all(self.home().beside("outside")).expect("removed");
+        self._named = plant(self.home(), &self.programs);
+        let abi = match ground {
+            Ground::Landlock(abi) | Ground::NoView(Some(abi)) => abi,
+            Ground::Whole | Ground::NoView(None) | Ground::NoNamespaces => 0,
+        };
+        self.home().configure(&format!("{}[sandbox]\nlandlock_abi_max = {abi}\n", self.settings));
+        let starters = ground.withheld().map(|what| self.withhold.starters(what));
+        let starters: &[&OsStr] = starters.as_ref().map_or(&[], |starters| starters);
+        self.house.server = self.house.home.serve_by(starters, &ENVIRONMENT);
+        self.ground = ground;
+        self.found.clear();
+        self.errnos.clear();
+        self.loaded = self.report();
+    }
+
+    pub(crate) fn has_view(&self) -> bool {
+        self.loaded["layers"].as_array().expect("a list").contains(&json!("mount view"))
+    }
+
+    /// The version of Landlock that is used.
+    pub(crate) fn abi(&self) -> u32 {
+        let layers = self.loaded["layers"].as_array().expect("a list").iter().filter_map(Value::as_str);
+        let abi = layers.filter_map(|layer| layer.strip_prefix("landlock abi ")).next();
+        abi.and_then(|abi| abi.parse().ok()).expect("a version")
+    }
+
+    /// What the newest launcher reported.
+    fn report(&self) -> Value {
+        let last = self.home().entries(&["kind:tools.load"]);
+        let seq = last.iter().filter_map(|entry| entry["seq"].as_u64()).max().expect("a number");
+        self.home().entry(seq)["payload"].clone()
+    }
+
+    /// Why programs are refused here.
+    pub(crate) fn refuses_programs(&self) -> Option<&str> {
+        let refused = self.loaded["refused"].as_array().expect("a list");
+        refused.iter().find(|one| one["tool"] == "taken_static").and_then(|one| one["reason"].as_str())
     }
 
     pub(crate) fn home(&self) -> &TestHome {
@@ -92,19 +219,13 @@ impl Stage {
         self.call(tool, &json!({ "what": what }))
     }
 
-    /// What came of the attempts in each of the tools that made one of them, the worst of each.
-    pub(crate) fn found(&self, names: &[&str]) -> Vec<(&'static str, Outcome)> {
-        let mut all = BTreeMap::new();
-        for name in names {
-            let found = self.found.get(*name).unwrap_or_else(|| panic!("no program made `{name}`"));
-            for (tool, outcome) in found {
-                let worst = all.entry(*tool).or_insert(*outcome);
-                if *worst != Outcome::Succeeded && *outcome != Outcome::NotApplicable {
-                    *worst = *outcome;
-                }
-            }
+    /// The worst that came of the attempts, in whatever tool made one of them.
+    pub(crate) fn found(&self, names: &[&str]) -> Outcome {
+        if self.refuses_programs().is_some() {
+            return Outcome::Refused;
         }
-        TOOLS.iter().filter_map(|tool| all.get(tool).map(|outcome| (*tool, *outcome))).collect()
+        let one = |name: &&str| self.found.get(*name).unwrap_or_else(|| panic!("no program made `{name}`"));
+        names.iter().flat_map(|name| one(name).values()).min().copied().expect("somebody made it")
     }
 
     /// Every attempt that a program made.
@@ -124,7 +245,16 @@ impl Stage {
         text(&output.stdout)
     }
 
-    fn make_all(&mut self) {
+    /// Has the programs make their attempts, where there are such. Where not, they are refused by name.
+    pub(crate) fn make_all(&mut self) {
+        if let Some(reason) = self.refuses_programs() {
+            for tool in TOOLS {
+                let step = self.taken(tool, "all");
+                assert_eq!(step["status"], "refused", "{step}");
+                assert!(step["result"].to_string().contains(reason), "{step}");
+            }
+            return;
+        }
         let front = self.house.server.descendants();
         let front = front.into_iter().find(|pid| threads(*pid) > 1).expect("a front");
         for tool in TOOLS {
@@ -167,20 +297,32 @@ impl Stage {
                 _ => panic!("{line}"),
             };
             let name = line["attempt"].as_str().expect("a name").to_owned();
-            let found = self.found.entry(name).or_default();
+            let found = self.found.entry(name.clone()).or_default();
             let worst = found.entry(tool).or_insert(outcome);
             if outcome == Outcome::Succeeded {
                 *worst = outcome;
             }
+            let errno = line["stuck_errno"].as_i64().expect("a number");
+            self.errnos.entry(name).or_default().push(errno);
         }
-        let result = self.home().entry(step["ledger"]["result"].as_u64().expect("a number"));
-        let layers = result["payload"]["layers"].as_array().expect("layers");
-        self.layers = layers.iter().filter_map(|layer| layer.as_str().map(str::to_owned)).collect();
     }
 }
 
-/// Files that are there to be taken, and the folder that a tool may change.
-fn plant(home: &TestHome) -> Listeners {
+impl Listeners {
+    fn listen(home: &TestHome) -> Self {
+        let own =
+            home.root().parent().and_then(Path::file_name).expect("a name").to_string_lossy().into_owned();
+        let hidden = format!("{own}-taken");
+        let address = SocketAddr::from_abstract_name(&hidden).expect("an address");
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let udp = UdpSocket::bind(tcp.local_addr().expect("address")).expect("a port");
+        let listening = UnixListener::bind_addr(&address).expect("a socket");
+        Self { tcp, _udp: udp, _hidden: listening, hidden }
+    }
+}
+
+/// Files that are there to be taken, and the folder that a tool may change; and who listens at a path.
+fn plant(home: &TestHome, programs: &Path) -> UnixListener {
     let (outside, folder) = (home.beside("outside"), home.path("workspace/box"));
     let owner = std::fs::metadata(home.path("workspace")).expect("workspace");
     for made in [&outside, &folder] {
@@ -204,15 +346,15 @@ fn plant(home: &TestHome) -> Listeners {
     symlink(outside.join("secret"), folder.join("out")).expect("link");
     symlink("../../../outside", folder.join("folder")).expect("link");
 
-    let own = outside.parent().and_then(Path::file_name).expect("a name").to_string_lossy();
-    let hidden = format!("{own}-taken");
-    let address = SocketAddr::from_abstract_name(&hidden).expect("an address");
-    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let udp = UdpSocket::bind(tcp.local_addr().expect("address")).expect("a port");
+    std::fs::copy(programs.join("dynamic"), folder.join("program")).expect("copied");
+    for name in ["sibling", "set_id", "capable", "replaced"] {
+        std::fs::copy(programs.join("static"), programs.join(name)).expect("copied");
+    }
+    std::fs::copy(programs.join("static"), folder.join("lender")).expect("copied");
+    lend(&folder.join("lender"), &programs.join("set_id"), &programs.join("capable"));
     let named = UnixListener::bind(outside.join("socket")).expect("a socket");
     std::fs::set_permissions(outside.join("socket"), PermissionsExt::from_mode(0o777)).expect("mode");
-    let listening = UnixListener::bind_addr(&address).expect("a socket");
-    Listeners { tcp, _udp: udp, _hidden: listening, _named: named, hidden }
+    named
 }
 
 /// Builds the programs beside the home, readable for all.
@@ -247,22 +389,19 @@ fn build(home: &TestHome, listeners: &Listeners) -> Option<PathBuf> {
             }
         }
     }
-    std::fs::copy(programs.join("dynamic"), home.path("workspace/box/program")).expect("copied");
-    for name in ["sibling", "set_id", "capable", "replaced"] {
-        std::fs::copy(programs.join("static"), programs.join(name)).expect("copied");
-    }
-    lend(&programs);
     Some(programs)
 }
 
 /// Programs whose files lend rights, as far as this user can make such.
-fn lend(programs: &Path) {
-    std::fs::set_permissions(programs.join("set_id"), PermissionsExt::from_mode(0o6755)).expect("mode");
+fn lend(lender: &Path, set_id: &Path, capable: &Path) {
+    for lends in [lender, set_id] {
+        std::fs::set_permissions(lends, PermissionsExt::from_mode(0o6755)).expect("mode");
+    }
     // VFS_CAP_REVISION_2 and effective; of the permitted set CAP_DAC_OVERRIDE.
     let mut all = vec![1, 0, 0, 2, 2];
     all.resize(20, 0);
     let flags = rustix::fs::XattrFlags::empty();
-    let lent = rustix::fs::setxattr(programs.join("capable"), c"security.capability", &all, flags);
+    let lent = rustix::fs::setxattr(capable, c"security.capability", &all, flags);
     assert!(lent.is_ok() || !crate::support::is_root(), "{lent:?}");
 }
 

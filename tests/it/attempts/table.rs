@@ -5,8 +5,10 @@
 //! descriptors, SUP the launcher (clock, caps, kill), OUT output made visible, ENV an environment made from nothing.
 
 use super::calls::{self, Act};
-use By::{Both, Call, End, Nothing, Program, Tests};
+use super::stage::{Outcome, Stage};
+use By::{Both, Call, End, Nothing, Program, Tests, Told};
 use Expect::{Held, HeldByView, Open, Untested};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// One attempt of the list.
@@ -24,6 +26,8 @@ pub(crate) enum By {
     Program(&'static [&'static str]),
     /// By calls that a model makes.
     Call(&'static str, Act),
+    /// By calls of a program that does as it is told.
+    Told(&'static str, Act),
     /// By both.
     Both(&'static [&'static str], &'static str, Act),
     /// By a program that does this, with the status that its call is to have.
@@ -45,12 +49,26 @@ pub(crate) enum Expect {
     Untested,
 }
 
+impl Expect {
+    /// Whether that may come of it, where the launcher is.
+    pub(crate) fn fits(self, outcomes: &BTreeSet<Outcome>, stage: &Stage) -> bool {
+        let gone = outcomes.contains(&Outcome::Succeeded);
+        let is_refused = stage.refuses_programs().is_some();
+        match self {
+            Self::Held => !gone && !outcomes.contains(&Outcome::NotApplicable),
+            Self::HeldByView => gone != (stage.has_view() || is_refused),
+            Self::Open => gone != is_refused,
+            Self::Untested => !gone && outcomes.contains(&Outcome::NotApplicable),
+        }
+    }
+}
+
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let programs = |names: &[&str]| format!("program: {}", names.join(" "));
         match self {
             Program(names) => f.write_str(&programs(names)),
-            Call(what, _) => write!(f, "calls: {what}"),
+            Call(what, _) | Told(what, _) => write!(f, "calls: {what}"),
             Both(names, what, _) => write!(f, "{}; calls: {what}", programs(names)),
             End(ends) => {
                 let ends: Vec<String> =
@@ -94,7 +112,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(16, "/proc/self/mem", Program(&["own_memory"]), Held, "LL"),
     row(17, "/proc/kcore, kallsyms, /dev/mem, /dev/kmsg", Program(&["kernel_memory"]), Held, "LL UID"),
     row(18, "/proc/sys core_pattern, modprobe", Program(&["kernel_settings"]), Held, "LL UID"),
-    row(19, "/sys, debugfs, cgroupfs", Program(&["sysfs"]), Held, "LL UID"),
+    row(19, "/sys, debugfs, cgroupfs", Program(&["sysfs", "own_group"]), Held, "LL UID"),
     row(20, "/etc/shadow, ~/.ssh, the server's keys and rules", Program(&["passwords", "keys", "keys_written"]), Held, "LL UID"),
     row(21, "stat as an oracle on paths outside", Program(&["look"]), HeldByView, "NS"),
     row(22, "chmod, chown, utime, setxattr", Program(&["modes", "times", "own_modes", "lent_rights"]), Held, "SC UID"),
@@ -126,16 +144,16 @@ pub(crate) const ROWS: &[Row] = &[
     row(48, "memfd_secret, pkey, modify_ldt, personality", Program(&["odd_memory"]), Held, "SC"),
     row(49, "open_by_handle_at", Program(&["open_handle"]), Held, "SC UID"),
     row(50, "name_to_handle, fanotify, quotactl, acct, swapon", Program(&["by_handle", "whole_watches"]), Held, "SC UID"),
-    row(51, "kexec, modules, reboot, time, ports", Program(&["whole_machine"]), Held, "SC UID"),
+    row(51, "kexec, modules, reboot, time, ports", Program(&["whole_machine", "host_name"]), Held, "SC UID"),
     row(52, "x32 and int 0x80", Program(&["other_numbers", "other_machine"]), Held, "SC"),
     row(53, "the high half of arguments", Program(&["high_bits"]), Held, "SC"),
     row(54, "clone3, unknown calls, a filter of its own", Program(&["hidden_flags", "unknown", "own_filter"]), Held, "SC"),
     row(55, "nested namespaces", Program(&["namespaces"]), Held, "SC"),
     row(56, "setns", Program(&["enter_namespace"]), Held, "SC LL"),
-    row(57, "mount, fsopen, open_tree, move_mount", Program(&["mounts"]), Held, "SC LL UID"),
+    row(57, "mount, fsopen, open_tree, move_mount", Program(&["mounts", "take_away"]), Held, "SC LL UID"),
     row(58, "pivot_root, chroot", Program(&["new_root"]), Held, "SC UID"),
-    row(59, "a set-uid program", Both(&["run_set_id"], "one that a manifest names", calls::set_id), Held, "LL NNP UID"),
-    row(60, "a program with file capabilities", Call("one that a manifest names", calls::capable), Held, "NNP UID"),
+    row(59, "a set-uid program", Both(&["run_set_id", "run_lent"], "one that a manifest names", calls::set_id), Held, "LL NNP UID"),
+    row(60, "a program with file capabilities", Told("one that a manifest names", calls::capable), Held, "NNP UID"),
     row(61, "back to uid 0", Program(&["become_root"]), Held, "SC UID"),
     row(62, "exec of what was not granted", Program(&["run_other"]), Held, "LL"),
     row(63, "write, chmod, exec in the workspace", Program(&["run_own", "run_dropped"]), Held, "LL"),
@@ -145,16 +163,16 @@ pub(crate) const ROWS: &[Row] = &[
     row(67, "LD_PRELOAD, BASH_ENV and the like", Program(&["environment"]), Held, "ENV"),
     row(68, "secrets in environment or argv", Program(&["environment", "proc_words"]), Held, "ENV LL"),
     row(69, "a planted program found by PATH", Tests(&[MANIFESTS]), Held, "PV"),
-    row(70, "an argument with a leading -", Call("refused", calls::flags), Held, "PV"),
-    row(71, "an option in a file's name", Call("tail_file -n", calls::file_named_flag), Held, "PV"),
-    row(72, "very long arguments", Call("over the schema's bound", calls::long_arguments), Held, "PV"),
+    row(70, "an argument with a leading -", Told("refused", calls::flags), Held, "PV"),
+    row(71, "an option in a file's name", Told("tail_file -n", calls::file_named_flag), Held, "PV"),
+    row(72, "very long arguments", Told("over the schema's bound", calls::long_arguments), Held, "PV"),
     row(73, "shell metacharacters", Tests(&[ONE_ELEMENT, NO_VERSION]), Held, "PV"),
     row(74, "an empty argv", Tests(&[ONE_ELEMENT]), Held, "SUP"),
     row(75, "a fork bomb", Both(&["forks"], "another call beside it", calls::others_go_on), Held, "RL"),
     row(76, "a thread bomb", Program(&["threads"]), Held, "RL"),
-    row(77, "zombies", Call("reaped, and nothing left", calls::zombies), Held, "NS SUP"),
+    row(77, "zombies", Told("reaped, and nothing left", calls::zombies), Held, "NS SUP"),
     row(78, "a memory bomb", Program(&["memory"]), Held, "RL"),
-    row(79, "mlock, shm, queues, tmpfs", Program(&["other_memory", "shared_memory"]), Held, "RL SC LL"),
+    row(79, "mlock, shm, queues, tmpfs", Program(&["other_memory", "shared_memory", "segments"]), Held, "RL SC LL"),
     row(80, "a disk full of many files", Program(&["many_bytes"]), Open, "-"),
     row(81, "inodes", Program(&["many_files"]), Open, "-"),
     row(82, "a sparse file of 1 TiB", Program(&["sparse"]), Held, "RL"),
@@ -166,8 +184,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(88, "a flood on standard error", End(&[("flood_errors", "output_cap"), ("flood_both", "output_cap")]), Held, "SUP"),
     row(89, "one endless line", End(&[("one_line", "output_cap")]), Held, "SUP"),
     row(90, "output closed, and on", End(&[("closed", "timeout")]), Held, "SUP"),
-    row(91, "a pipe that a grandchild keeps", Call("ends with its program", calls::keeps_pipe), Held, "NS SUP"),
-    row(92, "a daemon", Call("nothing is left", calls::outlives), Held, "NS"),
+    row(91, "a pipe that a grandchild keeps", Told("ends with its program", calls::keeps_pipe), Held, "NS SUP"),
+    row(92, "a daemon", Told("nothing is left", calls::outlives), Held, "NS"),
     row(93, "the death signal cleared", Program(&["death_signal"]), Held, "SC NS"),
     row(94, "the server dies, the tool goes on", Tests(&[FRONT_DIES]), Held, "NS"),
     row(95, "a process number used again", Tests(&["tests/it/tidy.rs::only_descriptors_are_signalled"]), Held, "SUP"),
@@ -176,10 +194,10 @@ pub(crate) const ROWS: &[Row] = &[
     row(98, "a core dump, to a file or to core_pattern's program", Both(&["core_dump"], "none where cores are off", calls::no_core), Held, "RL"),
     row(99, "TIOCSTI, TIOCLINUX", Program(&["terminal_words"]), Held, "SC FD"),
     row(100, "/dev/tty", Program(&["terminals"]), Held, "LL"),
-    row(101, "terminal escapes in output", Call("made visible", calls::escapes), Held, "OUT"),
-    row(102, "bidi and zero-width characters", Call("made visible", calls::escapes), Held, "OUT"),
-    row(103, "bytes that are no UTF-8", Call("base64", calls::bytes), Held, "OUT"),
-    row(104, "a carriage return, a forged frame", Call("one string of JSON", calls::escapes), Held, "OUT"),
+    row(101, "terminal escapes in output", Told("made visible", calls::escapes), Held, "OUT"),
+    row(102, "bidi and zero-width characters", Told("made visible", calls::escapes), Held, "OUT"),
+    row(103, "bytes that are no UTF-8", Told("base64", calls::bytes), Held, "OUT"),
+    row(104, "a carriage return, a forged frame", Told("one string of JSON", calls::escapes), Held, "OUT"),
     row(105, "instructions in output", Tests(&["tests/it/model.rs::results_reach_the_model_as_data", "tests/it/model.rs::a_run_that_has_read_what_nobody_vouches_for_is_narrowed"]), Held, "OUT PV"),
     row(106, "JSON in what is recorded", Tests(&["tests/it/model.rs::answers_of_any_length_and_content_are_told_safely_and_found_again"]), Held, "OUT"),
     row(107, "a FIFO in the workspace", Call("read_file, list_dir, search_files", calls::fifo), Held, "OB SUP"),
@@ -199,7 +217,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(121, "times in the future, xattr, ACL", Program(&["times", "own_times"]), Held, "SC"),
     row(122, "a workspace on a file system that hangs", Nothing("needs a file system that hangs; prepare and the call have their deadlines"), Untested, "SUP"),
     row(123, "side channels", Nothing("accepted"), Untested, "-"),
-    row(124, "another program in the tool's place", Call("written over, then put in its place", calls::replaced), Held, "PV"),
+    row(124, "another program in the tool's place", Told("written over, then put in its place", calls::replaced), Held, "PV"),
     row(125, "two tools in one workspace", Tests(&["tests/it/jobs.rs::two_at_once_come_one_behind_the_other"]), Held, "SUP"),
     row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_is_asked_about_anew", "src/gate/tests.rs::a_yes_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
 ];

@@ -44,6 +44,12 @@ static int other_memory(void) {
     HELD(syscall(SYS_mq_open, HIDDEN, O_CREAT | O_RDWR, 0600, 0));
     return errno;
 }
+/* Memory that others share. */
+static int segments(void) {
+    struct shmid_ds found;
+    for (int at = 0; at < 64; at++) HELD(shmctl(at, SHM_STAT, &found));
+    return errno;
+}
 static int open_files(void) {
     for (int at = 0; at < 256; at++)
         if (dup(1) < 0) return errno;
@@ -70,6 +76,7 @@ static int core_dump(void) {
 }
 const struct attempt bounds[] = {
     {"forks", forks, 'a'}, {"threads", threads, 'a'}, {"memory", memory, 'a'}, {"other_memory", other_memory, 'a'},
+    {"segments", segments, '-'},
     {"open_files", open_files, 'a'}, {"raised", raised, '-'}, {"core_dump", core_dump, '-'}, {0},
 };
 
@@ -88,6 +95,13 @@ void harm(const char *how) {
     sigset_t all;
     sigfillset(&all);
     if (!strcmp(how, "sleep")) stay();
+    if (!strcmp(how, "share")) { /* for as long as this is there */
+        int made = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0666);
+        shmat(made, 0, 0);
+        shmctl(made, IPC_RMID, 0);
+        puts(made < 0 ? "shares nothing" : "shares");
+        stay();
+    }
     if (!strcmp(how, "ignore")) { for (int one = 1; one < 65; one++) signal(one, SIG_IGN); stay(); }
     if (!strcmp(how, "block")) { sigprocmask(SIG_BLOCK, &all, 0); stay(); }
     if (!strcmp(how, "stop")) { raise(SIGSTOP); stay(); }
@@ -113,6 +127,7 @@ void harm(const char *how) {
     if (!strcmp(how, "killed")) kill(getpid(), SIGKILL);
     /* To be run at all is the gain. */
     if (!strcmp(how, "gained")) _exit(0);
+    if (!strcmp(how, "lent")) _exit(geteuid() != getuid() ? SUCCEEDED : EPERM);
     /* By set-id bits or capabilities of its file. */
     if (!strcmp(how, "privileged")) {
         int opened = open(BOX "/closed", O_RDONLY); /* takes CAP_DAC_OVERRIDE */

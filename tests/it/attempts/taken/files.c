@@ -139,6 +139,12 @@ static int run_script(void) {
     HELD(execve(BOX "/script", argv, environ));
     return errno;
 }
+/* It says whether it was lent its owner's rights. */
+static int run_lent(void) {
+    char *argv[] = {"lender", "lent", 0};
+    HELD(execve(BOX "/lender", argv, environ));
+    return errno;
+}
 static int by_handle(void) {
     struct { struct file_handle head; char rest[128]; } found = {.head.handle_bytes = 128};
     int mount;
@@ -182,7 +188,7 @@ const struct attempt files[] = {
     {"kernel_settings", kernel_settings, 'r'}, {"sysfs", sysfs, 'a'}, {"passwords", passwords, 'r'},
     {"keys", keys, 'a'}, {"keys_written", keys_written, 'a'}, {"look", look, 'a'}, {"modes", modes, 'a'},
     {"times", times, 'a'}, {"run_other", run_other, 'a'}, {"run_set_id", run_set_id, 'a'},
-    {"run_dropped", run_dropped, 'a'}, {"run_script", run_script, 'a'}, {"by_handle", by_handle, 'a'},
+    {"run_lent", run_lent, '-'}, {"run_dropped", run_dropped, 'a'}, {"run_script", run_script, 'a'}, {"by_handle", by_handle, 'a'},
     {"open_handle", open_handle, 'r'}, {"devices", devices, 'a'}, {"terminals", terminals, '-'},
     {"blocking_devices", blocking_devices, 'a'}, {"server_lock", server_lock, 'a'},
     {"shared_memory", shared_memory, 'a'}, {0},

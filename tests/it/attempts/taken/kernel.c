@@ -124,6 +124,8 @@ static int mounts(void) {
     STOPPED(syscall(467, -1, "", 0, 0, 0));    /* open_tree_attr */
     return errno;
 }
+static int take_away(void) { HELD(umount2(BOX, MNT_DETACH)); return errno; }
+static int host_name(void) { HELD(sethostname("par-taken", 9)); return errno; }
 static int new_root(void) {
     STOPPED(chroot("/nonexistent"));
     STOPPED(syscall(SYS_pivot_root, "/nonexistent", "/nonexistent"));
@@ -152,6 +154,7 @@ const struct attempt kernel[] = {
     {"watches", watches, 'a'}, {"whole_watches", whole_watches, 'r'}, {"whole_machine", whole_machine, 'r'},
     {"other_numbers", other_numbers, 'a'}, {"other_machine", other_machine, '-'}, {"high_bits", high_bits, 'a'},
     {"hidden_flags", hidden_flags, 'a'}, {"namespaces", namespaces, 'r'},
-    {"enter_namespace", enter_namespace, 'a'}, {"mounts", mounts, 'r'}, {"new_root", new_root, 'r'},
+    {"enter_namespace", enter_namespace, 'a'}, {"mounts", mounts, 'r'},
+    {"take_away", take_away, '-'}, {"host_name", host_name, '-'}, {"new_root", new_root, 'r'},
     {"become_root", become_root, 'r'}, {"own_filter", own_filter, 'a'}, {"unknown", unknown, '-'}, {0},
 };

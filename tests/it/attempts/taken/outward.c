@@ -121,6 +121,14 @@ static int environment(void) {
         if (strcmp(*one, "PATH=/usr/bin") && strcmp(*one, "LANG=C.UTF-8")) return SUCCEEDED;
     return ENOENT;
 }
+/* Where among the host's control groups this process is. */
+static int own_group(void) {
+    char line[4096];
+    FILE *groups = fopen("/proc/self/cgroup", "r");
+    while (groups && fgets(line, sizeof line, groups))
+        if (strcmp(strchr(strchr(line, ':') + 1, ':'), ":/\n")) return SUCCEEDED;
+    return groups ? ENOENT : errno;
+}
 static int death_signal(void) {
     HELD(prctl(PR_SET_PDEATHSIG, 0));
     HELD(prctl(PR_SET_DUMPABLE, 1));
@@ -134,6 +142,6 @@ const struct attempt outward[] = {
     {"signal_all", signal_all, '-'}, {"owner_signals", owner_signals, 'a'},
     {"queued_signals", queued_signals, 'a'}, {"scheduling", scheduling, 'a'}, {"descriptors", descriptors, '-'},
     {"folder_descriptors", folder_descriptors, '-'}, {"standard_input", standard_input, '-'},
-    {"terminal_words", terminal_words, '-'}, {"environment", environment, 'a'},
+    {"terminal_words", terminal_words, '-'}, {"environment", environment, 'a'}, {"own_group", own_group, '-'},
     {"death_signal", death_signal, 'a'}, {0},
 };

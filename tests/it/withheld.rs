@@ -1,0 +1,147 @@
+//! A kernel that gives less than this one: `withheld/withhold.c` starts the product so, and what `par doctor` says of
+//! it, and what a server does that demands more, stands in `golden/withheld.txt`, for root and for an ordinary user.
+
+use crate::support::{TestHome, is_root, start, text};
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const SOURCE: &str = include_str!("withheld/withhold.c");
+const GOLDEN: &str = include_str!("golden/withheld.txt");
+
+/// The program that withholds, built here.
+pub(crate) struct Withhold {
+    _folder: TempDir,
+    program: PathBuf,
+}
+
+impl Withhold {
+    /// `None`, aloud, without a C compiler where none is demanded.
+    #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says what must be there")]
+    pub(crate) fn build() -> Option<Self> {
+        let folder = tempfile::Builder::new().prefix("par-it-").tempdir().expect("temporary folder");
+        let (source, program) = (folder.path().join("withhold.c"), folder.path().join("withhold"));
+        std::fs::write(&source, SOURCE).expect("source");
+        match start(Path::new("cc")).arg("-O1").arg("-o").arg(&program).arg(&source).output() {
+            Ok(made) if made.status.success() => Some(Self { _folder: folder, program }),
+            Ok(made) => panic!("{}", text(&made.stderr)),
+            Err(e) if std::env::var_os("PAR_REQUIRE_CC").is_some() => panic!("no C compiler: {e}"),
+            Err(e) => {
+                eprintln!("\nSKIPPED: there is NO C compiler: nothing can be withheld: {e}\n");
+                None
+            }
+        }
+    }
+
+    /// What starts a command from which `what` is withheld.
+    pub(crate) fn starters<'a>(&'a self, what: &'a str) -> [&'a OsStr; 2] {
+        [self.program.as_os_str(), OsStr::new(what)]
+    }
+}
+
+/// What is withheld, one at a time, and whether a server that demands `strict` starts without it: as root, and as an
+/// ordinary user, whose programs only Landlock and the PID namespace keep from signalling others.
+const ALL: [(&str, [bool; 2]); 12] = [
+    ("user", [true, false]),
+    ("pid", [false, false]),
+    ("net", [false, false]),
+    ("mount", [false, false]),
+    ("namespaces", [false, false]),
+    ("mounts", [false, false]),
+    ("landlock", [false, false]),
+    ("landlock=1", [true, false]),
+    ("landlock=2", [true, false]),
+    ("landlock=4", [true, false]),
+    ("landlock=6", [true, true]),
+    ("seccomp", [false, false]),
+];
+
+/// Each is named, and so is what is refused for want of it; who demands more is refused.
+#[test]
+fn what_is_withheld_is_told_and_refused() {
+    let Some(withhold) = Withhold::build() else { return };
+    let home = TestHome::init();
+    // Policies are not what is looked at.
+    home.drop_cases();
+    let demand = |level: &str| {
+        home.configure(&format!("[paths]\nlogs = \"/var/log\"\n[sandbox]\nminimum = \"{level}\"\n"));
+    };
+    demand("");
+    let (whole, report) = doctor(&home, &[]);
+    assert_eq!(whole, Some(0), "{report}");
+    if !report.contains("level           strict") || report.contains("lacking") {
+        eprintln!(
+            "\nSKIPPED: this machine itself gives less, so nothing is told of one thing alone:\n{report}\n"
+        );
+        return;
+    }
+    let who = if is_root() { "root" } else { "an ordinary user" };
+    let mut told = format!("== nothing, as {who}\n{report}");
+    for (what, starts) in ALL {
+        let starters = withhold.starters(what);
+        demand("");
+        let (code, report) = doctor(&home, &starters);
+        write!(told, "\n== {what}, as {who}: doctor {}\n{report}", code.unwrap_or(-1)).expect("written");
+        demand("strict");
+        let started = home.try_serve_by(&starters, &[]);
+        assert_eq!(started.is_ok(), starts[usize::from(!is_root())], "{what}: {:?}", started.err());
+        match started {
+            Ok(_) => told.push_str("serve, strict demanded: starts\n"),
+            Err((code, log)) => {
+                let log = neutral(&log);
+                writeln!(told, "serve, strict demanded: {} {}", code.unwrap_or(-1), log.trim())
+                    .expect("written");
+            }
+        }
+    }
+    // The protections that Landlock gives, and their numbers, are told by these versions alike.
+    let abi = report.split_once("landlock abi ").and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
+    match abi {
+        Some(6..=8) => {
+            compare(&told.replace(&format!("landlock abi {}", abi.unwrap_or(0)), "landlock abi N"))
+        }
+        other => eprintln!("\nNOT COMPARED: the file is of another Landlock than {other:?}:\n{told}\n"),
+    }
+}
+
+/// Exit code and what is said of the walls.
+fn doctor(home: &TestHome, starters: &[&OsStr]) -> (Option<i32>, String) {
+    let output = home.command_by(starters, &["doctor", "--quick"]).output().expect("par starts");
+    let told = text(&output.stdout);
+    let about = ["protections", "level", "tool"];
+    let is_about = |line: &&str| line.split_whitespace().nth(1).is_some_and(|what| about.contains(&what));
+    // Which folders of logs a host has is its own affair.
+    let lines = told.lines().filter(is_about).filter(|line| !line.ends_with("is not there"));
+    (output.status.code(), lines.map(|line| neutral(line) + "\n").collect())
+}
+
+/// Without what is this machine's own: whom tools run as.
+fn neutral(text: &str) -> String {
+    let words = text.split(' ').scan("", |before, word| {
+        let is_number = *before == "uid";
+        *before = word;
+        Some(if is_number { word.replace(|c: char| c.is_ascii_digit(), "") } else { word.to_owned() })
+    });
+    words.collect::<Vec<_>>().join(" ").replace("uid ,", "uid N,")
+}
+
+/// This user's half of the golden file.
+fn compare(told: &str) {
+    let who = if is_root() { ", as root" } else { ", as an ordinary user" };
+    let expect: String = GOLDEN
+        .split_inclusive('\n')
+        .scan(false, |is_own, line| {
+            if line.starts_with("== ") {
+                *is_own = line.contains(who);
+            }
+            Some(if *is_own { line } else { "" })
+        })
+        .collect();
+    if told.trim() != expect.trim() {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("withheld.txt");
+        // Where it cannot be written, the panic below tells it all.
+        let _written = std::fs::write(&place, told);
+        panic!("tests/it/golden/withheld.txt is not {}\n{told}", place.display());
+    }
+}
