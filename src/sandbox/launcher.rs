@@ -7,6 +7,7 @@
 //! ([`attend`]).
 
 use super::call::{Call, Drained, Notice, Stream};
+use super::cgroup::{Bounds, Groups};
 use super::child::{self, Start};
 use super::journal::Journal;
 use super::machine::{Ground, Machine};
@@ -32,6 +33,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+/// How a group's memory ends what is in it.
+const KILLED: End = End::Signal { signal: 9 };
 /// Calls at once, prepared ones among them; one more is refused.
 pub(super) const CALLS_MAX: usize = 64;
 /// Packets that are taken from the front before the children are looked at again.
@@ -124,6 +127,7 @@ struct Launcher<'a> {
     tools: Vec<Tool>,
     report: Report,
     journal: Option<Journal>,
+    groups: Option<Groups>,
     calls: BTreeMap<u64, Call>,
     /// Packets that the front has not taken yet; while there are any, no output is read.
     queue: VecDeque<Vec<u8>>,
@@ -153,12 +157,14 @@ impl<'a> Launcher<'a> {
         report.protections = machine.held.table(Runs::Builtin);
         report.program_protections = machine.held.table(Runs::Program);
         report.lacking = machine.lacking();
+        report.groups_missing = machine.groups_missing.clone();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
         let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
         machine.confine()?;
         report.layers = layers_of(&machine);
         rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
+        let groups = machine.groups.take();
         Ok(Self {
             front,
             machine,
@@ -166,6 +172,7 @@ impl<'a> Launcher<'a> {
             tools,
             report,
             journal,
+            groups,
             calls: BTreeMap::new(),
             queue: VecDeque::new(),
             assembler: Assembler::default(),
@@ -220,7 +227,14 @@ impl<'a> Launcher<'a> {
             }
             self.notify(id, Call::finish);
         }
-        self.calls.retain(|_, call| !call.is_over());
+        let groups = &mut self.groups;
+        self.calls.retain(|id, call| {
+            let is_over = call.is_over();
+            if let Some(groups) = groups.as_mut().filter(|_| is_over) {
+                groups.close(*id);
+            }
+            !is_over
+        });
     }
 
     /// Moves one piece of output to the front. Whether there may be more.
@@ -356,8 +370,13 @@ impl<'a> Launcher<'a> {
         }
         let tool =
             self.tools.iter().find(|tool| tool.manifest.name == ask.tool).ok_or("the tool was not opened")?;
-        let call = spawn(&self.machine, tool, &valid, ask)?;
-        self.calls.insert(id, call);
+        let group =
+            self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose()?.flatten();
+        let call = spawn(&self.machine, tool, &valid, ask, group);
+        if let (Err(_), Some(groups)) = (&call, &mut self.groups) {
+            groups.close(id);
+        }
+        self.calls.insert(id, call?);
         Ok(())
     }
 
@@ -397,6 +416,9 @@ impl<'a> Launcher<'a> {
             Notice::Prepared(object) => self.reply(id, &Reply::Prepared(object)),
             Notice::NotPrepared(reason) => self.reply(id, &Reply::NotPrepared(reason)),
             Notice::Ended(mut ended) => {
+                if ended.end == KILLED && self.groups.as_ref().is_some_and(|groups| groups.ran_out(id)) {
+                    ended.end = End::Oom;
+                }
                 // What was never confined had nothing around it, and ran nothing.
                 let name = call.tool();
                 if !ended.layers.is_empty() {
@@ -429,7 +451,13 @@ impl<'a> Launcher<'a> {
 }
 
 /// Starts the child of one call: its pipes, its control channel, its namespaces.
-fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<Call, String> {
+fn spawn(
+    machine: &Machine,
+    tool: &Tool,
+    valid: &ValidCall,
+    ask: Ask,
+    group: Option<OwnedFd>,
+) -> Result<Call, String> {
     let refuse = |e: rustix::io::Errno| format!("the child was not started: {e}");
     let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
     let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
@@ -439,8 +467,11 @@ fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<
     for end in [&stdout, &stderr, &control] {
         rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
     }
-    let pidfd = sys::clone_call(machine.per_call).map_err(|e| format!("the child was not started: {e}"))?;
-    let Some(pidfd) = pidfd else {
+    let pidfd = match group {
+        Some(group) => sys::clone_into(machine.per_call, group.as_fd()),
+        None => sys::clone_call(machine.per_call),
+    };
+    let Some(pidfd) = pidfd.map_err(|e| format!("the child was not started: {e}"))? else {
         child::run(&Start {
             machine,
             tool,
@@ -452,6 +483,13 @@ fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<
         })
     };
     Ok(Call::new(ask, tool.manifest.limits, pidfd, control, stdout, stderr))
+}
+
+/// What all processes of a call together may have: the tool's own bounds, and a program's init beside.
+fn bounds(tool: &Tool) -> Bounds {
+    let limits = &tool.manifest.limits;
+    let init = u64::from(tool.program.is_some());
+    Bounds { memory_bytes_max: limits.memory_bytes_max, processes_max: limits.processes_max + init }
 }
 
 /// The layers that every call gets.

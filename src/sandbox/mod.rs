@@ -16,11 +16,12 @@
 //! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
 //! here knows a policy.
 //!
-//! Left for later, each with its place: a uid per call slot and cgroups (`child`), connected descriptors and the proxy (`wire`).
+//! Left for later, each with its place: a uid per call slot (`child`), connected descriptors and the proxy (`wire`).
 
 mod beneath;
 mod call;
 mod canary;
+mod cgroup;
 mod child;
 mod front;
 mod host;

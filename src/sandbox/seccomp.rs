@@ -55,7 +55,8 @@ enum Test {
     Open(Option<(u32, u32)>),
 }
 
-/// The filter of the launcher, which every child inherits: what any of them needs.
+/// The filter of the launcher, which every child inherits: what any of them needs. `clone3` is the launcher's alone:
+/// each last filter takes it away.
 pub(super) fn base() -> BpfProgram {
     let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY].concat();
     let conditions = [unshare_condition(), ioctl_condition(), fcntl_condition()];
@@ -147,8 +148,18 @@ fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> B
         test: Test::OneOf(&[3, 15, 16, 23, 39]),
         otherwise: Verdict::Errno(EPERM),
     };
-    conditions.extend([clone, prctl, ioctl_condition(), fcntl_condition()]);
+    conditions.extend([clone, no_clone3(), prctl, ioctl_condition(), fcntl_condition()]);
     compile(&allowed, &refused, &conditions, Verdict::Errno(ENOSYS))
+}
+
+/// Its flags are in memory, where no filter sees them. Who gets this answer takes clone.
+fn no_clone3() -> Condition {
+    Condition {
+        call: libc::SYS_clone3,
+        argument: 0,
+        test: Test::OneOf(&[]),
+        otherwise: Verdict::Errno(ENOSYS),
+    }
 }
 
 /// The front's own filter: everything but starting processes and reaching into others or the kernel.
@@ -159,14 +170,8 @@ pub(super) fn front() -> BpfProgram {
         test: Test::AllBits(libc::CLONE_THREAD.unsigned_abs()),
         otherwise: Verdict::Errno(EPERM),
     };
-    let clone3 = Condition {
-        call: libc::SYS_clone3,
-        argument: 0,
-        test: Test::OneOf(&[]),
-        otherwise: Verdict::Errno(ENOSYS),
-    };
     let refused = [FRONT_REFUSED, FRONT_REFUSED_LEGACY].concat();
-    compile(&[], &refused, &[thread, clone3], Verdict::Allow)
+    compile(&[], &refused, &[thread, no_clone3()], Verdict::Allow)
 }
 
 /// Unsharing is for the user namespace of one call.
@@ -477,6 +482,7 @@ const PROCESSES: &[i64] = &[
 const LAUNCHER: &[i64] = &[
     libc::SYS_capset,
     libc::SYS_capget,
+    libc::SYS_clone3,
     libc::SYS_landlock_add_rule,
     libc::SYS_landlock_create_ruleset,
     libc::SYS_landlock_restrict_self,

@@ -125,6 +125,8 @@ pub struct Report {
     pub program_protections: BTreeMap<String, Vec<String>>,
     /// What keeps the level below `strict`, in words.
     pub lacking: Vec<String>,
+    /// What of cgroups this place does not give, and what that means. An extra: no level hangs on it.
+    pub groups_missing: Vec<String>,
 }
 
 /// A mount of the host.
