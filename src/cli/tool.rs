@@ -135,6 +135,8 @@ fn view(manifest: &Manifest) -> Value {
         "memory_bytes_max": manifest.limits.memory_bytes_max,
         "processes_max": manifest.limits.processes_max,
         "file_bytes_max": manifest.limits.file_bytes_max,
+        "written_bytes_max": manifest.limits.written_bytes_max,
+        "written_files_max": manifest.limits.written_files_max,
         "digest": manifest.digest.hex(),
         "input": manifest.input,
     })

@@ -175,6 +175,8 @@ fn rlimits(machine: &Machine) -> BTreeSet<Protection> {
         memory_bytes_max: 64 << 20,
         processes_max: 1,
         file_bytes_max: 0,
+        written_bytes_max: 0,
+        written_files_max: 0,
     };
     let open_many = || {
         let all: Result<Vec<OwnedFd>, Errno> = (0..80).map(|_| rustix::io::dup(std::io::stdin())).collect();

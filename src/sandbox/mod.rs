@@ -34,6 +34,7 @@ mod machine;
 mod mounts;
 mod namespaces;
 mod protect;
+mod quota;
 mod resolve;
 mod seccomp;
 mod supervisor;

@@ -744,7 +744,6 @@ mod tests {
             check(&filter, libc::SYS_socket, [0; 2], eperm);
             check(&filter, libc::SYS_ptrace, [0; 2], eperm);
             check(&filter, libc::SYS_mount, [0; 2], eperm);
-            check(&filter, libc::SYS_clone3, [0; 2], enosys);
             check(&filter, 4000, [0; 2], enosys);
             check(&filter, libc::SYS_ioctl, [1, 0x5401], Verdict::Allow);
             check(&filter, libc::SYS_ioctl, [1, 0x5412], Verdict::Errno(libc::ENOTTY));
@@ -752,6 +751,13 @@ mod tests {
             check(&filter, libc::SYS_fcntl, [1, 3], Verdict::Allow);
         }
         check(&base(), libc::SYS_clone, [0x2000_0000, 0], Verdict::Allow);
+        check(&base(), libc::SYS_clone3, [0; 2], Verdict::Allow);
+        for filter in [program(), writer()] {
+            check(&filter, libc::SYS_clone3, [0; 2], enosys);
+        }
+        for filter in [builtin(), walker()] {
+            check(&filter, libc::SYS_clone3, [0; 2], eperm);
+        }
         check(&base(), libc::SYS_unshare, [0x1000_0000, 0], Verdict::Allow);
         check(&base(), libc::SYS_unshare, [0x4000_0000, 0], eperm);
         check(&program(), libc::SYS_unshare, [0x1000_0000, 0], eperm);

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 mod layer_off;
 mod levels;
+mod limits;
 mod search;
 mod view;
 
@@ -77,6 +78,11 @@ scenarios! {
     does_without_proc
     older_kernels_are_told_apart
     less_than_the_minimum_is_refused
+    each_call_has_a_group_of_its_own
+    what_a_dead_launcher_left_is_cleared
+    a_group_that_was_given_is_divided
+    a_group_bounds_what_its_call_uses
+    a_call_adds_no_more_than_it_may
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -324,6 +330,11 @@ fn alive(pid: u32) -> bool {
 mod scenario {
     pub(super) use super::layer_off::no_layer_is_decoration;
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
+    pub(super) use super::limits::{
+        a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
+        a_group_that_was_given_is_divided, each_call_has_a_group_of_its_own,
+        what_a_dead_launcher_left_is_cleared,
+    };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,

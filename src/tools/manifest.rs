@@ -290,6 +290,31 @@ pub struct Limits {
     /// One file that the tool writes, in bytes; 0 for a tool that writes none.
     #[serde(default)]
     pub file_bytes_max: u64,
+    /// What one call adds to the folders that it may change, in bytes on the disk; where the file does not say, as
+    /// much as one file.
+    #[serde(default)]
+    pub written_bytes_max: u64,
+    /// Files and folders that one call adds to them; where the file does not say, [`WRITTEN_FILES`].
+    #[serde(default)]
+    pub written_files_max: u64,
+}
+
+/// Files and folders that a call may add where its manifest does not say.
+const WRITTEN_FILES: u64 = 10_000;
+
+impl Limits {
+    /// With what the file did not say.
+    fn complete(self) -> Self {
+        if self.file_bytes_max == 0 {
+            return self;
+        }
+        let or = |said: u64, otherwise| if said == 0 { otherwise } else { said };
+        Self {
+            written_bytes_max: or(self.written_bytes_max, self.file_bytes_max),
+            written_files_max: or(self.written_files_max, WRITTEN_FILES),
+            ..self
+        }
+    }
 }
 
 /// Why a manifest was refused, with the place where it can be mended.
@@ -364,7 +389,7 @@ impl Manifest {
             spelled,
             proc: raw.sandbox.proc,
             output: raw.output,
-            limits: raw.limits,
+            limits: raw.limits.complete(),
             input: raw.input,
             file: file.to_owned(),
             text: text.to_owned(),
@@ -572,9 +597,14 @@ impl Raw {
     fn check_writing(&self) -> Result<(), (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         if self.sandbox.write.is_empty() {
-            return match self.limits.file_bytes_max {
-                0 => Ok(()),
-                _ => say("file_bytes_max", "`file_bytes_max` is for tools that write"),
+            let said = [
+                ("file_bytes_max", self.limits.file_bytes_max),
+                ("written_bytes_max", self.limits.written_bytes_max),
+                ("written_files_max", self.limits.written_files_max),
+            ];
+            return match said.into_iter().find(|(_, most)| *most > 0) {
+                None => Ok(()),
+                Some((key, _)) => say(key, &format!("`{key}` is for tools that write")),
             };
         }
         if self.builtin.is_some() {
@@ -700,6 +730,8 @@ fn check_limits(limits: &Limits) -> Result<(), String> {
         ("processes_max", limits.processes_max, 1 << 16),
         // Absent is 0, which is for tools that write nothing.
         ("file_bytes_max", limits.file_bytes_max.max(1), 1 << 40),
+        ("written_bytes_max", limits.written_bytes_max.max(1), 1 << 50),
+        ("written_files_max", limits.written_files_max.max(1), 1 << 40),
     ];
     for (name, value, most) in bounds {
         if value == 0 || value > most {

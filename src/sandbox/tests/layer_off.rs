@@ -247,6 +247,8 @@ impl Stage {
                 memory_bytes_max: 64 << 20,
                 processes_max: 16,
                 file_bytes_max: 16 << 20,
+                written_bytes_max: 0,
+                written_files_max: 0,
             };
             layers::limit_resources(&limits, 0, 16)?;
         }

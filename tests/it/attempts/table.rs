@@ -6,7 +6,7 @@
 
 use super::calls::{self, Act};
 use By::{Both, Call, End, Nothing, Program, Tests};
-use Expect::{Held, HeldByView, Open, Untested};
+use Expect::{Held, HeldByView, Untested};
 use std::fmt;
 
 /// One attempt of the list.
@@ -40,8 +40,6 @@ pub(crate) enum Expect {
     Held,
     /// Held where the launcher has a mount view, which a call's layers name, and nowhere else.
     HeldByView,
-    /// Not held: `docs/threat-model.md` says so.
-    Open,
     Untested,
 }
 
@@ -155,8 +153,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(77, "zombies", Call("reaped, and nothing left", calls::zombies), Held, "NS SUP"),
     row(78, "a memory bomb", Program(&["memory"]), Held, "RL"),
     row(79, "mlock, shm, queues, tmpfs", Program(&["other_memory", "shared_memory"]), Held, "RL SC LL"),
-    row(80, "a disk full of many files", Program(&["many_bytes"]), Open, "-"),
-    row(81, "inodes", Program(&["many_files"]), Open, "-"),
+    row(80, "a disk full of many files", End(&[("fill", "quota"), ("fill_moving", "quota")]), Held, "SUP"),
+    row(81, "inodes", End(&[("fill_files", "quota")]), Held, "SUP"),
     row(82, "a sparse file of 1 TiB", Program(&["sparse"]), Held, "RL"),
     row(83, "descriptors", Program(&["open_files", "raised"]), Held, "RL"),
     row(84, "CPU", End(&[("spin", "timeout")]), Held, "SUP RL"),
