@@ -85,9 +85,8 @@ fn watch_children() -> Result<SignalFd, String> {
 /// Nobody adds anything any more: all else in the namespace is killed, and reaped.
 fn end_others() {
     // INVARIANT: this is the first process of the namespace, which `child` has seen: all others are this call's.
-    let all = nix::unistd::Pid::from_raw(-1);
     // ESRCH: there is nobody.
-    let _ = nix::sys::signal::kill(all, Signal::SIGKILL);
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), Signal::SIGKILL);
     while let Ok(Some(_)) = wait(WaitOptions::empty()) {}
 }
 

@@ -24,6 +24,7 @@ mod layer_off;
 mod levels;
 mod limits;
 mod search;
+mod soak;
 mod view;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
@@ -83,6 +84,7 @@ scenarios! {
     a_group_that_was_given_is_divided
     a_group_bounds_what_its_call_uses
     a_call_adds_no_more_than_it_may
+    a_thousand_calls_leave_nothing
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -339,6 +341,7 @@ mod scenario {
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,
     };
+    pub(super) use super::soak::a_thousand_calls_leave_nothing;
     pub(super) use super::view::{
         cannot_be_changed_from_below, closes_the_way_to_the_host, does_without_proc, follows_no_later_mount,
         shows_what_is_named_as_it_is_named, tells_nothing_of_the_rest,
