@@ -10,7 +10,7 @@
 //!
 //! A group adds up what the processes of a call use, and kills them all at once. What is there is an extra: each call has
 //! its other bounds anyway. A group that nothing happened to is used again by a call with the same bounds; one that
-//! was killed or ran out of memory is removed, since the kernel lets nobody start in it any more.
+//! was killed is removed, since Linux 6.18 kills whoever starts in it, and so is one that ran out of memory.
 
 use super::mounts::unescape;
 use super::protect::Protection;
@@ -120,6 +120,8 @@ impl Groups {
 
     fn move_in(&mut self) -> Result<(), String> {
         let at = |e: Errno| format!("the launcher's group: {e}");
+        let kill = openat(&self.own, "cgroup.kill", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        kill.map_err(|e| format!("cgroup.kill: {e}"))?;
         make(self.own.as_fd(), MAIN).map_err(at)?;
         write(self.own.as_fd(), &format!("{MAIN}/cgroup.procs"), "0").map_err(at)?;
         let Controllers { memory, pids, cpu, refused: _ } = &mut self.controllers;

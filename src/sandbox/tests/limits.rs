@@ -63,6 +63,7 @@ pub(super) fn each_call_has_a_group_of_its_own() {
             );
             let both = [(); 2].map(|()| tokio::spawn(call(stage.clone(), "sleeps")));
             while calls(&group).iter().filter(|group| is_populated(group)).count() < 2 {
+                assert!(!both.iter().any(tokio::task::JoinHandle::is_finished), "in no group of its own");
                 tokio::task::yield_now().await;
             }
             for one in both {
