@@ -58,6 +58,7 @@ impl House<LinkSeed> {
             tools_dir: config.home.etc.join("tools.d"),
             places: places.clone(),
             user: None,
+            slot_uids: None,
             minimum: None,
             landlock_abi_max: None,
             journal: None,

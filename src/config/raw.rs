@@ -152,6 +152,7 @@ pub(super) struct Sandbox {
     pub(super) launcher: String,
     pub(super) minimum: String,
     pub(super) landlock_abi_max: u32,
+    pub(super) slot_uids: String,
 }
 
 impl Raw {
@@ -200,6 +201,7 @@ impl Raw {
             ("sandbox.launcher".to_owned(), text(&self.sandbox.launcher)),
             ("sandbox.minimum".to_owned(), text(&self.sandbox.minimum)),
             ("sandbox.landlock_abi_max".to_owned(), self.sandbox.landlock_abi_max.to_string()),
+            ("sandbox.slot_uids".to_owned(), text(&self.sandbox.slot_uids)),
         ];
         keys.extend(self.paths.iter().map(|(name, path)| (format!("paths.{name}"), text(path))));
         let floor = self.ledger.free_bytes_min.unwrap_or(crate::types::limits::LEDGER_FREE_BYTES_MIN);

@@ -182,9 +182,10 @@ impl Groups {
             Some(at) => self.free.swap_remove(at),
             None => self.make(bounds).map_err(|e| format!("cgroup: {e}"))?,
         };
+        // From here on it is closed with its call, whether there is one or not.
+        self.used.insert(id, group);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(&self.own, group.name.to_string(), flags, Mode::empty());
-        self.used.insert(id, group);
         fd.map_err(|e| format!("cgroup: {e}"))
     }
 

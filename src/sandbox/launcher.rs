@@ -13,6 +13,7 @@ use super::journal::Journal;
 use super::machine::{Ground, Machine};
 use super::namespaces;
 use super::protect::Runs;
+use super::slots::Slots;
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
@@ -87,6 +88,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
     let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
+    let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::of).transpose()?;
     let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
@@ -104,7 +106,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
-            Launcher::open(catalog, machine, front, journal)?.serve()
+            Launcher::open(catalog, machine, front, journal, slots)?.serve()
         }
     }
 }
@@ -128,6 +130,7 @@ struct Launcher<'a> {
     report: Report,
     journal: Option<Journal>,
     groups: Option<Groups>,
+    slots: Option<Slots>,
     calls: BTreeMap<u64, Call>,
     /// Packets that the front has not taken yet; while there are any, no output is read.
     queue: VecDeque<Vec<u8>>,
@@ -150,6 +153,7 @@ impl<'a> Launcher<'a> {
         mut machine: Machine,
         front: &'a OwnedFd,
         journal: Option<Journal>,
+        slots: Option<Slots>,
     ) -> Result<Self, String> {
         let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
         let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
@@ -162,7 +166,7 @@ impl<'a> Launcher<'a> {
         report.tools = catalog.manifests().map(digest).collect();
         let tools = open_all(catalog.manifests().cloned(), &machine, &mut report);
         machine.confine()?;
-        report.layers = layers_of(&machine);
+        report.layers = layers_of(&machine, slots.as_ref());
         rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
         let groups = machine.groups.take();
         Ok(Self {
@@ -173,6 +177,7 @@ impl<'a> Launcher<'a> {
             report,
             journal,
             groups,
+            slots,
             calls: BTreeMap::new(),
             queue: VecDeque::new(),
             assembler: Assembler::default(),
@@ -227,14 +232,12 @@ impl<'a> Launcher<'a> {
             }
             self.notify(id, Call::finish);
         }
-        let groups = &mut self.groups;
-        self.calls.retain(|id, call| {
-            let is_over = call.is_over();
-            if let Some(groups) = groups.as_mut().filter(|_| is_over) {
-                groups.close(*id);
-            }
-            !is_over
-        });
+        let over: Vec<u64> =
+            self.calls.iter().filter(|(_, call)| call.is_over()).map(|(id, _)| *id).collect();
+        for id in over {
+            self.calls.remove(&id);
+            self.give_back(id);
+        }
     }
 
     /// Moves one piece of output to the front. Whether there may be more.
@@ -370,14 +373,27 @@ impl<'a> Launcher<'a> {
         }
         let tool =
             self.tools.iter().find(|tool| tool.manifest.name == ask.tool).ok_or("the tool was not opened")?;
-        let group =
-            self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose()?.flatten();
-        let call = spawn(&self.machine, tool, &valid, ask, group);
-        if let (Err(_), Some(groups)) = (&call, &mut self.groups) {
-            groups.close(id);
+        let group = self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose();
+        let slot =
+            self.slots.as_mut().filter(|_| tool.writes_nothing()).map(|slots| slots.take(id)).transpose();
+        let start =
+            |(group, slot): (Option<_>, _)| spawn(&self.machine, tool, &valid, ask, group.flatten(), slot);
+        let call = group.and_then(|group| slot.map(|slot| (group, slot))).and_then(start);
+        if call.is_err() {
+            self.give_back(id);
         }
         self.calls.insert(id, call?);
         Ok(())
+    }
+
+    /// What a call had of the launcher's, once nothing of it is left.
+    fn give_back(&mut self, id: u64) {
+        if let Some(groups) = &mut self.groups {
+            groups.close(id);
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.give_back(id);
+        }
     }
 
     /// Name, digest, schema and canonical form, against this launcher's own catalog.
@@ -457,6 +473,7 @@ fn spawn(
     valid: &ValidCall,
     ask: Ask,
     group: Option<OwnedFd>,
+    slot: Option<u32>,
 ) -> Result<Call, String> {
     let refuse = |e: rustix::io::Errno| format!("the child was not started: {e}");
     let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
@@ -475,6 +492,7 @@ fn spawn(
         child::run(&Start {
             machine,
             tool,
+            identity: machine.identity.map(|(uid, gid)| (slot.unwrap_or(uid), gid)),
             arguments: valid.arguments(),
             named: &ask.named,
             stdout: stdout_child,
@@ -493,15 +511,16 @@ fn bounds(tool: &Tool) -> Bounds {
 }
 
 /// The layers that every call gets.
-fn layers_of(machine: &Machine) -> Vec<String> {
+fn layers_of(machine: &Machine, slots: Option<&Slots>) -> Vec<String> {
     let mut out = machine.inherited.clone();
     if machine.has_namespaces() {
         out.push("pid namespace".to_owned());
     }
-    match machine.identity {
-        Some((uid, _)) => out.push(format!("uid {uid}")),
-        None if machine.has_namespaces() => out.push("user namespace".to_owned()),
-        None => {}
+    match (machine.identity, slots) {
+        (Some(_), Some(slots)) => out.push(slots.layer.clone()),
+        (Some((uid, _)), None) => out.push(format!("uid {uid}")),
+        (None, _) if machine.has_namespaces() => out.push("user namespace".to_owned()),
+        (None, _) => {}
     }
     out.extend(["rlimits", "no capabilities", "no_new_privs"].map(str::to_owned));
     out.push(machine.landlock.name());

@@ -133,6 +133,11 @@ impl Ground {
         }
         Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, refused })
     }
+
+    /// Whether tools run under another uid than the launcher.
+    pub(super) fn changes_uids(&self) -> bool {
+        self.identity.is_some()
+    }
 }
 
 impl Machine {

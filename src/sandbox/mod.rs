@@ -16,7 +16,7 @@
 //! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
 //! here knows a policy.
 //!
-//! Left for later, each with its place: a uid per call slot (`child`), connected descriptors and the proxy (`wire`).
+//! Left for later, each with its place: connected descriptors and the proxy (`wire`).
 
 mod beneath;
 mod call;
@@ -37,6 +37,7 @@ mod protect;
 mod quota;
 mod resolve;
 mod seccomp;
+mod slots;
 mod supervisor;
 mod sys;
 #[cfg(test)]

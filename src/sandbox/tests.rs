@@ -85,6 +85,7 @@ scenarios! {
     a_group_bounds_what_its_call_uses
     a_call_adds_no_more_than_it_may
     a_thousand_calls_leave_nothing
+    calls_that_write_nothing_have_uids_of_their_own
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -151,6 +152,7 @@ impl World {
                 tools_dir: real.join("tools.d"),
                 places,
                 user: None,
+                slot_uids: None,
                 minimum: None,
                 landlock_abi_max: None,
                 journal: None,
@@ -334,8 +336,8 @@ mod scenario {
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::limits::{
         a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
-        a_group_that_was_given_is_divided, each_call_has_a_group_of_its_own,
-        what_a_dead_launcher_left_is_cleared,
+        a_group_that_was_given_is_divided, calls_that_write_nothing_have_uids_of_their_own,
+        each_call_has_a_group_of_its_own, what_a_dead_launcher_left_is_cleared,
     };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,

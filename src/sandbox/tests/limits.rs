@@ -236,3 +236,56 @@ fn mount_small(folder: &Path) -> bool {
     nix::mount::mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), size).expect("mounted");
     true
 }
+
+/// Of two calls at once each has a uid of the range; one that writes has that of the tools' user.
+pub(super) fn calls_that_write_nothing_have_uids_of_their_own() {
+    const RANGE: (u32, u32) = (60_100, 60_163);
+    const CODE: &str =
+        "#include <stdio.h>\n#include <unistd.h>\nint main(){printf(\"%d\",getuid());return 0;}\n";
+    let mut world = World::new();
+    world.spec.slot_uids = Some(RANGE);
+    let Some(tells) = compile(&world, "tells", CODE) else { return };
+    world.program("sleeps", &["/usr/bin/sleep", "1000"]);
+    let folder = world.workspace().join("own");
+    create_dir(&folder).expect("made");
+    let owner = super::super::tool_owner();
+    if let Some((uid, gid)) = owner {
+        chown(&folder, Some(uid), Some(gid)).expect("given");
+    }
+    view::program(&world, "writes", &[&tells], &[], &[&folder]);
+    world.with(|stage| async move {
+        let report = stage.launcher.report();
+        let Some((user, _)) = owner else {
+            assert_eq!(uid(&report.layers), None, "an ordinary user takes no other uid");
+            return println!("skipped: an ordinary user has one uid");
+        };
+        assert_eq!(uid(&report.layers).as_deref(), Some("60100-60163"));
+        let both = [(); 2].map(|()| tokio::spawn(call(stage.clone(), "sleeps")));
+        let mut uids = Vec::new();
+        for one in both {
+            uids.push(
+                uid(&one.await.expect("joined").layers).expect("a uid").parse::<u32>().expect("a number"),
+            );
+        }
+        assert!(uids.iter().all(|uid| (RANGE.0..=RANGE.1).contains(uid)) && uids[0] != uids[1], "{uids:?}");
+        let wrote = stage.call("writes", json!({})).await;
+        assert_eq!(uid(&wrote.layers), Some(user.to_string()), "{wrote:?}");
+        // More than there are uids, one behind the other.
+        for _ in 0..80 {
+            assert_eq!(stage.call("health_check", json!({})).await.end, End::Exit { code: 0 });
+        }
+    });
+    for (range, says) in [((1, 100), "1 is `daemon`'s"), ((60_100, 60_110), "11 are less than the 64 calls")]
+    {
+        world.spec.slot_uids = Some(range);
+        match (start(&world.spec), owner) {
+            (Err(e), Some(_)) => assert!(e.to_string().contains(says), "{e}"),
+            (Ok(_), None) => {}
+            (other, _) => panic!("{range:?}: {:?}", other.map(|seed| seed.report().clone())),
+        }
+    }
+}
+
+fn uid(layers: &[String]) -> Option<String> {
+    layers.iter().find_map(|layer| layer.strip_prefix("uid ").map(str::to_owned))
+}
