@@ -3,10 +3,10 @@
 use par::agent;
 use par::auth::{self, Principal, Role};
 use par::config::{Config, Home};
-use par::gate::{self, Asking, Gate, Outcome, Rules};
+use par::gate::{self, Asking, Gate, Order, Outcome, Rules, Running};
 use par::ledger::{Files, Ledger, Lock, Projection};
 use par::policy::{Bundle, Session, Source};
-use par::sandbox::{self, Launcher, LinkSeed, Spec};
+use par::sandbox::{self, Launcher, LinkSeed, PrepareError, Spec};
 use par::secrets::Secrets;
 use par::tools::{Catalog, Places, ProposedCall};
 use par::types::{RunId, SessionId};
@@ -58,6 +58,7 @@ impl House<LinkSeed> {
             tools_dir: config.home.etc.join("tools.d"),
             places: places.clone(),
             user: None,
+            slot_uids: None,
             minimum: None,
             landlock_abi_max: None,
             ca_file: None,
@@ -109,15 +110,36 @@ fn open(data: &Path) -> Ledger {
 
 #[derive(Clone)]
 pub struct Caller {
-    gate: Gate,
-    launcher: Launcher,
+    pub gate: Gate,
+    pub launcher: Launcher,
     principal: Principal,
+}
+
+/// A call that may run, and how long it took to validate and prepare, to decide and to commit.
+pub struct Permitted {
+    pub order: Order,
+    pub running: Running,
+    pub took: [Duration; 3],
 }
 
 impl Caller {
     /// One call, the whole way of the gate; how long it took to validate and prepare, to decide,
     /// to commit, to run and to settle.
     pub async fn call(&self, tool: &str, arguments: Value) -> [Duration; 5] {
+        let start = Instant::now();
+        let Permitted { order, running, took } = self.begin(tool, arguments).await.expect("prepared");
+        let begun = start.elapsed();
+        let execution = self.launcher.run(order, None).await;
+        let run = start.elapsed();
+        let told = self.gate.settle(vec![(running, execution)]).await.expect("settled");
+        assert!(told.iter().all(|result| result.record().status == "ok"), "{told:?}");
+        let settle = start.elapsed();
+        let [prepare, decide, commit] = took;
+        [prepare, decide, commit, run - begun, settle - run]
+    }
+
+    /// The way up to the permit; an error is one of prepare.
+    pub async fn begin(&self, tool: &str, arguments: Value) -> Result<Permitted, PrepareError> {
         let (run, session_id) = (RunId::generate(), SessionId::generate());
         let session = Session {
             id: session_id.as_str().to_owned(),
@@ -141,7 +163,7 @@ impl Caller {
         let start = Instant::now();
         let valid = self.gate.validate(&asking, proposed).expect("valid");
         let pending = self.gate.open(valid);
-        let prepared = self.launcher.prepare(&pending).await.expect("prepared");
+        let prepared = self.launcher.prepare(&pending).await?;
         let prepare = start.elapsed();
         let decided = self.gate.decide(&asking, pending, prepared);
         let decide = start.elapsed();
@@ -149,11 +171,6 @@ impl Caller {
         let Some(Outcome::Permit(permit)) = outcome else { panic!("not allowed: {outcome:?}") };
         let commit = start.elapsed();
         let (order, running) = permit.begin().expect("in time");
-        let execution = self.launcher.run(order, None).await;
-        let run = start.elapsed();
-        let told = self.gate.settle(vec![(running, execution)]).await.expect("settled");
-        assert!(told.iter().all(|result| result.record().status == "ok"), "{told:?}");
-        let settle = start.elapsed();
-        [prepare, decide - prepare, commit - decide, run - commit, settle - run]
+        Ok(Permitted { order, running, took: [prepare, decide - prepare, commit - decide] })
     }
 }

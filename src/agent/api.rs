@@ -114,7 +114,7 @@ pub struct Step {
     pub decision: String,
     /// The determining policies.
     pub policies: Vec<String>,
-    /// `ok, error, signal, timeout, oom, output_cap, killed, refused, waiting, dry_run, interrupted`.
+    /// `ok, error, signal, timeout, oom, output_cap, quota, killed, refused, waiting, dry_run, interrupted`.
     pub status: String,
     /// The result, or the reason why there is none.
     pub result: Value,

@@ -38,6 +38,7 @@ pub(super) fn spec(config: &Config) -> sandbox::Spec {
         tools_dir: config.home.etc.join("tools.d"),
         places: agent::places(config),
         user: None,
+        slot_uids: config.slot_uids,
         minimum: config.sandbox_minimum,
         landlock_abi_max: config.landlock_abi_max,
         ca_file: config.sandbox_ca_file.clone(),

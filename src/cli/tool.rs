@@ -142,6 +142,8 @@ fn view(manifest: &Manifest) -> Value {
         "processes_max": manifest.limits.processes_max,
         "file_bytes_max": manifest.limits.file_bytes_max,
         "network_bytes_max": manifest.limits.network_bytes_max,
+        "written_bytes_max": manifest.limits.written_bytes_max,
+        "written_files_max": manifest.limits.written_files_max,
         "digest": manifest.digest.hex(),
         "input": manifest.input,
     })

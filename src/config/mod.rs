@@ -85,6 +85,8 @@ pub struct Config {
     pub sandbox_ca_file: Option<PathBuf>,
     /// The newest version of Landlock's whose rights are used; `None` is the kernel's.
     pub landlock_abi_max: Option<u32>,
+    /// First and last of the uids of calls that write nothing, where the launcher is root; `None`: all have one.
+    pub slot_uids: Option<(u32, u32)>,
     /// The model.
     pub llm: Llm,
     /// `[paths]`: name without `@` → absolute folder.
@@ -240,6 +242,7 @@ impl Config {
             refuse("server.log", format!("`{}` is neither `text` nor `json`", raw.server.log))
         })?;
         let sandbox_minimum = minimum(&raw.sandbox.minimum).map_err(|e| refuse("sandbox.minimum", e))?;
+        let slot_uids = slot_uids(&raw.sandbox.slot_uids).map_err(|e| refuse("sandbox.slot_uids", e))?;
         Ok(Self {
             listen,
             hosts: raw.server.hosts,
@@ -248,6 +251,7 @@ impl Config {
             sandbox_minimum,
             sandbox_ca_file: relative(&raw.sandbox.ca_file),
             landlock_abi_max: (raw.sandbox.landlock_abi_max > 0).then_some(raw.sandbox.landlock_abi_max),
+            slot_uids,
             llm: Llm {
                 provider: raw.llm.provider,
                 base_url: raw.llm.base_url,
@@ -299,6 +303,20 @@ fn named_paths(raw: &Raw, home: &Home) -> Result<BTreeMap<String, PathBuf>, Stri
 fn minimum(name: &str) -> Result<Option<Level>, String> {
     let unknown = || format!("`{name}` is neither `standard` nor `strict`");
     (!name.is_empty()).then(|| Level::parse(name).ok_or_else(unknown)).transpose()
+}
+
+/// A range as it is written, or none. Never of root's or nobody's, nor of the ids that mean none.
+fn slot_uids(range: &str) -> Result<Option<(u32, u32)>, String> {
+    if range.is_empty() {
+        return Ok(None);
+    }
+    let ends =
+        range.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    match ends {
+        Some((first, last)) if 0 < first && first <= last && last < 65_534 => Ok(Some((first, last))),
+        Some((first, last)) if 65_535 < first && first <= last && last < u32::MAX => Ok(Some((first, last))),
+        _ => Err(format!("`{range}` is no range of uids, such as `60100-60163`")),
+    }
 }
 
 /// Refuses numbers out of bounds: the key and the reason.

@@ -153,6 +153,7 @@ pub(super) struct Sandbox {
     pub(super) minimum: String,
     pub(super) landlock_abi_max: u32,
     pub(super) ca_file: String,
+    pub(super) slot_uids: String,
 }
 
 impl Raw {
@@ -202,6 +203,7 @@ impl Raw {
             ("sandbox.minimum".to_owned(), text(&self.sandbox.minimum)),
             ("sandbox.ca_file".to_owned(), text(&self.sandbox.ca_file)),
             ("sandbox.landlock_abi_max".to_owned(), self.sandbox.landlock_abi_max.to_string()),
+            ("sandbox.slot_uids".to_owned(), text(&self.sandbox.slot_uids)),
         ];
         keys.extend(self.paths.iter().map(|(name, path)| (format!("paths.{name}"), text(path))));
         let floor = self.ledger.free_bytes_min.unwrap_or(crate::types::limits::LEDGER_FREE_BYTES_MIN);

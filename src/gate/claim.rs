@@ -243,6 +243,8 @@ pub enum End {
     Oom,
     /// The launcher ended it at its output limit.
     OutputCap,
+    /// It was ended for what it added to the folders that it may change.
+    Quota,
     /// It was ended with the launcher, or by it for another reason.
     Killed,
     /// It was not started: a protection, the object or the manifest was not as demanded.

@@ -103,6 +103,7 @@ fn status(facts: &Facts, execution: &Execution) -> &'static str {
         End::Timeout => "timeout",
         End::Oom => "oom",
         End::OutputCap => "output_cap",
+        End::Quota => "quota",
         End::Killed => "killed",
         End::Refused { .. } => "refused",
         End::Interrupted => "interrupted",

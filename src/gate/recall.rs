@@ -221,7 +221,7 @@ fn no(request: &Stored, answer: &Stored) -> Value {
 }
 
 fn status(word: &str) -> &'static str {
-    ["ok", "signal", "timeout", "oom", "output_cap", "killed", "refused", "interrupted"]
+    ["ok", "signal", "timeout", "oom", "output_cap", "quota", "killed", "refused", "interrupted"]
         .into_iter()
         .find(|known| *known == word)
         .unwrap_or("error")

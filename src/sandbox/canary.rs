@@ -197,6 +197,8 @@ fn rlimits(machine: &Machine) -> BTreeSet<Protection> {
         processes_max: 1,
         file_bytes_max: 0,
         network_bytes_max: 0,
+        written_bytes_max: 0,
+        written_files_max: 0,
     };
     let open_many = || {
         let all: Result<Vec<OwnedFd>, Errno> = (0..80).map(|_| rustix::io::dup(std::io::stdin())).collect();

@@ -31,6 +31,8 @@ const REFUSED: u8 = 125;
 pub(super) struct Start<'a> {
     pub(super) machine: &'a Machine,
     pub(super) tool: &'a Tool,
+    /// Uid and gid of this call, where the launcher may change them.
+    pub(super) identity: Option<(u32, u32)>,
     pub(super) arguments: &'a Value,
     pub(super) named: &'a [String],
     pub(super) stdout: OwnedFd,
@@ -182,7 +184,7 @@ fn take_over(start: &Start<'_>) -> Result<(Vec<String>, bool), String> {
         layers.push("pid namespace".to_owned());
     }
     let mut own_user = machine.per_call.contains(CloneFlags::CLONE_NEWUSER);
-    if let Some((uid, gid)) = machine.identity {
+    if let Some((uid, gid)) = start.identity {
         become_user(uid, gid)?;
         layers.push(format!("uid {uid}"));
         // Not demanded: it makes the process limit this call's alone.

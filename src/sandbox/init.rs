@@ -4,6 +4,7 @@
 use super::child::{Inherited, Start, say};
 use super::given::Given;
 use super::layers;
+use super::quota::Quota;
 use super::tool::OpenProgram;
 use super::wire::Word;
 use super::{network, seccomp, sys};
@@ -44,9 +45,10 @@ pub(super) fn run(
     let environment = ENVIRONMENT.into_iter().chain(proxy).map(CString::from);
     let environment: Vec<CString> = environment.chain(given.words.iter().cloned()).collect();
     let children = watch_children()?;
+    let limits = &tool.manifest.limits;
+    let mut quota = (!locks.is_empty()).then(|| Quota::begin(inherited.locks, limits)).transpose()?;
 
-    let memory = tool.manifest.limits.memory_bytes_max;
-
+    let memory = limits.memory_bytes_max;
     let mut before = || {
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
         layers::limit(Resource::As, memory)?;
@@ -60,12 +62,20 @@ pub(super) fn run(
     let pid = sys::spawn(rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
     layers.extend(["seccomp", "init"].map(str::to_owned));
     layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
+    layers.extend(quota.iter().map(|_| "quota".to_owned()));
     say(start, &Word::Confined(layers));
     // The pipes are the program's: they reach their end when it and what it started have ended.
     let mut keep = vec![start.control.as_raw_fd(), children.as_raw_fd()];
     keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
     sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
-    say(start, &Word::Ended(wait_for(start, &children, pid.as_raw())));
+    let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut());
+    if let Some(quota) = &quota {
+        end_others();
+        if quota.is_over() {
+            end = End::Quota;
+        }
+    }
+    say(start, &Word::Ended(end));
     // Not by returning: owners of descriptors that were closed above are still alive in the callers.
     sys::exit_now(0)
 }
@@ -79,8 +89,16 @@ fn watch_children() -> Result<SignalFd, String> {
         .map_err(|e| format!("signalfd: {e}"))
 }
 
-/// Reaps whatever ends, until the program does. Ends the namespace when the launcher is gone.
-fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32) -> End {
+/// Nobody adds anything any more: all else in the namespace is killed, and reaped.
+fn end_others() {
+    // INVARIANT: this is the first process of the namespace, which `child` has seen: all others are this call's.
+    // ESRCH: there is nobody.
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), Signal::SIGKILL);
+    while let Ok(Some(_)) = wait(WaitOptions::empty()) {}
+}
+
+/// Reaps whatever ends, until the program does, or has added too much. Ends the namespace when the launcher is gone.
+fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32, mut quota: Option<&mut Quota<'_>>) -> End {
     loop {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid.as_raw_nonzero().get() == program {
@@ -88,13 +106,17 @@ fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32) -> End {
             }
         }
         let mut fds = [PollFd::new(&start.control, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
-        let _ = poll(&mut fds, None);
+        let timeout = quota.as_ref().map(|quota| quota.wait());
+        let _ = poll(&mut fds, timeout.as_ref());
         let [control, _] = &fds;
         if !control.revents().is_empty() {
             // The lifeline: after go the launcher sends nothing more, so this is its end.
             sys::exit_now(0);
         }
         let _ = children.read_signal();
+        if quota.as_mut().is_some_and(|quota| quota.is_over_by_now()) {
+            return End::Quota;
+        }
     }
 }
 

@@ -7,12 +7,14 @@
 //! ([`attend`]).
 
 use super::call::{Call, Drained, Notice, Stream};
+use super::cgroup::{Bounds, Groups};
 use super::child::{self, Start};
 use super::fetch;
 use super::journal::Journal;
 use super::machine::{Ground, Machine};
 use super::namespaces;
 use super::protect::Runs;
+use super::slots::Slots;
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
@@ -34,6 +36,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+/// How a group's memory ends what is in it.
+const KILLED: End = End::Signal { signal: 9 };
 /// Calls at once, prepared ones among them; one more is refused.
 pub(super) const CALLS_MAX: usize = 64;
 /// Packets that are taken from the front before the children are looked at again.
@@ -89,6 +93,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     let connects = |manifest: &Arc<Manifest>| manifest.runner == Runner::Builtin(Builtin::HttpGet);
     let tls = catalog.manifests().any(connects).then(|| fetch::trust(spec.ca_file.as_deref())).transpose()?;
     let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
+    let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::of).transpose()?;
     let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
@@ -107,7 +112,7 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
-            Launcher::open(catalog, machine, front, journal, vault)?.serve()
+            Launcher::open(catalog, machine, front, journal, vault, slots)?.serve()
         }
     }
 }
@@ -130,6 +135,8 @@ struct Launcher<'a> {
     tools: Vec<Tool>,
     report: Report,
     journal: Option<Journal>,
+    groups: Option<Groups>,
+    slots: Option<Slots>,
     calls: BTreeMap<u64, Call>,
     /// Packets that the front has not taken yet; while there are any, no output is read.
     queue: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
@@ -153,6 +160,7 @@ impl<'a> Launcher<'a> {
         front: &'a OwnedFd,
         journal: Option<Journal>,
         vault: Vault,
+        slots: Option<Slots>,
     ) -> Result<Self, String> {
         let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
         let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
@@ -160,13 +168,15 @@ impl<'a> Launcher<'a> {
         report.protections = machine.held.table(Runs::Builtin);
         report.program_protections = machine.held.table(Runs::Program);
         report.lacking = machine.lacking();
+        report.groups_missing = machine.groups_missing.clone();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
         report.salt = vault.salt;
         let tools = open_all(catalog.manifests().cloned(), &machine, &vault, &mut report);
         machine.confine()?;
-        report.layers = layers_of(&machine);
+        report.layers = layers_of(&machine, slots.as_ref());
         rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
+        let groups = machine.groups.take();
         Ok(Self {
             front,
             machine,
@@ -174,6 +184,8 @@ impl<'a> Launcher<'a> {
             tools,
             report,
             journal,
+            groups,
+            slots,
             calls: BTreeMap::new(),
             queue: VecDeque::new(),
             assembler: Assembler::default(),
@@ -228,7 +240,12 @@ impl<'a> Launcher<'a> {
             }
             self.notify(id, Call::finish);
         }
-        self.calls.retain(|_, call| !call.is_over());
+        let over: Vec<u64> =
+            self.calls.iter().filter(|(_, call)| call.is_over()).map(|(id, _)| *id).collect();
+        for id in over {
+            self.calls.remove(&id);
+            self.give_back(id);
+        }
     }
 
     /// Moves one piece of output to the front. Whether there may be more.
@@ -365,9 +382,27 @@ impl<'a> Launcher<'a> {
         }
         let tool =
             self.tools.iter().find(|tool| tool.manifest.name == ask.tool).ok_or("the tool was not opened")?;
-        let call = spawn(&self.machine, tool, &valid, ask)?;
-        self.calls.insert(id, call);
+        let group = self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose();
+        let slot =
+            self.slots.as_mut().filter(|_| tool.writes_nothing()).map(|slots| slots.take(id)).transpose();
+        let start =
+            |(group, slot): (Option<_>, _)| spawn(&self.machine, tool, &valid, ask, group.flatten(), slot);
+        let call = group.and_then(|group| slot.map(|slot| (group, slot))).and_then(start);
+        if call.is_err() {
+            self.give_back(id);
+        }
+        self.calls.insert(id, call?);
         Ok(())
+    }
+
+    /// What a call had of the launcher's, once nothing of it is left.
+    fn give_back(&mut self, id: u64) {
+        if let Some(groups) = &mut self.groups {
+            groups.close(id);
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.give_back(id);
+        }
     }
 
     /// Name, digest, schema and canonical form, against this launcher's own catalog.
@@ -425,6 +460,9 @@ impl<'a> Launcher<'a> {
             Notice::Prepared(object, listener) => self.reply_with(id, &Reply::Prepared(object), listener),
             Notice::NotPrepared(reason) => self.reply(id, &Reply::NotPrepared(reason)),
             Notice::Ended(mut ended) => {
+                if ended.end == KILLED && self.groups.as_ref().is_some_and(|groups| groups.ran_out(id)) {
+                    ended.end = End::Oom;
+                }
                 // What was never confined had nothing around it, and ran nothing.
                 let name = call.tool();
                 if !ended.layers.is_empty() {
@@ -467,7 +505,14 @@ impl<'a> Launcher<'a> {
 }
 
 /// Starts the child of one call: its pipes, its control channel, its namespaces.
-fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<Call, String> {
+fn spawn(
+    machine: &Machine,
+    tool: &Tool,
+    valid: &ValidCall,
+    ask: Ask,
+    group: Option<OwnedFd>,
+    slot: Option<u32>,
+) -> Result<Call, String> {
     let refuse = |e: rustix::io::Errno| format!("the child was not started: {e}");
     let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
     let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
@@ -477,12 +522,16 @@ fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<
     for end in [&stdout, &stderr, &control] {
         rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
     }
-    let pidfd =
-        sys::clone_call(tool.namespaces(machine)).map_err(|e| format!("the child was not started: {e}"))?;
-    let Some(pidfd) = pidfd else {
+    let namespaces = tool.namespaces(machine);
+    let pidfd = match group {
+        Some(group) => sys::clone_into(namespaces, group.as_fd()),
+        None => sys::clone_call(namespaces),
+    };
+    let Some(pidfd) = pidfd.map_err(|e| format!("the child was not started: {e}"))? else {
         child::run(&Start {
             machine,
             tool,
+            identity: machine.identity.map(|(uid, gid)| (slot.unwrap_or(uid), gid)),
             arguments: valid.arguments(),
             named: &ask.named,
             stdout: stdout_child,
@@ -493,16 +542,24 @@ fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<
     Ok(Call::new(ask, tool.manifest.limits, pidfd, control, stdout, stderr))
 }
 
+/// What all processes of a call together may have: the tool's own bounds, and a program's init beside.
+fn bounds(tool: &Tool) -> Bounds {
+    let limits = &tool.manifest.limits;
+    let init = u64::from(tool.program.is_some());
+    Bounds { memory_bytes_max: limits.memory_bytes_max, processes_max: limits.processes_max + init }
+}
+
 /// The layers that every call gets.
-fn layers_of(machine: &Machine) -> Vec<String> {
+fn layers_of(machine: &Machine, slots: Option<&Slots>) -> Vec<String> {
     let mut out = machine.inherited.clone();
     if machine.has_namespaces() {
         out.push("pid namespace".to_owned());
     }
-    match machine.identity {
-        Some((uid, _)) => out.push(format!("uid {uid}")),
-        None if machine.has_namespaces() => out.push("user namespace".to_owned()),
-        None => {}
+    match (machine.identity, slots) {
+        (Some(_), Some(slots)) => out.push(slots.layer.clone()),
+        (Some((uid, _)), None) => out.push(format!("uid {uid}")),
+        (None, _) if machine.has_namespaces() => out.push("user namespace".to_owned()),
+        (None, _) => {}
     }
     out.extend(["rlimits", "no capabilities", "no_new_privs"].map(str::to_owned));
     out.push(machine.landlock.name());

@@ -1,10 +1,11 @@
 //! What the launcher found out about this machine, and what it keeps open for every call.
 
 use super::canary::{self, Outside};
+use super::cgroup::{Groups, NO_GROUPS};
 use super::layers::{self, Landlock};
 use super::mounts::{self, Mount, Origins};
 use super::namespaces::{self, SecondStage};
-use super::protect::{Held, Runs};
+use super::protect::{Held, Layer, Runs};
 use super::seccomp::Sockets;
 use super::tree::HostTree;
 use super::view::{self, NoView, Plan, Use, View};
@@ -52,6 +53,8 @@ pub(super) struct Ground {
     identity: Option<(u32, u32)>,
     mounts: Vec<Mount>,
     outside: Option<Outside>,
+    /// Groups of calls, or why there are none.
+    groups: Result<Groups, String>,
     /// Why there are no namespaces.
     refused: Option<String>,
 }
@@ -84,6 +87,10 @@ pub(super) struct Machine {
     pub(super) has_view: bool,
     /// Paths that hosts have, and no manifest names here.
     pub(super) unnamed: Vec<&'static str>,
+    /// Groups of calls, until the launcher takes them.
+    pub(super) groups: Option<Groups>,
+    /// What of groups this machine, or this place on it, does not give.
+    pub(super) groups_missing: Vec<String>,
     /// What each layer was seen to refuse.
     pub(super) held: Held,
     /// Whether a script can be opened by the number of its descriptor.
@@ -125,8 +132,17 @@ impl Ground {
         let root = rustix::process::geteuid().is_root();
         let identity = root.then(|| user.unwrap_or_else(tool_user));
         let outside = Outside::listen();
+        let mut groups = Groups::begin();
         let refused = namespaces::enter(root).err();
-        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, refused })
+        if let Ok(groups) = &mut groups {
+            groups.settle();
+        }
+        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, refused })
+    }
+
+    /// Whether tools run under another uid than the launcher.
+    pub(super) fn changes_uids(&self) -> bool {
+        self.identity.is_some()
     }
 }
 
@@ -163,6 +179,8 @@ impl Machine {
             missing: Vec::new(),
             has_view: false,
             unnamed: USUAL.iter().copied().filter(|path| !plan.has(Path::new(path))).collect(),
+            groups: None,
+            groups_missing: Vec::new(),
             held: Held::default(),
             has_proc: true,
             mounted,
@@ -187,7 +205,21 @@ impl Machine {
         machine.mapped_bytes = host::mapped_bytes(&machine.proc);
         machine.held = canary::probe(&machine, playground.as_ref(), ground.outside.as_ref());
         machine.missing.extend(canary::no_user_namespace(&machine));
+        machine.own_groups(ground.groups);
         Ok(machine)
+    }
+
+    fn own_groups(&mut self, groups: Result<Groups, String>) {
+        match groups {
+            Ok(mut groups) => {
+                groups.prove();
+                self.held.add(&[Runs::Builtin, Runs::Program], Layer::Cgroup, groups.protections());
+                self.inherited.extend(groups.layers());
+                self.groups_missing = groups.missing();
+                self.groups = Some(groups);
+            }
+            Err(reason) => self.groups_missing = vec![format!("{reason}: {NO_GROUPS}")],
+        }
     }
 
     fn own_namespaces(&mut self) {

@@ -16,11 +16,11 @@
 //! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
 //! here knows a policy.
 //!
-//! Left for later, each with its place: a uid per call slot and cgroups (`child`).
 
 mod beneath;
 mod call;
 mod canary;
+mod cgroup;
 mod child;
 mod connect;
 mod fetch;
@@ -37,8 +37,10 @@ mod mounts;
 mod namespaces;
 mod network;
 mod protect;
+mod quota;
 mod resolve;
 mod seccomp;
+mod slots;
 mod supervisor;
 mod sys;
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn parse(text: &str) -> Option<Vec<Mount>> {
 }
 
 /// Spaces and the like stand as three octal digits.
-fn unescape(word: &str) -> String {
+pub(super) fn unescape(word: &str) -> String {
     let mut parts = word.split('\\');
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -41,6 +41,8 @@ pub(super) enum Layer {
     Rlimits,
     /// The launcher's clock, caps and kill.
     Launcher,
+    /// Adds up what the processes of a call use, and kills them at once.
+    Cgroup,
     NoCapabilities,
 }
 
@@ -62,7 +64,8 @@ pub(super) enum Runs {
 /// Each protection, how many layers are wanted of those named for it at `strict`, and these.
 const TABLE: [(Protection, usize, &[Layer]); 10] = {
     use Layer::{
-        Landlock, Launcher, MountView, NetNamespace, NoCapabilities, OwnUid, PidNamespace, Rlimits, Seccomp,
+        Cgroup, Landlock, Launcher, MountView, NetNamespace, NoCapabilities, OwnUid, PidNamespace, Rlimits,
+        Seccomp,
     };
     [
         (Protection::Files, 2, &[Landlock, MountView, OwnUid]),
@@ -72,8 +75,8 @@ const TABLE: [(Protection, usize, &[Layer]); 10] = {
         (Protection::OtherNetwork, 2, &[NetNamespace, Seccomp]),
         (Protection::Signals, 2, &[Landlock, PidNamespace, OwnUid, Seccomp]),
         (Protection::UnixSockets, 2, &[Landlock, NetNamespace, Seccomp]),
-        (Protection::Resources, 1, &[Rlimits, Launcher]),
-        (Protection::Death, 1, &[PidNamespace, Seccomp]),
+        (Protection::Resources, 1, &[Rlimits, Launcher, Cgroup]),
+        (Protection::Death, 1, &[PidNamespace, Seccomp, Cgroup]),
         (Protection::KernelSurface, 2, &[Seccomp, NoCapabilities]),
     ]
 };
@@ -108,6 +111,7 @@ impl Layer {
             Self::PidNamespace => "pid namespace",
             Self::Rlimits => "rlimits",
             Self::Launcher => "launcher",
+            Self::Cgroup => "cgroup",
             Self::NoCapabilities => "no capabilities",
         }
     }

@@ -67,7 +67,7 @@ pub(super) struct Sockets {
 }
 
 /// The filter of the launcher, which every child inherits: what any of them needs. Of the `sockets` in it each child's
-/// last filter leaves what that call may have.
+/// last filter leaves what that call may have; `clone3` is the launcher's alone: each last filter takes it away.
 pub(super) fn base(sockets: Sockets) -> BpfProgram {
     let (tcp, ioctls) = match sockets.tcp {
         true => ([CONNECTING, &[libc::SYS_bind, libc::SYS_listen]].concat(), IOCTLS_AND_LOOPBACK),
@@ -215,8 +215,18 @@ fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> B
         test: Test::OneOf(&[3, 15, 16, 23, 39]),
         otherwise: Verdict::Errno(EPERM),
     };
-    conditions.extend([clone, prctl, ioctl_condition(IOCTLS), fcntl_condition()]);
+    conditions.extend([clone, no_clone3(), prctl, ioctl_condition(IOCTLS), fcntl_condition()]);
     compile(&allowed, &refused, &conditions, Verdict::Errno(ENOSYS))
+}
+
+/// Its flags are in memory, where no filter sees them. Who gets this answer takes clone.
+fn no_clone3() -> Condition {
+    Condition {
+        call: libc::SYS_clone3,
+        argument: 0,
+        test: Test::OneOf(&[]),
+        otherwise: Verdict::Errno(ENOSYS),
+    }
 }
 
 /// The front's own filter: everything but starting processes and reaching into others or the kernel.
@@ -227,14 +237,8 @@ pub(super) fn front() -> BpfProgram {
         test: Test::AllBits(libc::CLONE_THREAD.unsigned_abs()),
         otherwise: Verdict::Errno(EPERM),
     };
-    let clone3 = Condition {
-        call: libc::SYS_clone3,
-        argument: 0,
-        test: Test::OneOf(&[]),
-        otherwise: Verdict::Errno(ENOSYS),
-    };
     let refused = [FRONT_REFUSED, FRONT_REFUSED_LEGACY].concat();
-    compile(&[], &refused, &[thread, clone3], Verdict::Allow)
+    compile(&[], &refused, &[thread, no_clone3()], Verdict::Allow)
 }
 
 /// What the front gets once its own sockets are open: Landlock sees no port that is taken by listening alone.
@@ -584,6 +588,7 @@ const PROCESSES: &[i64] = &[
 const LAUNCHER: &[i64] = &[
     libc::SYS_capset,
     libc::SYS_capget,
+    libc::SYS_clone3,
     libc::SYS_landlock_add_rule,
     libc::SYS_landlock_create_ruleset,
     libc::SYS_landlock_restrict_self,
@@ -896,6 +901,15 @@ mod tests {
     }
 
     #[test]
+    fn who_has_a_last_filter_has_no_call_whose_flags_no_filter_sees() {
+        check(&base(Sockets::default()), libc::SYS_clone3, [0; 2], Verdict::Allow);
+        let answers = [(program(), ENOSYS), (writer(), ENOSYS), (builtin(), EPERM), (walker(), EPERM)];
+        for (filter, errno) in answers {
+            check(&filter, libc::SYS_clone3, [0; 2], Verdict::Errno(errno));
+        }
+    }
+
+    #[test]
     fn lists_answer_as_they_say() {
         let eperm = Verdict::Errno(EPERM);
         let enosys = Verdict::Errno(ENOSYS);
@@ -905,7 +919,6 @@ mod tests {
             check(&filter, libc::SYS_socket, [0; 2], eperm);
             check(&filter, libc::SYS_ptrace, [0; 2], eperm);
             check(&filter, libc::SYS_mount, [0; 2], eperm);
-            check(&filter, libc::SYS_clone3, [0; 2], enosys);
             check(&filter, 4000, [0; 2], enosys);
             check(&filter, libc::SYS_ioctl, [1, 0x5401], Verdict::Allow);
             check(&filter, libc::SYS_ioctl, [1, 0x5412], Verdict::Errno(libc::ENOTTY));

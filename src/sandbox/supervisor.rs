@@ -41,6 +41,8 @@ pub struct Spec {
     pub places: Places,
     /// Uid and gid of tools where the launcher is root; `None` is the user `par-tool`, else 65534.
     pub user: Option<(u32, u32)>,
+    /// First and last of the uids of calls that write nothing, where the launcher is root; `None` is [`Self::user`].
+    pub slot_uids: Option<(u32, u32)>,
     /// A machine that reaches less is refused.
     pub minimum: Option<Level>,
     /// No right of a later version of Landlock's is used: to see what an older kernel would give.

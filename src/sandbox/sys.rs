@@ -55,6 +55,29 @@ pub(super) fn clone_call(namespaces: CloneFlags) -> io::Result<Option<OwnedFd>> 
     }
 }
 
+/// As [`clone_call`], the child in the `group` (cgroups(7)) from its first moment on.
+pub(super) fn clone_into(namespaces: CloneFlags, group: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    let mut pidfd: RawFd = -1;
+    // SAFETY: every field of the structure is an integer, of which none needs a value.
+    let mut wanted: libc::clone_args = unsafe { std::mem::zeroed() };
+    let flags = namespaces.bits() | libc::CLONE_PIDFD;
+    wanted.flags = u64::from(flags.unsigned_abs()) | CLONE_INTO_CGROUP;
+    wanted.pidfd = (&raw mut pidfd).expose_provenance() as u64;
+    wanted.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
+    wanted.cgroup = u64::from(group.as_raw_fd().unsigned_abs());
+    // SAFETY: as in `clone_call`; the kernel reads the structure, of the size that it is told.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const wanted, size_of::<libc::clone_args>()) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        // SAFETY: the call succeeded, so `pidfd` is a fresh descriptor that nobody else owns.
+        _ => Ok(Some(unsafe { OwnedFd::from_raw_fd(pidfd) })),
+    }
+}
+
+/// Of clone3(2), beyond what an `int` holds.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
 /// What the vforked child does before it becomes the program.
 pub(super) type Before<'a> = &'a mut dyn FnMut() -> Result<(), String>;
 

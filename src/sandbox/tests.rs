@@ -25,7 +25,9 @@ mod front;
 mod given;
 mod layer_off;
 mod levels;
+mod limits;
 mod search;
+mod soak;
 mod view;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
@@ -85,6 +87,13 @@ scenarios! {
     gives_arguments_on_standard_input
     gives_secrets_by_descriptor
     connects_to_named_sockets
+    each_call_has_a_group_of_its_own
+    what_a_dead_launcher_left_is_cleared
+    a_group_that_was_given_is_divided
+    a_group_bounds_what_its_call_uses
+    a_call_adds_no_more_than_it_may
+    a_thousand_calls_leave_nothing
+    calls_that_write_nothing_have_uids_of_their_own
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -151,6 +160,7 @@ impl World {
                 tools_dir: real.join("tools.d"),
                 places,
                 user: None,
+                slot_uids: None,
                 minimum: None,
                 landlock_abi_max: None,
                 ca_file: None,
@@ -351,10 +361,16 @@ mod scenario {
     };
     pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
+    pub(super) use super::limits::{
+        a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
+        a_group_that_was_given_is_divided, calls_that_write_nothing_have_uids_of_their_own,
+        each_call_has_a_group_of_its_own, what_a_dead_launcher_left_is_cleared,
+    };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,
     };
+    pub(super) use super::soak::a_thousand_calls_leave_nothing;
     pub(super) use super::view::{
         cannot_be_changed_from_below, closes_the_way_to_the_host, does_without_proc, follows_no_later_mount,
         shows_what_is_named_as_it_is_named, tells_nothing_of_the_rest,

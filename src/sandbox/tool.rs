@@ -153,6 +153,11 @@ impl Tool {
         Ok(Self { manifest, roots, writes, program, exec, script, secrets, proof, filter, ruleset })
     }
 
+    /// Whether there is no folder that it changes.
+    pub(super) fn writes_nothing(&self) -> bool {
+        self.manifest.write.is_empty()
+    }
+
     /// What the program itself needs, beside the object.
     pub(super) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = Grant<'a>> {
         program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine)

@@ -135,6 +135,8 @@ pub struct Report {
     pub lacking: Vec<String>,
     /// Under which proofs of secrets are made. Its own, and not on record.
     pub salt: [u8; 32],
+    /// What of cgroups this place does not give, and what that means. An extra: no level hangs on it.
+    pub groups_missing: Vec<String>,
 }
 
 /// A mount of the host.

@@ -350,6 +350,31 @@ pub struct Limits {
     /// All connections of one call, both ways together, in bytes; 0 for a tool that is connected to nothing.
     #[serde(default)]
     pub network_bytes_max: u64,
+    /// What one call adds to the folders that it may change, in bytes on the disk; where the file does not say, as
+    /// much as one file.
+    #[serde(default)]
+    pub written_bytes_max: u64,
+    /// Files and folders that one call adds to them; where the file does not say, [`WRITTEN_FILES`].
+    #[serde(default)]
+    pub written_files_max: u64,
+}
+
+/// Files and folders that a call may add where its manifest does not say.
+const WRITTEN_FILES: u64 = 10_000;
+
+impl Limits {
+    /// With what the file did not say.
+    fn complete(self) -> Self {
+        if self.file_bytes_max == 0 {
+            return self;
+        }
+        let or = |said: u64, otherwise| if said == 0 { otherwise } else { said };
+        Self {
+            written_bytes_max: or(self.written_bytes_max, self.file_bytes_max),
+            written_files_max: or(self.written_files_max, WRITTEN_FILES),
+            ..self
+        }
+    }
 }
 
 /// Why a manifest was refused, with the place where it can be mended.
@@ -434,7 +459,7 @@ impl Manifest {
             connect,
             output: raw.output,
             stdin: raw.stdin,
-            limits: raw.limits,
+            limits: raw.limits.complete(),
             input: raw.input,
             file: file.to_owned(),
             text: text.to_owned(),
@@ -663,9 +688,14 @@ impl Raw {
             if self.sandbox.modes != Modes::Refuse {
                 return say("modes", "`modes` is for tools that write");
             }
-            return match self.limits.file_bytes_max {
-                0 => Ok(()),
-                _ => say("file_bytes_max", "`file_bytes_max` is for tools that write"),
+            let said = [
+                ("file_bytes_max", self.limits.file_bytes_max),
+                ("written_bytes_max", self.limits.written_bytes_max),
+                ("written_files_max", self.limits.written_files_max),
+            ];
+            return match said.into_iter().find(|(_, most)| *most > 0) {
+                None => Ok(()),
+                Some((key, _)) => say(key, &format!("`{key}` is for tools that write")),
             };
         }
         if self.builtin.is_some() {
@@ -841,6 +871,8 @@ fn check_limits(limits: &Limits) -> Result<(), String> {
         // Absent is 0, which is for tools that write nothing.
         ("file_bytes_max", limits.file_bytes_max.max(1), 1 << 40),
         ("network_bytes_max", limits.network_bytes_max.max(1), 1 << 40),
+        ("written_bytes_max", limits.written_bytes_max.max(1), 1 << 50),
+        ("written_files_max", limits.written_files_max.max(1), 1 << 40),
     ];
     for (name, value, most) in bounds {
         if value == 0 || value > most {

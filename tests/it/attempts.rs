@@ -169,7 +169,11 @@ impl Ends {
         let mut ended = BTreeMap::new();
         for some in all.chunks(Self::AT_ONCE) {
             let call = |(what, status): &&(&str, &str)| {
-                let tool = if *status == "timeout" { "taken_brief" } else { "taken_static" };
+                let tool = match *status {
+                    "timeout" => "taken_brief",
+                    "quota" => "taken_writer",
+                    _ => "taken_static",
+                };
                 (tool, json!({ "what": what }).to_string())
             };
             let steps = stage.house.calls(&some.iter().map(call).collect::<Vec<_>>());

@@ -26,6 +26,9 @@ pub(super) fn examine(config: &Config, checks: &mut Checks) {
     for missing in &report.missing {
         checks.warn("protections", format!("lacking: {missing}"));
     }
+    for missing in &report.groups_missing {
+        checks.warn("cgroups", format!("lacking: {missing}"));
+    }
     for refused in &report.refused {
         checks.warn("tool", format!("{} is refused: {}", refused.tool, refused.reason));
     }

@@ -76,7 +76,7 @@ pub(super) fn tone(word: &str) -> &'static str {
     match word {
         "allow" | "ok" | "done" | "ready" | "approved" | "granted" | "spent" | "verified" => "good",
         "deny" | "denied" | "failed" | "error" | "invalid" | "signal" | "timeout" | "oom" | "output_cap"
-        | "killed" | "refused" | "void" | "expired" => "bad",
+        | "quota" | "killed" | "refused" | "void" | "expired" => "bad",
         "needs_approval" | "waiting" | "pending" | "limit" | "interrupted" | "cancelled" | "paused"
         | "degraded" => "warn",
         _ => "plain",

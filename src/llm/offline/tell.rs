@@ -78,7 +78,7 @@ fn failure(told: &Value) -> Option<String> {
 }
 
 /// The ends of a call that are not `ok`, `error` or `waiting`.
-const END: &[&str] = &["signal", "timeout", "oom", "output_cap", "killed", "refused", "interrupted"];
+const END: &[&str] = &["signal", "timeout", "oom", "output_cap", "quota", "killed", "refused", "interrupted"];
 
 /// The tool's own words: what stands under `result` or `output`, read as JSON where it is a text
 /// that holds some; else all of it.

@@ -11,8 +11,8 @@ use super::{ORDINARY, World, become_user};
 use crate::gate::End;
 use crate::tools::Limits;
 use Layer::{
-    Capabilities, Clock, ControlGroups, Descriptors, Environment, Filter, HostName, Identity, Init, Locked,
-    Network, OwnUsers, Processes, Resources, Rules, SharedMemory, SuId, View,
+    Added, Capabilities, Clock, ControlGroups, Descriptors, Environment, Filter, Group, HostName, Identity,
+    Init, Locked, Network, OwnUsers, Processes, Resources, Rules, SharedMemory, SuId, View,
 };
 use landlock::AccessFs;
 use nix::sched::CloneFlags;
@@ -49,6 +49,10 @@ enum Layer {
     HostName,
     /// The cgroup namespace.
     ControlGroups,
+    /// The call's own control group.
+    Group,
+    /// The bound on what a call adds to its folders.
+    Added,
     /// The user namespace of the call's own.
     OwnUsers,
     /// The uid of tools, where the tests run as root.
@@ -70,7 +74,7 @@ enum Layer {
 }
 
 /// By the names that records and tables have for them. What is in no record stands for itself.
-const NAMES: [(Layer, &str); 18] = [
+const NAMES: [(Layer, &str); 20] = [
     (Rules, "landlock"),
     (Filter, "seccomp"),
     (View, "mount view"),
@@ -89,6 +93,8 @@ const NAMES: [(Layer, &str); 18] = [
     (Environment, "(environment)"),
     (Init, "init"),
     (Clock, "launcher"),
+    (Group, "cgroup"),
+    (Added, "quota"),
 ];
 
 impl Layer {
@@ -114,6 +120,7 @@ impl Layer {
             protect::Layer::PidNamespace => Processes,
             protect::Layer::Rlimits => Resources,
             protect::Layer::Launcher => Clock,
+            protect::Layer::Cgroup => Group,
             protect::Layer::NoCapabilities => Capabilities,
         }
     }
@@ -188,8 +195,9 @@ const CASES: &[Case] = &[
 const REACHES: [(&[Layer], u64); 3] =
     [(&[Filter, Rules], 1), (&[Network, Filter, Rules], 2), (&[Network, Rules], 0)];
 
-/// Layers that are shown by what comes of it outside: the host's name, a program's end, its output.
-const BESIDE: [Layer; 4] = [HostName, ControlGroups, Init, Clock];
+/// Layers that are shown by what comes of it outside: the host's name, a program's end, its output. Of a group and of
+/// what is added to folders `limits.rs` tells.
+const BESIDE: [Layer; 6] = [HostName, ControlGroups, Init, Clock, Group, Added];
 
 const SOURCES: [(&str, &str); 8] = [
     ("taken.h", include_str!("../../../tests/it/attempts/taken/taken.h")),
@@ -370,6 +378,8 @@ impl Stage {
         processes_max: 16,
         file_bytes_max: 16 << 20,
         network_bytes_max: 0,
+        written_bytes_max: 0,
+        written_files_max: 0,
     };
 
     fn make(port: u16) -> Option<Self> {

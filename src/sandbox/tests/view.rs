@@ -18,18 +18,19 @@ use std::process::Command;
 /// A program's manifest with folders to read and to change.
 pub(super) fn program(world: &World, name: &str, command: &[&str], read: &[&Path], write: &[&Path]) {
     let size = if write.is_empty() { 0 } else { 4096 };
+    let all = 32 * size;
     let manifest = format!(
         "name = \"{name}\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\ncommand = {command:?}\n\
          runtime = \"dynamic\"\nuntrusted_output = true\n[resource]\ntype = \"Host\"\nis = \"localhost\"\n\
          [sandbox]\nread = {read:?}\nwrite = {write:?}\n[limits]\nwall_ms_max = 5000\noutput_bytes_max = 65536\n\
-         memory_bytes_max = 268435456\nprocesses_max = 8\nfile_bytes_max = {size}\n[input]\ntype = \"object\"\n\
+         memory_bytes_max = 268435456\nprocesses_max = 8\nfile_bytes_max = {size}\nwritten_bytes_max = {all}\n[input]\ntype = \"object\"\n\
          additionalProperties = false\n"
     );
     world.tool(name, &manifest);
 }
 
 /// Plays `scene` in a process of its own, which may enter namespaces since it has one thread.
-fn apart(what: &str, scene: impl FnOnce()) {
+pub(super) fn apart(what: &str, scene: impl FnOnce()) {
     match sys::fork().expect("a fork") {
         sys::Fork::Parent(child) => {
             let end = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED).expect("waited");

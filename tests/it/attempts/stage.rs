@@ -427,9 +427,10 @@ fn declare(home: &TestHome, programs: &Path) {
     };
     let long = "wall_ms_max = 60000\noutput_bytes_max = 65536";
     let write = "write = [\"@workspace/box\"]";
+    let bounds = "file_bytes_max = 65536\nwritten_bytes_max = 4194304\nwritten_files_max = 1000";
     tool("taken_static", "static", "static", "", long);
     tool("taken_dynamic", "dynamic", "dynamic", "", long);
-    tool("taken_writer", "dynamic", "dynamic", write, &format!("{long}\nfile_bytes_max = 65536"));
+    tool("taken_writer", "dynamic", "dynamic", write, &format!("{long}\n{bounds}"));
     // For what never ends by itself.
     tool("taken_brief", "static", "static", "", "wall_ms_max = 250\noutput_bytes_max = 4096");
     for (name, sandbox) in

@@ -7,7 +7,7 @@
 use super::calls::{self, Act};
 use super::stage::{Outcome, Stage};
 use By::{Both, Call, End, Nothing, Program, Tests, Told};
-use Expect::{Held, HeldByView, Open, Untested};
+use Expect::{Held, HeldByView, Untested};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -44,8 +44,6 @@ pub(crate) enum Expect {
     Held,
     /// Held where the launcher has a mount view, which a call's layers name, and nowhere else.
     HeldByView,
-    /// Not held: `docs/threat-model.md` says so.
-    Open,
     Untested,
 }
 
@@ -57,7 +55,6 @@ impl Expect {
         match self {
             Self::Held => !gone && !outcomes.contains(&Outcome::NotApplicable),
             Self::HeldByView => gone != (stage.has_view() || is_refused),
-            Self::Open => gone != is_refused,
             Self::Untested => !gone && outcomes.contains(&Outcome::NotApplicable),
         }
     }
@@ -173,8 +170,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(77, "zombies", Told("reaped, and nothing left", calls::zombies), Held, "NS SUP"),
     row(78, "a memory bomb", Program(&["memory"]), Held, "RL"),
     row(79, "mlock, shm, queues, tmpfs", Program(&["other_memory", "shared_memory", "segments"]), Held, "RL SC LL"),
-    row(80, "a disk full of many files", Program(&["many_bytes"]), Open, "-"),
-    row(81, "inodes", Program(&["many_files"]), Open, "-"),
+    row(80, "a disk full of many files", End(&[("fill", "quota"), ("fill_moving", "quota")]), Held, "SUP"),
+    row(81, "inodes", End(&[("fill_files", "quota")]), Held, "SUP"),
     row(82, "a sparse file of 1 TiB", Program(&["sparse"]), Held, "RL"),
     row(83, "descriptors", Program(&["open_files", "raised"]), Held, "RL"),
     row(84, "CPU", End(&[("spin", "timeout")]), Held, "SUP RL"),

@@ -106,6 +106,7 @@ void harm(const char *how) {
     if (!strcmp(how, "block")) { sigprocmask(SIG_BLOCK, &all, 0); stay(); }
     if (!strcmp(how, "stop")) { raise(SIGSTOP); stay(); }
     if (!strcmp(how, "stop_all")) { fork(); kill(0, SIGSTOP); kill(-1, SIGSTOP); stay(); }
+    fill(how);
     if (!strcmp(how, "spin")) { fork(); fork(); for (;;) {} }
     if (!strcmp(how, "closed")) { close(0); close(1); close(2); stay(); }
     if (!strcmp(how, "flood")) for (;;) puts("flood");

@@ -49,3 +49,5 @@ extern const struct attempt files[], box[], outward[], network[], kernel[], boun
 
 /* Does what never comes back as an outcome: ends, floods, stays. Returns where `how` is none of them. */
 void harm(const char *how);
+/* The same, of what fills a disk. */
+void fill(const char *how);

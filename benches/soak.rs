@@ -1,0 +1,368 @@
+//! What is left behind by very many calls of every kind, and whether others feel them.
+//!
+//! `cargo bench --bench soak -- --calls 100000` makes so many, 64 at a time, through the gate and a real launcher: reads,
+//! programs, floods, fork bombs, memory bombs, sleepers, crashes, calls that are released before they start and killed
+//! while they run. It prints the launcher's memory at 10 %, 50 % and 100 %, what reading calls took in a quiet time and in
+//! the midst of all that, and what is left at the end; it fails where a process, descriptor, group, mount or file is.
+//! Best as root, who may look into a launcher.
+
+#![expect(clippy::disallowed_methods, reason = "a bench builds its program")]
+#![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
+
+#[path = "house/mod.rs"]
+#[expect(dead_code, reason = "other benches have other uses of it")]
+mod house;
+
+use house::{Caller, House, Permitted, make_home, temporary};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const CALLS: usize = 2_000;
+const WIDTH: usize = 64;
+/// From the last answer to the last process gone.
+const LEAVE: Duration = Duration::from_secs(10);
+/// Between two looks, and behind a launcher that has its 64 calls.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Of a hundred calls: how many, what of, and how long somebody waits for it.
+const MIX: [(usize, &str, Option<u64>); 10] = [
+    (62, "read", None),
+    (8, "quiet", None),
+    (5, "read", Some(0)),
+    (5, "sleep", Some(20)),
+    (4, "sleep", None),
+    (4, "flood", None),
+    (4, "forks", None),
+    (4, "memory", None),
+    (2, "threads", Some(10)),
+    (2, "crash", None),
+];
+
+const HARM: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void *stay(void *unused) { for (;;) pause(); }
+int main(int argc, char **argv) {
+    const char *how = argc > 1 ? argv[1] : "";
+    pthread_t thread;
+    if (!strcmp(how, "sleep")) for (;;) pause();
+    if (!strcmp(how, "flood")) for (;;) puts("flood");
+    if (!strcmp(how, "forks")) for (;;) fork();
+    if (!strcmp(how, "threads")) for (;;) pthread_create(&thread, 0, stay, 0);
+    if (!strcmp(how, "memory")) for (char *more; (more = malloc(1 << 20));) memset(more, 1, 1 << 20);
+    if (!strcmp(how, "crash")) abort();
+    return 0;
+}
+"#;
+
+fn main() {
+    let memory = temporary(Path::new("/dev/shm"));
+    let programs = temporary(&std::env::temp_dir());
+    let file = make_home(memory.path());
+    build(programs.path());
+    declare(&memory.path().join("home/etc/tools.d"), &programs.path().join("harm"));
+    let house = House::start(memory.path());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
+    runtime.block_on(async {
+        let caller = house.connect().caller(memory.path());
+        let soak = Soak { caller, file, quiet: Arc::default(), loud: Arc::default(), ends: Arc::default() };
+        let calls = calls();
+        tokio::spawn(async move { soak.all(calls, memory.path()).await }).await.expect("made");
+    });
+}
+
+fn calls() -> usize {
+    let words: Vec<String> = std::env::args().collect();
+    let said = words.iter().position(|word| word == "--calls").and_then(|at| words.get(at + 1));
+    said.map_or(CALLS, |number| number.parse().expect("a number"))
+}
+
+#[derive(Clone)]
+struct Soak {
+    caller: Caller,
+    file: PathBuf,
+    quiet: Arc<Mutex<Vec<Duration>>>,
+    loud: Arc<Mutex<Vec<Duration>>>,
+    ends: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+impl Soak {
+    async fn all(&self, calls: usize, below: &Path) {
+        let pid = self.caller.launcher.report().pid;
+        // Every kind once: what is made at the first use is no leak.
+        self.make(200, kind, &self.quiet, |_| {}).await;
+        self.quiet.lock().expect("held").clear();
+        self.settled(pid).await;
+        let before = Left::of(pid, below);
+        self.make(calls.min(5_000), |_| ("read", None), &self.quiet, |_| {}).await;
+        self.ends.lock().expect("held").clear();
+        let marks = [calls / 10, calls / 2, calls];
+        println!("{:<10} {:>12} {:>12}", "calls", "RSS, KiB", "heap, KiB");
+        let tell = |made: usize| {
+            if marks.contains(&made) {
+                println!("{made:<10} {:>12} {:>12}", status(pid, "VmRSS:"), status(pid, "RssAnon:"));
+            }
+        };
+        let start = Instant::now();
+        self.make(calls, kind, &self.loud, tell).await;
+        let rate = f64::from(u32::try_from(calls).expect("so many")) / start.elapsed().as_secs_f64();
+        println!("{calls} calls, {WIDTH} at a time: {rate:.0} a second");
+        for (end, count) in self.ends.lock().expect("held").iter() {
+            println!("  {end:<14} {count:>8}");
+        }
+        compare(&self.quiet, &self.loud);
+        self.settled(pid).await;
+        let after = Left::of(pid, below);
+        println!("before: {before:?}\nafter:  {after:?}");
+        assert!(self.caller.launcher.renewals() == 0 && after.is_no_more_than(&before), "something is left");
+    }
+
+    /// Makes calls of such kinds; what reading ones took goes to `times`.
+    async fn make(
+        &self,
+        calls: usize,
+        kind: impl Fn(usize) -> (&'static str, Option<u64>) + Copy + Send + 'static,
+        times: &Arc<Mutex<Vec<Duration>>>,
+        tell: impl Fn(usize),
+    ) {
+        let next = Arc::new(AtomicUsize::new(0));
+        let made = Arc::new(AtomicUsize::new(0));
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..WIDTH {
+            let (soak, next, made) = (self.clone(), next.clone(), made.clone());
+            let (times, sender) = (times.clone(), sender.clone());
+            tokio::spawn(async move {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= calls {
+                        break;
+                    }
+                    let (what, patience) = kind(at);
+                    let took = soak.once(what, patience).await;
+                    if (what, patience) == ("read", None) {
+                        times.lock().expect("held").push(took);
+                    }
+                    sender.send(made.fetch_add(1, Ordering::Relaxed) + 1).expect("heard");
+                }
+            });
+        }
+        drop(sender);
+        while let Some(made) = receiver.recv().await {
+            tell(made);
+        }
+    }
+
+    /// One call; how long it took.
+    async fn once(&self, what: &str, patience: Option<u64>) -> Duration {
+        let (tool, arguments) = match what {
+            "read" => ("read_file", json!({ "path": self.file })),
+            how => ("harm", json!({ "path": self.file, "how": how })),
+        };
+        let mut start = Instant::now();
+        let Permitted { order, running, .. } = loop {
+            match self.caller.begin(tool, arguments.clone()).await {
+                Ok(permitted) => break permitted,
+                // Those that were released are still being reaped.
+                Err(e) if e.to_string().contains("are there already") => {
+                    tokio::time::sleep(LOOK).await;
+                    start = Instant::now();
+                }
+                Err(e) => panic!("{e}"),
+            }
+        };
+        let end = match patience {
+            Some(0) => "released".to_owned(),
+            Some(ms) => {
+                let run =
+                    tokio::time::timeout(Duration::from_millis(ms), self.caller.launcher.run(order, None));
+                run.await.map_or_else(|_| "killed".to_owned(), |execution| format!("{:?}", execution.end))
+            }
+            None => {
+                let execution = self.caller.launcher.run(order, None).await;
+                let told = self.caller.gate.settle(vec![(running, execution)]).await.expect("settled");
+                told[0].record().status.to_owned()
+            }
+        };
+        *self.ends.lock().expect("held").entry(format!("{what} {end}")).or_default() += 1;
+        start.elapsed()
+    }
+
+    /// Waits until the launcher has no child.
+    async fn settled(&self, pid: u32) {
+        let until = Instant::now() + LEAVE;
+        while !children(pid).is_empty() {
+            assert!(Instant::now() < until, "left behind: {:?}", children(pid));
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn kind(at: usize) -> (&'static str, Option<u64>) {
+    // Spread, so that kinds are side by side: 37 and 100 have no common part.
+    let mut place = at * 37 % 100;
+    for (count, what, patience) in MIX {
+        if place < count {
+            return (what, patience);
+        }
+        place -= count;
+    }
+    panic!("the mix is of a hundred")
+}
+
+fn compare(quiet: &Mutex<Vec<Duration>>, loud: &Mutex<Vec<Duration>>) {
+    let (mut quiet, mut loud) = (quiet.lock().expect("held"), loud.lock().expect("held"));
+    quiet.sort();
+    loud.sort();
+    println!("{:<46} {:>8} {:>8} {:>8}", "read_file, 64 at a time, microseconds", "p10", "median", "p99");
+    let at =
+        |times: &[Duration], percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e6;
+    for (name, times) in [("among themselves", &quiet), ("among all kinds", &loud)] {
+        println!("{name:<46} {:>8.0} {:>8.0} {:>8.0}", at(times, 10), at(times, 50), at(times, 99));
+    }
+    println!(
+        "among all kinds / among themselves: median {:.2}, p99 {:.2}  (aim: at most 3)",
+        at(&loud, 50) / at(&quiet, 50),
+        at(&loud, 99) / at(&quiet, 99)
+    );
+}
+
+/// What there is of everything that could be left behind; `None` where this user may not look.
+#[derive(Debug)]
+struct Left {
+    front_descriptors: Option<usize>,
+    launcher_descriptors: Option<usize>,
+    mounts: Option<usize>,
+    launcher_mounts: Option<usize>,
+    /// Of calls, with somebody in them.
+    groups: usize,
+    /// Below the home, but for `data/`.
+    files: BTreeSet<PathBuf>,
+}
+
+impl Left {
+    fn of(pid: u32, below: &Path) -> Self {
+        let count = |path: String| std::fs::read_dir(path).ok().map(Iterator::count);
+        let lines = |path: String| std::fs::read_to_string(path).ok().map(|text| text.lines().count());
+        let mut files = BTreeSet::new();
+        list(&below.join("home"), &mut files);
+        Self {
+            front_descriptors: count("/proc/self/fd".to_owned()),
+            launcher_descriptors: count(format!("/proc/{pid}/fd")),
+            mounts: lines("/proc/self/mountinfo".to_owned()),
+            launcher_mounts: lines(format!("/proc/{pid}/mountinfo")),
+            groups: groups(pid),
+            files,
+        }
+    }
+
+    fn is_no_more_than(&self, before: &Self) -> bool {
+        self.front_descriptors <= before.front_descriptors
+            && self.launcher_descriptors <= before.launcher_descriptors
+            && self.mounts <= before.mounts
+            && self.launcher_mounts <= before.launcher_mounts
+            && self.groups == 0
+            && self.files == before.files
+    }
+}
+
+fn list(folder: &Path, files: &mut BTreeSet<PathBuf>) {
+    for path in std::fs::read_dir(folder).expect("folder").map(|one| one.expect("entry").path()) {
+        if path.is_dir() && !path.ends_with("data") {
+            list(&path, files);
+        }
+        files.insert(path);
+    }
+}
+
+/// Groups of calls that somebody is in, below the launcher's own.
+fn groups(pid: u32) -> usize {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("table");
+    let mount =
+        table.lines().find(|line| line.contains(" - cgroup2 ")).and_then(|line| line.split(' ').nth(4));
+    let own = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("launcher");
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")?.strip_suffix("/main"));
+    let (Some(mount), Some(own)) = (mount, own) else { return 0 };
+    let inside = std::fs::read_dir(Path::new(mount).join(own.trim_start_matches('/'))).expect("group");
+    let events =
+        inside.flatten().filter(|one| one.file_name() != "main").map(|one| one.path().join("cgroup.events"));
+    let texts: Vec<String> = events.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+    println!("groups of calls: {}", texts.len());
+    texts.iter().filter(|text| text.contains("populated 1")).count()
+}
+
+fn children(pid: u32) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let stats = all.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
+    // Behind the name, which may hold anything: state and parent.
+    let is_child = |stat: &String| {
+        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&pid.to_string())
+    };
+    stats.filter(is_child).collect()
+}
+
+fn status(pid: u32, name: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.map_or_else(|| "unknown".to_owned(), |line| line.trim().trim_end_matches(" kB").to_owned())
+}
+
+fn build(below: &Path) {
+    let (source, program) = (below.join("harm.c"), below.join("harm"));
+    std::fs::write(&source, HARM).expect("source");
+    let built = Command::new("cc")
+        .args(["-O1", "-w", "-static", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .output();
+    let built = built.expect("a C compiler");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+}
+
+fn declare(tools: &Path, program: &Path) {
+    let text = format!(
+        r#"name = "harm"
+summary = "Harm of a kind, for a bench."
+class = "read"
+risk = "high"
+command = ["{}", "{{how}}"]
+runtime = "static"
+untrusted_output = true
+
+[resource]
+type = "Path"
+from = "/path"
+canonical = "path"
+
+[sandbox]
+read = ["@workspace"]
+
+[limits]
+wall_ms_max = 100
+output_bytes_max = 65536
+memory_bytes_max = 33554432
+processes_max = 16
+
+[input]
+type = "object"
+additionalProperties = false
+required = ["path", "how"]
+
+[input.properties.path]
+type = "string"
+
+[input.properties.how]
+type = "string"
+maxLength = 16
+"#,
+        program.display()
+    );
+    std::fs::write(tools.join("harm.toml"), text).expect("manifest");
+}
