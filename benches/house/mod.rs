@@ -60,6 +60,7 @@ impl House<LinkSeed> {
             user: None,
             minimum: None,
             landlock_abi_max: None,
+            ca_file: None,
             journal: None,
         };
         let seed = sandbox::start(&spec).expect("launcher");
@@ -147,7 +148,7 @@ impl Caller {
         let Some(Outcome::Permit(permit)) = outcome else { panic!("not allowed: {outcome:?}") };
         let commit = start.elapsed();
         let (order, running) = permit.begin().expect("in time");
-        let execution = self.launcher.run(order).await;
+        let execution = self.launcher.run(order, None).await;
         let run = start.elapsed();
         let told = self.gate.settle(vec![(running, execution)]).await.expect("settled");
         assert!(told.iter().all(|result| result.record().status == "ok"), "{told:?}");

@@ -10,6 +10,7 @@ mod api;
 mod attend;
 mod beneath;
 mod bundles;
+mod connect;
 mod list;
 mod project;
 mod prompt;

@@ -2,7 +2,7 @@
 
 use super::api::{RunError, RunReply, RunRequest, RunStatus, Step, Usage};
 use super::run::Agent;
-use super::{prompt, view};
+use super::{connect, prompt, view};
 use crate::auth::Principal;
 use crate::gate::{Asked, Asking, CallRecord, Decided, End, Execution, Outcome, Pending, Permit, ToolResult};
 use crate::ledger::{AppendError, Draft, Kind};
@@ -388,7 +388,7 @@ impl<'a> Walk<'a> {
         for permit in permits {
             let launcher = self.agent.launcher().clone();
             started.push(match permit.begin() {
-                Ok((order, running)) => (running, Ok(tokio::spawn(async move { launcher.run(order).await }))),
+                Ok((order, running)) => (running, Ok(tokio::spawn(connect::run(launcher, order)))),
                 Err(running) => (running, Err(End::Refused { reason: "the permit had expired".to_owned() })),
             });
         }

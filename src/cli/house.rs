@@ -40,6 +40,7 @@ pub(super) fn spec(config: &Config) -> sandbox::Spec {
         user: None,
         minimum: config.sandbox_minimum,
         landlock_abi_max: config.landlock_abi_max,
+        ca_file: config.sandbox_ca_file.clone(),
         journal: None,
     }
 }

@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Every file of `etc/` as shipped. From then on the files count, and a person edits them.
-const SHIPPED: [(&str, &str); 21] = [
+const SHIPPED: [(&str, &str); 23] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../policies/00-api.cedar")),
     ("policies/10-read.cedar", include_str!("../../policies/10-read.cedar")),
@@ -31,7 +31,9 @@ const SHIPPED: [(&str, &str); 21] = [
     ("policies/tests/90-never.toml", include_str!("../../policies/tests/90-never.toml")),
     ("jobs.d/deploy.sh", include_str!("../../jobs.d/deploy.sh")),
     ("tools.d/deploy.toml", include_str!("../../tools.d/deploy.toml")),
+    ("tools.d/git_clone.toml.disabled", include_str!("../../tools.d/git_clone.toml.disabled")),
     ("tools.d/health_check.toml", include_str!("../../tools.d/health_check.toml")),
+    ("tools.d/http_get.toml.disabled", include_str!("../../tools.d/http_get.toml.disabled")),
     ("tools.d/list_dir.toml", include_str!("../../tools.d/list_dir.toml")),
     ("tools.d/read_file.toml", include_str!("../../tools.d/read_file.toml")),
     ("tools.d/search_files.toml", include_str!("../../tools.d/search_files.toml")),

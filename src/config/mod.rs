@@ -81,6 +81,8 @@ pub struct Config {
     pub launcher: Option<PathBuf>,
     /// A launcher whose machine reaches less is refused; `None`: any that has every protection by one layer.
     pub sandbox_minimum: Option<Level>,
+    /// Certificates (PEM) that builtins believe on their connections, beside the system's.
+    pub sandbox_ca_file: Option<PathBuf>,
     /// The newest version of Landlock's whose rights are used; `None` is the kernel's.
     pub landlock_abi_max: Option<u32>,
     /// The model.
@@ -216,16 +218,8 @@ impl Config {
         let listen = raw.server.listen.parse().map_err(|_| {
             refuse("server.listen", format!("`{}` is no address with a port", raw.server.listen))
         })?;
-        let mut paths = BTreeMap::from([("workspace".to_owned(), home.workspace.clone())]);
-        for (name, path) in &raw.paths {
-            let is_name =
-                !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
-            if !is_name || name == "workspace" {
-                return Err(refuse(&format!("paths.{name}"), "is no name for a path".to_owned()));
-            }
-            // Relative paths start at the home.
-            paths.insert(name.clone(), home.root.join(path));
-        }
+        let paths = named_paths(&raw, &home)
+            .map_err(|name| refuse(&format!("paths.{name}"), "is no name for a path".to_owned()))?;
         for (group, users) in &raw.groups {
             if let Some(wrong) = std::iter::once(group).chain(users).find(|name| !is_user_or_group(name)) {
                 let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
@@ -252,6 +246,7 @@ impl Config {
             log,
             launcher: relative(&raw.sandbox.launcher),
             sandbox_minimum,
+            sandbox_ca_file: relative(&raw.sandbox.ca_file),
             landlock_abi_max: (raw.sandbox.landlock_abi_max > 0).then_some(raw.sandbox.landlock_abi_max),
             llm: Llm {
                 provider: raw.llm.provider,
@@ -283,6 +278,21 @@ impl Config {
             home,
         })
     }
+}
+
+/// `[paths]` and the workspace. The error is what is no name.
+fn named_paths(raw: &Raw, home: &Home) -> Result<BTreeMap<String, PathBuf>, String> {
+    let mut paths = BTreeMap::from([("workspace".to_owned(), home.workspace.clone())]);
+    for (name, path) in &raw.paths {
+        let is_name =
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+        if !is_name || name == "workspace" {
+            return Err(name.clone());
+        }
+        // Relative paths start at the home.
+        paths.insert(name.clone(), home.root.join(path));
+    }
+    Ok(paths)
 }
 
 /// The level that is demanded; empty names none.

@@ -152,6 +152,7 @@ pub(super) struct Sandbox {
     pub(super) launcher: String,
     pub(super) minimum: String,
     pub(super) landlock_abi_max: u32,
+    pub(super) ca_file: String,
 }
 
 impl Raw {
@@ -199,6 +200,7 @@ impl Raw {
             ("auth.local_role".to_owned(), text(&self.auth.local_role)),
             ("sandbox.launcher".to_owned(), text(&self.sandbox.launcher)),
             ("sandbox.minimum".to_owned(), text(&self.sandbox.minimum)),
+            ("sandbox.ca_file".to_owned(), text(&self.sandbox.ca_file)),
             ("sandbox.landlock_abi_max".to_owned(), self.sandbox.landlock_abi_max.to_string()),
         ];
         keys.extend(self.paths.iter().map(|(name, path)| (format!("paths.{name}"), text(path))));

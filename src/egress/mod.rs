@@ -1,18 +1,26 @@
-//! Every outbound socket.
+//! Every outbound connection: for the model, and for tools.
 //!
-//! Today that is the HTTP client of the model's provider ([`Client`]). What belongs here next: the
-//! address rules and the resolver that checks each address against them, the descriptors that are
-//! connected for a tool before it starts, and the CONNECT proxy. No other room opens a connection.
+//! For the model it is an HTTP client ([`Client`]). For a tool it is a connection that is made before the tool sees it
+//! ([`connect()`], or [`resolve`] and then [`Checked::connect`] for who records in between), or the CONNECT proxy of
+//! its call ([`proxy::serve`]). Both look a name up once, hold every address that comes back against one table
+//! ([`check`]), and connect to what was checked. No other room opens a connection or looks a name up.
 //!
-//! Architecture invariant: the model's client goes where the configuration says, never where a model
-//! or a server's redirect says, and reads no proxy from the environment.
+//! Architecture invariants: the model's client goes where the configuration says, never where a model or a server's
+//! redirect says, and reads no proxy from the environment. A tool is connected to a [`HostPort`](crate::types::HostPort)
+//! that its permit lists, never to a text that it wrote. No byte passes the proxy before the connection is on record.
 
+mod address;
 mod client;
+mod connect;
 mod endpoint;
 mod error;
+pub mod proxy;
 #[cfg(test)]
 mod tls;
 
+pub use address::{Forbidden, check};
 pub use client::{Ask, Client, Credential, Response};
+pub use connect::{Checked, ConnectError, Connected, connect, resolve};
 pub use endpoint::Endpoint;
 pub use error::EgressError;
+pub use ipnet::IpNet;

@@ -2,6 +2,7 @@
 //!
 //! Claims come from another process and are checked like any input; holding one permits nothing.
 
+use crate::egress::proxy::{Connection, Connections};
 use crate::secrets::{Hold, Pass};
 use crate::types::Level;
 use serde::{Deserialize, Serialize};
@@ -144,6 +145,8 @@ pub struct Execution {
     pub level: Option<Level>,
     /// Each protection that the call had, with the layers that gave it.
     pub protections: BTreeMap<String, Vec<String>>,
+    /// What it was connected to, and was not, in the order in which it asked.
+    pub connections: Connections,
     /// From go to reaped, in microseconds, by the launcher's clock.
     pub wall_us: u64,
 }
@@ -152,19 +155,30 @@ impl Execution {
     /// A call that never ran, or whose run nobody saw end.
     #[must_use]
     pub fn without_output(end: End) -> Self {
-        let (stdout, stderr, layers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { end, stdout, stderr, layers, level: None, protections: BTreeMap::new(), wall_us: 0 }
+        Self {
+            end,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            layers: Vec::new(),
+            level: None,
+            protections: BTreeMap::new(),
+            connections: Connections::default(),
+            wall_us: 0,
+        }
     }
 }
 
 impl Hold for Execution {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
-        let Self { end, stdout, stderr, layers, level, protections, wall_us } = self;
+        let Self { end, stdout, stderr, layers, level, protections, connections, wall_us } = self;
+        let told = |one: Connection| Connection { to: one.to.passed(pass), ..one };
+        let connections =
+            Connections { told: connections.told.into_iter().map(told).collect(), ..connections };
         // Whatever ended it early may have cut a secret in two, and a builtin says so itself where it cut.
         let is_cut = !matches!(end, End::Exit { .. }) || says_cut(&stdout);
         let mut output = |bytes| if is_cut { pass.cut_bytes(bytes) } else { pass.bytes(bytes) };
         let (stdout, stderr) = (output(stdout), output(stderr));
-        Self { end: end.passed(pass), stdout, stderr, layers, level, protections, wall_us }
+        Self { end: end.passed(pass), stdout, stderr, layers, level, protections, connections, wall_us }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::policy::{self, Answer, Approved, Question, Session, TaintSource, Verd
 use crate::secrets::Secrets;
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::{self, Wall};
-use crate::types::{ApprovalId, CallId, Digest, RunId, SessionId, limits, text};
+use crate::types::{ApprovalId, CallId, Digest, HostPort, RunId, SessionId, limits, text};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -72,7 +72,7 @@ pub struct Decided {
 
 #[derive(Debug)]
 enum Next {
-    Run { valid: Box<ValidCall>, prepared: Prepared, exclusions: Vec<Exclusion> },
+    Run { valid: Box<ValidCall>, prepared: Prepared, exclusions: Vec<Exclusion>, hosts: Vec<HostPort> },
     Ask { payload: Map<String, Value> },
     Nothing,
 }
@@ -432,7 +432,7 @@ impl Gate {
 
     fn release(&self, decided: Decided, receipt: Receipt, asked: Option<Receipt>) -> Outcome {
         let Decided { facts, word, reason, next, counted, .. } = decided;
-        if let Next::Run { valid, prepared, exclusions } = next {
+        if let Next::Run { valid, prepared, exclusions, hosts } = next {
             if let Some(counted) = counted {
                 counted.keep();
             }
@@ -443,6 +443,7 @@ impl Gate {
                 canonical: valid.canonical().to_owned(),
                 object: prepared.object,
                 exclusions,
+                hosts,
                 held: prepared.held,
                 not_after_us,
             }));
@@ -495,7 +496,8 @@ impl Gate {
         let word = answer.word();
         let (reason, next) = match (answer, ready) {
             (Answer::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
-                (Value::Null, Next::Run { valid: Box::new(pending.valid), prepared, exclusions })
+                let hosts = pending.hosts();
+                (Value::Null, Next::Run { valid: Box::new(pending.valid), prepared, exclusions, hosts })
             }
             // A permit needs the prepared child. Without one there is nothing that could run.
             (Answer::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
@@ -578,6 +580,10 @@ fn decision_payload(pending: &Pending, verdict: &Verdict) -> Map<String, Value> 
     // What would run, beside the manifest's digest in the header, which covers it.
     if let Some(script) = pending.manifest().script() {
         payload.insert("script".to_owned(), script_json(script));
+    }
+    let hosts = pending.hosts();
+    if !hosts.is_empty() {
+        payload.insert("connect".to_owned(), hosts.iter().map(HostPort::as_str).collect());
     }
     if let Some(shadow) = &verdict.shadow {
         payload.insert("shadow".to_owned(), shadow.json());

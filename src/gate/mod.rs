@@ -81,7 +81,7 @@ pub use beneath::ANY_NAME;
 pub use claim::{Beneath, End, Exclusion, Execution, FileId, FileKind, Held, Object, PathObject, Prepared};
 pub use counters::counts;
 pub use decide::{Asking, Decided, Gate};
-pub use order::{Order, Pending, Permit, Running};
+pub use order::{Connecting, Order, Pending, Permit, Running};
 pub use power::{Granted, Refused, Sight};
 pub use recall::{Recall, Recalled};
 pub use record::{CallRecord, Outcome, ToolResult, Waiting};

@@ -35,7 +35,15 @@ impl Gate {
                 let id = words(argument).ok_or("the resource's argument is no text")?.to_owned();
                 return Ok(policy::Resource::Id { kind: *kind, id });
             }
-            (Resource::Fixed { .. } | Resource::Id { .. }, _) => {
+            (Resource::Host { argument, form }, Object::Fixed) => {
+                let host = words(argument).and_then(|words| form.read(words).ok());
+                let host = host.ok_or("the resource's argument names no host")?;
+                if !manifest.reach.holds(&host) {
+                    return Err("the tool is not connected to that host");
+                }
+                return Ok(policy::Resource::host(host.as_str()));
+            }
+            (Resource::Fixed { .. } | Resource::Id { .. } | Resource::Host { .. }, _) => {
                 return Err("the sandbox resolved a path for a tool that has none");
             }
         };

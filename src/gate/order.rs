@@ -6,10 +6,12 @@ use super::decide::Gate;
 use super::outcome;
 use super::record::Facts;
 use super::rules::Rules;
-use crate::ledger::{Ledger, Receipt};
+use crate::ledger::{AppendError, Draft, Kind, Ledger, Receipt, Ref};
 use crate::secrets::Secrets;
-use crate::tools::{Manifest, ValidCall};
-use crate::types::{CallId, clock};
+use crate::tools::{Manifest, Resource, ValidCall};
+use crate::types::{CallId, HostPort, clock};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A valid call that waits for its decision. The sandbox resolves its object.
@@ -44,6 +46,19 @@ impl Pending {
         self.valid.canonical()
     }
 
+    /// The hosts that the call may be connected to: the one that it is about, else those of its manifest.
+    pub(super) fn hosts(&self) -> Vec<HostPort> {
+        match &self.manifest().resource {
+            Resource::Host { argument, form } => {
+                let words = self.valid.arguments().get(argument).and_then(Value::as_str);
+                words.and_then(|words| form.read(words).ok()).into_iter().collect()
+            }
+            Resource::Path { .. } | Resource::Id { .. } | Resource::Fixed { .. } => {
+                self.manifest().reach.hosts.clone()
+            }
+        }
+    }
+
     /// Whether its manifest is not that of the rules it is to be decided under.
     pub(super) fn is_stale(&self) -> bool {
         let manifest = self.rules.catalog.find(&self.manifest().name);
@@ -67,6 +82,7 @@ pub struct Permit {
     pub(super) canonical: String,
     pub(super) object: Object,
     pub(super) exclusions: Vec<Exclusion>,
+    pub(super) hosts: Vec<HostPort>,
     pub(super) held: Held,
     pub(super) not_after_us: u64,
 }
@@ -76,7 +92,7 @@ impl Permit {
     ///
     /// Too late, only the slip comes out, to be settled as refused.
     pub fn begin(self) -> Result<(Order, Running), Running> {
-        let Self { running, manifest, canonical, object, exclusions, held, not_after_us } = self;
+        let Self { running, manifest, canonical, object, exclusions, hosts, held, not_after_us } = self;
         if clock::mono_us() > not_after_us {
             return Err(running);
         }
@@ -87,6 +103,7 @@ impl Permit {
             arguments: canonical,
             object,
             exclusions,
+            connecting: (!hosts.is_empty()).then(|| running.connecting(hosts)),
             held,
         };
         Ok((order, running))
@@ -109,6 +126,7 @@ pub struct Order {
     arguments: String,
     object: Object,
     exclusions: Vec<Exclusion>,
+    connecting: Option<Connecting>,
     held: Held,
 }
 
@@ -149,10 +167,51 @@ impl Order {
         &self.exclusions
     }
 
+    /// Where the call may be connected to. `None`: nowhere.
+    #[must_use]
+    pub fn connecting(&self) -> Option<&Connecting> {
+        self.connecting.as_ref()
+    }
+
     /// The child that waits for go.
     #[must_use]
     pub fn held(&self) -> &Held {
         &self.held
+    }
+}
+
+/// Leave to be connected, which makes each connection durable.
+#[derive(Clone, Debug)]
+pub struct Connecting {
+    hosts: Vec<HostPort>,
+    facts: Box<Facts>,
+    decision: u64,
+    ledger: Ledger,
+}
+
+impl Connecting {
+    /// The hosts that the call may be connected to; at least one.
+    #[must_use]
+    pub fn hosts(&self) -> &[HostPort] {
+        &self.hosts
+    }
+
+    /// Records a connection that is about to be made for the call. Durable on return: bytes may pass.
+    pub async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), AppendError> {
+        let facts = &self.facts;
+        let payload = json!({ "host": to.as_str(), "address": address.to_string() });
+        let draft = Draft {
+            run: Some(facts.run.clone()),
+            session: Some(facts.session.clone()),
+            call: Some(facts.call.clone()),
+            answers: Some(Ref::Seq(self.decision)),
+            principal: Some(facts.principal.clone()),
+            policy: Some(facts.policy),
+            manifest: facts.manifest,
+            tool: Some(facts.tool.clone()),
+            ..Draft::new(Kind::CallConnect, payload)
+        };
+        self.ledger.append_one(draft).await.map(drop)
     }
 }
 
@@ -182,6 +241,11 @@ impl Running {
     #[must_use]
     pub fn decision(&self) -> u64 {
         self.decision
+    }
+
+    fn connecting(&self, hosts: Vec<HostPort>) -> Connecting {
+        let (facts, ledger) = (Box::new(self.facts().clone()), self.ledger.clone());
+        Connecting { hosts, facts, decision: self.decision, ledger }
     }
 
     #[expect(clippy::expect_used, reason = "the facts are there until `into_facts` consumes the slip")]

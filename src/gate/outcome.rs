@@ -2,6 +2,7 @@
 
 use super::claim::{End, Execution};
 use super::record::{CallRecord, Facts};
+use crate::egress::proxy::Connection;
 use crate::ledger::{Draft, Kind, Ref};
 use crate::secrets::Clean;
 use crate::types::json::{INTEGER_MAX, has_only_exact_integers, parse_strict};
@@ -26,6 +27,14 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
     if let (Some(level), Some(members)) = (execution.level, payload.as_object_mut()) {
         members.insert("level".to_owned(), json!(level));
     }
+    let made = &execution.connections;
+    if let Some(members) = payload.as_object_mut().filter(|_| !made.told.is_empty()) {
+        let told: Vec<Value> = made.told.iter().map(connection).collect();
+        members.insert(
+            "connections".to_owned(),
+            json!({ "told": told, "more": made.more, "bytes": made.bytes }),
+        );
+    }
     // A structured result has no place for it; for whoever looks for the fault it is on record.
     if facts.structured
         && !execution.stderr.is_empty()
@@ -48,6 +57,16 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         tool: Some(facts.tool.clone()),
         ..Draft::new(Kind::CallResult, payload)
     }
+}
+
+/// A connection that the call asked for, whether it got it, and what passed.
+fn connection(one: &Connection) -> Value {
+    let mut told = json!({ "host": one.to, "sent": one.sent, "received": one.received });
+    if let Some(members) = told.as_object_mut() {
+        members.extend(one.address.map(|address| ("address".to_owned(), json!(address.to_string()))));
+        members.extend(one.refused.as_ref().map(|why| ("refused".to_owned(), json!(why))));
+    }
+    told
 }
 
 /// What may be told of a call that ran, once `draft` is durable.

@@ -6,6 +6,7 @@ use super::{
     Outcome, PathObject, Pending, Permit, Prepared, Recall, Rules,
 };
 use crate::auth::{self, Principal, Role};
+use crate::egress::proxy::{Connection, Connections};
 use crate::ledger::{self, AppendError, Draft, Files, Kind, Ledger, Lock, Projection, key};
 use crate::policy::{Bundle, Door, Session, Source};
 use crate::secrets::Secrets;
@@ -438,6 +439,11 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
             layers: vec!["\u{202e}".to_owned(); 10],
             level: Some(crate::types::Level::Strict),
             protections: [("files".to_owned(), vec!["\u{202e}".to_owned()])].into(),
+            connections: Connections {
+                told: vec![Connection { to: "\u{1b}[2J".to_owned(), ..Connection::default() }; 64],
+                more: 7,
+                bytes: 7,
+            },
             wall_us: u64::MAX,
         };
         let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");

@@ -60,6 +60,8 @@ kinds! {
     ModelError = "model.error";
     /// A proposed call was decided.
     CallDecision = "call.decision";
+    /// An allowed call is about to be connected: no byte has passed.
+    CallConnect = "call.connect";
     /// An allowed call ended.
     CallResult = "call.result";
     /// A call waits for a person.
@@ -99,6 +101,7 @@ impl Kind {
                 | Self::ModelReply
                 | Self::ModelError
                 | Self::CallDecision
+                | Self::CallConnect
                 | Self::CallResult
                 | Self::RunReply
         )

@@ -10,7 +10,7 @@ use super::question::{Approved, Counts, Question, Resource, UNTRUSTED};
 use super::suite::{Case, Who};
 use crate::auth::Role;
 use crate::tools::{Catalog, IdKind, Manifest, Resource as Declared};
-use crate::types::limits;
+use crate::types::{HostPort, limits};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -137,6 +137,11 @@ impl Side<'_> {
                 arguments.insert(argument.clone(), json!(words));
                 Resource::Id { kind: *kind, id: words.to_owned() }
             }
+            Declared::Host { argument, form } => {
+                let host = HostPort::parse(words).ok()?;
+                arguments.insert(argument.clone(), json!(form.spell(&host)));
+                Resource::host(host.as_str())
+            }
             Declared::Path { argument } => {
                 let path = super::prove::expand(words, self.folders).ok()?;
                 arguments.insert(argument.clone(), json!(path));
@@ -155,14 +160,23 @@ impl Side<'_> {
             found.insert(path(format!("{}/file", folder.trim_end_matches('/'))));
             found.insert(path(folder));
         }
-        let kinds: BTreeMap<&str, ()> = IdKind::ALL.iter().map(|kind| (kind.as_str(), ())).collect();
-        found.extend(kinds.keys().map(|kind| ((*kind).to_owned(), "another".to_owned())));
+        let kinds = IdKind::ALL.iter().map(|kind| (kind.as_str(), "another"));
+        let kinds: BTreeMap<&str, &str> = kinds.chain([("Host", "another.example:443")]).collect();
+        found.extend(kinds.iter().map(|(kind, other)| ((*kind).to_owned(), (*other).to_owned())));
         found
             .extend(self.bundle.literals().into_iter().filter(|(kind, _)| kinds.contains_key(kind.as_str())));
-        found.extend(self.catalog.manifests().filter_map(|manifest| match &manifest.resource {
-            Declared::Fixed { kind, id } => Some((kind.clone(), id.clone())),
-            Declared::Id { .. } | Declared::Path { .. } => None,
-        }));
+        for manifest in self.catalog.manifests() {
+            match &manifest.resource {
+                Declared::Fixed { kind, id } => {
+                    found.insert((kind.clone(), id.clone()));
+                }
+                Declared::Host { .. } => {
+                    let hosts = manifest.reach.hosts.iter();
+                    found.extend(hosts.map(|host| ("Host".to_owned(), host.as_str().to_owned())));
+                }
+                Declared::Id { .. } | Declared::Path { .. } => {}
+            }
+        }
         found
     }
 }

@@ -7,7 +7,7 @@
 use super::cedar::Uid;
 use super::fault::{PolicyError, Source, located};
 use super::validate::is_plain;
-use crate::tools::{IdKind, check_id};
+use crate::tools::{HostForm, IdKind, check_id};
 use crate::types::Digest;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,7 +164,10 @@ fn check_carrier(kind: &str, id: &str, names: &BTreeSet<String>) -> Result<(), (
             ))
         }
         "Host" if id == "localhost" => Ok(()),
-        "Host" => Err((format!("`{id}` is no host"), Some("this host is `localhost`".to_owned()))),
+        "Host" => HostForm::Host.read(id).map(drop).map_err(|e| {
+            let mend = "this host is `localhost`, another one its name with its port".to_owned();
+            (format!("`{id}` {e}"), Some(mend))
+        }),
         _ => check_id(id).map_err(|reason| (format!("`{id}` {reason}"), None)),
     }
 }
@@ -231,7 +234,8 @@ mod tests {
                 check(&format!("[{kind}.\"{id}\"]\nlabels = [\"x\"]"), 1, "is no id");
             }
         }
-        check("[host.web1]\nlabels = [\"x\"]", 1, "is no host");
+        check("[host.web1]\nlabels = [\"x\"]", 1, "`web1` has no port");
+        check("[host.\"WEB1:443\"]\nlabels = [\"x\"]", 1, "is to be written `web1:443`");
         check("[path.\"/a\"]\nlabels = [\n  \"fine\",\n  \"par:outside\"\n]", 4, "PAR's own");
         for label in ["", "Secret", "1st", "a b", "s\u{e9}cret", "\u{430}", &"a".repeat(65)] {
             check(&format!("[path.\"/a\"]\nlabels = [\"x\", \"{label}\"]"), 2, "is no label");

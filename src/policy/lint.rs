@@ -178,7 +178,7 @@ fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
     in_reach
         .filter_map(|manifest| match &manifest.resource {
             Resource::Path { argument } => Some(argument.clone()),
-            Resource::Fixed { .. } | Resource::Id { .. } => None,
+            Resource::Fixed { .. } | Resource::Id { .. } | Resource::Host { .. } => None,
         })
         .collect()
 }

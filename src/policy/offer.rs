@@ -201,7 +201,7 @@ fn fits_resource(policy: &Policy, resource: &Resource) -> bool {
         ResourceConstraint::Is(kind) => is_kind(&kind),
         ResourceConstraint::In(uid) | ResourceConstraint::Eq(uid) | ResourceConstraint::IsIn(_, uid) => {
             let is_one = match resource {
-                Resource::Path { .. } | Resource::Id { .. } => true,
+                Resource::Path { .. } | Resource::Id { .. } | Resource::Host { .. } => true,
                 Resource::Fixed { id, .. } => uid.id().unescaped() == id,
             };
             is_one && is_kind(uid.type_name())

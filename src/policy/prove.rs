@@ -6,7 +6,7 @@ use super::question::{Approved, Question, Resource, Session};
 use super::suite::{Case, Expect, Offered, Place, Who, Yes};
 use super::use_case::UseCase;
 use crate::auth::{Source, Subject};
-use crate::tools::{Catalog, Manifest, ProposedCall, Resource as Declared};
+use crate::tools::{Catalog, HostForm, Manifest, ProposedCall, Resource as Declared};
 use crate::types::KeyId;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -327,6 +327,14 @@ impl Case {
                 let id = given(argument).ok_or_else(missing)?;
                 arguments.entry(argument.clone()).or_insert_with(|| Value::String(id.clone()));
                 Ok(Resource::Id { kind: *kind, id })
+            }
+            Declared::Host { argument, form } => {
+                let host = match self.arguments.get(argument).and_then(Value::as_str) {
+                    Some(words) => form.read(words).map_err(|e| format!("`{argument}` {e}"))?,
+                    None => HostForm::Host.read(&given(argument).ok_or_else(missing)?)?,
+                };
+                arguments.entry(argument.clone()).or_insert_with(|| Value::String(form.spell(&host)));
+                Ok(Resource::host(host.as_str()))
             }
             Declared::Path { argument } => {
                 let words = given(argument).ok_or_else(missing)?;

@@ -104,6 +104,14 @@ pub enum Resource {
     },
 }
 
+impl Resource {
+    /// A host with its port, in their one spelling, such as `Host::"git.example.com:443"`.
+    #[must_use]
+    pub fn host(id: &str) -> Self {
+        Self::Fixed { kind: "Host".to_owned(), id: id.to_owned() }
+    }
+}
+
 /// Whether a person said yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approved<'a> {

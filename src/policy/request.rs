@@ -131,6 +131,7 @@ pub(super) fn canary(manifest: &Manifest) -> Built {
     let resource = match &manifest.resource {
         Declared::Path { .. } => Resource::Outside { lexical: "/canary".to_owned() },
         Declared::Id { kind, .. } => Resource::Id { kind: *kind, id: "canary".to_owned() },
+        Declared::Host { .. } => Resource::host("canary:443"),
         Declared::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
     };
     let resource = resource_nodes(&resource, &Labels::default(), &mut nodes);

@@ -1,7 +1,7 @@
 //! One call as the launcher sees it: what it waits for, until when, and how it ended.
 
 use super::child::go_packet;
-use super::wire::{self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive};
+use super::wire::{self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive_with};
 use crate::gate::{End, Exclusion, Object};
 use crate::tools::Limits;
 use crate::types::clock::mono_us;
@@ -69,7 +69,8 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) enum Notice {
     Nothing,
-    Prepared(Object),
+    /// With the listener of a call's own network.
+    Prepared(Object, Option<OwnedFd>),
     NotPrepared(String),
     Ended(Ended),
 }
@@ -129,10 +130,10 @@ impl Call {
     /// Takes the child's next word.
     pub(super) fn hear(&mut self) -> Notice {
         let Some(control) = &self.control else { return Notice::Nothing };
-        let bytes = match receive(control, CHILD_MESSAGE_BYTES_MAX) {
-            Received::Packet(bytes) => bytes,
-            Received::Nothing => return Notice::Nothing,
-            Received::End => {
+        let (bytes, listener) = match receive_with(control, CHILD_MESSAGE_BYTES_MAX) {
+            (Received::Packet(bytes), fd) => (bytes, fd),
+            (Received::Nothing, _) => return Notice::Nothing,
+            (Received::End, _) => {
                 self.control = None;
                 return Notice::Nothing;
             }
@@ -140,7 +141,7 @@ impl Call {
         match (serde_json::from_slice(&bytes), &self.phase) {
             (Ok(Word::Ready(object)), Phase::Preparing) => {
                 self.enter(Phase::Held(object.clone()), HELD_MS_MAX);
-                Notice::Prepared(object)
+                Notice::Prepared(object, listener)
             }
             (Ok(Word::Refused(reason)), Phase::Preparing) => {
                 self.leave();
@@ -164,8 +165,13 @@ impl Call {
     }
 
     /// Starts the prepared child, if `go` is about the very call and object that were prepared, and stands in the
-    /// journal.
-    pub(super) fn go(&mut self, go: &Go, journaled: Result<(), String>) -> Notice {
+    /// journal. It is given `connected`, what the front connected for it.
+    pub(super) fn go(
+        &mut self,
+        go: &Go,
+        connected: Option<&OwnedFd>,
+        journaled: Result<(), String>,
+    ) -> Notice {
         let Phase::Held(object) = &self.phase else { return self.fail("it is not waiting for go") };
         let same = go.tool == self.ask.tool
             && go.manifest == self.ask.manifest
@@ -182,7 +188,8 @@ impl Call {
         self.enter(Phase::Running(mono_us()), self.limits.wall_ms_max);
         match (refused, &self.control) {
             (Some(reason), _) => self.end(End::Refused { reason }),
-            (None, Some(control)) if wire::send_packet(control, &packet) == Ok(true) => {}
+            (None, Some(control))
+                if wire::send_with(control, &packet, connected.map(OwnedFd::as_fd)) == Ok(true) => {}
             (None, _) => self.end(End::Refused { reason: "the child is gone".to_owned() }),
         }
         Notice::Nothing

@@ -8,6 +8,7 @@
 use super::layers::{self, Grant};
 use super::machine::{Machine, become_user};
 use super::protect::{Held, Layer, Protection, Runs};
+use super::seccomp::Does;
 use super::{host, seccomp, sys};
 use crate::tools::Limits;
 use landlock::AccessFs;
@@ -30,7 +31,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 const TRIES_S_MAX: i64 = 10;
 /// Nobody is there (RFC 5737).
 const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
-const BOTH: &[Runs] = &[Runs::Builtin, Runs::Program];
+const ALL: &[Runs] = &[Runs::Builtin, Runs::Program, Runs::Proxied];
 
 /// A try, told who the launcher is: to ask, a filter may refuse.
 type Act<'a> = Box<dyn Fn(Option<Pid>) -> Result<(), Errno> + 'a>;
@@ -80,21 +81,26 @@ impl Outside {
 pub(super) fn probe(machine: &Machine, ground: Option<&OwnedFd>, outside: Option<&Outside>) -> Held {
     let mut held = Held::default();
     // Its clock needs no canary: it ends a canary that hangs.
-    held.add(BOTH, Layer::Launcher, [Protection::Resources]);
-    held.add(BOTH, Layer::Landlock, landlock(machine, ground));
+    held.add(ALL, Layer::Launcher, [Protection::Resources]);
+    held.add(ALL, Layer::Landlock, landlock(machine, ground));
     held.add(&[Runs::Builtin], Layer::Seccomp, filter(&machine.walker_filter));
-    held.add(&[Runs::Program], Layer::Seccomp, filter(&machine.writer_filter));
-    held.add(BOTH, Layer::Rlimits, rlimits(machine));
-    held.add(BOTH, Layer::NoCapabilities, capabilities());
+    let writes = Does { writes: true, ..Does::default() };
+    held.add(&[Runs::Program], Layer::Seccomp, filter(&seccomp::of_program(writes)));
+    if machine.connects {
+        let connects = Does { connects: true, ..writes };
+        held.add(&[Runs::Proxied], Layer::Seccomp, filter(&seccomp::of_program(connects)));
+    }
+    held.add(ALL, Layer::Rlimits, rlimits(machine));
+    held.add(ALL, Layer::NoCapabilities, capabilities());
     if let Some((uid, gid)) = machine.identity {
-        held.add(BOTH, Layer::OwnUid, own_uid(ground, uid, gid));
+        held.add(ALL, Layer::OwnUid, own_uid(ground, uid, gid));
     }
     if machine.has_namespaces() {
-        held.add(BOTH, Layer::PidNamespace, pid_namespace(machine));
-        held.add(BOTH, Layer::NetNamespace, net_namespace(machine, outside));
+        held.add(ALL, Layer::PidNamespace, pid_namespace(machine));
+        held.add(ALL, Layer::NetNamespace, net_namespace(machine, outside));
     }
     if machine.has_view {
-        held.add(BOTH, Layer::MountView, mount_view(machine));
+        held.add(ALL, Layer::MountView, mount_view(machine));
     }
     held
 }
@@ -190,6 +196,7 @@ fn rlimits(machine: &Machine) -> BTreeSet<Protection> {
         memory_bytes_max: 64 << 20,
         processes_max: 1,
         file_bytes_max: 0,
+        network_bytes_max: 0,
     };
     let open_many = || {
         let all: Result<Vec<OwnedFd>, Errno> = (0..80).map(|_| rustix::io::dup(std::io::stdin())).collect();

@@ -8,8 +8,8 @@ use super::machine::{Machine, become_user};
 use super::mounts::{self, Mount};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
-use super::wire::{CHILD_MESSAGE_BYTES_MAX, Received, Word, receive};
-use super::{init, seccomp, sys, walk, writes};
+use super::wire::{CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
+use super::{fetch, init, network, seccomp, sys, walk, writes};
 use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
@@ -51,21 +51,26 @@ pub(super) fn run(start: &Start<'_>) -> ! {
 }
 
 fn live(start: &Start<'_>) -> Result<u8, String> {
+    // First, while there are rights over the namespace.
+    let proxy = start.tool.manifest.is_proxied().then(network::open).transpose()?;
     let (mut layers, own_user) = take_over(start)?;
     // Where the tool's own rights end, and Landlock's do not begin: `/proc` is closed behind it.
     let mounts = mount_table(start)?;
     layers.extend(confine(start)?);
     let keep = kept(start);
-    close_all_but(&[keep.as_slice(), &[start.machine.tree.descriptor().as_raw_fd()]].concat())?;
+    let until_ready: Vec<RawFd> = proxy.iter().map(OwnedFd::as_raw_fd).chain(keep.iter().copied()).collect();
+    close_all_but(&[until_ready.as_slice(), &[start.machine.tree.descriptor().as_raw_fd()]].concat())?;
     limit(start, own_user)?;
     layers.push("rlimits".to_owned());
     let object = resolve(start)?;
     check_mounts(start, &object, mounts.as_deref())?;
     // The way to the rest of the host ends here.
-    close_all_but(&keep)?;
-    ready(start, &object)?;
-    match receive(&start.control, GO_BYTES_MAX) {
-        Received::Packet(go) => go_on(start, &object, &excluded(&go, &object)?, layers),
+    close_all_but(&until_ready)?;
+    ready(start, &object, proxy)?;
+    match receive_with(&start.control, GO_BYTES_MAX) {
+        (Received::Packet(go), connected) => {
+            go_on(start, &object, &excluded(&go, &object)?, connected, layers)
+        }
         // Nobody waits for this child any more.
         _ => Ok(0),
     }
@@ -93,13 +98,16 @@ fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, Strin
     places.split_ascii_whitespace().map(one).collect()
 }
 
-fn ready(start: &Start<'_>, object: &Object) -> Result<(), String> {
-    let word = Word::Ready(object.clone());
-    let length = serde_json::to_vec(&word).map_err(|e| e.to_string())?.len();
-    if length > CHILD_MESSAGE_BYTES_MAX {
+/// Tells the object, and gives the listener away.
+fn ready(start: &Start<'_>, object: &Object, proxy: Option<OwnedFd>) -> Result<(), String> {
+    let word = serde_json::to_vec(&Word::Ready(object.clone())).map_err(|e| e.to_string())?;
+    if word.len() > CHILD_MESSAGE_BYTES_MAX {
         return Err("the paths that policies name below it take too much room".to_owned());
     }
-    say(start, &word);
+    // Nobody to hear it is an end without a word.
+    if send_with(&start.control, &word, proxy.as_ref().map(OwnedFd::as_fd)) != Ok(true) {
+        sys::exit_now(REFUSED);
+    }
     Ok(())
 }
 
@@ -146,6 +154,9 @@ fn take_over(start: &Start<'_>) -> Result<(Vec<String>, bool), String> {
     nix::unistd::dup2_stderr(&start.stderr).map_err(|e| format!("stderr: {e}"))?;
 
     let mut layers = machine.inherited.clone();
+    if start.tool.manifest.is_proxied() {
+        layers.push("proxy".to_owned());
+    }
     if machine.per_call.contains(CloneFlags::CLONE_NEWPID) {
         if rustix::process::getpid().as_raw_nonzero().get() != 1 {
             return Err("pid namespace: this child is not its first process".to_owned());
@@ -206,7 +217,7 @@ fn confine(start: &Start<'_>) -> Result<Vec<String>, String> {
 
 fn resolve(start: &Start<'_>) -> Result<Object, String> {
     match &start.tool.manifest.resource {
-        Named::Fixed { .. } | Named::Id { .. } => Ok(Object::Fixed),
+        Named::Fixed { .. } | Named::Id { .. } | Named::Host { .. } => Ok(Object::Fixed),
         Named::Path { argument } => {
             let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
             let (machine, recursive) = (start.machine, start.tool.manifest.recursive);
@@ -233,6 +244,7 @@ fn go_on(
     start: &Start<'_>,
     object: &Object,
     excluded: &[&Beneath],
+    connected: Option<OwnedFd>,
     layers: Vec<String>,
 ) -> Result<u8, String> {
     let decided = match object {
@@ -252,7 +264,7 @@ fn go_on(
     match (&start.tool.manifest.runner, &start.tool.program) {
         (Runner::Builtin(which), _) => {
             layers::restrict(start.machine.landlock.ruleset(&grants)?)?;
-            builtin(start, *which, decided.as_ref(), excluded, layers)
+            builtin(start, *which, decided.as_ref(), excluded, connected, layers)
         }
         (Runner::Program(_), _) if excluded.iter().any(|one| one.id.is_some()) => {
             Err("a program cannot leave out what lies below its folder".to_owned())
@@ -264,7 +276,7 @@ fn go_on(
             let roots = tool.root_grants().filter(|_| about.is_none());
             let all = grants.into_iter().chain(roots).chain(writes::grants(&taken, landlock));
             let all: Vec<Grant<'_>> = all.chain(tool.program_grants(start.machine)).collect();
-            layers::restrict(landlock.ruleset(&all)?)?;
+            layers::restrict(landlock.ruleset_with(&all, tool.port())?)?;
             match init::run(start, program, open, about, &taken, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
@@ -279,7 +291,7 @@ fn take_folders(start: &Start<'_>) -> Result<Vec<OwnedFd>, String> {
     }
     let id = match &tool.manifest.resource {
         Named::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
-        Named::Path { .. } | Named::Fixed { .. } => None,
+        Named::Path { .. } | Named::Fixed { .. } | Named::Host { .. } => None,
     };
     let taken = writes::take(&tool.writes, id, start.machine.proc.as_fd())?;
     if let Some(first) = taken.first() {
@@ -293,18 +305,25 @@ fn builtin(
     which: Builtin,
     decided: Option<&(&PathObject, OwnedFd)>,
     excluded: &[&Beneath],
+    connected: Option<OwnedFd>,
     layers: Vec<String>,
 ) -> Result<u8, String> {
     // Opened before the last filter, which leaves no way to open anything; but to who walks.
     let opened = decided.map(|(path, fd)| (*path, open_object(start, which, path, fd)));
     let machine = start.machine;
-    let walks = which == Builtin::SearchFiles;
-    let filter = if walks { &machine.walker_filter } else { &machine.builtin_filter };
+    let filter = match which {
+        Builtin::SearchFiles => &machine.walker_filter,
+        Builtin::HttpGet => &machine.fetcher_filter,
+        Builtin::HealthCheck | Builtin::ListDir | Builtin::ReadFile => &machine.builtin_filter,
+    };
     last_builtin_step(start, filter, layers)?;
     let limits = start.tool.manifest.limits;
     let cap = limits.output_bytes_max;
     answer(match (which, opened) {
         (Builtin::HealthCheck, _) => builtin::health_check(&start.machine.host),
+        (Builtin::HttpGet, _) => {
+            fetch::get(machine.tls.as_ref(), connected, host_words(start), start.arguments, cap)
+        }
         (_, None) => Err(NOT_FOUND.to_owned()),
         (_, Some((_, Err(reason)))) => Err(reason),
         (Builtin::ReadFile, Some((path, Ok(fd)))) => {
@@ -317,6 +336,16 @@ fn builtin(
             walk::search(start.machine, path, &fd, excluded, start.arguments, &limits)
         }
     })
+}
+
+/// The argument that names the call's host.
+fn host_words<'a>(start: &Start<'a>) -> &'a str {
+    match &start.tool.manifest.resource {
+        Named::Host { argument, .. } => {
+            start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default()
+        }
+        Named::Path { .. } | Named::Id { .. } | Named::Fixed { .. } => "",
+    }
 }
 
 /// Only the kind of object that the builtin wants is opened: opening a FIFO or a device can do things.

@@ -5,9 +5,9 @@ use super::child::{Start, say};
 use super::layers;
 use super::tool::OpenProgram;
 use super::wire::Word;
-use super::{seccomp, sys};
+use super::{network, seccomp, sys};
 use crate::gate::End;
-use crate::tools::{Element, Program, Resource as Named};
+use crate::tools::{Element, Modes, Program, Resource as Named};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -35,12 +35,12 @@ pub(super) fn run(
     }
     let script = script_name(program, tool.script.as_ref())?;
     let words = arguments(program, script, &tool.manifest.resource, start.arguments, canonical)?;
-    let environment = ENVIRONMENT.map(CString::from);
+    let proxy = network::ENVIRONMENT.into_iter().filter(|_| tool.manifest.is_proxied());
+    let environment: Vec<CString> = ENVIRONMENT.into_iter().chain(proxy).map(CString::from).collect();
     let children = watch_children()?;
 
     let memory = tool.manifest.limits.memory_bytes_max;
-    let machine = start.machine;
-    let filter = if tool.writes.is_empty() { &machine.program_filter } else { &machine.writer_filter };
+
     let mut before = || {
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
         layers::limit(Resource::As, memory)?;
@@ -48,10 +48,11 @@ pub(super) fn run(
         for fd in tool.script.iter().chain(locks) {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
-        seccomp::load(filter)
+        seccomp::load(&tool.filter)
     };
     let pid = sys::spawn(rustix::fd::AsFd::as_fd(&open.fd), &words, &environment, &mut before)?;
     layers.extend(["seccomp", "init"].map(str::to_owned));
+    layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
     say(start, &Word::Confined(layers));
     // The pipes are the program's: they reach their end when it and what it started have ended.
     let mut keep = vec![start.control.as_raw_fd(), children.as_raw_fd()];

@@ -8,6 +8,7 @@
 
 use super::call::{Call, Drained, Notice, Stream};
 use super::child::{self, Start};
+use super::fetch;
 use super::journal::Journal;
 use super::machine::{Ground, Machine};
 use super::namespaces;
@@ -17,10 +18,10 @@ use super::sys;
 use super::tool::{Tool, open_all};
 use super::wire::{
     self, Arrival, Ask, Assembler, Ended, Go, PACKET_BYTES_MAX, Received, Reply, Report, Request, ToolDigest,
-    receive,
+    receive_with,
 };
 use crate::gate::End;
-use crate::tools::{Catalog, Manifest, ProposedCall, ValidCall};
+use crate::tools::{Builtin, Catalog, Manifest, ProposedCall, Runner, ValidCall};
 use crate::types::clock::mono_us;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -83,6 +84,8 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
+    let connects = |manifest: &Arc<Manifest>| manifest.runner == Runner::Builtin(Builtin::HttpGet);
+    let tls = catalog.manifests().any(connects).then(|| fetch::trust(spec.ca_file.as_deref())).transpose()?;
     let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
     let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
@@ -97,7 +100,8 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
         sys::Fork::Child => {
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             drop(first);
-            let machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second)?;
+            let mut machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second)?;
+            machine.tls = tls;
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
@@ -126,7 +130,7 @@ struct Launcher<'a> {
     journal: Option<Journal>,
     calls: BTreeMap<u64, Call>,
     /// Packets that the front has not taken yet; while there are any, no output is read.
-    queue: VecDeque<Vec<u8>>,
+    queue: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     assembler: Assembler,
 }
 
@@ -196,8 +200,8 @@ impl<'a> Launcher<'a> {
 
     /// Sends what waits for the front, as far as it takes it.
     fn flush(&mut self) -> Result<(), rustix::io::Errno> {
-        while let Some(packet) = self.queue.front() {
-            if !wire::send_packet(self.front, packet)? {
+        while let Some((packet, fd)) = self.queue.front() {
+            if !wire::send_with(self.front, packet, fd.as_ref().map(OwnedFd::as_fd))? {
                 break;
             }
             self.queue.pop_front();
@@ -235,7 +239,7 @@ impl<'a> Launcher<'a> {
                 bytes
             }
         };
-        self.queue.push_back(wire::packet(kind, id, false, &bytes));
+        self.queue.push_back((wire::packet(kind, id, false, &bytes), None));
         // An error of the socket is met again, and acted on, at the top of the loop.
         let _ = self.flush();
         true
@@ -308,13 +312,13 @@ impl<'a> Launcher<'a> {
 
     fn hear_front(&mut self) -> bool {
         for _ in 0..PACKETS_PER_TURN_MAX {
-            let packet = match receive(self.front, PACKET_BYTES_MAX) {
-                Received::Packet(packet) => packet,
-                Received::Nothing => return true,
-                Received::End => return false,
+            let (packet, fd) = match receive_with(self.front, PACKET_BYTES_MAX) {
+                (Received::Packet(packet), fd) => (packet, fd),
+                (Received::Nothing, _) => return true,
+                (Received::End, _) => return false,
             };
             match self.assembler.take(&packet) {
-                Ok(Arrival::Message(id, request)) => self.obey(id, request),
+                Ok(Arrival::Message(id, request)) => self.obey(id, request, fd.as_ref()),
                 Ok(Arrival::Piece) => {}
                 // A front that speaks another language is not one.
                 Ok(Arrival::Output(..)) | Err(_) => return false,
@@ -323,14 +327,15 @@ impl<'a> Launcher<'a> {
         true
     }
 
-    fn obey(&mut self, id: u64, request: Request) {
+    /// `fd` came with the request's last packet.
+    fn obey(&mut self, id: u64, request: Request, fd: Option<&OwnedFd>) {
         match request {
             Request::Prepare(ask) => {
                 if let Err(reason) = self.prepare(id, ask) {
                     self.reply(id, &Reply::NotPrepared(reason));
                 }
             }
-            Request::Go(go) => self.go(id, &go),
+            Request::Go(go) => self.go(id, &go, fd),
             Request::Ping => self.reply(id, &Reply::Pong),
             Request::Release => {
                 self.notify(id, |call| {
@@ -377,10 +382,10 @@ impl<'a> Launcher<'a> {
         Ok(valid)
     }
 
-    fn go(&mut self, id: u64, go: &Go) {
+    fn go(&mut self, id: u64, go: &Go, connected: Option<&OwnedFd>) {
         if self.calls.contains_key(&id) {
             let journaled = self.journal.as_mut().map_or(Ok(()), |journal| journal.order(id, go));
-            self.notify(id, |call| call.go(go, journaled));
+            self.notify(id, |call| call.go(go, connected, journaled));
         } else {
             let reason = "the child that was prepared is gone".to_owned();
             let (level, protections) = (None, BTreeMap::new());
@@ -394,15 +399,14 @@ impl<'a> Launcher<'a> {
         let Some(call) = self.calls.get_mut(&id) else { return };
         match step(call) {
             Notice::Nothing => {}
-            Notice::Prepared(object) => self.reply(id, &Reply::Prepared(object)),
+            Notice::Prepared(object, listener) => self.reply_with(id, &Reply::Prepared(object), listener),
             Notice::NotPrepared(reason) => self.reply(id, &Reply::NotPrepared(reason)),
             Notice::Ended(mut ended) => {
                 // What was never confined had nothing around it, and ran nothing.
                 let name = call.tool();
                 if !ended.layers.is_empty() {
                     let is_it = |tool: &&Tool| tool.manifest.name == name;
-                    let program = self.tools.iter().find(is_it).and_then(|tool| tool.program.as_ref());
-                    let runs = if program.is_some() { Runs::Program } else { Runs::Builtin };
+                    let runs = self.tools.iter().find(is_it).map_or(Runs::Builtin, Tool::runs);
                     ended.level = self.machine.held.level(runs);
                     ended.protections = self.machine.held.table(runs);
                 }
@@ -415,8 +419,17 @@ impl<'a> Launcher<'a> {
     }
 
     fn reply(&mut self, id: u64, reply: &Reply) {
+        self.reply_with(id, reply, None);
+    }
+
+    /// `fd` goes with the last packet.
+    fn reply_with(&mut self, id: u64, reply: &Reply, fd: Option<OwnedFd>) {
         // Replies are bounded by what a child may say, far below the limit of a message.
-        self.queue.extend(wire::packets(id, reply).unwrap_or_default());
+        let packets = wire::packets(id, reply).unwrap_or_default();
+        self.queue.extend(packets.into_iter().map(|packet| (packet, None)));
+        if let Some((_, last)) = self.queue.back_mut().filter(|_| fd.is_some()) {
+            *last = fd;
+        }
         // An error of the socket is met again, and acted on, at the top of the loop.
         let _ = self.flush();
     }
@@ -439,7 +452,8 @@ fn spawn(machine: &Machine, tool: &Tool, valid: &ValidCall, ask: Ask) -> Result<
     for end in [&stdout, &stderr, &control] {
         rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
     }
-    let pidfd = sys::clone_call(machine.per_call).map_err(|e| format!("the child was not started: {e}"))?;
+    let pidfd =
+        sys::clone_call(tool.namespaces(machine)).map_err(|e| format!("the child was not started: {e}"))?;
     let Some(pidfd) = pidfd else {
         child::run(&Start {
             machine,

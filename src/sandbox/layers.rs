@@ -2,8 +2,8 @@
 
 use crate::tools::Limits;
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
-    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort, PathBeneath,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
@@ -51,7 +51,21 @@ impl Landlock {
     /// A ruleset that handles every right, port and scope that this kernel knows and allows only
     /// `grants`.
     pub(super) fn ruleset(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
-        self.build(AccessFs::from_all(self.abi), AccessNet::from_all(self.abi), grants).map_err(refuse)
+        self.ruleset_with(grants, None)
+    }
+
+    /// The same, where TCP connections to `port` are let through.
+    pub(super) fn ruleset_with(
+        self,
+        grants: &[Grant<'_>],
+        port: Option<u16>,
+    ) -> Result<RulesetCreated, String> {
+        let ports = AccessNet::from_all(self.abi);
+        let created = self.build(AccessFs::from_all(self.abi), ports, grants).map_err(refuse)?;
+        match port.filter(|_| ports.contains(AccessNet::ConnectTcp)) {
+            Some(port) => created.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(refuse),
+            None => Ok(created),
+        }
     }
 
     /// A ruleset against changing, executing and taking a TCP port: reading stays free, and so does connecting.

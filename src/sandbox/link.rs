@@ -3,7 +3,7 @@
 use super::supervisor::{self, StartError};
 use super::wire::{
     self, Arrival, Ask, Assembler, Ended, Go, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request,
-    receive,
+    receive_with,
 };
 use crate::gate::{End, Execution, Held, Object, Order, Pending, Prepared};
 use crate::tools::{Limits, Manifest};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -139,6 +139,8 @@ struct Seat {
     link: Arc<Link>,
     /// Taken by the run.
     events: Option<UnboundedReceiver<Event>>,
+    /// Of a call with a network of its own.
+    listener: Option<OwnedFd>,
 }
 
 /// One launcher's socket, its reader and its writer.
@@ -154,7 +156,7 @@ struct Link {
 #[derive(Debug)]
 struct Outgoing {
     socket: Arc<AsyncFd<OwnedFd>>,
-    queue: UnboundedSender<Vec<u8>>,
+    queue: UnboundedSender<(Vec<u8>, Option<OwnedFd>)>,
     /// Packets that the writer has not sent yet. While there are any, all go its way, to stay in order.
     queued: Arc<Mutex<usize>>,
 }
@@ -168,7 +170,7 @@ struct Listeners {
 #[derive(Debug)]
 enum Event {
     Hello(Result<Report, String>),
-    Prepared(Object),
+    Prepared(Object, Option<OwnedFd>),
     NotPrepared(String),
     Output(Kind, Vec<u8>),
     Ended(Ended),
@@ -196,9 +198,15 @@ impl Launcher {
         self.prepare_ask(ask).await
     }
 
-    /// Runs a permitted call to its end. Every failure is an end; the output is bounded by the
-    /// manifest. Dropping the future ends the child.
-    pub async fn run(&self, order: Order) -> Execution {
+    /// The listener in the network of a prepared call that makes its own connections. Whoever has it accepts them:
+    /// what comes is the tool's. Once.
+    pub fn listener(&self, order: &Order) -> Option<OwnedFd> {
+        lock(&self.inner.seats).get_mut(&order.held().id())?.listener.take()
+    }
+
+    /// Runs a permitted call to its end; it is given `connected`. Every failure is an end; the output is bounded by
+    /// the manifest. Dropping the future ends the child.
+    pub async fn run(&self, order: Order, connected: Option<OwnedFd>) -> Execution {
         let go = Go {
             tool: order.manifest().name.clone(),
             manifest: order.manifest().digest.hex(),
@@ -209,7 +217,7 @@ impl Launcher {
         };
         let limits = order.manifest().limits;
         // The order lives until here: its `held` ends the child whichever way this is left.
-        self.run_go(go, order.held(), limits).await
+        self.run_go(go, connected, order.held(), limits).await
     }
 
     /// Whether the launcher answers. One that has ended is replaced first; one that says nothing within
@@ -218,7 +226,7 @@ impl Launcher {
         let link = self.link().await?;
         let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let mut events = link.listen(id);
-        link.send(id, &Request::Ping).map_err(PrepareError::Refused)?;
+        link.send(id, &Request::Ping, None).map_err(PrepareError::Refused)?;
         let answer = timeout(wait, events.recv()).await;
         lock(&link.listeners.calls).remove(&id);
         match answer {
@@ -262,18 +270,18 @@ impl Launcher {
         let link = self.link().await?;
         let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let mut events = link.listen(id);
-        lock(&self.inner.seats).insert(id, Seat { link: link.clone(), events: None });
+        lock(&self.inner.seats).insert(id, Seat { link: link.clone(), events: None, listener: None });
         let held = Held::new(id, release(&self.inner));
-        if let Err(reason) = link.send(id, &Request::Prepare(ask)) {
+        if let Err(reason) = link.send(id, &Request::Prepare(ask), None) {
             // Lets the reader see the end of the socket: who asks again at once is to find the link ended.
             tokio::task::yield_now().await;
             return Err(PrepareError::Refused(reason));
         }
         let wait = Duration::from_millis(PREPARE_MS_MAX + SLACK_MS);
         match timeout(wait, events.recv()).await {
-            Ok(Some(Event::Prepared(object))) => {
+            Ok(Some(Event::Prepared(object, listener))) => {
                 if let Some(seat) = lock(&self.inner.seats).get_mut(&id) {
-                    seat.events = Some(events);
+                    (seat.events, seat.listener) = (Some(events), listener);
                 }
                 Ok(Prepared { object, held })
             }
@@ -284,7 +292,13 @@ impl Launcher {
         }
     }
 
-    pub(super) async fn run_go(&self, go: Go, held: &Held, limits: Limits) -> Execution {
+    pub(super) async fn run_go(
+        &self,
+        go: Go,
+        connected: Option<OwnedFd>,
+        held: &Held,
+        limits: Limits,
+    ) -> Execution {
         let id = held.id();
         let seat = lock(&self.inner.seats).get_mut(&id).and_then(|seat| {
             let events = seat.events.take()?;
@@ -292,7 +306,7 @@ impl Launcher {
         });
         let refused = |reason: String| Execution::without_output(End::Refused { reason });
         let Some((link, events)) = seat else { return refused("the call was not prepared".to_owned()) };
-        if let Err(reason) = link.send(id, &Request::Go(go)) {
+        if let Err(reason) = link.send(id, &Request::Go(go), connected) {
             return refused(reason);
         }
         let mut execution = Execution::without_output(End::Killed);
@@ -366,7 +380,7 @@ async fn collect(mut events: UnboundedReceiver<Event>, output_bytes_max: usize, 
                 execution.wall_us = ended.wall_us;
                 return;
             }
-            Event::Hello(_) | Event::Prepared(_) | Event::NotPrepared(_) | Event::Pong => {}
+            Event::Hello(_) | Event::Prepared(..) | Event::NotPrepared(_) | Event::Pong => {}
         }
     }
 }
@@ -385,7 +399,7 @@ fn release(inner: &Arc<Inner>) -> Arc<dyn Fn(u64) + Send + Sync> {
         if let Some(seat) = seat {
             lock(&seat.link.listeners.calls).remove(&id);
             // A launcher that is gone has no child left to release.
-            seat.link.send(id, &Request::Release).ok();
+            seat.link.send(id, &Request::Release, None).ok();
         }
     })
 }
@@ -468,9 +482,12 @@ impl Link {
         receiver
     }
 
-    fn send(&self, id: u64, request: &Request) -> Result<(), String> {
-        for packet in wire::packets(id, request)? {
-            if self.outgoing.send(packet).is_err() {
+    /// `fd` goes with the last packet.
+    fn send(&self, id: u64, request: &Request, mut fd: Option<OwnedFd>) -> Result<(), String> {
+        let mut packets = wire::packets(id, request)?.into_iter().peekable();
+        while let Some(packet) = packets.next() {
+            let fd = if packets.peek().is_none() { fd.take() } else { None };
+            if self.outgoing.send(packet, fd).is_err() {
                 // The reader would see it too, but later: the next call is to find another launcher.
                 self.listeners.end();
                 return Err("the launcher ended".to_owned());
@@ -481,25 +498,27 @@ impl Link {
 }
 
 impl Outgoing {
-    fn send(&self, packet: Vec<u8>) -> Result<(), ()> {
+    fn send(&self, packet: Vec<u8>, fd: Option<OwnedFd>) -> Result<(), ()> {
         let mut queued = lock(&self.queued);
-        if *queued == 0 && wire::send_packet(self.socket.get_ref(), &packet).map_err(|_| ())? {
+        let at_once = || wire::send_with(self.socket.get_ref(), &packet, fd.as_ref().map(OwnedFd::as_fd));
+        if *queued == 0 && at_once().map_err(|_| ())? {
             return Ok(());
         }
         *queued += 1;
-        self.queue.send(packet).map_err(|_| ())
+        self.queue.send((packet, fd)).map_err(|_| ())
     }
 }
 
 /// Sends until nobody can ask for more, then closes: the launcher ends every call and itself.
 async fn write(
     socket: Arc<AsyncFd<OwnedFd>>,
-    mut packets: UnboundedReceiver<Vec<u8>>,
+    mut packets: UnboundedReceiver<(Vec<u8>, Option<OwnedFd>)>,
     queued: Arc<Mutex<usize>>,
 ) {
-    while let Some(packet) = packets.recv().await {
+    while let Some((packet, with)) = packets.recv().await {
+        let with = with.as_ref().map(OwnedFd::as_fd);
         let sent = socket
-            .async_io(Interest::WRITABLE, |fd| match wire::send_packet(fd, &packet)? {
+            .async_io(Interest::WRITABLE, |fd| match wire::send_with(fd, &packet, with)? {
                 true => Ok(()),
                 false => Err(io::ErrorKind::WouldBlock.into()),
             })
@@ -518,20 +537,19 @@ async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
     let mut assembler = Assembler::default();
     loop {
         let packet = socket
-            .async_io(Interest::READABLE, |fd| match receive(fd, PACKET_BYTES_MAX) {
-                Received::Packet(packet) => Ok(packet),
-                Received::Nothing => Err(io::ErrorKind::WouldBlock.into()),
-                Received::End => Err(io::ErrorKind::UnexpectedEof.into()),
+            .async_io(Interest::READABLE, |fd| match receive_with(fd, PACKET_BYTES_MAX) {
+                (Received::Packet(packet), with) => Ok((packet, with)),
+                (Received::Nothing, _) => Err(io::ErrorKind::WouldBlock.into()),
+                (Received::End, _) => Err(io::ErrorKind::UnexpectedEof.into()),
             })
             .await;
-        let Ok(arrival) = packet.map_err(|e| e.to_string()).and_then(|packet| assembler.take(&packet)) else {
-            break;
-        };
+        let Ok((packet, with)) = packet else { break };
+        let Ok(arrival) = assembler.take(&packet) else { break };
         let (id, event) = match arrival {
             Arrival::Piece => continue,
             Arrival::Output(id, kind, bytes) => (id, Event::Output(kind, bytes)),
             Arrival::Message(id, Reply::Hello(report)) => (id, Event::Hello(report)),
-            Arrival::Message(id, Reply::Prepared(object)) => (id, Event::Prepared(object)),
+            Arrival::Message(id, Reply::Prepared(object)) => (id, Event::Prepared(object, with)),
             Arrival::Message(id, Reply::NotPrepared(reason)) => (id, Event::NotPrepared(reason)),
             Arrival::Message(id, Reply::Ended(ended)) => (id, Event::Ended(ended)),
             Arrival::Message(id, Reply::Pong) => (id, Event::Pong),

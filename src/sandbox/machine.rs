@@ -17,9 +17,11 @@ use nix::sched::CloneFlags;
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::thread::{CapabilitySet, Gid, Uid};
+use rustls::ClientConfig;
 use seccompiler::BpfProgram;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Whom tools run as where the launcher is root and no user `par-tool` is there.
 const NOBODY: (u32, u32) = (65_534, 65_534);
@@ -92,9 +94,12 @@ pub(super) struct Machine {
     pub(super) builtin_filter: BpfProgram,
     /// For builtins that read below a folder.
     pub(super) walker_filter: BpfProgram,
-    pub(super) program_filter: BpfProgram,
-    /// For programs with folders to change.
-    pub(super) writer_filter: BpfProgram,
+    /// For the builtin that is connected.
+    pub(super) fetcher_filter: BpfProgram,
+    /// Whether a manifest has programs that make their own connections.
+    pub(super) connects: bool,
+    /// Whom connections are believed; where a builtin makes any.
+    pub(super) tls: Option<Arc<ClientConfig>>,
     /// Address space of the launcher, in bytes.
     pub(super) mapped_bytes: u64,
 }
@@ -135,7 +140,9 @@ impl Machine {
         second: SecondStage,
     ) -> Result<Self, String> {
         let pid = own_pid(&ground.proc);
-        let plan = plan(manifests);
+        let manifests: Vec<&Manifest> = manifests.collect();
+        let connects = manifests.iter().any(|manifest| manifest.is_proxied());
+        let plan = plan(manifests.into_iter());
         let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
         let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
         let mut machine = Self {
@@ -158,8 +165,9 @@ impl Machine {
             pid,
             builtin_filter: seccomp::builtin(),
             walker_filter: seccomp::walker(),
-            program_filter: seccomp::program(),
-            writer_filter: seccomp::writer(),
+            fetcher_filter: seccomp::fetcher(),
+            connects,
+            tls: None,
             mapped_bytes: 0,
         };
         let mut playground = None;
@@ -228,12 +236,8 @@ impl Machine {
     /// `None` where something has no protection whatever, for which there are no calls.
     pub(super) fn level(&self) -> Option<Level> {
         let builtins = self.held.level(Runs::Builtin)?;
-        Some(
-            self.held
-                .level(Runs::Program)
-                .filter(|_| self.has_namespaces())
-                .map_or(builtins, |p| p.min(builtins)),
-        )
+        let programs = [Runs::Program, Runs::Proxied].into_iter().filter(|runs| self.takes(*runs));
+        Some(programs.filter_map(|runs| self.held.level(runs)).fold(builtins, Level::min))
     }
 
     /// Refuses to go on below `minimum`, and below everything, naming what is lacking.
@@ -255,10 +259,20 @@ impl Machine {
     /// What keeps it below `strict`.
     pub(super) fn lacking(&self) -> Vec<String> {
         let mut all = self.held.lacking(Runs::Builtin);
-        if self.has_namespaces() {
-            all.extend(self.held.lacking(Runs::Program).into_iter().map(|row| format!("of programs, {row}")));
+        for (runs, name) in [(Runs::Program, "programs"), (Runs::Proxied, "programs that are connected")] {
+            let lacking = self.held.lacking(runs).into_iter().filter(|_| self.takes(runs));
+            all.extend(lacking.map(|row| format!("of {name}, {row}")));
         }
         all
+    }
+
+    /// Whether there are calls of that kind at all.
+    fn takes(&self, runs: Runs) -> bool {
+        match runs {
+            Runs::Builtin => true,
+            Runs::Program => self.has_namespaces(),
+            Runs::Proxied => self.has_namespaces() && self.connects,
+        }
     }
 
     /// Whether calls have a PID namespace and an empty network, which programs need.
@@ -272,11 +286,13 @@ impl Machine {
         if self.identity.is_some() {
             drop_bounding_set();
             layers::lock_secure_bits()?;
-            let needed = CapabilitySet::SETUID
+            let mut needed = CapabilitySet::SETUID
                 | CapabilitySet::SETGID
                 | CapabilitySet::SETPCAP
                 | CapabilitySet::SYS_ADMIN
                 | CapabilitySet::KILL;
+            // For the loopback of a call's own network.
+            needed.set(CapabilitySet::NET_ADMIN, self.connects);
             let held = rustix::thread::capabilities(None).map_err(|e| format!("capabilities: {e}"))?;
             layers::keep_capabilities(needed & held.permitted)?;
         } else {
@@ -285,7 +301,8 @@ impl Machine {
         rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .map_err(|e| format!("dumpable: {e}"))?;
-        seccomp::load(&seccomp::base())?;
+        let base = if self.connects { seccomp::base_connecting() } else { seccomp::base() };
+        seccomp::load(&base)?;
         self.test()
     }
 

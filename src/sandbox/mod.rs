@@ -16,12 +16,13 @@
 //! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
 //! here knows a policy.
 //!
-//! Left for later, each with its place: a uid per call slot and cgroups (`child`), connected descriptors and the proxy (`wire`).
+//! Left for later, each with its place: a uid per call slot and cgroups (`child`).
 
 mod beneath;
 mod call;
 mod canary;
 mod child;
+mod fetch;
 mod front;
 mod host;
 mod init;
@@ -32,6 +33,7 @@ mod link;
 mod machine;
 mod mounts;
 mod namespaces;
+mod network;
 mod protect;
 mod resolve;
 mod seccomp;

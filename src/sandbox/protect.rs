@@ -55,6 +55,8 @@ pub(super) fn named() -> impl Iterator<Item = Layer> {
 pub(super) enum Runs {
     Builtin,
     Program,
+    /// A program that makes its own connections.
+    Proxied,
 }
 
 /// Each protection, how many layers are wanted of those named for it at `strict`, and these.

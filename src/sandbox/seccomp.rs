@@ -53,13 +53,33 @@ enum Test {
     /// Flags of an open: a file is emptied only by who opens it to write, which every Landlock knows. And of the
     /// argument behind, where there is one to look at: none of these bits.
     Open(Option<(u32, u32)>),
+    /// Family, type and protocol of a socket for TCP.
+    Tcp,
 }
 
 /// The filter of the launcher, which every child inherits: what any of them needs.
 pub(super) fn base() -> BpfProgram {
-    let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY].concat();
-    let conditions = [unshare_condition(), ioctl_condition(), fcntl_condition()];
-    compile(&allowed, &[DANGEROUS, DANGEROUS_LEGACY].concat(), &conditions, Verdict::Errno(ENOSYS))
+    base_with(&[], vec![ioctl_condition(IOCTLS)])
+}
+
+/// The same of a launcher that has programs which make their own connections, each in a network of its own: it has
+/// none itself.
+pub(super) fn base_connecting() -> BpfProgram {
+    let more = [CONNECTING, &[libc::SYS_bind, libc::SYS_listen]].concat();
+    base_with(&more, vec![tcp_condition(), ioctl_condition(IOCTLS_AND_LOOPBACK)])
+}
+
+fn base_with(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
+    let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY, more].concat();
+    conditions.extend([unshare_condition(), fcntl_condition()]);
+    let refused = [DANGEROUS, DANGEROUS_LEGACY].concat();
+    compile(&allowed, &without(refused, more), &conditions, Verdict::Errno(ENOSYS))
+}
+
+/// What is wanted is not refused.
+fn without(mut refused: Vec<i64>, wanted: &[i64]) -> Vec<i64> {
+    refused.retain(|call| !wanted.contains(call));
+    refused
 }
 
 /// The last filter of a builtin: reading what it was given, writing its answer, memory, the clock.
@@ -80,13 +100,50 @@ pub(super) fn walker() -> BpfProgram {
     compile(&allowed, &[], &[openat], Verdict::Errno(EPERM))
 }
 
+/// The last filter of the builtin that was given a connection: it opens nothing, and makes no other.
+pub(super) fn fetcher() -> BpfProgram {
+    // For the keys of TLS, and for its records.
+    let allowed = [BUILTIN, &[libc::SYS_getrandom, libc::SYS_writev]].concat();
+    compile(&allowed, &[], &[], Verdict::Errno(EPERM))
+}
+
 /// Flags of `openat` that ask for more than reading. Emptying a file is no write to every Landlock.
 const OPEN_CHANGES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND;
 
-/// The last filter of a program that changes nothing, on top of the base.
-pub(super) fn program() -> BpfProgram {
+/// What a program does beside reading and computing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Does {
+    /// Changes folders.
+    pub(super) writes: bool,
+    /// Makes its own connections.
+    pub(super) connects: bool,
+    /// Is told that modes were changed, which they are not.
+    pub(super) ignores_modes: bool,
+}
+
+/// The last filter of a program, on top of the base.
+pub(super) fn of_program(does: Does) -> BpfProgram {
+    let (more, mut conditions) =
+        if does.connects { (CONNECTING, vec![tcp_condition()]) } else { (&[][..], Vec::new()) };
+    if does.ignores_modes {
+        // With this answer the kernel does nothing and returns success; of two filters that answer with a number
+        // the one that was loaded last is heard.
+        let told = |call: &i64| Condition {
+            call: *call,
+            argument: 0,
+            test: Test::OneOf(&[]),
+            otherwise: Verdict::Errno(0),
+        };
+        conditions.extend([MODES, MODES_LEGACY].concat().iter().map(told));
+    }
+    if does.writes { writer_and(more, conditions) } else { program_and(more, conditions) }
+}
+
+/// Of a program that changes nothing.
+fn program_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, None));
-    program_with(&[], &[WRITING, WRITING_LEGACY].concat(), opens.chain([no_openat2()]).collect())
+    conditions.extend(opens.chain([no_openat2()]));
+    program_with(more, &[WRITING, WRITING_LEGACY].concat(), conditions)
 }
 
 /// Calls that open by their numbers and the place of the flags; the mode is the argument behind.
@@ -109,20 +166,20 @@ fn no_openat2() -> Condition {
     }
 }
 
-/// The last filter of a program with folders to change: names in them too, never modes, owners, times
-/// or hard links, which Landlock does not keep within them. Nor may a file be made that lends its owner's
-/// rights: the tool's user is one that another process could take.
-pub(super) fn writer() -> BpfProgram {
+/// Of a program with folders to change: names in them too, never modes, owners, times or hard links, which Landlock
+/// does not keep within them. Nor may a file be made that lends its owner's rights: the tool's user is one that
+/// another process could take.
+fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let lending = libc::S_ISUID | libc::S_ISGID;
     let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, Some((*flags + 1, lending))));
-    let mut conditions: Vec<Condition> = opens.chain([no_openat2()]).collect();
+    conditions.extend(opens.chain([no_openat2()]));
     conditions.extend(CREATING_LEGACY.iter().map(|(call, argument)| Condition {
         call: *call,
         argument: *argument,
         test: Test::NoBits(lending),
         otherwise: Verdict::Errno(EPERM),
     }));
-    program_with(&[WRITING, WRITING_LEGACY].concat(), &[], conditions)
+    program_with(&[WRITING, WRITING_LEGACY, more].concat(), &[], conditions)
 }
 
 /// Other calls with a mode by their numbers and arguments, where the architecture has them.
@@ -133,7 +190,7 @@ const CREATING_LEGACY: &[(i64, u32)] = &[];
 
 fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let allowed = [ORDINARY, LEGACY, PROCESSES, more].concat();
-    let refused = [DANGEROUS, DANGEROUS_LEGACY, LAUNCHER, less, &[libc::SYS_unshare]].concat();
+    let refused = without([DANGEROUS, DANGEROUS_LEGACY, LAUNCHER, less, &[libc::SYS_unshare]].concat(), more);
     let clone = Condition {
         call: libc::SYS_clone,
         argument: 0,
@@ -147,7 +204,7 @@ fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> B
         test: Test::OneOf(&[3, 15, 16, 23, 39]),
         otherwise: Verdict::Errno(EPERM),
     };
-    conditions.extend([clone, prctl, ioctl_condition(), fcntl_condition()]);
+    conditions.extend([clone, prctl, ioctl_condition(IOCTLS), fcntl_condition()]);
     compile(&allowed, &refused, &conditions, Verdict::Errno(ENOSYS))
 }
 
@@ -184,15 +241,24 @@ fn unshare_condition() -> Condition {
     }
 }
 
-/// TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX; the rest as on a descriptor that is no
-/// terminal.
-fn ioctl_condition() -> Condition {
+/// TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
+const IOCTLS: &[u32] = &[0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
+/// And SIOCSIFFLAGS, which raises a loopback.
+const IOCTLS_AND_LOOPBACK: &[u32] = &[0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451, 0x8914];
+
+/// Those of `listed`; the rest as on a descriptor that is no terminal.
+fn ioctl_condition(listed: &'static [u32]) -> Condition {
     Condition {
         call: libc::SYS_ioctl,
         argument: 1,
-        test: Test::OneOf(&[0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]),
+        test: Test::OneOf(listed),
         otherwise: Verdict::Errno(ENOTTY),
     }
+}
+
+/// No socket but one for TCP.
+fn tcp_condition() -> Condition {
+    Condition { call: libc::SYS_socket, argument: 0, test: Test::Tcp, otherwise: Verdict::Errno(EPERM) }
 }
 
 /// F_SETOWN, F_SETSIG, F_SETOWN_EX and F_SETLEASE send signals to others.
@@ -315,6 +381,18 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
                 out.push(answer(condition.otherwise));
             }
             Verdict::Allow
+        }
+        Test::Tcp => {
+            let [inet, inet6] = [libc::AF_INET, libc::AF_INET6].map(i32::unsigned_abs);
+            out.extend([jump_if_equal(inet, 2, 0), jump_if_equal(inet6, 1, 0), answer(condition.otherwise)]);
+            out.push(load_word(16 + 8));
+            // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
+            let kind = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
+            out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, kind));
+            out.extend([jump_if_equal(libc::SOCK_STREAM.unsigned_abs(), 1, 0), answer(condition.otherwise)]);
+            out.push(load_word(16 + 16));
+            out.extend(listed(&[0, libc::IPPROTO_TCP.unsigned_abs()], Verdict::Allow));
+            condition.otherwise
         }
         Test::AllBits(bits) => {
             out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
@@ -503,6 +581,27 @@ const LAUNCHER: &[i64] = &[
     libc::SYS_signalfd4,
     libc::SYS_socketpair,
 ];
+
+/// Being connected by TCP, on sockets that [`tcp_condition`] lets be made.
+const CONNECTING: &[i64] = &[
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+];
+
+/// Changing modes.
+const MODES: &[i64] = &[libc::SYS_fchmod, libc::SYS_fchmodat];
+#[cfg(target_arch = "x86_64")]
+const MODES_LEGACY: &[i64] = &[libc::SYS_chmod];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_LEGACY: &[i64] = &[];
 
 /// Changing what names a folder holds and how long its files are. Where, is for Landlock to say.
 const WRITING: &[i64] =
@@ -704,8 +803,18 @@ pub(super) fn without_namespaces() -> BpfProgram {
 
 #[cfg(test)]
 mod tests {
-    use super::{ARCH, BpfProgram, Verdict, base, builtin, deaf, front, program, walker, writer};
+    use super::{
+        ARCH, BpfProgram, Does, Verdict, base, base_connecting, builtin, deaf, front, of_program, walker,
+    };
     use libc::{ENOSYS, EPERM};
+
+    fn program() -> BpfProgram {
+        of_program(Does::default())
+    }
+
+    fn writer() -> BpfProgram {
+        of_program(Does { writes: true, ..Does::default() })
+    }
 
     /// Runs a filter as the kernel would, on a call with its first arguments.
     fn run<const N: usize>(filter: &BpfProgram, arch: u32, call: u32, arguments: [u32; N]) -> u32 {
@@ -736,6 +845,35 @@ mod tests {
     fn check<const N: usize>(filter: &BpfProgram, call: i64, arguments: [u32; N], expect: Verdict) {
         let call = u32::try_from(call).expect("a number");
         assert_eq!(run(filter, ARCH, call, arguments), expect.code(), "call {call} {arguments:x?}");
+    }
+
+    #[test]
+    fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
+        let eperm = Verdict::Errno(EPERM);
+        let connects = Does { connects: true, ..Does::default() };
+        for filter in [base_connecting(), of_program(connects), of_program(Does { writes: true, ..connects })]
+        {
+            check(&filter, libc::SYS_connect, [0; 3], Verdict::Allow);
+            for family in [2, 10] {
+                check(&filter, libc::SYS_socket, [family, 0x8_0801, 6], Verdict::Allow);
+                check(&filter, libc::SYS_socket, [family, 1, 0], Verdict::Allow);
+                // Datagrams, raw ones, SCTP.
+                check(&filter, libc::SYS_socket, [family, 2, 0], eperm);
+                check(&filter, libc::SYS_socket, [family, 3, 1], eperm);
+                check(&filter, libc::SYS_socket, [family, 1, 132], eperm);
+            }
+            for family in [1, 16, 17, 38, 40] {
+                check(&filter, libc::SYS_socket, [family, 1, 0], eperm);
+            }
+        }
+        check(&of_program(connects), libc::SYS_bind, [0; 3], eperm);
+        check(&of_program(connects), libc::SYS_listen, [0; 3], eperm);
+        check(&of_program(connects), libc::SYS_accept4, [0; 3], eperm);
+        check(&base_connecting(), libc::SYS_ioctl, [1, 0x8914], Verdict::Allow);
+        check(&of_program(connects), libc::SYS_ioctl, [1, 0x8914], Verdict::Errno(libc::ENOTTY));
+        let ignores = of_program(Does { writes: true, ignores_modes: true, ..Does::default() });
+        check(&ignores, libc::SYS_fchmodat, [0; 2], Verdict::Errno(0));
+        check(&ignores, libc::SYS_fchownat, [0; 2], eperm);
     }
 
     #[test]
@@ -809,9 +947,13 @@ mod tests {
         check(&front(), libc::SYS_clone, [0x11, 0], eperm);
         check(&front(), libc::SYS_clone3, [0; 2], enosys);
         check(&front(), libc::SYS_execve, [0; 2], eperm);
+    }
+
+    #[test]
+    fn what_listens_goes_on_and_nothing_else_begins() {
         for (call, verdict) in [
-            (libc::SYS_bind, eperm),
-            (libc::SYS_listen, eperm),
+            (libc::SYS_bind, Verdict::Errno(EPERM)),
+            (libc::SYS_listen, Verdict::Errno(EPERM)),
             (libc::SYS_connect, Verdict::Allow),
             (libc::SYS_accept4, Verdict::Allow),
         ] {

@@ -44,6 +44,8 @@ pub struct Spec {
     pub minimum: Option<Level>,
     /// No right of a later version of Landlock's is used: to see what an older kernel would give.
     pub landlock_abi_max: Option<u32>,
+    /// A file of certificates (PEM) that connections of builtins are believed for too, beside the system's.
+    pub ca_file: Option<PathBuf>,
     /// The folder of the launcher's journal; `None` where it keeps none.
     pub journal: Option<PathBuf>,
 }

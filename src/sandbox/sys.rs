@@ -191,6 +191,25 @@ pub(super) fn try_socket() -> rustix::io::Result<()> {
     socket(AddressFamily::INET, SocketType::DGRAM, None).map(drop)
 }
 
+/// Raises `lo` of the caller's network namespace, over which it has NET_ADMIN (netdevice(7)).
+pub(super) fn raise_loopback() -> io::Result<()> {
+    let socket = rustix::net::socket_with(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // SAFETY: a structure of integers and plain arrays, for which all zeros is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (at, byte) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
+        *at = c_char::from_ne_bytes([*byte]);
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or(1);
+    // SAFETY: the kernel reads the request, which is of the type that this call asks for.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Takes over the descriptor `fd`, which another process gave to this one at its start.
 ///
 /// The caller says that nothing else in this process owns it.

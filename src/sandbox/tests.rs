@@ -148,6 +148,7 @@ impl World {
                 user: None,
                 minimum: None,
                 landlock_abi_max: None,
+                ca_file: None,
                 journal: None,
             },
             dir,
@@ -272,7 +273,7 @@ impl Stage {
             object,
             exclusions,
         };
-        self.launcher.run_go(go, &held, self.manifest(tool).limits).await
+        self.launcher.run_go(go, None, &held, self.manifest(tool).limits).await
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Execution {

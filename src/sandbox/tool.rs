@@ -3,16 +3,20 @@
 use super::host::{name_of, open_path};
 use super::layers::Grant;
 use super::machine::Machine;
+use super::network::PROXY_PORT;
 use super::protect::Runs;
+use super::seccomp::Does;
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
-use super::writes;
-use crate::tools::{Builtin, Manifest, Runner, Runtime, Script, WriteRoot};
+use super::{seccomp, writes};
+use crate::tools::{Builtin, Manifest, Modes, Runner, Runtime, Script, WriteRoot};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
+use nix::sched::CloneFlags;
 use rustix::fs::{
     FileType, MemfdFlags, Mode, OFlags, SealFlags, Stat, fcntl_add_seals, fstat, memfd_create, openat,
 };
 use rustix::io::Errno;
+use seccompiler::BpfProgram;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
@@ -32,6 +36,8 @@ pub(super) struct Tool {
     pub(super) exec: Vec<OpenProgram>,
     /// A sealed memfd of the script's bytes as they were loaded.
     pub(super) script: Option<OwnedFd>,
+    /// The last filter of its program.
+    pub(super) filter: BpfProgram,
     /// What prepare is confined to: every folder, and the programs with their libraries.
     pub(super) ruleset: RulesetCreated,
 }
@@ -70,10 +76,11 @@ impl Tool {
         machine: &Machine,
         report: &mut Report,
     ) -> Result<Self, String> {
+        let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
         let (program, exec, script) = match &manifest.runner {
             Runner::Builtin(_) => (None, Vec::new(), None),
-            Runner::Program(_) if machine.has_namespaces() && machine.held.level(Runs::Program).is_none() => {
-                let lacking = machine.held.lacking(Runs::Program).join("; ");
+            Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
+                let lacking = machine.held.lacking(runs).join("; ");
                 return Err(format!("programs lack a protection on this machine: {lacking}"));
             }
             Runner::Program(program) if machine.has_namespaces() => {
@@ -123,12 +130,18 @@ impl Tool {
             .chain(changed)
             .chain(program_grants(manifest, programs.clone(), machine))
             .collect();
-        let ruleset = machine.landlock.ruleset(&grants)?;
+        let port = manifest.is_proxied().then_some(PROXY_PORT);
+        let ruleset = machine.landlock.ruleset_with(&grants, port)?;
         for program in programs {
             let sha256 = program.sha256.hex();
             report.programs.push(ProgramDigest { tool: manifest.name.clone(), sha256 });
         }
-        Ok(Self { manifest: manifest.clone(), roots, writes, program, exec, script, ruleset })
+        let filter = seccomp::of_program(Does {
+            writes: !writes.is_empty(),
+            connects: manifest.is_proxied(),
+            ignores_modes: manifest.modes == Modes::Ignore,
+        });
+        Ok(Self { manifest: manifest.clone(), roots, writes, program, exec, script, filter, ruleset })
     }
 
     /// What the program itself needs, beside the object.
@@ -139,6 +152,26 @@ impl Tool {
     /// What the tool may read as a whole, where a call is not about one object among it.
     pub(super) fn root_grants(&self) -> impl Iterator<Item = Grant<'_>> {
         self.roots.iter().map(Root::grant)
+    }
+
+    /// The kind of its calls.
+    pub(super) fn runs(&self) -> Runs {
+        match &self.program {
+            None => Runs::Builtin,
+            Some(_) if self.manifest.is_proxied() => Runs::Proxied,
+            Some(_) => Runs::Program,
+        }
+    }
+
+    /// The namespaces of a call.
+    pub(super) fn namespaces(&self, machine: &Machine) -> CloneFlags {
+        let own = if self.manifest.is_proxied() { CloneFlags::CLONE_NEWNET } else { CloneFlags::empty() };
+        machine.per_call | own
+    }
+
+    /// The port that a call may connect to.
+    pub(super) fn port(&self) -> Option<u16> {
+        self.manifest.is_proxied().then_some(PROXY_PORT)
     }
 
     /// Every descriptor that a child of this tool needs.
@@ -182,9 +215,13 @@ fn program_grants<'a>(
     let dynamic = matches!(&manifest.runner, Runner::Program(program) if program.runtime == Runtime::Dynamic);
     let libraries = machine.libraries.iter().filter(move |_| dynamic);
     let libraries = libraries.map(|(fd, rights)| Grant { at: fd.as_fd(), rights: *rights });
-    let null = manifest
-        .script()
-        .map(|_| Grant { at: machine.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile });
+    // Programs expect it to be there.
+    let null = match &manifest.runner {
+        Runner::Program(_) => {
+            Some(Grant { at: machine.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile })
+        }
+        Runner::Builtin(_) => None,
+    };
     let rights = AccessFs::Execute | AccessFs::ReadFile;
     programs.map(move |open| Grant { at: open.fd.as_fd(), rights }).chain(libraries).chain(null)
 }
@@ -222,7 +259,7 @@ impl WriteFolder {
 fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
     match (runner, folder) {
         (Runner::Builtin(Builtin::ListDir), true) => AccessFs::ReadDir.into(),
-        (Runner::Builtin(Builtin::ListDir | Builtin::HealthCheck), _) => BitFlags::EMPTY,
+        (Runner::Builtin(Builtin::ListDir | Builtin::HealthCheck | Builtin::HttpGet), _) => BitFlags::EMPTY,
         (Runner::Builtin(Builtin::ReadFile), _) => AccessFs::ReadFile.into(),
         (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), false) => AccessFs::ReadFile.into(),
         (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), true) => {

@@ -6,11 +6,16 @@
 use crate::gate::{End, Exclusion, Object};
 use crate::types::Level;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recv, recvmsg, send, sendmsg,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsFd;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 /// Bytes of one piece.
@@ -267,6 +272,50 @@ pub(super) fn send_packet(socket: impl AsFd, packet: &[u8]) -> Result<bool, Errn
             Err(Errno::AGAIN) => return Ok(false),
             Err(e) => return Err(e),
         }
+    }
+}
+
+/// As [`send_packet`], with a descriptor that the other side gets a copy of.
+pub(super) fn send_with(socket: impl AsFd, packet: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<bool, Errno> {
+    let Some(fd) = fd else { return send_packet(socket, packet) };
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd];
+        // There is room for exactly this one.
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        match sendmsg(&socket, &[IoSlice::new(packet)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// As [`receive`], with the descriptor that came along; of more the kernel closes what has no room.
+pub(super) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Option<OwnedFd>) {
+    let mut buffer = vec![0_u8; bytes_max];
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received =
+            recvmsg(&socket, &mut [IoSliceMut::new(&mut buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+        let fds = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let fd = fds.flatten().next();
+        return match received {
+            Ok(message) if message.bytes == 0 => (Received::End, None),
+            Ok(message) => {
+                buffer.truncate(message.bytes);
+                (Received::Packet(buffer), fd)
+            }
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => (Received::Nothing, None),
+            Err(_) => (Received::End, None),
+        };
     }
 }
 

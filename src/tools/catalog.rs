@@ -181,6 +181,9 @@ impl Catalog {
             Resource::Id { argument, .. } => {
                 check_id(text(argument)).map_err(|e| format!("`{argument}`: {e}"))?;
             }
+            Resource::Host { argument, form } => {
+                form.read(text(argument)).map_err(|e| format!("`{argument}` {e}"))?;
+            }
             Resource::Fixed { .. } => {}
         }
         let canonical = canonical(&arguments).map_err(|e| e.to_string())?;

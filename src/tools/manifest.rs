@@ -1,8 +1,8 @@
 //! One tool, as its file in `tools.d/` declares it.
 //!
-//! Reading is in two stages: [`Raw`] is the file, [`Manifest`] is what was checked. What a later
-//! version will support (`connect`) is refused by name, never ignored.
+//! Reading is in two stages: [`Raw`] is the file, [`Manifest`] is what was checked.
 
+use super::reach::{HostForm, Reach};
 use super::script::Script;
 use super::taken::taken;
 use crate::types::Digest;
@@ -37,7 +37,11 @@ pub struct Manifest {
     /// Folders that the tool may change, in the manifest's order; it works in the first. One call at a
     /// time in each.
     pub write: Vec<WriteRoot>,
-    /// Both as they are written, `@names` resolved and links not: under these names too tools see them.
+    /// What becomes of a change of modes in those folders.
+    pub modes: Modes,
+    /// What the tool may be connected to; nothing by default.
+    pub reach: Reach,
+    /// `read` and `write` as they are written, `@names` resolved and links not: under these names too tools see them.
     pub spelled: Vec<PathBuf>,
     /// What of `/proc` the tool sees.
     pub proc: ProcView,
@@ -70,6 +74,12 @@ impl Manifest {
     #[must_use]
     pub fn is_structured(&self) -> bool {
         self.output == Output::Json || matches!(self.runner, Runner::Builtin(_))
+    }
+
+    /// Whether a call makes its connections itself, through PAR's proxy: a program with hosts to reach.
+    #[must_use]
+    pub fn is_proxied(&self) -> bool {
+        !self.reach.is_empty() && matches!(self.runner, Runner::Program(_))
     }
 }
 
@@ -139,6 +149,7 @@ pub enum Runner {
 #[expect(missing_docs, reason = "the names are the meaning")]
 pub enum Builtin {
     HealthCheck,
+    HttpGet,
     ListDir,
     ReadFile,
     SearchFiles,
@@ -166,6 +177,18 @@ pub struct WriteRoot {
     pub folder: PathBuf,
     /// Whether not it, but the folder in it that the resource's id names, is what a call may change.
     pub by_id: bool,
+}
+
+/// What becomes of a change of modes. No tool makes one: by a path it would be one anywhere, and not only in the
+/// folders that the tool may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Modes {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// The tool is told that it was made, and nothing is changed: for programs that will not go on otherwise.
+    Ignore,
 }
 
 /// What a tool's standard output means.
@@ -215,6 +238,13 @@ pub enum Resource {
         /// Name of the top-level argument that holds the id.
         argument: String,
     },
+    /// A host with its port, which is not looked up before the decision.
+    Host {
+        /// Name of the top-level argument that names it.
+        argument: String,
+        /// How.
+        form: HostForm,
+    },
     /// The same resource for every call, such as `Host::"localhost"`.
     Fixed {
         /// Cedar entity type, without the namespace.
@@ -230,6 +260,7 @@ impl Resource {
     pub fn kind(&self) -> &str {
         match self {
             Self::Path { .. } => "Path",
+            Self::Host { .. } => "Host",
             Self::Id { kind, .. } => kind.as_str(),
             Self::Fixed { kind, .. } => kind,
         }
@@ -290,6 +321,9 @@ pub struct Limits {
     /// One file that the tool writes, in bytes; 0 for a tool that writes none.
     #[serde(default)]
     pub file_bytes_max: u64,
+    /// All connections of one call, both ways together, in bytes; 0 for a tool that is connected to nothing.
+    #[serde(default)]
+    pub network_bytes_max: u64,
 }
 
 /// Why a manifest was refused, with the place where it can be mended.
@@ -339,7 +373,10 @@ impl Manifest {
         check_input(&raw.input).map_err(|reason| no("[input]", &reason))?;
         let resource = raw.resource(&raw.input).map_err(|reason| no("[resource]", &reason))?;
         raw.check_recursive().map_err(|(key, reason)| no(key, &reason))?;
-        raw.check_unsupported().map_err(|(key, reason)| no(key, &reason))?;
+        let reach = Reach::read(&raw.sandbox.connect, &raw.sandbox.addresses, &resource);
+        let reach = reach.map_err(|(key, reason)| no(key, &reason))?;
+        raw.check_connecting(&resource).map_err(|(key, reason)| no(key, &reason))?;
+        raw.check_proc().map_err(|(key, reason)| no(key, &reason))?;
         if let Runner::Program(program) = &runner {
             let key = if program.script.is_some() { "args" } else { "command" };
             check_elements(program, &raw.input).map_err(|reason| no(key, &reason))?;
@@ -361,6 +398,8 @@ impl Manifest {
             recursive: raw.recursive,
             read,
             write,
+            modes: raw.sandbox.modes,
+            reach,
             spelled,
             proc: raw.sandbox.proc,
             output: raw.output,
@@ -462,7 +501,11 @@ struct RawSandbox {
     #[serde(default)]
     exec: Vec<String>,
     #[serde(default)]
+    modes: Modes,
+    #[serde(default)]
     connect: Vec<String>,
+    #[serde(default)]
+    addresses: Vec<String>,
     #[serde(default)]
     proc: ProcView,
 }
@@ -533,13 +576,17 @@ impl Raw {
                     .ok_or_else(|| format!("`type = \"{kind}\"` is not one of Project, Service and Job"))?;
                 Ok(Resource::Id { kind, argument: required_string(from, input)? })
             }
+            ("Host", Some(from), Some(form @ ("host" | "url")), None) => {
+                let form = if form == "url" { HostForm::Url } else { HostForm::Host };
+                Ok(Resource::Host { argument: required_string(from, input)?, form })
+            }
             ("Host", None, None, Some(id)) if id == "localhost" => {
                 Ok(Resource::Fixed { kind: "Host".to_owned(), id: id.clone() })
             }
             _ => {
                 Err("is none of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
                       Service or Job with `from` and `canonical = \"id\"`; `type = \"Host\"` with \
-                      `is = \"localhost\"`"
+                      `is = \"localhost\"`, or with `from` and `canonical = \"host\"` or `\"url\"`"
                     .to_owned())
             }
         }
@@ -550,7 +597,7 @@ impl Raw {
     fn write(&self, resource: &Resource, places: &Places) -> Result<Vec<WriteRoot>, String> {
         let id = match resource {
             Resource::Id { argument, .. } => Some(format!("/{{{argument}}}")),
-            Resource::Path { .. } | Resource::Fixed { .. } => None,
+            Resource::Path { .. } | Resource::Host { .. } | Resource::Fixed { .. } => None,
         };
         let root = |grant: &String| {
             let stem = id.as_ref().and_then(|id| grant.strip_suffix(id));
@@ -572,6 +619,9 @@ impl Raw {
     fn check_writing(&self) -> Result<(), (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         if self.sandbox.write.is_empty() {
+            if self.sandbox.modes != Modes::Refuse {
+                return say("modes", "`modes` is for tools that write");
+            }
             return match self.limits.file_bytes_max {
                 0 => Ok(()),
                 _ => say("file_bytes_max", "`file_bytes_max` is for tools that write"),
@@ -603,17 +653,41 @@ impl Raw {
                 "builtin",
                 "`search_files` reads below its resource: it needs `recursive = true`".to_owned(),
             )),
-            Some(Builtin::HealthCheck | Builtin::ListDir | Builtin::ReadFile) if self.recursive => {
+            Some(which) if self.recursive && which != Builtin::SearchFiles => {
                 say("this builtin does not read below its resource".to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    fn check_unsupported(&self) -> Result<(), (&'static str, String)> {
-        if !self.sandbox.connect.is_empty() {
-            return Err(("connect =", "`connect` is not supported by this version".to_owned()));
+    /// Who is connected says to what, and bounds it.
+    fn check_connecting(&self, resource: &Resource) -> Result<(), (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        let by_url = matches!(resource, Resource::Host { form: HostForm::Url, .. });
+        match (self.builtin, self.sandbox.connect.is_empty()) {
+            (Some(Builtin::HttpGet), true) => say("builtin", "`http_get` needs `connect`"),
+            (Some(Builtin::HttpGet), false) if !by_url => {
+                say("[resource]", "`http_get` is about `type = \"Host\"` with `canonical = \"url\"`")
+            }
+            (Some(Builtin::HttpGet) | None, false) if self.class == Class::Read => {
+                say("class", "a tool that is connected is not of class `read`")
+            }
+            (Some(Builtin::HttpGet) | None, false) => match self.limits.network_bytes_max {
+                0 => say("[limits]", "a tool that is connected needs `network_bytes_max`"),
+                _ => Ok(()),
+            },
+            (Some(_), false) => say("connect =", "this builtin is connected to nothing"),
+            (_, true) if matches!(resource, Resource::Host { .. }) => {
+                say("[resource]", "a tool about a host needs `connect`")
+            }
+            (_, true) if self.limits.network_bytes_max != 0 => {
+                say("network_bytes_max", "`network_bytes_max` is for tools with `connect`")
+            }
+            (_, true) => Ok(()),
         }
+    }
+
+    fn check_proc(&self) -> Result<(), (&'static str, String)> {
         if self.sandbox.proc == ProcView::Host && self.builtin.is_none() {
             return Err(("proc", "`proc = \"host\"` is for builtins".to_owned()));
         }
@@ -700,6 +774,7 @@ fn check_limits(limits: &Limits) -> Result<(), String> {
         ("processes_max", limits.processes_max, 1 << 16),
         // Absent is 0, which is for tools that write nothing.
         ("file_bytes_max", limits.file_bytes_max.max(1), 1 << 40),
+        ("network_bytes_max", limits.network_bytes_max.max(1), 1 << 40),
     ];
     for (name, value, most) in bounds {
         if value == 0 || value > most {

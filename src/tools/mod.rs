@@ -14,6 +14,7 @@ mod catalog;
 mod declared;
 mod manifest;
 mod numbers;
+mod reach;
 mod script;
 mod taken;
 #[cfg(test)]
@@ -21,8 +22,9 @@ mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
 pub use manifest::{
-    Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Output, Places, ProcView, Program,
-    Resource, Risk, Runner, Runtime, WriteRoot,
+    Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Modes, Output, Places, ProcView,
+    Program, Resource, Risk, Runner, Runtime, WriteRoot,
 };
+pub use reach::{HostForm, Reach};
 pub use script::Script;
 pub use taken::POWERS;

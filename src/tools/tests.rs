@@ -65,11 +65,54 @@ fn the_shipped_job_is_what_it_says() {
 }
 
 #[test]
-fn the_one_that_is_off_could_be_switched_on() {
-    let off = include_str!("../../tools.d/service_restart.toml.disabled");
-    // Not every machine has it, and a program that is not there is refused.
-    let manifest = Etc::new().parse(&off.replace("/usr/bin/systemctl", "/bin/sh")).expect("a manifest");
-    assert_eq!(manifest.resource.kind(), "Service");
+fn those_that_are_off_could_be_switched_on() {
+    for (off, kind) in [
+        (include_str!("../../tools.d/service_restart.toml.disabled"), "Service"),
+        (include_str!("../../tools.d/git_clone.toml.disabled"), "Host"),
+        (include_str!("../../tools.d/http_get.toml.disabled"), "Host"),
+    ] {
+        // Not every machine has these, and a program that is not there is refused.
+        let programs = ["/usr/bin/systemctl", "/usr/bin/git", "/usr/lib/git-core/git-remote-https"];
+        let off = programs.iter().fold(off.to_owned(), |off, program| off.replace(program, "/bin/sh"));
+        let off = off.replace("/usr/lib/git-core/git", "/bin/sh");
+        assert_eq!(Etc::new().parse(&off).expect("a manifest").resource.kind(), kind);
+    }
+}
+
+#[test]
+fn who_is_connected_says_to_what_and_bounds_it() {
+    let get = include_str!("../../tools.d/http_get.toml.disabled");
+    let known = Etc::new().parse(get).expect("a manifest");
+    assert_eq!(known.reach.entries().collect::<Vec<_>>(), ["www.example.com:443"]);
+    let host = |text: &str| crate::types::HostPort::parse(text).expect("a host");
+    assert!(known.reach.holds(&host("www.example.com:443")));
+    for other in ["www.example.com:80", "example.com:443", "www.example.com.evil.example:443"] {
+        assert!(!known.reach.holds(&host(other)), "{other}");
+    }
+    let any = Etc::new().parse(&get.replace("www.example.com:443", "*:443")).expect("a manifest");
+    assert!(any.reach.holds(&host("anything.example:443")) && !any.reach.holds(&host("anything.example:80")));
+    let check = |from: &str, to: &str, expect: &str| {
+        assert!(get.contains(from), "{from}");
+        let error = Etc::new().parse(&get.replace(from, to)).expect_err(to);
+        assert!(error.contains(expect), "{to}: {error}");
+    };
+    check("connect = [\"www.example.com:443\"]", "", "`http_get` needs `connect`");
+    check("www.example.com:443", "www.example.com", "has no port");
+    check("www.example.com:443", "WWW.example.com:443", "is to be written `www.example.com:443`");
+    check("www.example.com:443", "0x7f.1:443", "is to be written `127.0.0.1:443`");
+    check("www.example.com:443", "*:0443", "has no port");
+    check("www.example.com:443", "*.example.com:443", "`*.example.com:443`");
+    check("addresses = []", "addresses = [\"10.1.2.3/8\"]", "has bits behind its prefix");
+    check("addresses = []", "addresses = [\"home\"]", "is no range");
+    check("network_bytes_max = 10485760", "", "needs `network_bytes_max`");
+    check("class = \"net\"", "class = \"read\"", "is not of class `read`");
+    check("canonical = \"url\"", "canonical = \"host\"", "`canonical = \"url\"`");
+    check("builtin = \"http_get\"", "builtin = \"read_file\"", "is connected to nothing");
+    let deploy = DEPLOY.replace("[sandbox]", "[sandbox]\nconnect = [\"*:443\"]");
+    let error = Etc::new().parse(&deploy).expect_err("any host");
+    assert!(error.contains("whose resource is the host"), "{error}");
+    let error = Etc::new().parse(&DEPLOY.replace("[sandbox]", "[sandbox]\naddresses = [\"10.0.0.0/8\"]"));
+    assert!(error.expect_err("no `connect`").contains("for tools with `connect`"));
 }
 
 #[test]

@@ -174,6 +174,28 @@ pub const REFUSAL_BYTES_MAX: usize = 16 << 10;
 pub const REASON_BYTES_MAX: usize = 500;
 /// Opening one outbound connection, TLS included, in milliseconds.
 pub const CONNECT_MS_MAX: u64 = 10_000;
+/// One host name, in bytes.
+pub const HOST_BYTES_MAX: usize = 253;
+/// One URL that a tool is asked for, in bytes.
+pub const URL_BYTES_MAX: usize = 4_096;
+/// Addresses of one name that are tried; all that it has are checked.
+pub const CONNECT_ADDRESSES_MAX: usize = 16;
+/// Names that the resolver is asked for at once.
+pub const LOOK_UPS_MAX: usize = 64;
+/// The head of one request to a call's proxy, in bytes.
+pub const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
+/// Headers of it.
+pub const PROXY_HEADERS_MAX: usize = 100;
+/// Time to receive it, in milliseconds.
+pub const PROXY_HEAD_MS_MAX: u64 = 10_000;
+/// Connections of one call through its proxy at once.
+pub const PROXY_CONNECTIONS_MAX: usize = 64;
+/// Connections to allowed hosts that one call may ask for, one after the other: each makes an entry.
+pub const PROXY_ASKED_MAX: usize = 1_024;
+/// Connections that are told in a call's result; the rest are counted.
+pub const PROXY_TOLD_MAX: usize = 64;
+/// Bytes of one call through its proxy, both directions of all connections together.
+pub const PROXY_BYTES_MAX: u64 = 1 << 30;
 /// Refused keys per source and minute, then 429.
 pub const REFUSALS_PER_MINUTE_MAX: u32 = 10;
 /// Wait of a command for the ledger's lock, in milliseconds.

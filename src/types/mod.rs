@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod digest;
+pub mod host;
 pub mod id;
 pub mod json;
 #[cfg(test)]
@@ -15,6 +16,7 @@ pub mod secret;
 pub mod text;
 
 pub use digest::Digest;
+pub use host::{HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
 

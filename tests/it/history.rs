@@ -149,6 +149,7 @@ fn resource(manifest: &Manifest, path: Option<&str>) -> Resource {
             Resource::Fixed { kind: kind.clone(), id: id.clone() }
         }
         (par::tools::Resource::Id { kind, .. }, _) => Resource::Id { kind: *kind, id: "demo".to_owned() },
+        (par::tools::Resource::Host { .. }, _) => Resource::host("git.example.com:443"),
         (par::tools::Resource::Path { .. }, Some(path)) if path.starts_with("/var/log/") => {
             Resource::Path { canonical: path.to_owned(), within: vec!["@logs".to_owned()] }
         }

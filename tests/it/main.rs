@@ -66,6 +66,8 @@ mod browser;
 mod support;
 // A model that was taken over asks for everything, and gets what the policy allows and no more.
 mod model;
+// Tools that are connected.
+mod network;
 // What a taken-over tool tries, one by one, and what comes of it.
 mod attempts;
 // A kernel that gives less: what is told of it, and what is refused.

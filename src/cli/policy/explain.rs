@@ -12,7 +12,7 @@ use crate::policy::{
     Use, Via, nearest,
 };
 use crate::tools::{ProposedCall, Resource as Declared, ValidCall};
-use crate::types::{KeyId, clock::Wall, limits, text};
+use crate::types::{HostPort, KeyId, clock::Wall, limits, text};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -366,6 +366,10 @@ pub(in crate::cli) fn resource(config: &Config, valid: &ValidCall) -> Resource {
         Declared::Id { kind, argument } => {
             let id = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or_default();
             Resource::Id { kind: *kind, id: id.to_owned() }
+        }
+        Declared::Host { argument, form } => {
+            let words = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or_default();
+            Resource::host(form.read(words).as_ref().map_or(words, HostPort::as_str))
         }
         Declared::Path { argument } => {
             let words = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or("/");

@@ -65,6 +65,7 @@ fn outcome(stored: &Stored) -> String {
         "run.request" => "asked",
         "model.reply" => "model",
         "model.error" => "error",
+        "call.connect" => "connects",
         "approval.request" => "waiting",
         "approval.grant" => "approved",
         "approval.refuse" => "refused",
@@ -94,6 +95,7 @@ fn what(stored: &Stored, payload: &Value) -> String {
             let arguments = payload.get("arguments").or_else(|| payload.get("arguments_raw"));
             format!("{tool} {}", arguments.map(brief).unwrap_or_default())
         }
+        "call.connect" => format!("{tool} → {} ({})", text("host"), text("address")),
         "call.result" => {
             let result = payload.get("result").cloned().unwrap_or_default();
             let error = result.get("error").and_then(Value::as_str).map(str::to_owned);

@@ -77,17 +77,18 @@ fn write_ahead_logs_do_not_grow_for_ever() {
     let home = Home { folder: folder.expect("folder") };
     key::make(&home.files().log_key()).expect("log key");
     let ledger = home.open();
-    for _ in 0..1_600 {
-        let _receipts = ledger.append_blocking(one("a line")).expect("appended");
-    }
-    for name in ["ledger.db-wal", "state.db-wal"] {
-        let bytes = std::fs::metadata(home.files().data.join(name)).expect("log").len();
-        // 1,600 commits of at least one page each, were none ever moved.
-        assert!(bytes < 1_200 * 4_096 * 3, "{name} has {bytes} bytes");
-        if name.starts_with("state") {
-            assert!(bytes < 1_200 * 4_096, "{name} has {bytes} bytes");
+    let bytes = |name: &str| std::fs::metadata(home.files().data.join(name)).expect("log").len();
+    let logs = || ["ledger.db-wal", "state.db-wal"].map(bytes);
+    // 1,600 commits of at least one page each make both longer, were none ever moved. Where the thread that moves them
+    // does not come to run, as on a loaded machine, it is behind for a while.
+    let stays_short = |_| {
+        let before = logs();
+        for _ in 0..1_600 {
+            let _receipts = ledger.append_blocking(one("a line")).expect("appended");
         }
-    }
+        logs().iter().zip(before).all(|(now, before)| *now <= before)
+    };
+    assert!((0..20).any(stays_short), "{:?} bytes", logs());
 }
 
 /// The mark is one write; a reader beside it sees one state or another, never a mixture.

@@ -4,6 +4,7 @@
 
 use super::super::layers::{self, Grant, Landlock};
 use super::super::namespaces::{self, SecondStage};
+use super::super::seccomp::Does;
 use super::super::view::{self, Plan, Use};
 use super::super::{host, protect, seccomp, sys, writes};
 use super::{ORDINARY, World, become_user};
@@ -368,6 +369,7 @@ impl Stage {
         memory_bytes_max: 64 << 20,
         processes_max: 16,
         file_bytes_max: 16 << 20,
+        network_bytes_max: 0,
     };
 
     fn make(port: u16) -> Option<Self> {
@@ -563,7 +565,7 @@ impl Stage {
         let words = [path.clone(), word(name)?, word(&self.stranger.id().to_string())?];
         let environment = if has(Environment) { word("LANG=C.UTF-8")? } else { word("TOKEN=x")? };
         if has(Filter) {
-            seccomp::load(&seccomp::writer())?;
+            seccomp::load(&seccomp::of_program(Does { writes: true, ..Does::default() }))?;
         }
         nix::unistd::execve(&path, &words, &[environment]).map(drop).map_err(|e| format!("exec: {e}"))
     }

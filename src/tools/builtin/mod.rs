@@ -1,18 +1,22 @@
 //! The builtin tools, as plain functions that run in the sandboxed child.
 //!
-//! They open nothing: the sandbox hands them descriptors that it opened under the call's own rights.
-//! Architecture invariant: no function here opens a path, starts anything or talks to anyone.
+//! They open nothing: the sandbox hands them descriptors that were opened under the call's own rights, or connected for it.
+//! Architecture invariant: no function here opens a path, starts anything or connects to anyone.
 
 mod health_check;
+mod http_get;
 mod list_dir;
 mod read_file;
 mod search_files;
 
 pub use health_check::{Disk, Host, health_check};
+pub use http_get::http_get;
 pub use list_dir::list_dir;
 pub use read_file::read_file;
 pub use search_files::Search;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -47,6 +51,25 @@ fn escaped_len(byte: u8) -> usize {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
         0..0x20 => 6,
         _ => 1,
+    }
+}
+
+/// `bytes` as one member of an answer, with how many of them it holds: `text` where they are UTF-8 that takes at most
+/// `room` bytes as JSON, less a last character that a limit cut in two, else `base64`.
+fn shown(bytes: &[u8], truncated: bool, room: usize) -> (&'static str, String, usize) {
+    match text_of(bytes, truncated).filter(|text| json_len(text) <= room) {
+        Some(text) => ("text", text.to_owned(), text.len()),
+        None => ("base64", STANDARD.encode(bytes), bytes.len()),
+    }
+}
+
+fn text_of(bytes: &[u8], truncated: bool) -> Option<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(e) if truncated && e.error_len().is_none() && e.valid_up_to() > 0 => {
+            std::str::from_utf8(bytes.get(..e.valid_up_to())?).ok()
+        }
+        Err(_) => None,
     }
 }
 

@@ -1,8 +1,6 @@
 //! Part of a regular file, as text or as base64.
 
-use super::{Answer, FRAME_BYTES, NOT_FOUND, integer, json_len};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use super::{Answer, FRAME_BYTES, NOT_FOUND, integer, json_len, shown};
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, pread};
 use serde_json::{Value, json};
@@ -28,10 +26,7 @@ pub fn read_file(file: BorrowedFd<'_>, path: &str, arguments: &Value, output_byt
     let bytes = read_at(file, offset, limit.min(room / 4 * 3)).map_err(|e| format!("`{path}`: {e}"))?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let truncated = offset.saturating_add(bytes.len() as u64) < size;
-    let (key, content, read) = match text_of(&bytes, truncated).filter(|text| json_len(text) <= room) {
-        Some(text) => ("text", text.to_owned(), text.len()),
-        None => ("base64", STANDARD.encode(&bytes), bytes.len()),
-    };
+    let (key, content, read) = shown(&bytes, truncated, room);
     Ok(json!({
         "path": path, "size": size, "offset": offset, key: content, "bytes": read, "truncated": truncated,
     }))
@@ -50,17 +45,6 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, limit: usize) -> Result<Vec<u8>, E
     }
     bytes.truncate(filled);
     Ok(bytes)
-}
-
-/// The bytes as text, less a last character that the limit cut in two.
-fn text_of(bytes: &[u8], truncated: bool) -> Option<&str> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Some(text),
-        Err(e) if truncated && e.error_len().is_none() && e.valid_up_to() > 0 => {
-            std::str::from_utf8(bytes.get(..e.valid_up_to())?).ok()
-        }
-        Err(_) => None,
-    }
 }
 
 #[cfg(test)]

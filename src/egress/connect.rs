@@ -1,0 +1,251 @@
+//! Connections for tools: to the address that was checked, never by name again.
+
+use super::{Forbidden, IpNet, check};
+use crate::types::{HostPort, limits, text};
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// A connection that was made for a tool: to the address that was checked.
+#[derive(Debug)]
+pub struct Connected {
+    /// The open connection.
+    pub stream: TcpStream,
+    /// Where it leads.
+    pub address: SocketAddr,
+}
+
+/// The addresses of a host, all of which a tool may be connected to. Only [`resolve`] makes one.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    addresses: Vec<SocketAddr>,
+}
+
+/// Why there is no connection. The texts are visible and bounded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// The name has no address, or who was asked gave no answer.
+    Resolve(String),
+    /// An address is one that no tool may be connected to.
+    Forbidden(Forbidden),
+    /// Nobody answers there; of several addresses the last one's reason.
+    Connect(String),
+    /// The deadline passed.
+    Timeout,
+}
+
+/// Resolves `to` and connects to the first of its addresses that answers: [`resolve`], then [`Checked::connect`], both
+/// within `deadline`.
+pub async fn connect(to: &HostPort, named: &[IpNet], deadline: Duration) -> Result<Connected, ConnectError> {
+    let began = Instant::now();
+    let checked = resolve(to, named, deadline).await?;
+    checked.connect(deadline.saturating_sub(began.elapsed())).await
+}
+
+/// Asks the system's resolver for `to`, where it is no literal address, and checks each address that comes back: if one
+/// is forbidden, none is used.
+///
+/// What is left are at most [`limits::CONNECT_ADDRESSES_MAX`], with the port of `to`.
+pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Result<Checked, ConnectError> {
+    let found = match to.ip() {
+        Some(ip) => vec![ip],
+        None => timeout(deadline, look_up(to)).await.map_err(|_| ConnectError::Timeout)??,
+    };
+    Checked::of(&found, to.port(), named)
+}
+
+/// Threads that wait for the resolver. Who gives up leaves its thread waiting, so that the place is the thread's: a tool
+/// whose names are answered by nobody must not take all the threads that the rest of the process needs.
+static LOOK_UPS: Semaphore = Semaphore::const_new(limits::LOOK_UPS_MAX);
+
+async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
+    let failed = |why: &dyn Error| ConnectError::Resolve(bounded(why));
+    let place = LOOK_UPS.acquire().await.map_err(|e| failed(&e))?;
+    let asked = (to.host().to_owned(), to.port());
+    let answer = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        #[expect(clippy::disallowed_methods, reason = "this is the room that resolves names")]
+        asked.to_socket_addrs()
+    });
+    let found = answer.await.map_err(|e| failed(&e))?.map_err(|e| failed(&e))?;
+    Ok(found.map(|address| address.ip()).collect())
+}
+
+impl Checked {
+    fn of(found: &[IpAddr], port: u16, named: &[IpNet]) -> Result<Self, ConnectError> {
+        let mut addresses = Vec::new();
+        for ip in found {
+            check(*ip, named).map_err(ConnectError::Forbidden)?;
+            let address = SocketAddr::new(*ip, port);
+            if !addresses.contains(&address) && addresses.len() < limits::CONNECT_ADDRESSES_MAX {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
+            return Err(ConnectError::Resolve("the name has no address".to_owned()));
+        }
+        Ok(Self { addresses })
+    }
+
+    /// The addresses, in the order in which they are tried. At least one.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Each address alone, for who records each before it is tried.
+    pub fn each(&self) -> impl ExactSizeIterator<Item = Self> {
+        self.addresses.iter().map(|address| Self { addresses: vec![*address] })
+    }
+
+    /// Connects to the first address that answers. Each has its equal part of `deadline`.
+    pub async fn connect(&self, deadline: Duration) -> Result<Connected, ConnectError> {
+        let part = deadline / u32::try_from(self.addresses.len()).unwrap_or(u32::MAX).max(1);
+        let mut last = ConnectError::Timeout;
+        for address in &self.addresses {
+            #[expect(clippy::disallowed_methods, reason = "this is the room that makes outbound connections")]
+            let tried = timeout(part, TcpStream::connect(address)).await;
+            last = match tried {
+                Ok(Ok(stream)) => return Ok(Connected { stream, address: *address }),
+                Ok(Err(e)) => ConnectError::Connect(bounded(&e)),
+                Err(_) => ConnectError::Timeout,
+            };
+        }
+        Err(last)
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resolve(why) => write!(f, "cannot resolve: {why}"),
+            Self::Forbidden(why) => write!(f, "not permitted: {why}"),
+            Self::Connect(why) => write!(f, "cannot connect: {why}"),
+            Self::Timeout => f.write_str("no connection before the deadline"),
+        }
+    }
+}
+
+impl Error for ConnectError {}
+
+fn bounded(error: &dyn Error) -> String {
+    text::visible_line(text::prefix(&error.to_string(), limits::REASON_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checked, ConnectError, LOOK_UPS, connect, resolve};
+    use crate::egress::IpNet;
+    use crate::types::{HostPort, limits};
+    use std::net::{IpAddr, SocketAddr};
+    use std::time::Duration;
+    use tokio::net::{TcpListener, TcpSocket};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn loopback() -> Vec<IpNet> {
+        vec!["127.0.0.0/8".parse().expect("a net"), "::1/128".parse().expect("a net")]
+    }
+
+    fn host(text: &str) -> HostPort {
+        HostPort::parse(text).expect(text)
+    }
+
+    fn checked(found: &[&str], named: &[IpNet]) -> Result<Vec<SocketAddr>, String> {
+        let found: Vec<IpAddr> = found.iter().map(|ip| ip.parse().expect(ip)).collect();
+        Checked::of(&found, 443, named).map(|checked| checked.addresses).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn one_forbidden_address_forbids_all() {
+        let expect = |refused: &str| Err(format!("not permitted: {refused}"));
+        assert_eq!(checked(&["1.1.1.1", "10.0.0.1", "8.8.8.8"], &[]), expect("10.0.0.1 is private"));
+        assert_eq!(
+            checked(&["1.1.1.1", "::ffff:127.0.0.1"], &[]),
+            expect("::ffff:127.0.0.1 holds 127.0.0.1, which is loopback")
+        );
+        assert_eq!(checked(&["169.254.169.254"], &loopback()), expect("169.254.169.254 is link-local"));
+        assert_eq!(checked(&["127.0.0.1"], &loopback()), Ok(vec![SocketAddr::from(([127, 0, 0, 1], 443))]));
+        assert_eq!(checked(&[], &[]), Err("cannot resolve: the name has no address".to_owned()));
+    }
+
+    #[test]
+    fn many_addresses_are_all_checked_and_few_are_tried() {
+        let public: Vec<String> = (0..100).map(|i| format!("1.1.1.{}", i / 2)).collect();
+        let mut found: Vec<&str> = public.iter().map(String::as_str).collect();
+        let tried = checked(&found, &[]).expect("public");
+        assert_eq!(tried.len(), limits::CONNECT_ADDRESSES_MAX);
+        assert_eq!(tried.last().map(SocketAddr::to_string).as_deref(), Some("1.1.1.15:443"), "each once");
+        found.push("192.168.0.1");
+        assert_eq!(checked(&found, &[]), Err("not permitted: 192.168.0.1 is private".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_name_and_a_literal_lead_to_the_address_that_was_checked() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let here = listener.local_addr().expect("an address");
+        for name in ["localhost", "127.0.0.1", "0x7f.1"] {
+            let to = host(&format!("{name}:{}", here.port()));
+            let refused = connect(&to, &[], LONG).await.expect_err("loopback is not named");
+            assert!(matches!(refused, ConnectError::Forbidden(_)), "{name}: {refused}");
+            let connected = connect(&to, &loopback(), LONG).await.expect("connected");
+            assert_eq!(connected.address, here, "{name}");
+            assert_eq!(connected.stream.peer_addr().expect("a peer"), here, "{name}");
+            let (accepted, from) = listener.accept().await.expect("accepted");
+            assert_eq!(connected.stream.local_addr().expect("an address"), from);
+            drop(accepted);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_address_is_tried_where_one_does_not_answer() {
+        let listener = TcpListener::bind("127.0.0.2:0").await.expect("bound");
+        let here = listener.local_addr().expect("an address");
+        let found = ["127.0.0.3", "127.0.0.2"].map(|ip| ip.parse().expect("an address"));
+        let checked = Checked::of(&found, here.port(), &loopback()).expect("checked");
+        assert_eq!(checked.connect(LONG).await.expect("connected").address, here);
+        let mut each = Vec::new();
+        for one in checked.each() {
+            each.push(one.connect(LONG).await.is_ok());
+        }
+        assert_eq!(each, [false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_name_waits_for_its_turn_at_the_resolver() {
+        let to = host("localhost:443");
+        let places = u32::try_from(limits::LOOK_UPS_MAX).expect("few");
+        // Other tests ask too, and give their places back.
+        let all = LOOK_UPS.acquire_many(places).await.expect("open");
+        let late = resolve(&to, &loopback(), Duration::from_millis(20)).await.expect_err("no place");
+        assert_eq!(late, ConnectError::Timeout);
+        assert!(resolve(&host("127.0.0.1:443"), &loopback(), LONG).await.is_ok(), "a literal asks nobody");
+        drop(all);
+        assert!(resolve(&to, &loopback(), LONG).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_reached_is_told_by_kind() {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bound");
+        let to = host(&socket.local_addr().expect("an address").to_string());
+        // Bound, so that nobody else listens there.
+        let refused = connect(&to, &loopback(), LONG).await.expect_err("nobody listens");
+        assert!(matches!(refused, ConnectError::Connect(_)), "{refused}");
+        let _full = socket.listen(0).expect("listens");
+        let mut open = Vec::new();
+        // The queue of one who never accepts is full at some time, and the kernel says nothing any more.
+        let late = loop {
+            match connect(&to, &loopback(), Duration::from_millis(200)).await {
+                Ok(connected) => open.push(connected),
+                Err(late) => break late,
+            }
+            assert!(open.len() < 64, "the queue never fills");
+        };
+        assert_eq!(late, ConnectError::Timeout);
+    }
+}

@@ -1,0 +1,360 @@
+//! The CONNECT proxy of one call (RFC 9110 section 9.3.6): the only way out of its network namespace.
+
+use super::connect::{self, Connected};
+use super::{ConnectError, IpNet};
+use crate::types::{HostPort, limits, text};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// After a connection could not be accepted until it is tried again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that are copied at once.
+const PIECE_BYTES: usize = 16 << 10;
+/// What a refused client still sends is read and thrown away up to here, so that it sees the answer.
+const DISCARD_BYTES_MAX: u64 = 64 << 10;
+
+/// What a call may reach.
+#[derive(Clone, Debug)]
+pub struct Allowed {
+    /// The hosts and ports that its permit lists.
+    pub hosts: Vec<HostPort>,
+    /// The ranges that its manifest names, of addresses that are not public.
+    pub named: Vec<IpNet>,
+    /// Bytes of both directions of all connections together.
+    pub bytes_max: u64,
+    /// Connections at once; a further one waits in the kernel's queue.
+    pub connections_max: usize,
+}
+
+/// One connection that was asked for: told in the call's result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// The host and port in their one spelling, or what was asked for instead, visible and bounded.
+    pub to: String,
+    /// Where it led; absent where no connection was made.
+    pub address: Option<SocketAddr>,
+    /// Why there was none, or why it was cut.
+    pub refused: Option<String>,
+    /// Bytes that the tool sent, and that were passed on.
+    pub sent: u64,
+    /// Bytes that came back to it.
+    pub received: u64,
+}
+
+/// What a call asked for, until its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// In the order of asking, at most [`limits::PROXY_TOLD_MAX`].
+    pub told: Vec<Connection>,
+    /// How many more there were.
+    pub more: u64,
+    /// Bytes of all of them, both directions together.
+    pub bytes: u64,
+}
+
+/// Makes a connection durable before its first byte passes.
+pub trait Record: Send + Sync + 'static {
+    /// Returns once it is on record that `to` is about to be connected to at `address`. Of a host with several
+    /// addresses each one that is tried is recorded before it is tried.
+    fn record(&self, to: &HostPort, address: SocketAddr) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// Is the proxy of one call on `listener`, which lies in the call's own network namespace, until `stop` resolves.
+///
+/// Then every connection is ended. Dropping the future ends them too. An idle connection has no bound of its own: the
+/// call has a deadline.
+pub async fn serve(
+    listener: TcpListener,
+    allowed: Allowed,
+    record: impl Record,
+    stop: impl Future<Output = ()> + Send,
+) -> Connections {
+    let head_max = Duration::from_millis(limits::PROXY_HEAD_MS_MAX);
+    attend_all(listener, Call { allowed, record, head_max, book: Mutex::default() }, stop).await
+}
+
+async fn attend_all<R: Record>(
+    listener: TcpListener,
+    call: Call<R>,
+    stop: impl Future<Output = ()> + Send,
+) -> Connections {
+    let connections_max = call.allowed.connections_max.max(1);
+    let call = Arc::new(call);
+    let mut open = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.as_mut() => break,
+            Some(_) = open.join_next() => {}
+            accepted = listener.accept(), if open.len() < connections_max => match accepted {
+                Ok((stream, _)) => drop(open.spawn(attend(call.clone(), stream))),
+                Err(e) => {
+                    tracing::warn!(error = %e, "a connection to a call's proxy was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    open.shutdown().await;
+    std::mem::take(&mut call.book().all)
+}
+
+struct Call<R> {
+    allowed: Allowed,
+    record: R,
+    /// For a head to come, and for its refusal to be taken.
+    head_max: Duration,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    all: Connections,
+    /// Connections to allowed hosts, made or not.
+    asked: usize,
+}
+
+/// Where a connection is told; nowhere where there are too many.
+type Place = Option<usize>;
+
+/// One request's head, as it was sent.
+struct Head {
+    method: String,
+    target: String,
+    /// What was sent behind it already: it passes once the connection is there.
+    rest: Vec<u8>,
+}
+
+/// An answer that is no connection: the status line's words and one line of text.
+struct Refusal(&'static str, String);
+
+const BAD_REQUEST: &str = "400 Bad Request";
+const FORBIDDEN: &str = "403 Forbidden";
+const METHOD_NOT_ALLOWED: &str = "405 Method Not Allowed";
+const BAD_GATEWAY: &str = "502 Bad Gateway";
+const UNAVAILABLE: &str = "503 Service Unavailable";
+const GATEWAY_TIMEOUT: &str = "504 Gateway Timeout";
+
+async fn attend<R: Record>(call: Arc<Call<R>>, mut client: TcpStream) {
+    let late = || Refusal(BAD_REQUEST, format!("no whole head within {} ms", call.head_max.as_millis()));
+    let head = timeout(call.head_max, read_head(&mut client)).await.unwrap_or_else(|_| Err(late()));
+    let to = head.as_ref().map(Head::shown).unwrap_or_default();
+    let place = call.begin(to);
+    let opened = match head {
+        Ok(head) => call.open(&head, place).await.map(|server| (server, head.rest)),
+        Err(refusal) => Err(refusal),
+    };
+    match opened {
+        Ok((server, rest)) => call.pass(place, client, server, &rest).await,
+        Err(refusal) => {
+            call.note(place, |connection| connection.refused = Some(refusal.1.clone()));
+            // Who does not take the answer in time goes without it.
+            drop(timeout(call.head_max, refuse(client, &refusal)).await);
+        }
+    }
+}
+
+async fn read_head(client: &mut TcpStream) -> Result<Head, Refusal> {
+    let bad = |why: String| Refusal(BAD_REQUEST, why);
+    let mut bytes = Vec::with_capacity(limits::PROXY_HEAD_BYTES_MAX);
+    loop {
+        let room = limits::PROXY_HEAD_BYTES_MAX.saturating_sub(bytes.len());
+        if room == 0 {
+            return Err(bad(format!("the head is over {} bytes", limits::PROXY_HEAD_BYTES_MAX)));
+        }
+        let read = client.take(room as u64).read_buf(&mut bytes).await;
+        if read.map_err(|e| bad(format!("the head could not be read: {e}")))? == 0 {
+            return Err(bad("the connection ended before a whole head".to_owned()));
+        }
+        if let Some(head) = Head::parse(&bytes).map_err(|why| bad(format!("no HTTP request: {why}")))? {
+            return Ok(head);
+        }
+    }
+}
+
+impl Head {
+    /// The head where `bytes` hold a whole one.
+    fn parse(bytes: &[u8]) -> Result<Option<Self>, httparse::Error> {
+        let mut headers = [httparse::EMPTY_HEADER; limits::PROXY_HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut headers);
+        let httparse::Status::Complete(length) = request.parse(bytes)? else { return Ok(None) };
+        let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let rest = bytes.get(length..).unwrap_or_default().to_vec();
+        Ok(Some(Self { method: owned(request.method), target: owned(request.path), rest }))
+    }
+
+    fn read(&self) -> Result<HostPort, Refusal> {
+        if self.method != "CONNECT" {
+            return Err(Refusal(METHOD_NOT_ALLOWED, "only CONNECT is answered here".to_owned()));
+        }
+        HostPort::parse(&self.target)
+            .map_err(|why| Refusal(BAD_REQUEST, format!("the target is no host and port: it {why}")))
+    }
+
+    fn shown(&self) -> String {
+        match self.read() {
+            Ok(to) => to.to_string(),
+            Err(_) => text::visible_line(text::prefix(&self.target, limits::SHOWN_BYTES_MAX)),
+        }
+    }
+}
+
+impl<R: Record> Call<R> {
+    /// Checks, resolves, records, connects, in that order.
+    async fn open(&self, head: &Head, place: Place) -> Result<Connected, Refusal> {
+        let to = head.read()?;
+        self.admit(&to)?;
+        let deadline = Duration::from_millis(limits::CONNECT_MS_MAX);
+        let checked = connect::resolve(&to, &self.allowed.named, deadline).await?;
+        let part = deadline / u32::try_from(checked.addresses().len()).unwrap_or(u32::MAX).max(1);
+        let mut last = ConnectError::Timeout;
+        for (address, one) in checked.addresses().iter().zip(checked.each()) {
+            let recorded = self.record.record(&to, *address).await;
+            recorded.map_err(|why| Refusal(UNAVAILABLE, format!("it could not be recorded: {why}")))?;
+            // From here on it is on the ledger that this address is about to be connected to.
+            match one.connect(part).await {
+                Ok(connected) => {
+                    self.note(place, |connection| connection.address = Some(*address));
+                    return Ok(connected);
+                }
+                Err(e) => last = e,
+            }
+        }
+        Err(last.into())
+    }
+
+    fn admit(&self, to: &HostPort) -> Result<(), Refusal> {
+        let refuse = |why| Err(Refusal(FORBIDDEN, why));
+        if !self.allowed.hosts.contains(to) {
+            return refuse(format!("`{to}` is not a host and port that this call may reach"));
+        }
+        let mut book = self.book();
+        if book.all.bytes >= self.allowed.bytes_max {
+            return refuse(self.over());
+        }
+        if book.asked >= limits::PROXY_ASKED_MAX {
+            return refuse(format!("over {} connections of one call", limits::PROXY_ASKED_MAX));
+        }
+        book.asked += 1;
+        Ok(())
+    }
+
+    /// Copies in both directions until both have ended or one broke. The end of one is passed on alone.
+    async fn pass(&self, place: Place, mut client: TcpStream, server: Connected, rest: &[u8]) {
+        let mut server = server.stream;
+        if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_err() {
+            return;
+        }
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let up = self.copy(rest.chain(from_client), to_server, place, |connection| &mut connection.sent);
+        let down = self.copy(from_server, to_client, place, |connection| &mut connection.received);
+        if let Err(Broken::Cut) = tokio::try_join!(up, down) {
+            self.note(place, |connection| connection.refused = Some(format!("cut: {}", self.over())));
+        }
+    }
+
+    async fn copy(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+        place: Place,
+        count: fn(&mut Connection) -> &mut u64,
+    ) -> Result<(), Broken> {
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let read = from.read(&mut piece).await?;
+            if read == 0 {
+                return Ok(to.shutdown().await?);
+            }
+            let granted = self.grant(read);
+            self.note(place, |connection| *count(connection) += granted as u64);
+            to.write_all(piece.get(..granted).unwrap_or_default()).await?;
+            if granted < read {
+                return Err(Broken::Cut);
+            }
+        }
+    }
+
+    /// How many of `bytes` may still pass. They count as passed.
+    fn grant(&self, bytes: usize) -> usize {
+        let mut book = self.book();
+        let left = self.allowed.bytes_max.saturating_sub(book.all.bytes);
+        let granted = bytes.min(usize::try_from(left).unwrap_or(usize::MAX));
+        book.all.bytes += granted as u64;
+        granted
+    }
+
+    fn over(&self) -> String {
+        format!("over the {} bytes that this call may send and receive", self.allowed.bytes_max)
+    }
+
+    fn begin(&self, to: String) -> Place {
+        let all = &mut self.book().all;
+        if all.told.len() >= limits::PROXY_TOLD_MAX {
+            all.more += 1;
+            return None;
+        }
+        all.told.push(Connection { to, ..Connection::default() });
+        Some(all.told.len() - 1)
+    }
+
+    fn note(&self, place: Place, change: impl FnOnce(&mut Connection)) {
+        let told = &mut self.book().all.told;
+        if let Some(connection) = place.and_then(|place| told.get_mut(place)) {
+            change(connection);
+        }
+    }
+
+    /// A panic elsewhere leaves the book whole: each change is one addition.
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why copying ended before both ends had.
+enum Broken {
+    /// The call's bytes are used up.
+    Cut,
+    /// An end went away.
+    Lost,
+}
+
+impl From<std::io::Error> for Broken {
+    fn from(_: std::io::Error) -> Self {
+        Self::Lost
+    }
+}
+
+impl From<ConnectError> for Refusal {
+    fn from(error: ConnectError) -> Self {
+        let status = match error {
+            ConnectError::Forbidden(_) => FORBIDDEN,
+            ConnectError::Resolve(_) | ConnectError::Connect(_) => BAD_GATEWAY,
+            ConnectError::Timeout => GATEWAY_TIMEOUT,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+async fn refuse(mut client: TcpStream, Refusal(status, why): &Refusal) -> std::io::Result<()> {
+    let allow = if *status == METHOD_NOT_ALLOWED { "Allow: CONNECT\r\n" } else { "" };
+    let length = why.len() + 1;
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\
+         {allow}Connection: close\r\n\r\n{why}\n"
+    );
+    client.write_all(answer.as_bytes()).await?;
+    client.shutdown().await?;
+    // A close with bytes unread would be a reset, which takes the answer away.
+    tokio::io::copy(&mut client.take(DISCARD_BYTES_MAX), &mut tokio::io::sink()).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests;
