@@ -2,7 +2,8 @@
 //!
 //! The launcher reads them itself, as its own user: no secret crosses the socket, and a front that was taken over
 //! cannot choose what a tool is given. It reads those alone that a manifest asks for, in a process of its own
-//! that ends at once: neither this one nor what is forked from it, builtins among it, ever had a value in its memory.
+//! that ends at once: no value is in this one's memory, nor in what is forked from it, builtins among it, but where a
+//! tool has printed one, since output passes through.
 
 use super::supervisor::Spec;
 use super::sys;

@@ -748,6 +748,10 @@ impl Raw {
             _ if self.class == Class::Read && !entries.is_empty() => {
                 return say("class", "a tool that is connected is not of class `read`");
             }
+            // Who has calls for connections of its own could pass descriptors over a socket that it is given.
+            _ if !sockets.is_empty() && !hosts.is_empty() => {
+                return say("connect =", "a tool is connected to hosts or to sockets, not to both");
+            }
             _ if sockets.len() > limits::CONNECTIONS_GIVEN_MAX => {
                 return Err((
                     "connect =",

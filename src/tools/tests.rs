@@ -112,6 +112,9 @@ fn who_is_connected_says_to_what_and_bounds_it() {
     assert!(error.contains("whose resource is the host"), "{error}");
     let error = Etc::new().parse(&DEPLOY.replace("[sandbox]", "[sandbox]\naddresses = [\"10.0.0.0/8\"]"));
     assert!(error.expect_err("no `connect`").contains("for tools with `connect`"));
+    let both = "[sandbox]\nconnect = [\"unix:/run/x\", \"localhost:1\"]";
+    let error = Etc::new().parse(&DEPLOY.replace("[sandbox]", both)).expect_err("both");
+    assert!(error.contains("not to both"), "{error}");
 }
 
 #[test]

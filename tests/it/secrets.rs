@@ -390,14 +390,15 @@ fn a_launcher_keeps_no_copy_of_what_it_gives() {
     add_says(&home);
     let key = home.key("ops", "operator");
     let server = home.serve();
-    let says = server.run(&key, "says(how=\"plain\")").json()["steps"][0].clone();
-    assert_eq!(says["status"], "ok", "{says}");
+    // Before any call: what a tool prints passes through it.
     let launcher = crate::jobs::launcher(&server.descendants());
     let copies = |pid: u32| occurrences(pid, PASSWORD.as_bytes());
     assert_eq!(copies(launcher), 0);
     // The control: the front looks for it, and so has it.
     let front = server.descendants().into_iter().filter(|pid| *pid != launcher).map(copies);
     assert!(front.sum::<usize>() > 0);
+    let says = server.run(&key, "says(how=\"plain\")").json()["steps"][0].clone();
+    assert_eq!(says["status"], "ok", "{says}");
 }
 
 /// How often `value` stands in the memory of a process.
