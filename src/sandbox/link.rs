@@ -320,7 +320,12 @@ impl Launcher {
         let mut execution = Execution::without_output(End::Killed);
         let wait = Duration::from_millis(limits.wall_ms_max.saturating_add(SLACK_MS));
         // A launcher that is gone, or that does not keep its own deadline, leaves a call that was ended.
-        let _ = timeout(wait, collect(events, limits.output_bytes_max, &mut execution)).await;
+        let told = timeout(wait, collect(events, limits.output_bytes_max, &mut execution)).await;
+        if told == Ok(true) {
+            // The launcher has reaped it: there is nothing to release.
+            lock(&self.inner.seats).remove(&id);
+            lock(&link.listeners.calls).remove(&id);
+        }
         execution
     }
 
@@ -374,8 +379,12 @@ async fn fresh(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
     timeout(wait, new_link(source)).await.map_err(late)?
 }
 
-/// Gathers output and end. Leaves `execution` as killed where no end comes.
-async fn collect(mut events: UnboundedReceiver<Event>, output_bytes_max: usize, execution: &mut Execution) {
+/// Gathers output and end, and whether an end came. Leaves `execution` as killed where none does.
+async fn collect(
+    mut events: UnboundedReceiver<Event>,
+    output_bytes_max: usize,
+    execution: &mut Execution,
+) -> bool {
     while let Some(event) = events.recv().await {
         match event {
             Event::Output(Kind::Stdout, bytes) => append(&mut execution.stdout, &bytes, output_bytes_max),
@@ -387,11 +396,12 @@ async fn collect(mut events: UnboundedReceiver<Event>, output_bytes_max: usize, 
                 execution.protections = ended.protections;
                 execution.given = ended.given;
                 execution.wall_us = ended.wall_us;
-                return;
+                return true;
             }
             Event::Hello(_) | Event::Prepared(..) | Event::NotPrepared(_) | Event::Pong => {}
         }
     }
+    false
 }
 
 /// The launcher counts too; its word is not taken for it.

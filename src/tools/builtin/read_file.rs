@@ -1,6 +1,7 @@
 //! Part of a regular file, as text or as base64.
 
 use super::{Answer, FRAME_BYTES, NOT_FOUND, integer, json_len, shown};
+use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, pread};
 use serde_json::{Value, json};
@@ -33,17 +34,18 @@ pub fn read_file(file: BorrowedFd<'_>, path: &str, arguments: &Value, output_byt
 }
 
 fn read_at(file: BorrowedFd<'_>, offset: u64, limit: usize) -> Result<Vec<u8>, Errno> {
-    let mut bytes = vec![0_u8; limit];
-    let mut filled = 0;
-    while let Some(free) = bytes.get_mut(filled..).filter(|free| !free.is_empty()) {
-        match pread(file, free, offset.saturating_add(filled as u64)) {
+    // Not cleared first: most files are shorter than the limit.
+    let mut bytes = Vec::with_capacity(limit);
+    while bytes.len() < limit {
+        let at = offset.saturating_add(bytes.len() as u64);
+        match pread(file, spare_capacity(&mut bytes), at) {
             Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(e),
         }
     }
-    bytes.truncate(filled);
+    // More may be reserved than was asked for.
+    bytes.truncate(limit);
     Ok(bytes)
 }
 
