@@ -195,12 +195,16 @@ impl Soak {
         start.elapsed()
     }
 
-    /// Waits until the launcher has no child.
+    /// Waits until the launcher has no child, and nothing of one.
     async fn settled(&self, pid: u32) {
         let until = Instant::now() + LEAVE;
         while !children(pid).is_empty() {
             assert!(Instant::now() < until, "left behind: {:?}", children(pid));
             tokio::time::sleep(LOOK).await;
+        }
+        // What it had of them is let go of behind the first answer.
+        for _ in 0..2 {
+            self.caller.launcher.ping(LEAVE).await.expect("an answer");
         }
     }
 }
