@@ -46,7 +46,7 @@ pub(super) fn run(
     let environment: Vec<CString> = environment.chain(given.words.iter().cloned()).collect();
     let children = watch_children()?;
     let limits = &tool.manifest.limits;
-    let mut quota = (!locks.is_empty()).then(|| Quota::begin(inherited.locks, limits)).transpose()?;
+    let mut quota = (!locks.is_empty()).then(|| Quota::begin(&locks, limits)).transpose()?;
 
     let memory = limits.memory_bytes_max;
     let mut before = || {

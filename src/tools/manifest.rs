@@ -570,6 +570,9 @@ struct RawSandbox {
     secrets: Vec<String>,
 }
 
+/// Sockets, and entries that are hosts.
+type Ends = (Vec<Connect>, Vec<String>);
+
 impl Raw {
     fn runner(&self, file: &Path) -> Result<Runner, (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
@@ -733,7 +736,7 @@ impl Raw {
 
     /// The sockets, and the entries that are hosts. What is done over a connection nobody here sees: it is more than
     /// reading.
-    fn connect(&self, places: &Places) -> Result<(Vec<Connect>, Vec<String>), (&'static str, String)> {
+    fn connect(&self, places: &Places) -> Result<Ends, (&'static str, String)> {
         let entries = &self.sandbox.connect;
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         let (sockets, hosts): (Vec<_>, Vec<_>) =

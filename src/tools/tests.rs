@@ -218,17 +218,14 @@ fn what_a_program_is_given_is_checked_with_its_line() {
         check(write, &grant(entry), &format!("19: `{entry}` is not `unix:` with an absolute path"));
     }
     check(write, &grant("unix:/run/../x"), "19: `/run/../x` is no absolute path without `.` and `..`");
-    check(
-        write,
-        &grant("example.com:443"),
-        "19: `example.com:443` is no `unix:` socket: hosts are not supported by this version",
-    );
+    let bounded = "29: a tool that is connected to hosts needs `network_bytes_max`";
+    check(write, &grant("example.com:443"), bounded);
     let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
     check(write, &twice, "19: two secrets would be told by `PAR_SECRET_A_B`");
     let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
     let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
     let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");
-    assert_eq!(error, "3: a tool that is connected to somebody is not of class `read`");
+    assert_eq!(error, "3: a tool that is connected is not of class `read`");
     let list = include_str!("../../tools.d/list_dir.toml").replace("\"@logs\", ", "");
     let with = list.replacen("builtin", "stdin = \"json\"\nbuiltin", 1);
     let error = etc.parse(&with).map(|_| ()).expect_err("a builtin");
