@@ -132,7 +132,10 @@ impl Side<'_> {
     fn object(self, manifest: &Manifest, words: &str) -> Option<(Resource, Value)> {
         let mut arguments = sample(&manifest.input);
         let resource = match &manifest.resource {
-            Declared::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
+            Declared::Fixed { kind, id } if id == words => {
+                Resource::Fixed { kind: kind.clone(), id: id.clone() }
+            }
+            Declared::Fixed { .. } => return None,
             Declared::Id { kind, argument } => {
                 arguments.insert(argument.clone(), json!(words));
                 Resource::Id { kind: *kind, id: words.to_owned() }
@@ -161,7 +164,9 @@ impl Side<'_> {
             found.insert(path(folder));
         }
         let kinds = IdKind::ALL.iter().map(|kind| (kind.as_str(), "another"));
-        let kinds: BTreeMap<&str, &str> = kinds.chain([("Host", "another.example:443")]).collect();
+        let is_host = |manifest: &Arc<Manifest>| matches!(manifest.resource, Declared::Host { .. });
+        let other = self.catalog.manifests().any(is_host).then_some(("Host", "another.example:443"));
+        let kinds: BTreeMap<&str, &str> = kinds.chain(other).collect();
         found.extend(kinds.iter().map(|(kind, other)| ((*kind).to_owned(), (*other).to_owned())));
         found
             .extend(self.bundle.literals().into_iter().filter(|(kind, _)| kinds.contains_key(kind.as_str())));

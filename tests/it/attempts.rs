@@ -253,7 +253,9 @@ fn layers(of: &Value) -> String {
         "no capabilities" => "CAP",
         other => panic!("a layer without a short name: {other}"),
     };
-    of.as_array().map_or("nothing".to_owned(), |all| all.iter().map(short).collect::<Vec<_>>().join(" "))
+    // Groups are an extra, and each machine's own affair.
+    let named = |all: &Vec<Value>| all.iter().filter(|one| *one != "cgroup").map(short).collect::<Vec<_>>();
+    of.as_array().map_or("nothing".to_owned(), |all| named(all).join(" "))
 }
 
 fn body(columns: &[Column]) -> String {
