@@ -354,7 +354,7 @@ pub struct Limits {
     /// much as one file.
     #[serde(default)]
     pub written_bytes_max: u64,
-    /// Files and folders that one call adds to them; where the file does not say, [`WRITTEN_FILES`].
+    /// Files and folders that one call adds to them; where the file does not say, 10,000.
     #[serde(default)]
     pub written_files_max: u64,
 }
