@@ -105,6 +105,38 @@ fn what_is_withheld_is_told_and_refused() {
     }
 }
 
+/// Control groups are an extra: without them the level is the same, and what is not bounded then is named.
+#[test]
+fn groups_that_are_withheld_are_named() {
+    let home = TestHome::init();
+    home.drop_cases();
+    let hide = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
+    let starters = ["unshare", "--mount", "sh", "-c", hide, "sh"].map(OsStr::new);
+    // An ordinary user has them only where somebody gave it some.
+    let starters = if is_root() { &starters[..] } else { &[] };
+    let (with, without) = (
+        home.command(&["doctor", "--quick"]).output(),
+        home.command_by(starters, &["doctor", "--quick"]).output(),
+    );
+    let (with, without) =
+        (text(&with.expect("par starts").stdout), text(&without.expect("it starts").stdout));
+    let level = |told: &str| {
+        told.lines().find_map(|line| {
+            line.strip_prefix("ok    level           ")?.split(',').next().map(str::to_owned)
+        })
+    };
+    if level(&without).is_none() || !is_root() && with.contains("cgroup kill") {
+        eprintln!("\nSKIPPED: groups cannot be withheld here:\n{without}\n");
+        return;
+    }
+    assert_eq!(level(&with), level(&without));
+    assert!(
+        without.contains("\nwarn  cgroups         lacking: ") && !without.contains("cgroup kill"),
+        "{without}"
+    );
+    assert!(without.contains("and not added up"), "{without}");
+}
+
 /// Exit code and what is said of the walls.
 fn doctor(home: &TestHome, starters: &[&OsStr]) -> (Option<i32>, String) {
     let output = home.command_by(starters, &["doctor", "--quick"]).output().expect("par starts");
