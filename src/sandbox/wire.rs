@@ -302,8 +302,18 @@ pub(super) fn send_with(socket: impl AsFd, packet: &[u8], fd: Option<BorrowedFd<
 
 /// As [`receive`], with the descriptor that came along; of more the kernel closes what has no room.
 pub(super) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Option<OwnedFd>) {
-    let mut buffer = vec![0_u8; bytes_max];
     loop {
+        // As there: the length first.
+        let waiting = recv(&socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::TRUNC);
+        let mut buffer = match waiting {
+            Ok((_, length)) => vec![0_u8; length.min(bytes_max)],
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => return (Received::Nothing, None),
+            Err(_) => return (Received::End, None),
+        };
+        if buffer.is_empty() {
+            return (Received::End, None);
+        }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received =
