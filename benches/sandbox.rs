@@ -4,7 +4,8 @@
 //! `cat` of 4 KiB spawned plainly, under bubblewrap with everything unshared (where it is installed), as a builtin of
 //! PAR, as a dynamic and as a static program; at 1, 8 and 64 at a time; then the same, one at a time, from a front that
 //! holds 1 GiB. A call of PAR is prepared and run: validation, prepare, run and the answer. Decision and ledger are not
-//! counted (`governed_read` has them); in PAR's calls a second they are.
+//! counted (`governed_read` has them); in PAR's calls a second they are. Words behind `--` leave all but the ways with
+//! one of them in their name out: `cargo bench --bench sandbox -- cat builtin`.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts `cat` to compare with")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -72,7 +73,8 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
     runtime.block_on(async {
         let caller = house.connect().caller(memory.path());
-        let bench = Bench { caller, file, static_cat, has_bubblewrap: has_bubblewrap() };
+        let words = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+        let bench = Bench { caller, file, static_cat, has_bubblewrap: has_bubblewrap(), words };
         tokio::spawn(bench.all()).await.expect("measured");
     });
 }
@@ -83,6 +85,7 @@ struct Bench {
     file: PathBuf,
     static_cat: Option<PathBuf>,
     has_bubblewrap: bool,
+    words: Vec<String>,
 }
 
 impl Bench {
@@ -106,7 +109,7 @@ impl Bench {
 
     /// Each way in turn, so that the machine's drift meets all alike.
     async fn table(&self, width: usize) {
-        let ways: Vec<(Way, &str)> = WAYS.into_iter().filter(|(way, _)| self.can(*way)).collect();
+        let ways: Vec<(Way, &str)> = WAYS.into_iter().filter(|(way, name)| self.can(*way, name)).collect();
         let mut all: Vec<(Vec<Duration>, Duration)> = ways.iter().map(|_| Default::default()).collect();
         for turn in 0..=CALLS / TURN {
             for ((way, _), (times, whole)) in ways.iter().zip(&mut all) {
@@ -140,11 +143,12 @@ impl Bench {
         }
     }
 
-    fn can(&self, way: Way) -> bool {
+    fn can(&self, way: Way, name: &str) -> bool {
+        let wanted = self.words.is_empty() || self.words.iter().any(|word| name.contains(word.as_str()));
         match way {
-            Way::Bubblewrap => self.has_bubblewrap,
-            Way::SpawnStatic | Way::Static => self.static_cat.is_some(),
-            Way::Spawn | Way::Builtin | Way::Dynamic => true,
+            Way::Bubblewrap => wanted && self.has_bubblewrap,
+            Way::SpawnStatic | Way::Static => wanted && self.static_cat.is_some(),
+            Way::Spawn | Way::Builtin | Way::Dynamic => wanted,
         }
     }
 

@@ -1,6 +1,7 @@
 //! One call as the launcher sees it: what it waits for, until when, and how it ended.
 
 use super::child::go_packet;
+use super::spare::Child;
 use super::wire::{self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive_with};
 use crate::gate::{End, Exclusion, Given, Object};
 use crate::tools::Limits;
@@ -85,15 +86,9 @@ pub(super) enum Drained {
 }
 
 impl Call {
-    /// A call whose child was just started.
-    pub(super) fn new(
-        ask: Ask,
-        limits: Limits,
-        pidfd: OwnedFd,
-        control: OwnedFd,
-        stdout: OwnedFd,
-        stderr: OwnedFd,
-    ) -> Self {
+    /// A call that `child` was just given.
+    pub(super) fn new(ask: Ask, limits: Limits, child: Child) -> Self {
+        let Child { pidfd, control, stdout, stderr } = child;
         let stream = |kind, pipe| Stream { kind, pipe: Some(pipe), left: limits.output_bytes_max };
         Self {
             ask,
@@ -115,6 +110,16 @@ impl Call {
     /// The tool's name.
     pub(super) fn tool(&self) -> &str {
         &self.ask.tool
+    }
+
+    /// Whether output is waited for: before its go a child has none.
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running(_))
+    }
+
+    /// Whether a word is waited for. What a running child says is about its end, and heard then.
+    pub(super) fn is_heard(&self) -> bool {
+        matches!(self.phase, Phase::Preparing | Phase::Held(_))
     }
 
     /// Whether the child has been reaped.
@@ -219,7 +224,10 @@ impl Call {
                 self.end(End::Timeout);
                 Notice::Nothing
             }
-            Phase::Running(since) => self.ended(End::Killed, since, mono_us()),
+            Phase::Running(since) => {
+                self.hear_out();
+                self.ended(End::Killed, since, mono_us())
+            }
             Phase::Leaving => {
                 self.deadline_us = u64::MAX;
                 Notice::Nothing
@@ -238,19 +246,24 @@ impl Call {
             (None, Some(signal)) => End::Signal { signal },
             (None, None) => End::Killed,
         };
-        // What it said before it ended is still to be heard.
-        let mut notice = Notice::Nothing;
-        for _ in 0..WORDS_MAX {
-            if matches!(notice, Notice::Nothing) {
-                notice = self.hear();
-            }
-        }
+        let mut notice = self.hear_out();
         self.reaped = Some((end.clone(), mono_us()));
         if matches!(notice, Notice::Nothing) && self.phase == Phase::Preparing {
             notice = Notice::NotPrepared(format!("the child ended before it resolved: {end:?}"));
         }
         if !matches!(self.phase, Phase::Running(_)) {
             self.phase = Phase::Leaving;
+        }
+        notice
+    }
+
+    /// What it said before it ended is still to be heard.
+    fn hear_out(&mut self) -> Notice {
+        let mut notice = Notice::Nothing;
+        for _ in 0..WORDS_MAX {
+            if matches!(notice, Notice::Nothing) {
+                notice = self.hear();
+            }
         }
         notice
     }

@@ -1,4 +1,4 @@
-//! The child of one call: prepare, wait for go, go.
+//! The child of one call: prepare, wait for go, go. A spare waits for its call before (`spare.rs`).
 //!
 //! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
 //! to the launcher's code: the child ends in this file.
@@ -8,12 +8,13 @@ use super::machine::{Machine, become_user};
 use super::mounts::{self, Mount};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
-use super::wire::{CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
+use super::wire::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
 use super::{connect, fetch, init, network, seccomp, sys, walk, writes};
 use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
-use crate::types::limits::{NAMED_BENEATH_MAX, PATH_NAMES_MAX};
+use crate::types::json::parse_strict;
+use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX};
 use crate::types::text;
 use nix::sched::CloneFlags;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
@@ -22,22 +23,31 @@ use serde_json::Value;
 use std::io::Write;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
-/// Calls that may share one uid's process limit where they have no user namespace of their own.
-const SHARED_UID_CALLS: u64 = super::launcher::CALLS_MAX as u64;
+/// Children that may share one uid's process limit where they have no user namespace of their own.
+const SHARED_UID_CALLS: u64 = (super::launcher::CALLS_MAX + super::spare::SPARES_MAX) as u64;
 /// Exit code of a child that was not confined; the reason went over the control channel.
 const REFUSED: u8 = 125;
 
-/// What a child is given.
-pub(super) struct Start<'a> {
+/// What a child is started with.
+pub(super) struct Birth<'a> {
     pub(super) machine: &'a Machine,
     pub(super) tool: &'a Tool,
     /// Uid and gid of this call, where the launcher may change them.
     pub(super) identity: Option<(u32, u32)>,
-    pub(super) arguments: &'a Value,
-    pub(super) named: &'a [String],
+    /// `None` in a spare, which is told its call over the control channel.
+    pub(super) call: Option<&'a Ask>,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     pub(super) control: OwnedFd,
+}
+
+/// A child that has its call.
+pub(super) struct Start<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) tool: &'a Tool,
+    pub(super) arguments: &'a Value,
+    pub(super) named: &'a [String],
+    pub(super) control: &'a OwnedFd,
 }
 
 /// What a call's program inherits, opened at go.
@@ -56,44 +66,83 @@ struct Outward<'a> {
 }
 
 /// Runs the call. Never returns.
-pub(super) fn run(start: &Start<'_>) -> ! {
-    let code = match live(start) {
+pub(super) fn run(birth: &Birth<'_>) -> ! {
+    let code = match live(birth) {
         Ok(code) => code,
         Err(reason) => {
-            say(start, &Word::Refused(reason));
+            tell(&birth.control, &Word::Refused(reason));
             REFUSED
         }
     };
     sys::exit_now(code)
 }
 
-fn live(start: &Start<'_>) -> Result<u8, String> {
+fn live(birth: &Birth<'_>) -> Result<u8, String> {
+    let (machine, tool, control) = (birth.machine, birth.tool, &birth.control);
     // First, while there are rights over the namespace.
-    let proxy = start.tool.manifest.is_proxied().then(network::open).transpose()?;
-    let (mut layers, own_user) = take_over(start)?;
+    let proxy = tool.manifest.is_proxied().then(network::open).transpose()?;
+    let (mut layers, own_user) = take_over(birth)?;
     // Where the tool's own rights end, and Landlock's do not begin: `/proc` is closed behind it.
-    let mounts = mount_table(start)?;
-    layers.extend(confine(start)?);
-    let keep = kept(start);
+    let mounts = mount_table(birth)?;
+    layers.extend(confine(birth)?);
+    let keep = kept(birth);
     let until_ready: Vec<RawFd> = proxy.iter().map(OwnedFd::as_raw_fd).chain(keep.iter().copied()).collect();
-    close_all_but(&[until_ready.as_slice(), &[start.machine.tree.descriptor().as_raw_fd()]].concat())?;
-    limit(start, own_user)?;
+    close_all_but(&[until_ready.as_slice(), &[machine.tree.descriptor().as_raw_fd()]].concat())?;
+    limit(birth, own_user)?;
     layers.push("rlimits".to_owned());
-    let object = resolve(start)?;
-    check_mounts(start, &object, mounts.as_deref())?;
-    let sockets = connect::find(&start.machine.tree, &start.tool.manifest.connect)?;
+    let told;
+    let call = match birth.call {
+        Some(call) => call,
+        None => match wait(birth)? {
+            Some(call) => {
+                told = call;
+                &told
+            }
+            // Nobody waits for this child any more.
+            None => return Ok(0),
+        },
+    };
+    // In canonical form, which the launcher has held to the schema.
+    let arguments = parse_strict(call.arguments.as_bytes(), JSON_DEPTH_MAX)
+        .map_err(|e| format!("the arguments are no JSON: {e}"))?;
+    let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
+    let object = resolve(&start)?;
+    check_mounts(&start, &object, mounts.as_deref())?;
+    let sockets = connect::find(&machine.tree, &tool.manifest.connect)?;
     // The way to the rest of the host ends here.
     let numbers = sockets.iter().map(|place| place.fd.as_raw_fd());
     close_all_but(&until_ready.iter().copied().chain(numbers).collect::<Vec<_>>())?;
-    ready(start, &object, proxy)?;
-    match receive_with(&start.control, GO_BYTES_MAX) {
+    ready(&start, &object, proxy)?;
+    match receive_with(control, GO_BYTES_MAX) {
         (Received::Packet(go), connected) => {
             let outward = Outward { connected, sockets: &sockets };
-            go_on(start, &object, &excluded(&go, &object)?, outward, layers)
+            go_on(&start, &object, &excluded(&go, &object)?, outward, layers)
         }
         // Nobody waits for this child any more.
         _ => Ok(0),
     }
+}
+
+/// A spare's call, once there is one. `None` where none comes any more.
+fn wait(birth: &Birth<'_>) -> Result<Option<Ask>, String> {
+    rehearse(birth);
+    match receive_with(&birth.control, CHILD_MESSAGE_BYTES_MAX) {
+        (Received::Packet(call), _) => {
+            serde_json::from_slice(&call).map(Some).map_err(|e| format!("the launcher's call is none: {e}"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Looks up the tool's first folder as it will look up a call's path: the pages that this takes are there then.
+/// Nothing else comes of it.
+fn rehearse(birth: &Birth<'_>) {
+    let Birth { machine, tool, .. } = *birth;
+    let Some(root) = tool.roots.first() else { return };
+    let place = Place { machine, roots: &tool.roots, recursive: false };
+    let object = place.resolve(&root.canonical, std::slice::from_ref(&root.canonical));
+    drop(object.map(|object| serde_json::to_vec(&Word::Ready(object))));
+    drop(machine.landlock.ruleset(&[]));
 }
 
 /// What the launcher sends when the call may start: the places, among what was found below the object, of what
@@ -125,7 +174,7 @@ fn ready(start: &Start<'_>, object: &Object, proxy: Option<OwnedFd>) -> Result<(
         return Err("the paths that policies name below it take too much room".to_owned());
     }
     // Nobody to hear it is an end without a word.
-    if send_with(&start.control, &word, proxy.as_ref().map(OwnedFd::as_fd)) != Ok(true) {
+    if send_with(start.control, &word, proxy.as_ref().map(OwnedFd::as_fd)) != Ok(true) {
         sys::exit_now(REFUSED);
     }
     Ok(())
@@ -136,11 +185,11 @@ fn close_all_but(keep: &[RawFd]) -> Result<(), String> {
 }
 
 /// The mounts that this call sees, for a program that reads below its resource: it would not stay on one.
-fn mount_table(start: &Start<'_>) -> Result<Option<Vec<Mount>>, String> {
-    if !start.tool.manifest.recursive || start.tool.program.is_none() {
+fn mount_table(birth: &Birth<'_>) -> Result<Option<Vec<Mount>>, String> {
+    if !birth.tool.looks_at_mounts() {
         return Ok(None);
     }
-    mounts::table(&start.machine.proc).map(Some)
+    mounts::table(&birth.machine.proc).map(Some)
 }
 
 /// A program is not let at a folder with mounts below it: what policies name elsewhere may be among them.
@@ -158,23 +207,27 @@ fn check_mounts(start: &Start<'_>, object: &Object, table: Option<&[Mount]>) -> 
 /// Sends a word to the launcher. One that cannot be sent is an end without a word, which the launcher
 /// takes for a refusal.
 pub(super) fn say(start: &Start<'_>, word: &Word) {
+    tell(start.control, word);
+}
+
+fn tell(control: &OwnedFd, word: &Word) {
     let Ok(bytes) = serde_json::to_vec(word) else { sys::exit_now(REFUSED) };
     // `write`, since it is all that a builtin's last filter leaves.
-    if bytes.len() > CHILD_MESSAGE_BYTES_MAX || rustix::io::write(&start.control, &bytes).is_err() {
+    if bytes.len() > CHILD_MESSAGE_BYTES_MAX || rustix::io::write(control, &bytes).is_err() {
         sys::exit_now(REFUSED);
     }
 }
 
 /// Session, standard streams, identity; and whether the call has a user namespace of its own.
-fn take_over(start: &Start<'_>) -> Result<(Vec<String>, bool), String> {
-    let machine = start.machine;
+fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
+    let machine = birth.machine;
     // The first process of a PID namespace that inherited a session may already lead one.
     let _ = setsid();
-    nix::unistd::dup2_stdout(&start.stdout).map_err(|e| format!("stdout: {e}"))?;
-    nix::unistd::dup2_stderr(&start.stderr).map_err(|e| format!("stderr: {e}"))?;
+    nix::unistd::dup2_stdout(&birth.stdout).map_err(|e| format!("stdout: {e}"))?;
+    nix::unistd::dup2_stderr(&birth.stderr).map_err(|e| format!("stderr: {e}"))?;
 
     let mut layers = machine.inherited.clone();
-    if start.tool.manifest.is_proxied() {
+    if birth.tool.manifest.is_proxied() {
         layers.push("proxy".to_owned());
     }
     if machine.per_call.contains(CloneFlags::CLONE_NEWPID) {
@@ -184,11 +237,11 @@ fn take_over(start: &Start<'_>) -> Result<(Vec<String>, bool), String> {
         layers.push("pid namespace".to_owned());
     }
     let mut own_user = machine.per_call.contains(CloneFlags::CLONE_NEWUSER);
-    if let Some((uid, gid)) = start.identity {
+    if let Some((uid, gid)) = birth.identity {
         become_user(uid, gid)?;
         layers.push(format!("uid {uid}"));
-        // Not demanded: it makes the process limit this call's alone.
-        own_user = sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
+        // Not demanded: it makes the process limit this call's alone. A builtin starts no process.
+        own_user = birth.tool.program.is_some() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
     }
     if own_user {
         layers::lock_secure_bits()?;
@@ -200,14 +253,14 @@ fn take_over(start: &Start<'_>) -> Result<(Vec<String>, bool), String> {
 }
 
 /// Descriptors that the child needs: no other call's, not the front's socket.
-fn kept(start: &Start<'_>) -> Vec<RawFd> {
-    let machine = start.machine;
-    let mut keep = vec![0, 1, 2, start.control.as_raw_fd(), machine.proc.as_raw_fd()];
-    if start.tool.program.is_some() {
-        keep.extend(start.tool.descriptors().chain([&machine.null]).map(OwnedFd::as_raw_fd));
+fn kept(birth: &Birth<'_>) -> Vec<RawFd> {
+    let machine = birth.machine;
+    let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.proc.as_raw_fd()];
+    if birth.tool.program.is_some() {
+        keep.extend(birth.tool.descriptors().chain([&machine.null]).map(OwnedFd::as_raw_fd));
         keep.extend(machine.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
     }
-    if start.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {
+    if birth.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {
         let host = &machine.host;
         keep.extend([&host.loadavg, &host.meminfo, &host.stat, &host.uptime].map(OwnedFd::as_raw_fd));
         keep.extend(host.disks.iter().map(|disk| disk.folder.as_raw_fd()));
@@ -215,24 +268,24 @@ fn kept(start: &Start<'_>) -> Vec<RawFd> {
     keep
 }
 
-fn limit(start: &Start<'_>, own_user: bool) -> Result<(), String> {
-    let limits: &Limits = &start.tool.manifest.limits;
-    let init = u64::from(start.tool.program.is_some());
+fn limit(birth: &Birth<'_>, own_user: bool) -> Result<(), String> {
+    let limits: &Limits = &birth.tool.manifest.limits;
+    let init = u64::from(birth.tool.program.is_some());
     let calls = if own_user { 1 } else { SHARED_UID_CALLS };
     let processes_max = (limits.processes_max + init).saturating_mul(calls);
-    layers::limit_resources(limits, start.machine.mapped_bytes, processes_max)
+    layers::limit_resources(limits, birth.machine.mapped_bytes, processes_max)
 }
 
 /// Capabilities, new privileges, Landlock on the tool's roots.
-fn confine(start: &Start<'_>) -> Result<Vec<String>, String> {
+fn confine(birth: &Birth<'_>) -> Result<Vec<String>, String> {
     layers::keep_capabilities(rustix::thread::CapabilitySet::empty())?;
     if layers::holds_capabilities()? {
         return Err("capabilities: some are left".to_owned());
     }
     rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
-    let ruleset = start.tool.ruleset.try_clone().map_err(|e| format!("landlock: {e}"))?;
+    let ruleset = birth.tool.ruleset.try_clone().map_err(|e| format!("landlock: {e}"))?;
     layers::restrict(ruleset)?;
-    Ok(vec!["no capabilities".to_owned(), "no_new_privs".to_owned(), start.machine.landlock.name()])
+    Ok(vec!["no capabilities".to_owned(), "no_new_privs".to_owned(), birth.machine.landlock.name()])
 }
 
 fn resolve(start: &Start<'_>) -> Result<Object, String> {

@@ -105,7 +105,7 @@ fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32, mut quota: Opt
                 return end_of(status);
             }
         }
-        let mut fds = [PollFd::new(&start.control, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+        let mut fds = [PollFd::new(start.control, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
         let timeout = quota.as_ref().map(|quota| quota.wait());
         let _ = poll(&mut fds, timeout.as_ref());
         let [control, _] = &fds;

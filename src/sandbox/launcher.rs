@@ -8,13 +8,12 @@
 
 use super::call::{Call, Drained, Notice, Stream};
 use super::cgroup::{Bounds, Groups};
-use super::child::{self, Start};
-use super::fetch;
 use super::journal::Journal;
 use super::machine::{Ground, Machine};
 use super::namespaces;
 use super::protect::Runs;
 use super::slots::Slots;
+use super::spare::{Child, SPARE_IDS, Spare, Spares};
 use super::supervisor::{Spec, StartError};
 use super::sys;
 use super::tool::{Tool, open_all};
@@ -23,13 +22,13 @@ use super::wire::{
     self, Arrival, Ask, Assembler, Ended, Go, PACKET_BYTES_MAX, Received, Reply, Report, Request, ToolDigest,
     receive_with,
 };
+use super::{fetch, heap};
 use crate::gate::{End, Given};
-use crate::tools::{Builtin, Catalog, Manifest, ProposedCall, Runner, ValidCall};
+use crate::tools::{Builtin, Catalog, Manifest, ProposedCall, Runner};
 use crate::types::clock::mono_us;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::net::{SocketType, sockopt};
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, setsid, waitid};
 use rustix::time::Timespec;
 use std::collections::{BTreeMap, VecDeque};
@@ -138,6 +137,7 @@ struct Launcher<'a> {
     groups: Option<Groups>,
     slots: Option<Slots>,
     calls: BTreeMap<u64, Call>,
+    spares: Spares,
     /// Packets that the front has not taken yet; while there are any, no output is read.
     queue: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     assembler: Assembler,
@@ -151,6 +151,7 @@ enum Source {
     Child(u64),
     Stdout(u64),
     Stderr(u64),
+    Spare(u64),
 }
 
 impl<'a> Launcher<'a> {
@@ -187,6 +188,7 @@ impl<'a> Launcher<'a> {
             groups,
             slots,
             calls: BTreeMap::new(),
+            spares: Spares::default(),
             queue: VecDeque::new(),
             assembler: Assembler::default(),
         })
@@ -196,11 +198,15 @@ impl<'a> Launcher<'a> {
     fn serve(mut self) -> Result<(), String> {
         let hello = Reply::Hello(Ok(self.report.clone()));
         self.reply(0, &hello);
+        heap::close_holes();
         loop {
             if self.flush().is_err() {
                 break;
             }
             self.finish_calls();
+            if self.calls.is_empty() {
+                self.start_spare();
+            }
             let ready = self.wait();
             self.expire();
             for source in ready {
@@ -291,17 +297,18 @@ impl<'a> Launcher<'a> {
         let front = if full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         out.push((Source::Front, self.front.as_fd(), front));
         for (id, call) in self.calls.iter().filter(|(_, call)| !call.is_reaped()) {
-            if let Some(control) = &call.control {
+            if let Some(control) = call.control.as_ref().filter(|_| call.is_heard()) {
                 out.push((Source::Control(*id), control.as_fd(), PollFlags::IN));
             }
             for (source, stream) in [(Source::Stdout(*id), &call.stdout), (Source::Stderr(*id), &call.stderr)]
             {
-                if let Some(pipe) = stream.pipe.as_ref().filter(|_| !full) {
+                if let Some(pipe) = stream.pipe.as_ref().filter(|_| !full && call.is_running()) {
                     out.push((source, pipe.as_fd(), PollFlags::IN));
                 }
             }
             out.push((Source::Child(*id), call.pidfd.as_fd(), PollFlags::IN));
         }
+        out.extend(self.spares.watched().map(|(id, pidfd)| (Source::Spare(id), pidfd, PollFlags::IN)));
         out
     }
 
@@ -320,13 +327,14 @@ impl<'a> Launcher<'a> {
             Source::Front => return self.hear_front(),
             Source::Control(id) => self.notify(id, Call::hear),
             Source::Child(id) => self.notify(id, Call::reap),
+            Source::Spare(id) if self.spares.reap(id) => self.give_back(id),
             Source::Stdout(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stdout);
             }
             Source::Stderr(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stderr);
             }
-            Source::Stdout(_) | Source::Stderr(_) => {}
+            Source::Stdout(_) | Source::Stderr(_) | Source::Spare(_) => {}
         }
         true
     }
@@ -372,27 +380,56 @@ impl<'a> Launcher<'a> {
         if self.calls.len() >= CALLS_MAX {
             return Err(format!("{CALLS_MAX} calls are there already"));
         }
-        if self.calls.contains_key(&id) {
+        if self.calls.contains_key(&id) || id >= SPARE_IDS {
             return Err("a call with this number is there already".to_owned());
         }
-        let valid = self.check(&ask)?;
+        self.check(&ask)?;
         let refused = self.report.refused.iter().find(|refused| refused.tool == ask.tool);
         if let Some(refused) = refused {
             return Err(refused.reason.clone());
         }
-        let tool =
-            self.tools.iter().find(|tool| tool.manifest.name == ask.tool).ok_or("the tool was not opened")?;
+        let tool = self.tools.iter().position(|tool| tool.manifest.name == ask.tool);
+        let tool = tool.ok_or("the tool was not opened")?;
+        let child = match self.spares.take(&ask) {
+            Some(Spare { id: spare, child, .. }) => {
+                if let Some(groups) = &mut self.groups {
+                    groups.hand_over(spare, id);
+                }
+                child
+            }
+            None => self.start_child(id, tool, Some(&ask))?,
+        };
+        let limits =
+            self.tools.get(tool).map(|tool| tool.manifest.limits).ok_or("the tool was not opened")?;
+        self.calls.insert(id, Call::new(ask, limits, child));
+        Ok(())
+    }
+
+    /// Starts a child that has what is a call's under the number `id`; a spare without a call.
+    fn start_child(&mut self, id: u64, tool: usize, call: Option<&Ask>) -> Result<Child, String> {
+        let tool = self.tools.get(tool).ok_or("the tool was not opened")?;
         let group = self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose();
         let slot =
             self.slots.as_mut().filter(|_| tool.writes_nothing()).map(|slots| slots.take(id)).transpose();
         let start =
-            |(group, slot): (Option<_>, _)| spawn(&self.machine, tool, &valid, ask, group.flatten(), slot);
-        let call = group.and_then(|group| slot.map(|slot| (group, slot))).and_then(start);
-        if call.is_err() {
+            |(group, slot): (Option<_>, _)| Child::start(&self.machine, tool, call, group.flatten(), slot);
+        let child = group.and_then(|group| slot.map(|slot| (group, slot))).and_then(start);
+        if child.is_err() {
             self.give_back(id);
         }
-        self.calls.insert(id, call?);
-        Ok(())
+        child
+    }
+
+    /// A spare for the tool that was called last. Where none can be had, the next call tells why.
+    fn start_spare(&mut self) {
+        let Some((name, id)) = self.spares.due() else { return };
+        let tool = self.tools.iter().position(|tool| tool.manifest.name == name && tool.takes_spares());
+        // Uids of their own are counted for calls.
+        if let Some(tool) = tool.filter(|_| self.slots.is_none())
+            && let Ok(child) = self.start_child(id, tool, None)
+        {
+            self.spares.add(id, name, child);
+        }
     }
 
     /// What a call had of the launcher's, once nothing of it is left.
@@ -406,7 +443,7 @@ impl<'a> Launcher<'a> {
     }
 
     /// Name, digest, schema and canonical form, against this launcher's own catalog.
-    fn check(&self, ask: &Ask) -> Result<ValidCall, String> {
+    fn check(&self, ask: &Ask) -> Result<(), String> {
         let manifest =
             self.catalog.find(&ask.tool).ok_or_else(|| format!("no tool is named `{}`", ask.tool))?;
         if manifest.digest.hex() != ask.manifest {
@@ -418,7 +455,7 @@ impl<'a> Launcher<'a> {
         if valid.canonical() != ask.arguments {
             return Err("the arguments are not in canonical form".to_owned());
         }
-        Ok(valid)
+        Ok(())
     }
 
     fn go(&mut self, id: u64, go: &Go, connected: Option<&OwnedFd>) {
@@ -502,44 +539,6 @@ impl<'a> Launcher<'a> {
             call.end(End::Killed);
         }
     }
-}
-
-/// Starts the child of one call: its pipes, its control channel, its namespaces.
-fn spawn(
-    machine: &Machine,
-    tool: &Tool,
-    valid: &ValidCall,
-    ask: Ask,
-    group: Option<OwnedFd>,
-    slot: Option<u32>,
-) -> Result<Call, String> {
-    let refuse = |e: rustix::io::Errno| format!("the child was not started: {e}");
-    let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
-    let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
-    let (control, control_child) =
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(refuse)?;
-    // Only these ends: the child's may wait.
-    for end in [&stdout, &stderr, &control] {
-        rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
-    }
-    let namespaces = tool.namespaces(machine);
-    let pidfd = match group {
-        Some(group) => sys::clone_into(namespaces, group.as_fd()),
-        None => sys::clone_call(namespaces),
-    };
-    let Some(pidfd) = pidfd.map_err(|e| format!("the child was not started: {e}"))? else {
-        child::run(&Start {
-            machine,
-            tool,
-            identity: machine.identity.map(|(uid, gid)| (slot.unwrap_or(uid), gid)),
-            arguments: valid.arguments(),
-            named: &ask.named,
-            stdout: stdout_child,
-            stderr: stderr_child,
-            control: control_child,
-        })
-    };
-    Ok(Call::new(ask, tool.manifest.limits, pidfd, control, stdout, stderr))
 }
 
 /// What all processes of a call together may have: the tool's own bounds, and a program's init beside.

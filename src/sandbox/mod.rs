@@ -26,6 +26,7 @@ mod connect;
 mod fetch;
 mod front;
 mod given;
+mod heap;
 mod host;
 mod init;
 mod journal;
@@ -41,6 +42,7 @@ mod quota;
 mod resolve;
 mod seccomp;
 mod slots;
+mod spare;
 mod supervisor;
 mod sys;
 #[cfg(test)]

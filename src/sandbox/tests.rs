@@ -28,6 +28,7 @@ mod levels;
 mod limits;
 mod search;
 mod soak;
+mod spare;
 mod view;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
@@ -94,6 +95,11 @@ scenarios! {
     a_call_adds_no_more_than_it_may
     a_thousand_calls_leave_nothing
     calls_that_write_nothing_have_uids_of_their_own
+    a_call_takes_the_spare
+    does_without_a_spare
+    a_spare_is_no_call
+    spares_are_few
+    a_spare_is_confined_and_holds_nothing_of_a_call
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -371,6 +377,10 @@ mod scenario {
         programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,
     };
     pub(super) use super::soak::a_thousand_calls_leave_nothing;
+    pub(super) use super::spare::{
+        a_call_takes_the_spare, a_spare_is_confined_and_holds_nothing_of_a_call, a_spare_is_no_call,
+        does_without_a_spare, spares_are_few,
+    };
     pub(super) use super::view::{
         cannot_be_changed_from_below, closes_the_way_to_the_host, does_without_proc, follows_no_later_mount,
         shows_what_is_named_as_it_is_named, tells_nothing_of_the_rest,

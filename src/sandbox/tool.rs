@@ -168,6 +168,16 @@ impl Tool {
         self.roots.iter().map(Root::grant)
     }
 
+    /// Whether a call's child reads the mount table before it is confined: what it says is as of then.
+    pub(super) fn looks_at_mounts(&self) -> bool {
+        self.manifest.recursive && self.program.is_some()
+    }
+
+    /// Whether a child may be started before there is a call for it.
+    pub(super) fn takes_spares(&self) -> bool {
+        !self.looks_at_mounts()
+    }
+
     /// The kind of its calls.
     pub(super) fn runs(&self) -> Runs {
         match &self.program {
