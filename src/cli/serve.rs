@@ -107,17 +107,18 @@ pub(super) fn supervise(
 }
 
 fn front(
-    mut config: Config,
+    config: Config,
     what: &'static str,
     seed: LinkSeed,
     work: impl AsyncFnOnce(&Serving) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     // Before anything is logged.
-    let secrets = house::secrets(&config)?;
+    let model_key = house::model_key(&config)?;
+    let secrets = house::secrets(&config, model_key.as_ref())?;
     logs::start(config.log, secrets.clone());
     let notify = Notify::open()?;
     let rules = house::load_or_close(&config)?;
-    let provider = house::provider(&mut config, &secrets)?;
+    let provider = house::provider(&config, model_key, &secrets)?;
     let listener = TcpListener::bind(config.listen)
         .map_err(|e| Fail::usage(format!("`server.listen`: {}: {e}", config.listen)))?;
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt as _;
 
 /// The one key that the shipped manifests need.
-const LOGS: &str = "[paths]\nlogs = \"/var/log\"\n";
+pub(crate) const LOGS: &str = "[paths]\nlogs = \"/var/log\"\n";
 
 /// A home with a tool that sleeps for `seconds`.
-fn home_with_nap(seconds: u32) -> (TestHome, String) {
+pub(crate) fn home_with_nap(seconds: u32) -> (TestHome, String) {
     let home = TestHome::init();
     let manifest = format!(
         r#"name = "nap"
@@ -58,7 +58,7 @@ fn start_nap(
     running
 }
 
-fn is_sleep(pid: u32) -> bool {
+pub(crate) fn is_sleep(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
 }
 
