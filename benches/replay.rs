@@ -32,7 +32,7 @@ fn main() {
         started.elapsed().as_secs_f64()
     );
 
-    let config = Config::load_keyless(Home::locate(Some(&home), None).expect("home")).expect("configuration");
+    let config = Config::load(Home::locate(Some(&home), None).expect("home")).expect("configuration");
     std::fs::write(
         home.join("etc/policies/95-more.cedar"),
         "@id(\"no-nginx\") forbid(principal, action, resource in PAR::Path::\"/var/log/nginx\");",

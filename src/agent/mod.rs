@@ -36,4 +36,4 @@ pub use rules::{
     load_rules_of, load_unproven, places, policy_sources,
 };
 pub use run::Agent;
-pub use secrets::{is_model_key_shown, load_secrets};
+pub use secrets::load_secrets;

@@ -321,7 +321,7 @@ fn load_anew(
     started: &[Shown],
     known: &Finder,
 ) -> Result<(Rules, Finder, Vec<String>), RulesError> {
-    let config = Config::load_keyless(home).map_err(|e: ConfigError| RulesError(vec![e.to_string()]))?;
+    let config = Config::load(home).map_err(|e: ConfigError| RulesError(vec![e.to_string()]))?;
     let values = |shown: &[Shown]| -> BTreeMap<String, String> {
         shown.iter().map(|one| (one.key.clone(), one.value.clone())).collect()
     };
@@ -337,5 +337,5 @@ fn load_anew(
         let reason = format!("`{key}` has changed, which counts from the next start only: restart");
         return Err(RulesError(vec![reason]));
     }
-    Ok((load_rules(&config)?, load_secrets(&config, known)?, changed))
+    Ok((load_rules(&config)?, load_secrets(&config, None, known)?, changed))
 }

@@ -5,7 +5,7 @@ use crate::auth;
 use crate::config::{Config, log_key_file};
 use crate::ledger::{Files, key};
 use crate::secrets::{Finder, Named, Pattern};
-use crate::types::limits;
+use crate::types::Secret;
 use zeroize::Zeroizing;
 
 /// The model's key, by its setting.
@@ -13,11 +13,15 @@ const MODEL_KEY: &str = "llm.api_key";
 
 /// Reads every secret of a home anew; the error names each that cannot be read. Blocking.
 ///
-/// The model's key counts as the process began with it, and is in `before` where the provider has taken it: no reload
-/// exchanges it. One that is shorter than a secret may be is not looked for: servers of one's own take any word.
-pub fn load_secrets(config: &Config, before: &Finder) -> Result<Finder, RulesError> {
+/// The model's key counts as the provider has it, which no reload exchanges: where none is given it is the one in
+/// `before`. One that is shorter than a secret may be is not looked for: servers of one's own take any word.
+pub fn load_secrets(
+    config: &Config,
+    model_key: Option<&Secret>,
+    before: &Finder,
+) -> Result<Finder, RulesError> {
     let mut errors = Vec::new();
-    let model_key = match &config.llm.api_key {
+    let model_key = match model_key {
         Some(key) => Named::new(MODEL_KEY, Zeroizing::new(key.expose().as_bytes().to_vec())).ok(),
         None => before.named(MODEL_KEY),
     };
@@ -52,10 +56,4 @@ pub fn load_secrets(config: &Config, before: &Finder) -> Result<Finder, RulesErr
         Ok(_) => Err(RulesError(errors)),
         Err(e) => Err(RulesError(if errors.is_empty() { vec![e] } else { errors })),
     }
-}
-
-/// Whether the model's key is too short to be looked for.
-#[must_use]
-pub fn is_model_key_shown(config: &Config) -> bool {
-    config.llm.api_key.as_ref().is_some_and(|key| key.expose().len() < limits::SECRET_BYTES_MIN)
 }

@@ -16,18 +16,19 @@ pub(super) enum Configuration {
 }
 
 impl Configuration {
-    pub(super) fn run(&self, mut config: Config, is_json: bool) -> Result<u8, Fail> {
+    pub(super) fn run(&self, config: Config, is_json: bool) -> Result<u8, Fail> {
         match self {
             Self::Show => show_keys(&config, is_json)?,
             Self::Check => {
+                let model_key = house::model_key(&config)?;
                 let rules = house::load_rules(&config)?;
                 // Made and thrown away: what it lacks is told now, not at the next start.
                 let secrets = match std::fs::read_dir(&config.home.data) {
-                    Ok(_) => house::secrets(&config)?,
+                    Ok(_) => house::secrets(&config, model_key.as_ref())?,
                     // Who cannot look into data/ starts no server either, and checks the rest.
                     Err(_) => Secrets::default(),
                 };
-                drop(house::provider(&mut config, &secrets)?);
+                drop(house::provider(&config, model_key, &secrets)?);
                 let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
                 if is_json {
                     show::json(&json!({ "ok": true, "tools": tools, "policies": policies }))?;

@@ -13,7 +13,7 @@ use crate::ledger::{self, Filter, Header, Order, Reader, Standing};
 use crate::llm;
 use crate::secrets::Finder;
 use crate::types::clock::Wall;
-use crate::types::{limits, text};
+use crate::types::{Secret, limits, text};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt as _;
@@ -114,7 +114,11 @@ impl Doctor {
             return checks.fail("files of data/", format!("{}: {e}: {whose}", config.home.data.display()));
         }
         data_modes(config, checks);
-        secrets(config, checks);
+        let model_key = config.model_key().unwrap_or_else(|e| {
+            checks.fail("model", e.to_string());
+            None
+        });
+        secrets(config, model_key.as_ref(), checks);
         self.ledger(config, checks);
         anchors(config, checks);
         clock(config, checks);
@@ -225,8 +229,8 @@ fn data_modes(config: &Config, checks: &mut Checks) {
 }
 
 /// What is replaced in all that comes from outside. A server does not start without one that is named.
-fn secrets(config: &Config, checks: &mut Checks) {
-    match agent::load_secrets(config, &Finder::default()) {
+fn secrets(config: &Config, model_key: Option<&Secret>, checks: &mut Checks) {
+    match agent::load_secrets(config, model_key, &Finder::default()) {
         Ok(finder) => {
             let (own, named) = (finder.names().count(), config.secrets.len());
             let patterns = config.secret_patterns.len();
@@ -235,8 +239,8 @@ fn secrets(config: &Config, checks: &mut Checks) {
         }
         Err(e) => e.0.into_iter().for_each(|reason| checks.fail("secrets", reason)),
     }
-    if agent::is_model_key_shown(config) {
-        let least = limits::SECRET_BYTES_MIN;
+    let least = limits::SECRET_BYTES_MIN;
+    if model_key.is_some_and(|key| key.expose().len() < least) {
         checks.warn("secrets", format!("`llm.api_key` has less than {least} bytes: it is not looked for"));
     }
 }

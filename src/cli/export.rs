@@ -31,7 +31,7 @@ impl Take {
     /// Through the admin socket of the running server, which records it; else on the ledger directly.
     pub(super) fn run(&self, config: &Config) -> Result<u8, Fail> {
         let query = super::query(&self.query);
-        let query = house::secrets(config)?.clean(query).into_inner();
+        let query = house::secrets(config, house::model_key(config)?.as_ref())?.clean(query).into_inner();
         let filter = Filter::parse(&query).map_err(Fail::usage)?;
         let format =
             Format::parse(&self.format).ok_or_else(|| Fail::usage("`--format` is `jsonl` or `csv`"))?;

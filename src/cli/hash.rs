@@ -26,7 +26,7 @@ impl Hash {
         if value.is_empty() {
             return Err(Fail::usage("the value is empty"));
         }
-        let secrets = house::secrets(config)?;
+        let secrets = house::secrets(config, house::model_key(config)?.as_ref())?;
         let (digest, clean) = (secrets.now().digest(&value), secrets.clean(value));
         let told = String::from_utf8_lossy(&clean);
         let name = told.strip_prefix("[secret:").and_then(|rest| rest.split_once(':')).map(|(name, _)| name);

@@ -9,7 +9,7 @@ use crate::ledger::{Draft, Files, Kind, Ledger, Lock, LockError, OpenError, Proj
 use crate::llm::{self, Provider};
 use crate::sandbox;
 use crate::secrets::Secrets;
-use crate::types::limits;
+use crate::types::{Secret, limits};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -110,22 +110,35 @@ pub(super) fn start_drafts(
     Ok(drafts)
 }
 
+/// The model's key. Read behind the fork of the launcher.
+pub(super) fn model_key(config: &Config) -> Result<Option<Secret>, Fail> {
+    config.model_key().map_err(Fail::usage)
+}
+
 /// What is replaced in all that comes from outside; one that cannot be read refuses the start by its name.
-pub(super) fn secrets(config: &Config) -> Result<Secrets, Fail> {
+pub(super) fn secrets(config: &Config, model_key: Option<&Secret>) -> Result<Secrets, Fail> {
     let secrets = Secrets::default();
-    load_secrets(config, &secrets)?;
+    exchange_secrets(config, model_key, &secrets)?;
     Ok(secrets)
 }
 
 /// The same anew: a ledger that was opened may have made its first epoch key.
 pub(super) fn load_secrets(config: &Config, secrets: &Secrets) -> Result<(), Fail> {
-    let finder = agent::load_secrets(config, &secrets.now());
+    exchange_secrets(config, None, secrets)
+}
+
+fn exchange_secrets(config: &Config, model_key: Option<&Secret>, secrets: &Secrets) -> Result<(), Fail> {
+    let finder = agent::load_secrets(config, model_key, &secrets.now());
     secrets.exchange(finder.map_err(|e| Fail::usage(e.0.join("\npar: ")))?);
     Ok(())
 }
 
-/// The configured provider.
-pub(super) fn provider(config: &mut Config, secrets: &Secrets) -> Result<Arc<dyn Provider>, Fail> {
+/// The configured provider, with its key.
+pub(super) fn provider(
+    config: &Config,
+    api_key: Option<Secret>,
+    secrets: &Secrets,
+) -> Result<Arc<dyn Provider>, Fail> {
     let name = &config.llm.provider;
     let kind = llm::Kind::parse(name).ok_or_else(|| {
         Fail::usage(format!("`llm.provider`: `{name}` is none of `offline`, `openai` and `anthropic`"))
@@ -134,7 +147,7 @@ pub(super) fn provider(config: &mut Config, secrets: &Secrets) -> Result<Arc<dyn
         provider: kind,
         base_url: config.llm.base_url.clone(),
         model: config.llm.model.clone(),
-        api_key: config.llm.api_key.take(),
+        api_key,
         ca_file: config.llm.ca_file.clone(),
         reply_tokens_max: config.llm.reply_tokens_max,
         secrets: secrets.clone(),

@@ -27,7 +27,7 @@ impl Launcher {
         let fd = self.fd.or_else(accepted_connection).ok_or_else(none)?;
         let front = house::user(&self.front_user)?.uid;
         // Its own reading of the files, without any secret: nothing that decides comes from the front.
-        let config = Config::load_keyless(home).map_err(Fail::usage)?;
+        let config = Config::load(home).map_err(Fail::usage)?;
         let spec = sandbox::Spec { journal: self.journal.clone(), ..house::spec(&config) };
         sandbox::attend(&spec, fd, front).map_err(Fail::failed)
     }

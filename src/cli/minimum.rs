@@ -23,7 +23,7 @@ pub(super) struct Found {
 /// Where tools will run as a user of their own, behind a service manager, a launcher of this command's says nothing
 /// of theirs: then `standard` is demanded, and a person who has seen `par doctor` there may demand more.
 pub(super) fn settle(home: &Home, is_elsewhere: bool) -> Result<Found, Fail> {
-    let config = Config::load_keyless(home.clone()).map_err(Fail::usage)?;
+    let config = Config::load(home.clone()).map_err(Fail::usage)?;
     let found = match sandbox::start(&house::spec(&config)) {
         Ok(seed) => {
             let report = seed.report();

@@ -1,7 +1,7 @@
 //! `par quickstart`: the whole way once, with real parts.
 
 use super::exit::{self, Fail};
-use super::serve::{Serving, supervise};
+use super::serve::{Serving, Signals, supervise};
 use super::{audit, house, init, minimum, remote, show};
 use crate::agent::RunReply;
 use crate::auth::{self, NewKey, Role};
@@ -42,11 +42,13 @@ impl Quickstart {
             config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         }
         let once = self.once;
-        supervise(config, "quickstart", async move |serving: &Serving| tour(serving, once).await)
+        supervise(config, "quickstart", async move |serving: &Serving, signals| {
+            tour(serving, signals, once).await
+        })
     }
 }
 
-async fn tour(serving: &Serving, once: bool) -> Result<u8, Fail> {
+async fn tour(serving: &Serving, mut signals: Signals, once: bool) -> Result<u8, Fail> {
     let report = serving.agent.launcher().report();
     show::line(&format!("Sandbox: {}", report.layers.join(", ")))?;
     for missing in &report.missing {
@@ -62,7 +64,10 @@ async fn tour(serving: &Serving, once: bool) -> Result<u8, Fail> {
     let (minted, _) = serving.authority.create(&by, new, Some(power()?)).await.map_err(Fail::failed)?;
     let shown = show_key(minted.expose(), once);
     let asked = match &shown {
-        Ok(()) => ask(serving, minted.expose()).await,
+        Ok(()) => tokio::select! {
+            asked = ask(serving, minted.expose()) => asked,
+            () = signals.end.heard() => Err(Fail::failed("interrupted")),
+        },
         Err(_) => Ok(()),
     };
     // Whatever went wrong: no key is left that has done its work, or that nobody saw.
@@ -81,7 +86,7 @@ async fn tour(serving: &Serving, once: bool) -> Result<u8, Fail> {
         minted.expose(),
         serving.url
     ))?;
-    serving.stopped().await?;
+    serving.stopped(signals).await;
     Ok(exit::OK)
 }
 

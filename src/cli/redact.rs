@@ -65,7 +65,9 @@ impl Redact {
             Some(run) => Targets::Run(run.clone()),
             None => Targets::Entries(self.entries.clone()),
         };
-        let reason = house::secrets(config)?.clean(self.reason.clone()).into_inner();
+        let reason = house::secrets(config, house::model_key(config)?.as_ref())?
+            .clean(self.reason.clone())
+            .into_inner();
         let erasure = Erasure { targets, reason, principal: by.id(), power: None };
         let told = house::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
             RedactError::Unfit(..) => Fail::usage(e),

@@ -101,7 +101,7 @@ pub(super) struct Inside {
 
 /// Works in this process, which becomes the front: locked like it, without a listener.
 pub(super) fn inside<T>(
-    mut config: Config,
+    config: Config,
     what: &'static str,
     work: impl AsyncFnOnce(&Inside) -> Result<T, Fail>,
 ) -> Result<T, Fail> {
@@ -110,13 +110,14 @@ pub(super) fn inside<T>(
         Ok(seed) => seed,
         Err(e) => return Err(house::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),
     };
-    let secrets = house::secrets(&config)?;
+    let model_key = house::model_key(&config)?;
+    let secrets = house::secrets(&config, model_key.as_ref())?;
     logs::start(config.log, secrets.clone());
     if let Some(holder) = Lock::holder(&house::files(&config)) {
         tracing::info!(holder = holder.trim(), "waiting for the ledger");
     }
     let rules = house::load_rules(&config)?;
-    let provider = house::provider(&mut config, &secrets)?;
+    let provider = house::provider(&config, model_key, &secrets)?;
     let principal = house::local_principal(&config)?;
     let report = seed.report().clone();
     sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;

@@ -12,10 +12,11 @@ use crate::ledger::{Anchor, Draft, Follower, Index, Kind, Ledger};
 use crate::sandbox::{self, LinkSeed};
 use clap::Args;
 use serde_json::json;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 #[derive(Debug, Args)]
@@ -40,13 +41,13 @@ impl Serve {
             config.log = format;
         }
         let launcher = self.launcher.clone().or_else(|| config.launcher.clone());
-        let work = async |house: &Serving| {
+        let work = async |house: &Serving, signals: Signals| {
             show::note(&format!(
                 "par: listening on {}, home {}",
                 house.url,
                 house.config.home.root.display()
             ));
-            house.stopped().await?;
+            house.stopped(signals).await;
             Ok(exit::OK)
         };
         match launcher {
@@ -62,7 +63,7 @@ fn alone(
     config: Config,
     what: &'static str,
     socket: &Path,
-    work: impl AsyncFnOnce(&Serving) -> Result<u8, Fail>,
+    work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     // The launcher reads the tools too: where they are at fault, the place is what helps.
     agent::load_or_close(&config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
@@ -88,7 +89,7 @@ pub(super) struct Serving {
 pub(super) fn supervise(
     config: Config,
     what: &'static str,
-    work: impl AsyncFnOnce(&Serving) -> Result<u8, Fail>,
+    work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     let spec = house::spec(&config);
     let etc = config.home.clone();
@@ -107,17 +108,18 @@ pub(super) fn supervise(
 }
 
 fn front(
-    mut config: Config,
+    config: Config,
     what: &'static str,
     seed: LinkSeed,
-    work: impl AsyncFnOnce(&Serving) -> Result<u8, Fail>,
+    work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     // Before anything is logged.
-    let secrets = house::secrets(&config)?;
+    let model_key = house::model_key(&config)?;
+    let secrets = house::secrets(&config, model_key.as_ref())?;
     logs::start(config.log, secrets.clone());
     let notify = Notify::open()?;
     let rules = house::load_or_close(&config)?;
-    let provider = house::provider(&mut config, &secrets)?;
+    let provider = house::provider(&config, model_key, &secrets)?;
     let listener = TcpListener::bind(config.listen)
         .map_err(|e| Fail::usage(format!("`server.listen`: {}: {e}", config.listen)))?;
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;
@@ -146,11 +148,13 @@ fn front(
                 "a crash had left calls or runs open: they are recorded as interrupted"
             );
         }
+        // Before anybody can hear of it: who does may end it at once.
+        let signals = Signals::open().map_err(Fail::failed)?;
         ledger.tell_url(&url).map_err(Fail::failed)?;
         let reloader = Reloader::new(agent.clone(), &config);
         let index = index(&ledger);
         let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify };
-        let code = serving.serve(listener, work).await?;
+        let code = serving.serve(listener, signals, work).await?;
         let stop = Draft::new(Kind::Stop, json!({ "command": what }));
         let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
         Ok(code)
@@ -161,7 +165,8 @@ impl Serving {
     async fn serve(
         &self,
         listener: TcpListener,
-        work: impl AsyncFnOnce(&Self) -> Result<u8, Fail>,
+        signals: Signals,
+        work: impl AsyncFnOnce(&Self, Signals) -> Result<u8, Fail>,
     ) -> Result<u8, Fail> {
         let (stop, stopping) = watch::channel(false);
         let app = App {
@@ -194,7 +199,7 @@ impl Serving {
         let server = tokio::spawn(http::serve(listener, app, raised(stopping)));
         self.notify.ready(&self.url);
         let code = tokio::select! {
-            code = work(self) => code,
+            code = work(self, signals) => code,
             never = self.notify.watch(&self.agent) => match never {},
             // Open requests are still told that nothing was recorded.
             what = self.agent.ledger().poisoned() => Err(Fail::failed(what)),
@@ -213,19 +218,44 @@ impl Serving {
     }
 
     /// Waits for `SIGTERM` or `SIGINT`. A `SIGHUP` loads the rules anew.
-    pub(super) async fn stopped(&self) -> Result<(), Fail> {
-        let mut terminate = signal(SignalKind::terminate()).map_err(Fail::failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Fail::failed)?;
-        let mut hangup = signal(SignalKind::hangup()).map_err(Fail::failed)?;
+    pub(super) async fn stopped(&self, mut signals: Signals) {
         loop {
             tokio::select! {
-                _ = terminate.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
-                _ = hangup.recv() => match self.reloader.reload(None).await {
+                () = signals.end.heard() => return,
+                _ = signals.hangup.recv() => match self.reloader.reload(None).await {
                     Ok(told) => tracing::info!(%told, "SIGHUP: the rules on disk are in force"),
                     Err(error) => tracing::error!(%error, "SIGHUP: the rules before stay in force"),
                 },
             }
+        }
+    }
+}
+
+/// The signals that a server heeds. None that came since this was made is lost.
+pub(super) struct Signals {
+    pub(super) end: End,
+    hangup: Signal,
+}
+
+/// `SIGTERM` and `SIGINT`.
+pub(super) struct End {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn open() -> io::Result<Self> {
+        let end =
+            End { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+        Ok(Self { end, hangup: signal(SignalKind::hangup())? })
+    }
+}
+
+impl End {
+    pub(super) async fn heard(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
     }
 }

@@ -8,7 +8,15 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The variables that may hold a key: those of the providers, and the caller's own.
+pub const KEY_VARIABLES: [&str; 3] = [OPENAI_KEY, ANTHROPIC_KEY, CALLER_KEY];
+const OPENAI_KEY: &str = "OPENAI_API_KEY";
+const ANTHROPIC_KEY: &str = "ANTHROPIC_API_KEY";
+const CALLER_KEY: &str = "PAR_KEY";
 
 /// `PAR_HOME`.
 pub(super) fn home() -> Option<PathBuf> {
@@ -19,12 +27,14 @@ pub(super) fn home() -> Option<PathBuf> {
 pub(super) fn overrides() -> Result<BTreeMap<String, (String, String)>, ConfigError> {
     let mut found = BTreeMap::new();
     for (name, value) in env::vars_os() {
+        // All of the environment is copied here, and a launcher may be forked later: what is not ours leaves no trace.
+        let value = Zeroizing::new(value.into_vec());
         let Some(name) = name.to_str() else { continue };
         let Some((section, key)) = name.strip_prefix("PAR_").and_then(|rest| rest.split_once("__")) else {
             continue;
         };
-        let value =
-            value.into_string().map_err(|_| ConfigError::variable(name, "is not UTF-8".to_owned()))?;
+        let value = String::from_utf8(value.to_vec())
+            .map_err(|_| ConfigError::variable(name, "is not UTF-8".to_owned()))?;
         let path = format!("{}.{}", section.to_ascii_lowercase(), key.to_ascii_lowercase());
         found.insert(path, (value, name.to_owned()));
     }
@@ -52,8 +62,8 @@ pub(super) fn model_key(provider: &str) -> Option<Secret> {
 /// The variable of `provider` and of no other: a key is not sent to another provider's server.
 fn key_variable(provider: &str) -> Option<&'static str> {
     match provider {
-        "openai" => Some("OPENAI_API_KEY"),
-        "anthropic" => Some("ANTHROPIC_API_KEY"),
+        "openai" => Some(OPENAI_KEY),
+        "anthropic" => Some(ANTHROPIC_KEY),
         _ => None,
     }
 }
@@ -61,7 +71,7 @@ fn key_variable(provider: &str) -> Option<&'static str> {
 /// The caller's own key: `PAR_KEY`, the file in `PAR_KEY_FILE`, or `~/.config/par/key` where only its
 /// owner can read it.
 pub fn client_key() -> io::Result<Option<Secret>> {
-    if let Ok(key) = env::var("PAR_KEY") {
+    if let Ok(key) = env::var(CALLER_KEY) {
         return Ok(Secret::new(key.trim().to_owned()));
     }
     let asked = env::var_os("PAR_KEY_FILE").map(PathBuf::from);

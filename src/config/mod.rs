@@ -10,8 +10,8 @@ mod secret;
 pub mod trusted;
 
 pub use environment::{
-    accepted_connection, client_key, is_color_wanted, is_journal, known_logs_file, log_key_file,
-    notify_socket, server_url, watchdog_us,
+    KEY_VARIABLES, accepted_connection, client_key, is_color_wanted, is_journal, known_logs_file,
+    log_key_file, notify_socket, server_url, watchdog_us,
 };
 pub use raw::ConfigError;
 pub use secret::SecretSource;
@@ -142,8 +142,8 @@ pub struct Llm {
     pub base_url: String,
     /// The model.
     pub model: String,
-    /// The key, already read.
-    pub api_key: Option<Secret>,
+    /// The file that holds its key; see [`Config::model_key`].
+    pub api_key_file: Option<PathBuf>,
     /// Certificates to trust beside the system's.
     pub ca_file: Option<PathBuf>,
     /// Most tokens of one reply.
@@ -196,25 +196,27 @@ impl Shown {
 }
 
 impl Config {
-    /// Reads `par.toml` of `home` and the environment.
+    /// Reads `par.toml` of `home` and the environment. No value of a secret is read.
     pub fn load(home: Home) -> Result<Self, ConfigError> {
-        Self::read(home, true)
-    }
-
-    /// As [`Config::load`], without the model's key: for processes that have no business with it and
-    /// may not be able to read it.
-    pub fn load_keyless(home: Home) -> Result<Self, ConfigError> {
-        Self::read(home, false)
-    }
-
-    fn read(home: Home, with_key: bool) -> Result<Self, ConfigError> {
         let file = home.file();
         let bytes = trusted::read(&file).map_err(|e| ConfigError::file(&file, None, e.to_string()))?;
         let (raw, shown) = Raw::read(&file, &bytes, environment::overrides()?)?;
-        Self::resolve(home, raw, shown, with_key)
+        Self::resolve(home, raw, shown)
     }
 
-    fn resolve(home: Home, raw: Raw, shown: Vec<Shown>, with_key: bool) -> Result<Self, ConfigError> {
+    /// Reads the model's key, for who makes the provider: of the file that `llm.api_key_file` names, else of the service
+    /// manager's credential, else of the provider's usual variable; `None` where there is none.
+    ///
+    /// INVARIANT: not called before a launcher is forked, which would have a copy of it.
+    pub fn model_key(&self) -> Result<Option<Secret>, ConfigError> {
+        let Some(path) = &self.llm.api_key_file else {
+            return Ok(environment::model_key(&self.llm.provider));
+        };
+        let refuse = |e| ConfigError::file(&self.home.file(), None, format!("`llm.api_key_file`: {e}"));
+        read_secret(path).map(Some).map_err(refuse)
+    }
+
+    fn resolve(home: Home, raw: Raw, shown: Vec<Shown>) -> Result<Self, ConfigError> {
         let file = home.file();
         let refuse = |key: &str, reason: String| ConfigError::file(&file, None, format!("`{key}`: {reason}"));
         let listen = raw.server.listen.parse().map_err(|_| {
@@ -233,11 +235,6 @@ impl Config {
         let secrets = SecretSource::all(&raw.secrets, &home.root);
         let secrets = secrets.map_err(|(name, e)| refuse(&format!("secrets.{name}"), e))?;
         let relative = |path: &str| (!path.is_empty()).then(|| home.root.join(path));
-        let api_key = match relative(&raw.llm.api_key_file) {
-            _ if !with_key => None,
-            Some(path) => Some(read_secret(&path).map_err(|e| refuse("llm.api_key_file", e))?),
-            None => environment::model_key(&raw.llm.provider),
-        };
         let log = LogFormat::parse(&raw.server.log).ok_or_else(|| {
             refuse("server.log", format!("`{}` is neither `text` nor `json`", raw.server.log))
         })?;
@@ -256,7 +253,7 @@ impl Config {
                 provider: raw.llm.provider,
                 base_url: raw.llm.base_url,
                 model: raw.llm.model,
-                api_key,
+                api_key_file: relative(&raw.llm.api_key_file),
                 ca_file: relative(&raw.llm.ca_file),
                 reply_tokens_max: (raw.llm.reply_tokens_max > 0).then_some(raw.llm.reply_tokens_max),
             },

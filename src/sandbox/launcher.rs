@@ -91,6 +91,8 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
     let connects = |manifest: &Arc<Manifest>| manifest.runner == Runner::Builtin(Builtin::HttpGet);
     let tls = catalog.manifests().any(connects).then(|| fetch::trust(spec.ca_file.as_deref())).transpose()?;
+    // All that was to be read of it is read. What is forked from here on, builtins among it, has no copy of a key there.
+    sys::overwrite_environment(|_| true);
     let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
     let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::of).transpose()?;
     let (first, second) = namespaces::stages()?;

@@ -6,7 +6,7 @@
 use super::link::{LinkSeed, Origin};
 use super::wire::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
 use super::{launcher, sys};
-use crate::config::Home;
+use crate::config::{Home, KEY_VARIABLES};
 use crate::tools::Places;
 use crate::types::Level;
 use nix::sys::signal::{SigSet, Signal as Signo};
@@ -130,6 +130,8 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
         sys::Fork::Parent(front) => {
             // The front's own copies are the ones that count.
             drop(seed);
+            // What the front alone needs. Launchers that are forked later read the rest.
+            sys::overwrite_environment(|name| KEY_VARIABLES.iter().any(|key| key.as_bytes() == name));
             Supervisor { spec, front, control: Some(control), launchers: vec![first_stage] }.watch(&signals)
         }
     }

@@ -1,7 +1,7 @@
 //! The calls that need `unsafe`, each behind a function that does not.
 //!
 //! Architecture invariant: no other file of the package has an `unsafe` block.
-#![expect(unsafe_code, reason = "process creation and four calls that no safe wrapper offers")]
+#![expect(unsafe_code, reason = "process creation and the calls that no safe wrapper offers")]
 
 use nix::sched::CloneFlags;
 use rustix::fd::FromRawFd as _;
@@ -133,6 +133,27 @@ fn execute(program: BorrowedFd<'_>, argv: &[*const c_char], envp: &[*const c_cha
         )
     };
     format!("exec: {}", io::Error::last_os_error())
+}
+
+/// Overwrites each variable of the environment whose name `goes`, where it stands: a copy of the kernel's that every fork
+/// inherits.
+///
+/// The caller has one thread, which keeps nothing that it borrowed from there.
+pub(super) fn overwrite_environment(goes: impl Fn(&[u8]) -> bool) {
+    // SAFETY: nobody else reads or changes the environment, by the contract above. `environ` is null or an array that ends
+    // with a null pointer, of strings that this process may write (environ(7)); each keeps its place and ends earlier.
+    unsafe {
+        let mut at: *const *mut c_char = libc::environ;
+        while !at.is_null() && !(*at).is_null() {
+            let variable = *at;
+            let bytes = CStr::from_ptr(variable).to_bytes();
+            let (goes, length) = (goes(bytes.split(|b| *b == b'=').next().unwrap_or(bytes)), bytes.len());
+            if goes {
+                std::ptr::write_bytes(variable, 0, length);
+            }
+            at = at.add(1);
+        }
+    }
 }
 
 /// Ends the process at once: no destructor, no exit handler, no buffer is flushed.

@@ -51,7 +51,7 @@ impl Vault {
         let refuse = |e: &dyn Display| format!("secrets: {e}");
         getrandom(&mut vault.salt, GetRandomFlags::empty()).map_err(|e| refuse(&e))?;
         let home = spec.secrets.clone().ok_or_else(|| refuse(&"there is no home to read them of"))?;
-        let sources = Config::load_keyless(home).map_err(|e| e.to_string())?.secrets;
+        let sources = Config::load(home).map_err(|e| e.to_string())?.secrets;
         let memory = names.into_iter().map(|name| Ok((name.clone(), memory_file("secret")?)));
         let memory: BTreeMap<String, OwnedFd> =
             memory.collect::<Result<_, Errno>>().map_err(|e| refuse(&e))?;

@@ -4,13 +4,13 @@
 use crate::support::{Server, TestHome, is_alive, signal, text, until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 
 /// The one key that the shipped manifests need.
-const LOGS: &str = "[paths]\nlogs = \"/var/log\"\n";
+pub(crate) const LOGS: &str = "[paths]\nlogs = \"/var/log\"\n";
 
 /// A home with a tool that sleeps for `seconds`.
-fn home_with_nap(seconds: u32) -> (TestHome, String) {
+pub(crate) fn home_with_nap(seconds: u32) -> (TestHome, String) {
     let home = TestHome::init();
     let manifest = format!(
         r#"name = "nap"
@@ -58,7 +58,7 @@ fn start_nap(
     running
 }
 
-fn is_sleep(pid: u32) -> bool {
+pub(crate) fn is_sleep(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
 }
 
@@ -75,6 +75,52 @@ fn front_and_launcher(server: &Server) -> (u32, u32) {
     let (front, launcher): (Vec<u32>, Vec<u32>) = children.into_iter().partition(|pid| threads(pid) > 1);
     assert_eq!((front.len(), launcher.len()), (1, 1), "one front and one launcher");
     (front[0], launcher[0])
+}
+
+/// Whoever hears that it listens may end it: a stop is in order from there on, however early.
+#[test]
+fn a_signal_right_behind_ready_is_a_stop_in_order() {
+    use std::io::{Read as _, Write as _};
+    let home = TestHome::init();
+    let (told, errors) = (home.beside("notify"), home.beside("errors"));
+    let notify = std::os::unix::net::UnixDatagram::bind(&told).expect("notify socket");
+    notify.set_read_timeout(Some(std::time::Duration::from_secs(30))).expect("time-out");
+    nix::unistd::mkfifo(&errors, nix::sys::stat::Mode::S_IRWXU).expect("FIFO");
+    let open = |flags| {
+        let mut options = std::fs::File::options();
+        options.read(true).write(true).custom_flags(flags).open(&errors).expect("opened")
+    };
+    let mut fill = open(libc::O_NONBLOCK);
+    let mut command = home.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", &told);
+    command.stderr(open(0));
+    let mut child = command.spawn().expect("par starts");
+    // Its start is told; from then on nothing it writes gets through: it stands still where it says that it listens.
+    let mut log = Vec::new();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    // Without a pause: it writes that it listens a few milliseconds later.
+    while !text(&log).contains("front and launcher are up") {
+        assert!(std::time::Instant::now() < end, "it does not start: {}", text(&log));
+        let _more = fill.read_to_end(&mut log);
+    }
+    while fill.write(&[b'.'; 512]).is_ok() {}
+    while fill.write(b".").is_ok() {}
+    let mut word = [0; 64];
+    let read = notify.recv(&mut word).expect("told");
+    assert!(text(&word[..read]).starts_with("READY=1"), "{}", text(&word[..read]));
+    let front = crate::support::descendants(child.id());
+    let front = front
+        .into_iter()
+        .find(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) > 1);
+    signal(front.expect("a front"), Signal::SIGTERM);
+    until("it ends", || {
+        let _ended = fill.read_to_end(&mut log);
+        child.try_wait().expect("child").is_some()
+    });
+    let said = text(&log).replace('.', "");
+    assert_eq!(child.wait().expect("ended").code(), Some(0), "{said}");
+    assert_eq!(count(&home, "stop"), 1);
+    home.expect(0, &["audit", "verify"]);
 }
 
 fn count(home: &TestHome, kind: &str) -> usize {

@@ -41,7 +41,7 @@ pub struct Made {
 /// Appends `decisions` decisions to the ledger of `home`, under its rules, in front of them `policy.load`.
 pub fn write(home: &Path, decisions: usize) -> Vec<Made> {
     let home = Home::locate(Some(home), None).expect("home");
-    let config = Config::load_keyless(home).expect("configuration");
+    let config = Config::load(home).expect("configuration");
     let rules = agent::load_rules(&config).expect("rules");
     agent::keep_bundle(&config.home.data, &rules.bundle).expect("kept");
     let files = Files { free_bytes_min: 0, ..Files::below(&config.home.data) };

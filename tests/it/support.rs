@@ -272,21 +272,26 @@ impl Server {
 
     /// Process numbers of the supervisor's children and theirs.
     pub(crate) fn descendants(&self) -> Vec<u32> {
-        let mut found = Vec::new();
-        let mut next = vec![self.child.id()];
-        while let Some(pid) = next.pop() {
-            let children =
-                std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-            let children: Vec<u32> = children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-            found.extend(&children);
-            next.extend(children);
-        }
-        found
+        descendants(self.child.id())
     }
 
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
+}
+
+/// Process numbers of a process's children and theirs.
+pub(crate) fn descendants(of: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut next = vec![of];
+    while let Some(pid) = next.pop() {
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children: Vec<u32> = children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+        found.extend(&children);
+        next.extend(children);
+    }
+    found
 }
 
 /// Signals a process; one that has ended already is what a kill wants.

@@ -54,7 +54,7 @@ fn load(config: &Config, etc: &Path) -> Result<(Rules, Folders), Fail> {
     let home = |etc: PathBuf| Home { etc, ..config.home.clone() };
     // A folder without its own configuration has the paths and groups of the home.
     let own = etc.join("par.toml").exists();
-    let loaded = Config::load_keyless(home(if own { etc.clone() } else { config.home.etc.clone() }));
+    let loaded = Config::load(home(if own { etc.clone() } else { config.home.etc.clone() }));
     let config = Config { home: home(etc), ..loaded.map_err(Fail::usage)? };
     Ok((house::load_unproven(&config)?, agent::folders(&config)))
 }

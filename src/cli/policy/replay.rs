@@ -162,7 +162,7 @@ fn against(config: &Config, folder: &Path) -> Result<Rules, Fail> {
         let etc = if is_own { folder.clone() } else { config.home.etc.clone() };
         Home { etc, ..config.home.clone() }
     };
-    let mut other = Config::load_keyless(home(has_own("par.toml"))).map_err(Fail::usage)?;
+    let mut other = Config::load(home(has_own("par.toml"))).map_err(Fail::usage)?;
     other.home = home(has_own("tools.d"));
     let rules = agent::load_rules_of(&other, policies).map_err(|e| refuse(&e))?;
     if rules.bundle.policies().next().is_none() {

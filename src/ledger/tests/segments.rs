@@ -97,6 +97,29 @@ fn a_full_segment_is_sealed_and_the_log_goes_on_in_the_next() {
 }
 
 #[test]
+fn no_segment_but_the_newest_stays_open() {
+    let home = Home::empty();
+    let files = files(&home, None);
+    let ledger = open(&files);
+    let _key = ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
+    fill(&ledger, 120);
+    let firsts = files.segments().expect("segments");
+    assert!(firsts.len() > 3, "{firsts:?}");
+    let is_before = |path: &PathBuf| {
+        let path = path.display().to_string();
+        firsts
+            .iter()
+            .rev()
+            .skip(1)
+            .any(|first| path.starts_with(&files.segment(*first).display().to_string()))
+    };
+    until("those before are let go of", || {
+        let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+        !open.filter_map(|one| std::fs::read_link(one.path()).ok()).any(|path| is_before(&path))
+    });
+}
+
+#[test]
 fn a_start_goes_on_where_the_last_one_ended_also_behind_a_seal_without_its_next_file() {
     let (home, files) = filled(60);
     let ledger = open(&files);
