@@ -206,18 +206,18 @@ impl Soak {
     /// Waits until the launcher has no child but a spare of each tool, and nothing of another.
     async fn settled(&self, pid: u32) {
         let until = Instant::now() + LEAVE;
-        let wait = async |fits: &dyn Fn(usize) -> bool| {
+        let wait = async |fits: fn(usize) -> bool| {
             while !fits(children(pid).len()) {
                 assert!(Instant::now() < until, "left behind: {:?}", children(pid));
                 tokio::time::sleep(LOOK).await;
             }
         };
-        wait(&|left| left <= TOOLS).await;
+        wait(|left| left <= TOOLS).await;
         for what in ["read", "quiet"] {
             self.once(what, None).await;
-            wait(&|left| left <= TOOLS).await;
+            wait(|left| left <= TOOLS).await;
         }
-        wait(&|left| left == TOOLS).await;
+        wait(|left| left == TOOLS).await;
         // What it had of them is let go of behind the first answer.
         for _ in 0..2 {
             self.caller.launcher.ping(LEAVE).await.expect("an answer");

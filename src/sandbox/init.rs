@@ -69,7 +69,7 @@ pub(super) fn run(
     keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
     sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
     let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut());
-    if let Some(quota) = &quota {
+    if let Some(quota) = &mut quota {
         end_others();
         if quota.is_over() {
             end = End::Quota;

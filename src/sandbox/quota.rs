@@ -19,8 +19,11 @@ use std::os::fd::OwnedFd;
 
 /// Between two looks, in microseconds; where a look takes long, thrice as long as it took.
 const LOOK_US: u64 = 10_000;
-/// Looks one behind the other, where folders moved away under each.
-const MOVED_MAX: usize = 16;
+/// Walks of one look, where folders moved away under each.
+const WALKS_MAX: usize = 4;
+/// Looks in turn that did not come to an end for that reason. One that removes a tree is through by then; who moves
+/// folders about so that nobody can count them is not.
+const UNSETTLED_MAX: u32 = 8;
 /// Of the free space, what a call may take that is not found by walking.
 const SPACE_PART: u64 = 16;
 /// A block of `st_blocks`, in bytes (stat(3type)).
@@ -36,6 +39,8 @@ pub(super) struct Quota<'a> {
     /// The least that each folder's file system may have left.
     least_free: Vec<Used>,
     next_us: u64,
+    /// Looks in turn, up to the last, that did not settle.
+    unsettled: u32,
 }
 
 /// Bytes and files: those that are there, or those that could be.
@@ -57,6 +62,7 @@ impl<'a> Quota<'a> {
         let added = Used { bytes: limits.written_bytes_max, files: limits.written_files_max };
         let any = Used { bytes: u64::MAX, files: u64::MAX };
         let before = count(folders, any).map_err(|reason| format!("quota: {reason}"))?;
+        let before = before.ok_or("quota: its folders do not keep still")?;
         let free = |folder| fstatvfs(folder).map(|space| least_free(&space, added));
         let least_free = folders.iter().map(free).collect::<Result<_, _>>();
         Ok(Self {
@@ -67,6 +73,7 @@ impl<'a> Quota<'a> {
             },
             least_free: least_free.map_err(|e| format!("quota: {e}"))?,
             next_us: mono_us().saturating_add(LOOK_US),
+            unsettled: 0,
         })
     }
 
@@ -91,13 +98,20 @@ impl<'a> Quota<'a> {
     }
 
     /// Looks now. What cannot be counted any more counts as over.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&mut self) -> bool {
         let is_full = self
             .folders
             .iter()
             .zip(&self.least_free)
             .any(|(folder, least)| fstatvfs(folder).is_ok_and(|space| least.is_over(free(&space))));
-        is_full || count(self.folders, self.most).map_or(true, |used| used.is_over(self.most))
+        let counted = count(self.folders, self.most);
+        self.unsettled = if counted == Ok(None) { self.unsettled + 1 } else { 0 };
+        let is_over = match counted {
+            Ok(Some(used)) => used.is_over(self.most),
+            Ok(None) => self.unsettled > UNSETTLED_MAX,
+            Err(_) => true,
+        };
+        is_full || is_over
     }
 }
 
@@ -111,16 +125,16 @@ fn least_free(space: &StatVfs, added: Used) -> Used {
     Used { bytes: least(free.bytes, added.bytes), files: least(free.files, added.files) }
 }
 
-/// What lies below the folders, or so much of it that it is over `most`.
-fn count(folders: &[OwnedFd], most: Used) -> Result<Used, String> {
-    for _ in 0..MOVED_MAX {
+/// What lies below the folders, or so much of it that it is over `most`; `None` where folders move under each walk.
+fn count(folders: &[OwnedFd], most: Used) -> Result<Option<Used>, String> {
+    for _ in 0..WALKS_MAX {
         let mut walk = Walk { most, used: Used::default(), has_moved: false };
         folders.iter().try_for_each(|folder| walk.below(folder))?;
         if !walk.has_moved || walk.used.is_over(most) {
-            return Ok(walk.used);
+            return Ok(Some(walk.used));
         }
     }
-    Err("its folders do not keep still".to_owned())
+    Ok(None)
 }
 
 struct Walk {
@@ -169,7 +183,12 @@ impl Walk {
         let mut names = RawDir::new(folder, buffer.spare_capacity_mut());
         while let Some(name) = names.next() {
             let at = |e: Errno| format!("`{}` cannot be looked into: {e}", path.to_string_lossy());
-            let name = name.map_err(at)?.file_name().to_owned();
+            let name = match name {
+                Ok(name) => name.file_name().to_owned(),
+                // The folder itself went.
+                Err(Errno::NOENT) => break,
+                Err(e) => return Err(at(e)),
+            };
             if [c".", c".."].contains(&name.as_c_str()) {
                 continue;
             }
@@ -201,6 +220,16 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::path::Path;
 
+    const LIMITS: Limits = Limits {
+        wall_ms_max: 1,
+        output_bytes_max: 1,
+        memory_bytes_max: 1,
+        processes_max: 1,
+        file_bytes_max: 1,
+        network_bytes_max: 0,
+        written_bytes_max: 0,
+        written_files_max: 0,
+    };
     const ANY: Used = Used { bytes: u64::MAX, files: u64::MAX };
 
     fn open(folder: &Path) -> [OwnedFd; 1] {
@@ -216,9 +245,28 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), dir.path().join("away")).expect("linked");
         let sparse = std::fs::File::create(dir.path().join("sparse")).expect("made");
         sparse.set_len(1 << 40).expect("set");
-        let used = count(&open(dir.path()), ANY).expect("counted");
+        let used = count(&open(dir.path()), ANY).expect("counted").expect("still");
         assert_eq!(used.files, 5);
         assert!((300_000..600_000).contains(&used.bytes), "{used:?}");
+    }
+
+    #[test]
+    fn who_removes_a_tree_is_not_over() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folders = open(dir.path());
+        let limits = Limits { written_bytes_max: 1 << 30, written_files_max: 1 << 20, ..LIMITS };
+        for at in 0..400 {
+            std::fs::create_dir_all(dir.path().join(format!("a/{at}/inner"))).expect("made");
+        }
+        let mut quota = Quota::begin(&folders, &limits).expect("counted");
+        std::thread::scope(|scope| {
+            let removing = scope.spawn(|| std::fs::remove_dir_all(dir.path().join("a")).expect("removed"));
+            while !removing.is_finished() {
+                assert!(!quota.is_over(), "removing is no adding");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        assert!(!quota.is_over());
     }
 
     #[test]
@@ -226,18 +274,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::write(dir.path().join("before"), vec![1; 1 << 20]).expect("written");
         let folders = open(dir.path());
-        let limits = |bytes, files| Limits {
-            wall_ms_max: 1,
-            output_bytes_max: 1,
-            memory_bytes_max: 1,
-            processes_max: 1,
-            file_bytes_max: 1,
-            network_bytes_max: 0,
-            written_bytes_max: bytes,
-            written_files_max: files,
-        };
+        let limits = |bytes, files| Limits { written_bytes_max: bytes, written_files_max: files, ..LIMITS };
         let quota = |bytes, files| Quota::begin(&folders, &limits(bytes, files)).expect("counted");
-        let (bytes, files, neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
+        let (mut bytes, mut files, mut neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
         assert!(!bytes.is_over() && !files.is_over());
         std::fs::write(dir.path().join("one"), vec![1; 1 << 19]).expect("written");
         assert!(!bytes.is_over() && !files.is_over());

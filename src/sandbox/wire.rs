@@ -300,10 +300,25 @@ pub(super) fn send_with(socket: impl AsFd, packet: &[u8], fd: Option<BorrowedFd<
     }
 }
 
+/// What a receive brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    Packet(Vec<u8>),
+    /// Nothing yet.
+    Nothing,
+    /// The other side is gone.
+    End,
+}
+
+/// Receives one packet of at most `bytes_max`; a longer one is cut and will not parse.
+pub(super) fn receive(socket: impl AsFd, bytes_max: usize) -> Received {
+    receive_with(socket, bytes_max).0
+}
+
 /// As [`receive`], with the descriptor that came along; of more the kernel closes what has no room.
 pub(super) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Option<OwnedFd>) {
     loop {
-        // As there: the length first.
+        // The length first: a buffer for the longest packet would cost more than the packet.
         let waiting = recv(&socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::TRUNC);
         let mut buffer = match waiting {
             Ok((_, length)) => vec![0_u8; length.min(bytes_max)],
@@ -333,37 +348,6 @@ pub(super) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Op
             Err(Errno::AGAIN) => (Received::Nothing, None),
             Err(_) => (Received::End, None),
         };
-    }
-}
-
-/// What a receive brought.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Received {
-    Packet(Vec<u8>),
-    /// Nothing yet.
-    Nothing,
-    /// The other side is gone.
-    End,
-}
-
-/// Receives one packet of at most `bytes_max`; a longer one is cut and will not parse.
-pub(super) fn receive(socket: impl AsFd, bytes_max: usize) -> Received {
-    loop {
-        // The length first: a buffer for the longest packet would cost more than the packet.
-        let waiting = recv(&socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::TRUNC);
-        let received = waiting.and_then(|(_, length)| {
-            let mut buffer = vec![0_u8; length.min(bytes_max)];
-            let (read, _) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
-            buffer.truncate(read);
-            Ok(buffer)
-        });
-        match received {
-            Ok(packet) if packet.is_empty() => return Received::End,
-            Ok(packet) => return Received::Packet(packet),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Received::Nothing,
-            Err(_) => return Received::End,
-        }
     }
 }
 
