@@ -4,7 +4,7 @@
 use super::child::{Inherited, Start, say};
 use super::given::Given;
 use super::layers;
-use super::quota::Quota;
+use super::quota::{Look, Quota};
 use super::tool::OpenProgram;
 use super::wire::Word;
 use super::{network, seccomp, sys};
@@ -69,9 +69,9 @@ pub(super) fn run(
     keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
     sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
     let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut());
-    if let Some(quota) = &mut quota {
+    if let Some(quota) = &quota {
         end_others();
-        if quota.is_over() {
+        if quota.look() != Look::Within {
             end = End::Quota;
         }
     }
@@ -91,10 +91,29 @@ fn watch_children() -> Result<SignalFd, String> {
 
 /// Nobody adds anything any more: all else in the namespace is killed, and reaped.
 fn end_others() {
+    signal_others(Signal::SIGKILL);
+    while let Ok(Some(_)) = wait(WaitOptions::empty()) {}
+}
+
+fn signal_others(signal: Signal) {
     // INVARIANT: this is the first process of the namespace, which `child` has seen: all others are this call's.
     // ESRCH: there is nobody.
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), Signal::SIGKILL);
-    while let Ok(Some(_)) = wait(WaitOptions::empty()) {}
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), signal);
+}
+
+/// Whether the call added more than it may, if it is time to look. Where its folders do not keep still for that, it
+/// does: nobody in it runs while it is looked at again, and what cannot be counted then is too much.
+fn is_over(quota: &mut Quota<'_>) -> bool {
+    match quota.look_by_now() {
+        Look::Within => false,
+        Look::Over => true,
+        Look::Moving => {
+            signal_others(Signal::SIGSTOP);
+            let look = quota.look();
+            signal_others(Signal::SIGCONT);
+            look != Look::Within
+        }
+    }
 }
 
 /// Reaps whatever ends, until the program does, or has added too much. Ends the namespace when the launcher is gone.
@@ -114,7 +133,7 @@ fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32, mut quota: Opt
             sys::exit_now(0);
         }
         let _ = children.read_signal();
-        if quota.as_mut().is_some_and(|quota| quota.is_over_by_now()) {
+        if quota.as_deref_mut().is_some_and(is_over) {
             return End::Quota;
         }
     }

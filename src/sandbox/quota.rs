@@ -2,7 +2,8 @@
 //!
 //! The init counts blocks and files below each folder, by names that no link leads out of, with the rights of its tool
 //! and no more. A file system that hangs hangs the init, and so this call alone. What is written between two looks
-//! is not seen before the second: each file of it has the bound of one file.
+//! is not seen before the second: each file of it has the bound of one file. Where folders move about under a look, the
+//! call is stopped for it (`init.rs`).
 //!
 //! Files that have no name any more are not found by walking. For them the free space of the file system is looked at:
 //! a call does not take more of that than its bound or a sixteenth, whichever is more, whoever else writes there.
@@ -19,11 +20,8 @@ use std::os::fd::OwnedFd;
 
 /// Between two looks, in microseconds; where a look takes long, thrice as long as it took.
 const LOOK_US: u64 = 10_000;
-/// Walks of one look, where folders moved away under each.
-const WALKS_MAX: usize = 4;
-/// Looks in turn that did not come to an end for that reason. One that removes a tree is through by then; who moves
-/// folders about so that nobody can count them is not.
-const UNSETTLED_MAX: u32 = 8;
+/// Walks of one look, where folders were gone under each.
+const WALKS_MAX: usize = 16;
 /// Of the free space, what a call may take that is not found by walking.
 const SPACE_PART: u64 = 16;
 /// A block of `st_blocks`, in bytes (stat(3type)).
@@ -39,8 +37,16 @@ pub(super) struct Quota<'a> {
     /// The least that each folder's file system may have left.
     least_free: Vec<Used>,
     next_us: u64,
-    /// Looks in turn, up to the last, that did not settle.
-    unsettled: u32,
+}
+
+/// What one look came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Within,
+    /// More than it may, or not to be counted at all.
+    Over,
+    /// Folders went while they were counted: they may be gone, or elsewhere below.
+    Moving,
 }
 
 /// Bytes and files: those that are there, or those that could be.
@@ -73,7 +79,6 @@ impl<'a> Quota<'a> {
             },
             least_free: least_free.map_err(|e| format!("quota: {e}"))?,
             next_us: mono_us().saturating_add(LOOK_US),
-            unsettled: 0,
         })
     }
 
@@ -85,33 +90,31 @@ impl<'a> Quota<'a> {
         Timespec { tv_sec: seconds, tv_nsec: i64::try_from(us % 1_000_000 * 1_000).unwrap_or(0) }
     }
 
-    /// Whether the call took more than it may, if it is time to look.
-    pub(super) fn is_over_by_now(&mut self) -> bool {
+    /// A look, if it is time for one.
+    pub(super) fn look_by_now(&mut self) -> Look {
         let from = mono_us();
         if from < self.next_us {
-            return false;
+            return Look::Within;
         }
-        let is_over = self.is_over();
+        let look = self.look();
         let now = mono_us();
         self.next_us = now.saturating_add(LOOK_US.max(3 * now.saturating_sub(from)));
-        is_over
+        look
     }
 
-    /// Looks now. What cannot be counted any more counts as over.
-    pub(super) fn is_over(&mut self) -> bool {
+    /// Looks now.
+    pub(super) fn look(&self) -> Look {
         let is_full = self
             .folders
             .iter()
             .zip(&self.least_free)
             .any(|(folder, least)| fstatvfs(folder).is_ok_and(|space| least.is_over(free(&space))));
-        let counted = count(self.folders, self.most);
-        self.unsettled = if counted == Ok(None) { self.unsettled + 1 } else { 0 };
-        let is_over = match counted {
-            Ok(Some(used)) => used.is_over(self.most),
-            Ok(None) => self.unsettled > UNSETTLED_MAX,
-            Err(_) => true,
-        };
-        is_full || is_over
+        match count(self.folders, self.most) {
+            _ if is_full => Look::Over,
+            Ok(Some(used)) if !used.is_over(self.most) => Look::Within,
+            Ok(None) => Look::Moving,
+            Ok(Some(_)) | Err(_) => Look::Over,
+        }
     }
 }
 
@@ -215,7 +218,7 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Quota, Used, count};
+    use super::{Look, Quota, Used, count};
     use crate::tools::Limits;
     use std::os::fd::OwnedFd;
     use std::path::Path;
@@ -258,15 +261,14 @@ mod tests {
         for at in 0..400 {
             std::fs::create_dir_all(dir.path().join(format!("a/{at}/inner"))).expect("made");
         }
-        let mut quota = Quota::begin(&folders, &limits).expect("counted");
+        let quota = Quota::begin(&folders, &limits).expect("counted");
         std::thread::scope(|scope| {
             let removing = scope.spawn(|| std::fs::remove_dir_all(dir.path().join("a")).expect("removed"));
             while !removing.is_finished() {
-                assert!(!quota.is_over(), "removing is no adding");
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                assert_ne!(quota.look(), Look::Over, "removing is no adding");
             }
         });
-        assert!(!quota.is_over());
+        assert_eq!(quota.look(), Look::Within);
     }
 
     #[test]
@@ -276,19 +278,20 @@ mod tests {
         let folders = open(dir.path());
         let limits = |bytes, files| Limits { written_bytes_max: bytes, written_files_max: files, ..LIMITS };
         let quota = |bytes, files| Quota::begin(&folders, &limits(bytes, files)).expect("counted");
-        let (mut bytes, mut files, mut neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
-        assert!(!bytes.is_over() && !files.is_over());
+        let (bytes, files, neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
+        let is_within = |quota: &Quota<'_>| quota.look() == Look::Within;
+        assert!(is_within(&bytes) && is_within(&files));
         std::fs::write(dir.path().join("one"), vec![1; 1 << 19]).expect("written");
-        assert!(!bytes.is_over() && !files.is_over());
+        assert!(is_within(&bytes) && is_within(&files));
         std::fs::write(dir.path().join("two"), vec![1; 1 << 20]).expect("written");
-        assert!(bytes.is_over() && !files.is_over());
+        assert!(!is_within(&bytes) && is_within(&files));
         // Written over is not added.
         std::fs::write(dir.path().join("before"), b"").expect("written");
         std::fs::remove_file(dir.path().join("one")).expect("removed");
-        assert!(!bytes.is_over());
+        assert!(is_within(&bytes));
         for name in ["three", "four"] {
             std::fs::write(dir.path().join(name), b"").expect("written");
         }
-        assert!(files.is_over() && !neither.is_over());
+        assert!(!is_within(&files) && is_within(&neither));
     }
 }

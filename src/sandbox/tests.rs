@@ -93,6 +93,7 @@ scenarios! {
     a_group_that_was_given_is_divided
     a_group_bounds_what_its_call_uses
     a_call_adds_no_more_than_it_may
+    who_moves_folders_is_counted_all_the_same
     a_thousand_calls_leave_nothing
     calls_that_write_nothing_have_uids_of_their_own
     a_call_takes_the_spare
@@ -371,6 +372,7 @@ mod scenario {
         a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
         a_group_that_was_given_is_divided, calls_that_write_nothing_have_uids_of_their_own,
         each_call_has_a_group_of_its_own, what_a_dead_launcher_left_is_cleared,
+        who_moves_folders_is_counted_all_the_same,
     };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,

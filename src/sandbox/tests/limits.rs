@@ -227,6 +227,43 @@ pub(super) fn a_call_adds_no_more_than_it_may() {
     });
 }
 
+/// Folders that go under every look: a call that removes a large tree is within its bound, and one that moves folders to
+/// and fro, so that nobody finds what it writes there, is not.
+pub(super) fn who_moves_folders_is_counted_all_the_same() {
+    const CODE: &str = "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        #include <sys/stat.h>\n#include <unistd.h>\n\
+        static char name[64],block[65536];\n\
+        static void tree(char*top){mkdir(top,0700);\
+        for(int i=0;i<1500;i++){sprintf(name,\"%s/%d\",top,i);mkdir(name,0700);}}\n\
+        int main(int n,char**a){tree(\"a\");if(a[1][0]=='r'){\
+        for(int round=0;round<6;round++){for(int i=0;i<1500;i++){sprintf(name,\"a/%d\",i);rmdir(name);}tree(\"a\");}\
+        return 0;}\
+        if(!fork())for(;;){rename(\"a\",\"b\");rename(\"b\",\"a\");}\
+        for(int i=0;;i++){sprintf(name,\"%s/%d/f%d\",i%2?\"a\":\"b\",i%1500,i);\
+        int f=open(name,O_CREAT|O_WRONLY,0600);if(f>=0){write(f,block,sizeof block);close(f);}}}\n";
+    let world = World::new();
+    let Some(moves) = compile(&world, "moves", CODE) else { return };
+    for how in ["removes", "moves"] {
+        let folder = world.workspace().join(how);
+        create_dir(&folder).expect("made");
+        if let Some((uid, gid)) = super::super::tool_owner() {
+            chown(&folder, Some(uid), Some(gid)).expect("given");
+        }
+        view::program(&world, how, &[&moves, how], &[], &[&folder]);
+        let path = world.spec.tools_dir.join(how).with_extension("toml");
+        let manifest = read_to_string(&path).expect("a manifest");
+        let manifest = manifest.replace("written_bytes_max = 131072", "written_bytes_max = 33554432");
+        let manifest = manifest.replace("file_bytes_max = 4096", "file_bytes_max = 65536");
+        world.tool(how, &manifest.replace("wall_ms_max = 5000", "wall_ms_max = 20000"));
+    }
+    world.with(|stage| async move {
+        let removes = stage.call("removes", json!({})).await;
+        assert_eq!(removes.end, End::Exit { code: 0 }, "{removes:?}");
+        let moves = stage.call("moves", json!({})).await;
+        assert_eq!(moves.end, End::Quota, "{moves:?}");
+    });
+}
+
 /// A file system of its own for `folder`, in a mount namespace of this process's.
 fn mount_small(folder: &Path) -> bool {
     if !rustix::process::geteuid().is_root() {
