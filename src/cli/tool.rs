@@ -130,6 +130,7 @@ fn view(manifest: &Manifest) -> Value {
         "resource": manifest.resource.kind(),
         "recursive": manifest.recursive,
         "read": manifest.read,
+        "proc": manifest.proc.as_str(),
         "secrets": manifest.secrets,
         "write": manifest.write.iter().map(|root| written(root, manifest)).collect::<Vec<_>>(),
         "connect": manifest.connect.iter().map(ToString::to_string).chain(manifest.reach.entries()).collect::<Vec<_>>(),

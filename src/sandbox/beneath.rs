@@ -6,6 +6,7 @@
 
 use super::host::name_of;
 use super::machine::Machine;
+use super::mounts::Origins;
 use super::resolve::{id, kind};
 use super::tree::HostTree;
 use crate::gate::{Beneath, FileId, FileKind};
@@ -21,6 +22,7 @@ const ANCESTORS_MAX: usize = 2_048;
 /// Named paths, each looked at once.
 pub(super) struct Names<'a> {
     machine: &'a Machine,
+    origins: &'a Origins,
     all: Vec<(&'a str, Result<FileId, Errno>)>,
 }
 
@@ -43,12 +45,16 @@ pub(super) struct Found {
 
 impl<'a> Names<'a> {
     /// An error refuses the call: nobody knows where a name leads that keeps changing.
-    pub(super) fn look(machine: &'a Machine, named: &'a [String]) -> Result<Self, String> {
+    pub(super) fn look(
+        machine: &'a Machine,
+        origins: &'a Origins,
+        named: &'a [String],
+    ) -> Result<Self, String> {
         let find = |name: &'a String| match machine.tree.find(name).and_then(fstat) {
             Err(Errno::AGAIN) => Err(format!("where `{name}` leads keeps changing")),
             found => Ok((name.as_str(), found.map(|stat| id(&stat)))),
         };
-        Ok(Self { machine, all: named.iter().map(find).collect::<Result<_, _>>()? })
+        Ok(Self { machine, origins, all: named.iter().map(find).collect::<Result<_, _>>()? })
     }
 
     /// Names of what is `canonical` or holds it: by inode, however they are spelled; and by their words, where
@@ -63,7 +69,7 @@ impl<'a> Names<'a> {
     /// Names of what lies, or may be met, below `folder`, and not of the folder itself or what holds it.
     pub(super) fn beneath(&self, folder: &Folder<'_>) -> Result<Found, String> {
         let mut found = Found::default();
-        let mount = self.machine.origins.of(folder.fd);
+        let mount = self.origins.of(folder.fd);
         for (name, at) in &self.all {
             let is_above = at.is_ok_and(|at| folder.above.contains(&at));
             if is_above || Path::new(folder.canonical).starts_with(name) {
@@ -96,8 +102,7 @@ impl<'a> Names<'a> {
         };
         let is_below = below(&canonical, folder) || below(name, folder) || above.contains(&folder.id);
         let has_other_names = kind(&stat) != FileKind::Folder && stat.st_nlink > 1;
-        let is_elsewhere =
-            mount.is_some() && self.machine.origins.of(fd.as_fd()) == mount && !has_other_names;
+        let is_elsewhere = mount.is_some() && self.origins.of(fd.as_fd()) == mount && !has_other_names;
         if is_below || !is_elsewhere {
             let within = self.holding(&canonical, &above);
             found.beneath.push(Beneath { name: name.to_owned(), canonical, id: Some(id(&stat)), within });

@@ -5,7 +5,8 @@
 
 use super::layers::{self, Connects, Grant};
 use super::machine::{Machine, become_user};
-use super::mounts::{self, Mount};
+use super::mounts::{self, Mount, Origins};
+use super::own_proc::{self, OwnProc};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
 use super::wire::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
@@ -17,7 +18,9 @@ use crate::types::json::parse_strict;
 use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX};
 use crate::types::text;
 use nix::sched::CloneFlags;
-use rustix::process::{Signal, set_parent_process_death_signal, setsid};
+use rustix::process::{
+    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal, setsid,
+};
 use seccompiler::BpfProgram;
 use serde_json::Value;
 use std::io::Write;
@@ -81,19 +84,22 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     let (machine, tool, control) = (birth.machine, birth.tool, &birth.control);
     // First, while there are rights over the namespace.
     let proxy = tool.manifest.is_proxied().then(network::open).transpose()?;
+    let own_proc = tool.has_own_proc().then(|| OwnProc::enter(machine, tool)).transpose()?;
     let (mut layers, own_user) = take_over(birth)?;
+    layers.extend(own_proc.iter().map(|_| own_proc::LAYER.to_owned()));
     // Where the tool's own rights end, and Landlock's do not begin: `/proc` is closed behind it.
     let mounts = mount_table(birth)?;
-    layers.extend(confine(birth)?);
-    let keep = kept(birth);
+    layers.extend(confine(birth, own_proc.as_ref())?);
+    let keep = kept(birth, own_proc.as_ref());
     let until_ready: Vec<RawFd> = proxy.iter().map(OwnedFd::as_raw_fd).chain(keep.iter().copied()).collect();
     close_all_but(&[until_ready.as_slice(), &[machine.tree.descriptor().as_raw_fd()]].concat())?;
     limit(birth, own_user)?;
     layers.push("rlimits".to_owned());
+    let origins = own_proc.as_ref().and_then(|own| own.origins.as_ref()).unwrap_or(&machine.origins);
     let told;
     let call = match birth.call {
         Some(call) => call,
-        None => match wait(birth)? {
+        None => match wait(birth, origins)? {
             Some(call) => {
                 told = call;
                 &told
@@ -106,8 +112,8 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     let arguments = parse_strict(call.arguments.as_bytes(), JSON_DEPTH_MAX)
         .map_err(|e| format!("the arguments are no JSON: {e}"))?;
     let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
-    let object = resolve(&start)?;
-    check_mounts(&start, &object, mounts.as_deref())?;
+    let object = resolve(&start, origins)?;
+    check_mounts(origins, &object, mounts.as_deref())?;
     let sockets = connect::find(&machine.tree, &tool.manifest.connect)?;
     // The way to the rest of the host ends here.
     let numbers = sockets.iter().map(|place| place.fd.as_raw_fd());
@@ -116,7 +122,7 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     match receive_with(control, GO_BYTES_MAX) {
         (Received::Packet(go), connected) => {
             let outward = Outward { connected, sockets: &sockets };
-            go_on(&start, &object, &excluded(&go, &object)?, outward, layers)
+            go_on(&start, &object, &excluded(&go, &object)?, outward, own_proc.as_ref(), layers)
         }
         // Nobody waits for this child any more.
         _ => Ok(0),
@@ -124,8 +130,8 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
 }
 
 /// A spare's call, once there is one. `None` where none comes any more.
-fn wait(birth: &Birth<'_>) -> Result<Option<Ask>, String> {
-    rehearse(birth);
+fn wait(birth: &Birth<'_>, origins: &Origins) -> Result<Option<Ask>, String> {
+    rehearse(birth, origins);
     match receive_with(&birth.control, CHILD_MESSAGE_BYTES_MAX) {
         (Received::Packet(call), _) => {
             serde_json::from_slice(&call).map(Some).map_err(|e| format!("the launcher's call is none: {e}"))
@@ -136,10 +142,10 @@ fn wait(birth: &Birth<'_>) -> Result<Option<Ask>, String> {
 
 /// Looks up the tool's first folder as it will look up a call's path: the pages that this takes are there then.
 /// Nothing else comes of it.
-fn rehearse(birth: &Birth<'_>) {
+fn rehearse(birth: &Birth<'_>, origins: &Origins) {
     let Birth { machine, tool, .. } = *birth;
     let Some(root) = tool.roots.first() else { return };
-    let place = Place { machine, roots: &tool.roots, recursive: false };
+    let place = Place { machine, origins, roots: &tool.roots, recursive: false };
     let object = place.resolve(&root.canonical, std::slice::from_ref(&root.canonical));
     drop(object.map(|object| serde_json::to_vec(&Word::Ready(object))));
     drop(machine.landlock.ruleset(&[]));
@@ -193,11 +199,9 @@ fn mount_table(birth: &Birth<'_>) -> Result<Option<Vec<Mount>>, String> {
 }
 
 /// A program is not let at a folder with mounts below it: what policies name elsewhere may be among them.
-fn check_mounts(start: &Start<'_>, object: &Object, table: Option<&[Mount]>) -> Result<(), String> {
+fn check_mounts(origins: &Origins, object: &Object, table: Option<&[Mount]>) -> Result<(), String> {
     match (object, table) {
-        (Object::Path(path), Some(table))
-            if start.machine.origins.is_crossed_below(table, &path.canonical) =>
-        {
+        (Object::Path(path), Some(table)) if origins.is_crossed_below(table, &path.canonical) => {
             Err("something is mounted below the folder, and a program would read there too".to_owned())
         }
         _ => Ok(()),
@@ -253,9 +257,10 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
 }
 
 /// Descriptors that the child needs: no other call's, not the front's socket.
-fn kept(birth: &Birth<'_>) -> Vec<RawFd> {
+fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
     let machine = birth.machine;
     let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.proc.as_raw_fd()];
+    keep.extend(own_proc.into_iter().flat_map(OwnProc::descriptors));
     if birth.tool.program.is_some() {
         keep.extend(birth.tool.descriptors().chain([&machine.null]).map(OwnedFd::as_raw_fd));
         keep.extend(machine.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
@@ -277,24 +282,25 @@ fn limit(birth: &Birth<'_>, own_user: bool) -> Result<(), String> {
 }
 
 /// Capabilities, new privileges, Landlock on the tool's roots.
-fn confine(birth: &Birth<'_>) -> Result<Vec<String>, String> {
+fn confine(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<String>, String> {
     layers::keep_capabilities(rustix::thread::CapabilitySet::empty())?;
     if layers::holds_capabilities()? {
         return Err("capabilities: some are left".to_owned());
     }
     rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
-    let ruleset = birth.tool.ruleset.try_clone().map_err(|e| format!("landlock: {e}"))?;
-    layers::restrict(ruleset)?;
+    // Another identity may have made it so again; its memory is a copy of the launcher's.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|e| format!("dumpable: {e}"))?;
+    layers::restrict(birth.tool.ruleset_for(birth.machine, own_proc.map(OwnProc::grant))?)?;
     Ok(vec!["no capabilities".to_owned(), "no_new_privs".to_owned(), birth.machine.landlock.name()])
 }
 
-fn resolve(start: &Start<'_>) -> Result<Object, String> {
+fn resolve(start: &Start<'_>, origins: &Origins) -> Result<Object, String> {
     match &start.tool.manifest.resource {
         Named::Fixed { .. } | Named::Id { .. } | Named::Host { .. } => Ok(Object::Fixed),
         Named::Path { argument } => {
             let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
             let (machine, recursive) = (start.machine, start.tool.manifest.recursive);
-            let place = Place { machine, roots: &start.tool.roots, recursive };
+            let place = Place { machine, origins, roots: &start.tool.roots, recursive };
             let object = place.resolve(path, start.named)?;
             if names(&object) > PATH_NAMES_MAX {
                 return Err(format!("the path leads to one of more than {PATH_NAMES_MAX} names"));
@@ -318,6 +324,7 @@ fn go_on(
     object: &Object,
     excluded: &[&Beneath],
     outward: Outward<'_>,
+    own_proc: Option<&OwnProc>,
     layers: Vec<String>,
 ) -> Result<u8, String> {
     let decided = match object {
@@ -344,12 +351,13 @@ fn go_on(
         }
         (Runner::Program(program), Some(open)) => {
             let connected = connect::connect(outward.sockets, start.machine.proc.as_fd())?;
-            let taken = take_folders(start)?;
+            let taken = take_folders(start, own_proc)?;
             let (tool, landlock) = (start.tool, start.machine.landlock);
             let about = decided.as_ref().map(|(path, _)| path.canonical.as_str());
             let roots = tool.root_grants().filter(|_| about.is_none());
             let all = grants.into_iter().chain(roots).chain(writes::grants(&taken, landlock));
-            let all: Vec<Grant<'_>> = all.chain(tool.program_grants(start.machine)).collect();
+            let all = all.chain(tool.program_grants(start.machine)).chain(own_proc.map(OwnProc::grant));
+            let all: Vec<Grant<'_>> = all.collect();
             layers::restrict(landlock.ruleset_of(&all, Connects { port: tool.port(), unix: false })?)?;
             let inherited = Inherited { locks: &taken, connected };
             match init::run(start, program, open, about, inherited, layers)? {}
@@ -359,7 +367,7 @@ fn go_on(
 }
 
 /// The folders that this call may change, locked; the first becomes the working folder.
-fn take_folders(start: &Start<'_>) -> Result<Vec<OwnedFd>, String> {
+fn take_folders(start: &Start<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<OwnedFd>, String> {
     let tool = start.tool;
     if tool.writes.len() != tool.manifest.write.len() {
         return Err("a folder that the tool writes in was not there when the launcher started".to_owned());
@@ -368,7 +376,11 @@ fn take_folders(start: &Start<'_>) -> Result<Vec<OwnedFd>, String> {
         Named::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
         Named::Path { .. } | Named::Fixed { .. } | Named::Host { .. } => None,
     };
-    let taken = writes::take(&tool.writes, id, start.machine.proc.as_fd())?;
+    let at: Vec<&OwnedFd> = match own_proc {
+        Some(own) => own.writes.iter().collect(),
+        None => tool.writes.iter().map(|folder| &folder.fd).collect(),
+    };
+    let taken = writes::take(tool.writes.iter().zip(at), id, start.machine.proc.as_fd())?;
     if let Some(first) = taken.first() {
         rustix::process::fchdir(first).map_err(|e| format!("working folder: {e}"))?;
     }

@@ -149,10 +149,9 @@ fn end_of(status: WaitStatus) -> End {
 
 /// The name by which an interpreter opens its script, on the descriptor that it inherits.
 ///
-/// Of the ways to hand a script over this one needs no grant and no file: Landlock leaves memory files
-/// alone, and `/proc` is only walked through, by the reader's own entry. On standard input any program
-/// that the script starts could read on in it; as the word behind `-c` it could not be longer than
-/// 128 KiB.
+/// Of the ways to hand a script over this one needs no file: Landlock leaves memory files alone, and the call's own
+/// `/proc` leads there by the reader's own entry. On standard input any program that the script starts could read on in
+/// it; as the word behind `-c` it could not be longer than 128 KiB.
 fn script_name(program: &Program, script: Option<&OwnedFd>) -> Result<Option<String>, String> {
     match (&program.script, script) {
         (None, _) => Ok(None),

@@ -10,9 +10,9 @@ use super::seccomp::Sockets;
 use super::tree::HostTree;
 use super::view::{self, NoView, Plan, Use, View};
 use super::wire::Mounted;
-use super::{host, resolve, seccomp, sys};
+use super::{host, own_proc, resolve, seccomp, sys};
 use crate::tools::builtin::Host;
-use crate::tools::{Manifest, Runner, Runtime};
+use crate::tools::{Manifest, ProcView, Runner, Runtime};
 use crate::types::Level;
 use landlock::{AccessFs, BitFlags};
 use nix::sched::CloneFlags;
@@ -93,8 +93,8 @@ pub(super) struct Machine {
     pub(super) groups_missing: Vec<String>,
     /// What each layer was seen to refuse.
     pub(super) held: Held,
-    /// Whether a script can be opened by the number of its descriptor.
-    pub(super) has_proc: bool,
+    /// Whether some manifest wants a `/proc` of each call's own, and why this machine gives none where it does not.
+    pub(super) own_proc: Option<Result<(), String>>,
     /// Mounts of the host that concern what manifests name.
     pub(super) mounted: Vec<Mounted>,
     /// This process's number as its host counts.
@@ -162,6 +162,7 @@ impl Machine {
             tcp: manifests.iter().any(|manifest| manifest.is_proxied()),
             unix: manifests.iter().any(|manifest| !manifest.connect.is_empty()),
         };
+        let wants_proc = manifests.iter().any(|manifest| manifest.proc == ProcView::Own);
         let plan = plan(manifests.into_iter());
         let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
         let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
@@ -182,7 +183,7 @@ impl Machine {
             groups: None,
             groups_missing: Vec::new(),
             held: Held::default(),
-            has_proc: true,
+            own_proc: wants_proc.then(|| Err("there is no view".to_owned())),
             mounted,
             pid,
             builtin_filter: seccomp::builtin(),
@@ -196,7 +197,7 @@ impl Machine {
         match ground.refused {
             None => {
                 machine.own_namespaces();
-                playground = machine.own_view(&plan, &ground.mounts, second)?;
+                playground = machine.own_view(&plan, ground.mounts, second)?;
             }
             Some(reason) => machine.missing.push(format!("namespaces: {reason}")),
         }
@@ -235,7 +236,7 @@ impl Machine {
     fn own_view(
         &mut self,
         plan: &Plan,
-        host: &[Mount],
+        host: Vec<Mount>,
         second: SecondStage,
     ) -> Result<Option<OwnedFd>, String> {
         let View { has_proc, ground } = match view::enter(plan, self.identity.is_some()) {
@@ -256,14 +257,18 @@ impl Machine {
             return Err("mount view: this process had a root that is not its mount namespace's".to_owned());
         }
         let table = mounts::table(&self.proc)?;
-        self.origins = Origins::trace(host, &table, &plan.placed());
+        self.origins = Origins::trace(host, &table, plan.placed());
         self.has_view = true;
-        self.has_proc = has_proc;
         if has_proc {
             self.proc = host::open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?;
         } else {
-            let lacks = "`/proc`: the kernel gives no new one, since this one is masked: scripts are refused";
-            self.missing.push(lacks.to_owned());
+            self.missing.push("`/proc`: the kernel gives no new one, since this one is masked".to_owned());
+        }
+        if let Some(own) = &mut self.own_proc {
+            *own = match has_proc {
+                true => own_proc::probe(self.per_call),
+                false => Err("that of this machine is masked".to_owned()),
+            };
         }
         Ok(Some(ground))
     }
@@ -337,7 +342,7 @@ impl Machine {
         rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .map_err(|e| format!("dumpable: {e}"))?;
-        seccomp::load(&seccomp::base(self.sockets))?;
+        seccomp::load(&seccomp::base(self.sockets, matches!(self.own_proc, Some(Ok(())))))?;
         self.test()
     }
 

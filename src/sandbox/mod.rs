@@ -37,6 +37,7 @@ mod machine;
 mod mounts;
 mod namespaces;
 mod network;
+mod own_proc;
 mod protect;
 mod quota;
 mod resolve;

@@ -67,11 +67,27 @@ pub(super) fn mount_of(fd: BorrowedFd<'_>) -> Option<u64> {
 ///
 /// What stands for itself: mounts of the host, and those of a view that show nothing of it.
 #[derive(Debug, Default)]
-pub(super) struct Origins(BTreeMap<u64, u64>);
+pub(super) struct Origins {
+    of: BTreeMap<u64, u64>,
+    host: Vec<Mount>,
+    placed: BTreeMap<String, u64>,
+}
 
 impl Origins {
     /// From both tables; `placed` has each mount point of the view's own, with the host's mount shown there.
-    pub(super) fn trace(host: &[Mount], view: &[Mount], placed: &BTreeMap<String, u64>) -> Self {
+    pub(super) fn trace(host: Vec<Mount>, view: &[Mount], placed: BTreeMap<String, u64>) -> Self {
+        let mut origins = Self { of: BTreeMap::new(), host, placed };
+        origins.of = origins.of_each(view);
+        origins
+    }
+
+    /// The same of a copy of the view, where every mount has got another number.
+    pub(super) fn of_copy(&self, view: &[Mount]) -> Self {
+        Self { of: self.of_each(view), ..Self::default() }
+    }
+
+    fn of_each(&self, view: &[Mount]) -> BTreeMap<u64, u64> {
+        let Self { host, placed, .. } = self;
         let is_within = |point: &str| placed.keys().any(|at| Path::new(point).starts_with(at));
         let origin = |mount: &Mount| match placed.get(&mount.point) {
             Some(origin) => Some(*origin),
@@ -81,7 +97,7 @@ impl Origins {
             }
             None => None,
         };
-        Self(view.iter().filter_map(|mount| Some((mount.id, origin(mount)?))).collect())
+        view.iter().filter_map(|mount| Some((mount.id, origin(mount)?))).collect()
     }
 
     /// The mount of the host that a descriptor is on, by itself or through the view.
@@ -101,7 +117,7 @@ impl Origins {
     }
 
     fn origin(&self, mount: u64) -> u64 {
-        self.0.get(&mount).copied().unwrap_or(mount)
+        self.of.get(&mount).copied().unwrap_or(mount)
     }
 }
 
@@ -159,10 +175,15 @@ mod tests {
         ];
         // The folder /srv, and within it one that is writable; both on the host's mount 2.
         let placed = BTreeMap::from([("/srv".to_owned(), 2), ("/srv/w".to_owned(), 2)]);
-        let origins = Origins::trace(&host, &view, &placed);
+        let origins = Origins::trace(host.to_vec(), &view, placed);
         assert_eq!([10, 11, 12, 13, 14].map(|id| origins.origin(id)), [10, 2, 4, 2, 14]);
         assert!(origins.is_crossed_below(&view, "/srv"), "/srv/disk");
         assert!(!origins.is_crossed_below(&view[..2], "/srv"));
+        // A copy of it, with a `/proc` on top.
+        let copy =
+            [mount(20, "/"), mount(21, "/srv"), mount(23, "/srv/w"), mount(24, "/proc"), mount(25, "/proc")];
+        let copied = origins.of_copy(&copy);
+        assert_eq!([20, 21, 23, 24, 25, 11].map(|id| copied.origin(id)), [20, 2, 2, 24, 25, 11]);
         let without_disk = [mount(10, "/"), mount(11, "/srv"), mount(13, "/srv/w")];
         assert!(!origins.is_crossed_below(&without_disk, "/srv"), "one mount of the host, split");
     }

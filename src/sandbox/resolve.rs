@@ -6,6 +6,7 @@
 use super::beneath::{Folder, Found, Names, ancestors};
 use super::host::name_of;
 use super::machine::Machine;
+use super::mounts::Origins;
 use super::tool::Root;
 use crate::gate::{FileId, FileKind, Object, PathObject};
 use rustix::fs::{
@@ -19,6 +20,8 @@ use std::path::{Component, Path};
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) machine: &'a Machine,
+    /// Of the mounts that this process sees.
+    pub(super) origins: &'a Origins,
     pub(super) roots: &'a [Root],
     /// Whether named paths below a folder are to be told of.
     pub(super) recursive: bool,
@@ -38,7 +41,7 @@ impl Place<'_> {
     /// `None`: outside, unreadable, or without a name that can be decided on.
     fn describe(self, fd: &OwnedFd, named: &[String]) -> Result<Option<PathObject>, String> {
         let Some((canonical, stat, above)) = self.identify(fd) else { return Ok(None) };
-        let names = Names::look(self.machine, named)?;
+        let names = Names::look(self.machine, self.origins, named)?;
         let within = names.holding(&canonical, &above);
         let found = if self.recursive && kind(&stat) == FileKind::Folder {
             let folder = Folder { canonical: &canonical, id: id(&stat), fd: fd.as_fd(), above: &above };

@@ -5,6 +5,7 @@
 //! foreign architecture kills. In the allow-lists what is unknown is ENOSYS, so that a C library falls
 //! back, and what is known to be dangerous is EPERM.
 
+use super::own_proc;
 use libc::{ENOSYS, ENOTTY, EPERM};
 use seccompiler::{BpfProgram, sock_filter};
 
@@ -67,8 +68,9 @@ pub(super) struct Sockets {
 }
 
 /// The filter of the launcher, which every child inherits: what any of them needs. Of the `sockets` in it each child's
-/// last filter leaves what that call may have; `clone3` is the launcher's alone: each last filter takes it away.
-pub(super) fn base(sockets: Sockets) -> BpfProgram {
+/// last filter leaves what that call may have; `clone3` is the launcher's alone: each last filter takes it away, and
+/// `mount`, which is let through where calls have a `/proc` of their own (`mounts_proc`).
+pub(super) fn base(sockets: Sockets, mounts_proc: bool) -> BpfProgram {
     let (tcp, ioctls) = match sockets.tcp {
         true => ([CONNECTING, &[libc::SYS_bind, libc::SYS_listen]].concat(), IOCTLS_AND_LOOPBACK),
         false => (Vec::new(), IOCTLS),
@@ -78,6 +80,9 @@ pub(super) fn base(sockets: Sockets) -> BpfProgram {
     let mut conditions = vec![unshare_condition(), fcntl_condition(), ioctl_condition(ioctls)];
     if sockets.tcp || sockets.unix {
         conditions.push(socket_condition(sockets));
+    }
+    if mounts_proc {
+        conditions.push(mount_condition());
     }
     let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY, &more].concat();
     let refused = [DANGEROUS, DANGEROUS_LEGACY].concat();
@@ -275,6 +280,14 @@ fn ioctl_condition(listed: &'static [u32]) -> Condition {
 fn socket_condition(sockets: Sockets) -> Condition {
     let test = Test::Socket(sockets);
     Condition { call: libc::SYS_socket, argument: 0, test, otherwise: Verdict::Errno(EPERM) }
+}
+
+/// A new file system that is only read, and nothing else of mounts: none is moved, bound, changed or shared. Which one,
+/// and where, are in memory, where no filter sees them.
+fn mount_condition() -> Condition {
+    const FLAGS: &[u32] = &[own_proc::FLAGS.bits()];
+    let otherwise = Verdict::Errno(EPERM);
+    Condition { call: libc::SYS_mount, argument: 3, test: Test::OneOf(FLAGS), otherwise }
 }
 
 /// F_SETOWN, F_SETSIG, F_SETOWN_EX and F_SETLEASE send signals to others.
@@ -827,7 +840,9 @@ pub(super) fn without_namespaces() -> BpfProgram {
 
 #[cfg(test)]
 mod tests {
-    use super::{ARCH, BpfProgram, Does, Sockets, Verdict, base, builtin, deaf, front, of_program, walker};
+    use super::{
+        ARCH, BpfProgram, Does, Sockets, Verdict, base, builtin, deaf, fetcher, front, of_program, walker,
+    };
     use libc::{ENOSYS, EPERM};
 
     const TCP: Sockets = Sockets { tcp: true, unix: false };
@@ -876,7 +891,8 @@ mod tests {
     fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
         let eperm = Verdict::Errno(EPERM);
         let connects = Does { connects: true, ..Does::default() };
-        for filter in [base(TCP), of_program(connects), of_program(Does { writes: true, ..connects })] {
+        for filter in [base(TCP, false), of_program(connects), of_program(Does { writes: true, ..connects })]
+        {
             check(&filter, libc::SYS_connect, [0; 3], Verdict::Allow);
             for family in [2, 10] {
                 check(&filter, libc::SYS_socket, [family, 0x8_0801, 6], Verdict::Allow);
@@ -893,7 +909,7 @@ mod tests {
         check(&of_program(connects), libc::SYS_bind, [0; 3], eperm);
         check(&of_program(connects), libc::SYS_listen, [0; 3], eperm);
         check(&of_program(connects), libc::SYS_accept4, [0; 3], eperm);
-        check(&base(TCP), libc::SYS_ioctl, [1, 0x8914], Verdict::Allow);
+        check(&base(TCP, false), libc::SYS_ioctl, [1, 0x8914], Verdict::Allow);
         check(&of_program(connects), libc::SYS_ioctl, [1, 0x8914], Verdict::Errno(libc::ENOTTY));
         let ignores = of_program(Does { writes: true, ignores_modes: true, ..Does::default() });
         check(&ignores, libc::SYS_fchmodat, [0; 2], Verdict::Errno(0));
@@ -902,7 +918,7 @@ mod tests {
 
     #[test]
     fn who_has_a_last_filter_has_no_call_whose_flags_no_filter_sees() {
-        check(&base(Sockets::default()), libc::SYS_clone3, [0; 2], Verdict::Allow);
+        check(&base(Sockets::default(), false), libc::SYS_clone3, [0; 2], Verdict::Allow);
         let answers = [(program(), ENOSYS), (writer(), ENOSYS), (builtin(), EPERM), (walker(), EPERM)];
         for (filter, errno) in answers {
             check(&filter, libc::SYS_clone3, [0; 2], Verdict::Errno(errno));
@@ -913,7 +929,7 @@ mod tests {
     fn lists_answer_as_they_say() {
         let eperm = Verdict::Errno(EPERM);
         let enosys = Verdict::Errno(ENOSYS);
-        for filter in [base(Sockets::default()), program(), writer()] {
+        for filter in [base(Sockets::default(), false), program(), writer()] {
             check(&filter, libc::SYS_read, [0; 2], Verdict::Allow);
             check(&filter, libc::SYS_execveat, [0; 2], Verdict::Allow);
             check(&filter, libc::SYS_socket, [0; 2], eperm);
@@ -993,17 +1009,17 @@ mod tests {
     #[test]
     fn the_base_knows_unix_sockets_only_where_it_is_told() {
         let eperm = Verdict::Errno(EPERM);
-        for base in [base(Sockets::default()), base(UNIX)] {
+        for base in [base(Sockets::default(), false), base(UNIX, false)] {
             check(&base, libc::SYS_clone, [0x2000_0000, 0], Verdict::Allow);
             check(&base, libc::SYS_unshare, [0x1000_0000, 0], Verdict::Allow);
             check(&base, libc::SYS_unshare, [0x4000_0000, 0], eperm);
             check(&base, libc::SYS_bind, [0; 2], eperm);
             check(&base, libc::SYS_socket, [2, 1], eperm);
         }
-        check(&base(Sockets::default()), libc::SYS_socket, [1, 1], eperm);
-        check(&base(Sockets::default()), libc::SYS_connect, [1, 1], eperm);
-        check(&base(UNIX), libc::SYS_socket, [1, 1], Verdict::Allow);
-        check(&base(UNIX), libc::SYS_connect, [7, 1], Verdict::Allow);
+        check(&base(Sockets::default(), false), libc::SYS_socket, [1, 1], eperm);
+        check(&base(Sockets::default(), false), libc::SYS_connect, [1, 1], eperm);
+        check(&base(UNIX, false), libc::SYS_socket, [1, 1], Verdict::Allow);
+        check(&base(UNIX, false), libc::SYS_connect, [7, 1], Verdict::Allow);
     }
 
     #[test]
@@ -1029,10 +1045,62 @@ mod tests {
     }
 
     #[test]
+    fn a_proc_is_mounted_by_the_base_alone_and_nothing_else_is() {
+        let (eperm, enosys) = (Verdict::Errno(EPERM), Verdict::Errno(ENOSYS));
+        let flags = [libc::MS_RDONLY, libc::MS_NOSUID, libc::MS_NODEV, libc::MS_NOEXEC];
+        let flags = flags.into_iter().fold(0, |all, flag| all | u32::try_from(flag).expect("32 bits"));
+        let own = base(Sockets::default(), true);
+        check(&own, libc::SYS_mount, [1, 2, 3, flags], Verdict::Allow);
+        check(&base(Sockets::default(), false), libc::SYS_mount, [1, 2, 3, flags], eperm);
+        for other in [
+            0,
+            flags & !u32::try_from(libc::MS_RDONLY).expect("32 bits"),
+            flags | u32::try_from(libc::MS_REMOUNT).expect("32 bits"),
+            flags | u32::try_from(libc::MS_BIND).expect("32 bits"),
+            flags | u32::try_from(libc::MS_MOVE).expect("32 bits"),
+            u32::try_from(libc::MS_SHARED).expect("32 bits"),
+        ] {
+            check(&own, libc::SYS_mount, [1, 2, 3, other], eperm);
+        }
+        // Every last filter, whatever its program does.
+        let mut last = vec![builtin(), walker(), fetcher()];
+        for bits in 0..8 {
+            let [writes, connects, ignores_modes] = [1, 2, 4].map(|bit| bits & bit != 0);
+            last.push(of_program(Does { writes, connects, ignores_modes }));
+        }
+        for filter in &last {
+            check(filter, libc::SYS_mount, [1, 2, 3, flags], eperm);
+        }
+        for filter in last.iter().chain([&own]) {
+            for call in [
+                libc::SYS_umount2,
+                libc::SYS_move_mount,
+                libc::SYS_open_tree,
+                libc::SYS_mount_setattr,
+                libc::SYS_fsopen,
+                libc::SYS_fsmount,
+                libc::SYS_pivot_root,
+                libc::SYS_chroot,
+                libc::SYS_setns,
+            ] {
+                check(filter, call, [0; 4], eperm);
+            }
+            let newer = run(filter, ARCH, u32::try_from(libc::SYS_fsconfig).expect("a number"), [0; 4]);
+            assert!(newer == eperm.code() || newer == enosys.code(), "fsconfig: {newer:#x}");
+        }
+    }
+
+    #[test]
     fn foreign_calls_kill() {
-        for filter in
-            [base(Sockets::default()), base(UNIX), builtin(), walker(), program(), writer(), front()]
-        {
+        for filter in [
+            base(Sockets::default(), false),
+            base(UNIX, false),
+            builtin(),
+            walker(),
+            program(),
+            writer(),
+            front(),
+        ] {
             assert_eq!(run(&filter, 0x4000_0003, 11, [0; 2]), Verdict::Kill.code());
             if cfg!(target_arch = "x86_64") {
                 assert_eq!(run(&filter, ARCH, 0x4000_0000, [0; 2]), Verdict::Kill.code());

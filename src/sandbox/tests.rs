@@ -26,6 +26,7 @@ mod given;
 mod layer_off;
 mod levels;
 mod limits;
+mod proc;
 mod search;
 mod soak;
 mod spare;
@@ -101,6 +102,9 @@ scenarios! {
     a_spare_is_no_call
     spares_are_few
     a_spare_is_confined_and_holds_nothing_of_a_call
+    a_proc_of_its_own_shows_its_call_alone
+    a_script_finds_itself_in_proc
+    what_lies_below_is_told_as_without_it
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -373,6 +377,10 @@ mod scenario {
         a_group_that_was_given_is_divided, calls_that_write_nothing_have_uids_of_their_own,
         each_call_has_a_group_of_its_own, what_a_dead_launcher_left_is_cleared,
         who_moves_folders_is_counted_all_the_same,
+    };
+    pub(super) use super::proc::{
+        a_proc_of_its_own_shows_its_call_alone, a_script_finds_itself_in_proc,
+        what_lies_below_is_told_as_without_it,
     };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,

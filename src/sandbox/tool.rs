@@ -8,9 +8,9 @@ use super::protect::Runs;
 use super::seccomp::Does;
 use super::vault::{Vault, sealed};
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
-use super::{seccomp, writes};
+use super::{own_proc, seccomp, writes};
 use crate::gate::Given;
-use crate::tools::{Builtin, Connect, Manifest, Modes, Runner, Runtime, Script, WriteRoot};
+use crate::tools::{Builtin, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};
 use nix::sched::CloneFlags;
@@ -41,8 +41,8 @@ pub(super) struct Tool {
     pub(super) secrets: Vec<OwnedFd>,
     /// The proof of them all, where there are any.
     pub(super) proof: Option<Digest>,
-    /// What prepare is confined to: every folder, and the programs with their libraries.
-    pub(super) ruleset: RulesetCreated,
+    /// What prepare is confined to, where that is the same for every call.
+    ruleset: Option<RulesetCreated>,
 }
 
 /// A folder to change, or the folder of such folders.
@@ -103,7 +103,11 @@ impl Tool {
         let mut skip = |path: &std::path::Path| {
             report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
         };
-        check_proc(manifest, machine)?;
+        if let (ProcView::Own, Some(Err(reason))) = (manifest.proc, &machine.own_proc) {
+            return Err(format!(
+                "the tool needs a `/proc` of its own, which this machine does not give: {reason}"
+            ));
+        }
         let (secrets, proof) = vault.give(&manifest.secrets)?;
         let mut roots = Vec::new();
         for path in &manifest.read {
@@ -122,25 +126,12 @@ impl Tool {
                 None => skip(&root.folder),
             }
         }
-        let rights = writes::rights(machine.landlock);
-        let changed = writes.iter().map(|folder| Grant { at: folder.fd.as_fd(), rights });
-        let programs = program.iter().chain(&exec);
-        let grants: Vec<Grant<'_>> = roots
-            .iter()
-            .map(Root::grant)
-            .chain(changed)
-            .chain(program_grants(manifest, programs.clone(), machine))
-            .collect();
         for Connect::Unix(path) in &manifest.connect {
             if machine.tree.find_plain(path).is_err() {
                 skip(path);
             }
         }
-        // Of a tool that is connected at go, the last ruleset alone refuses to connect to sockets.
-        let port = manifest.is_proxied().then_some(PROXY_PORT);
-        let connects = Connects { port, unix: !manifest.connect.is_empty() };
-        let ruleset = machine.landlock.ruleset_of(&grants, connects)?;
-        for program in programs {
+        for program in program.iter().chain(&exec) {
             let sha256 = program.sha256.hex();
             report.programs.push(ProgramDigest { tool: manifest.name.clone(), sha256 });
         }
@@ -150,7 +141,36 @@ impl Tool {
             ignores_modes: manifest.modes == Modes::Ignore,
         });
         let manifest = manifest.clone();
-        Ok(Self { manifest, roots, writes, program, exec, script, secrets, proof, filter, ruleset })
+        let mut tool =
+            Self { manifest, roots, writes, program, exec, script, secrets, proof, filter, ruleset: None };
+        tool.ruleset = match tool.manifest.proc {
+            ProcView::Own => None,
+            ProcView::None | ProcView::Host => Some(tool.first_ruleset(machine, None)?),
+        };
+        Ok(tool)
+    }
+
+    /// What prepare is confined to: every folder, the programs with their libraries, and the call's own `/proc`, by
+    /// which the ruleset is of one call.
+    fn first_ruleset(&self, machine: &Machine, proc: Option<Grant<'_>>) -> Result<RulesetCreated, String> {
+        let rights = writes::rights(machine.landlock);
+        let changed = self.writes.iter().map(|folder| Grant { at: folder.fd.as_fd(), rights });
+        let grants = self.root_grants().chain(changed).chain(self.program_grants(machine)).chain(proc);
+        // Of a tool that is connected at go, the last ruleset alone refuses to connect to sockets.
+        let connects = Connects { port: self.port(), unix: !self.manifest.connect.is_empty() };
+        machine.landlock.ruleset_of(&grants.collect::<Vec<_>>(), connects)
+    }
+
+    /// The same for a call, made once for those whose `/proc` is none of their own.
+    pub(super) fn ruleset_for(
+        &self,
+        machine: &Machine,
+        proc: Option<Grant<'_>>,
+    ) -> Result<RulesetCreated, String> {
+        match &self.ruleset {
+            Some(made) => made.try_clone().map_err(|e| format!("landlock: {e}")),
+            None => self.first_ruleset(machine, proc),
+        }
     }
 
     /// Whether there is no folder that it changes.
@@ -189,8 +209,14 @@ impl Tool {
 
     /// The namespaces of a call.
     pub(super) fn namespaces(&self, machine: &Machine) -> CloneFlags {
-        let own = if self.manifest.is_proxied() { CloneFlags::CLONE_NEWNET } else { CloneFlags::empty() };
-        machine.per_call | own
+        let mut all = machine.per_call;
+        all.set(CloneFlags::CLONE_NEWNET, self.manifest.is_proxied());
+        if self.has_own_proc() { all | own_proc::NAMESPACES } else { all }
+    }
+
+    /// Whether each call has a `/proc` of its own.
+    pub(super) fn has_own_proc(&self) -> bool {
+        self.manifest.proc == ProcView::Own
     }
 
     /// The port that a call may connect to.
@@ -220,19 +246,6 @@ impl Tool {
             runner => rights(runner, folder),
         }
     }
-}
-
-/// Scripts and secrets are opened by the number of their descriptor.
-fn check_proc(manifest: &Manifest, machine: &Machine) -> Result<(), String> {
-    let what = match manifest.script() {
-        Some(_) => "scripts",
-        None if !manifest.secrets.is_empty() => "secrets",
-        None => return Ok(()),
-    };
-    if machine.has_proc {
-        return Ok(());
-    }
-    Err(format!("{what} need `/proc`, of which this machine gives no new one: it is masked"))
 }
 
 /// Opens every tool of the catalog; those that cannot be called are named in the report.

@@ -26,12 +26,14 @@ pub(super) fn rights(landlock: Landlock) -> BitFlags<AccessFs> {
 }
 
 /// Opens and locks every folder, in the manifest's order. A reason is a refusal: nothing was run.
-pub(super) fn take(
-    folders: &[WriteFolder],
+///
+/// Each goes with the descriptor by which this call has it.
+pub(super) fn take<'a>(
+    folders: impl Iterator<Item = (&'a WriteFolder, &'a OwnedFd)>,
     id: Option<&str>,
     proc: BorrowedFd<'_>,
 ) -> Result<Vec<OwnedFd>, String> {
-    folders.iter().map(|folder| take_one(folder, id, proc)).collect()
+    folders.map(|(folder, at)| take_one(folder, at, id, proc)).collect()
 }
 
 /// What the call's last ruleset adds.
@@ -40,17 +42,22 @@ pub(super) fn grants(taken: &[OwnedFd], landlock: Landlock) -> impl Iterator<Ite
     taken.iter().map(move |fd| Grant { at: fd.as_fd(), rights })
 }
 
-fn take_one(folder: &WriteFolder, id: Option<&str>, proc: BorrowedFd<'_>) -> Result<OwnedFd, String> {
+fn take_one(
+    folder: &WriteFolder,
+    at: &OwnedFd,
+    id: Option<&str>,
+    proc: BorrowedFd<'_>,
+) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match (folder.by_id, id) {
         (true, Some(id)) => {
             // An id is one plain name; what it names is a folder of the root, not a link.
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-            openat2(&folder.fd, id, flags, Mode::empty(), resolve)
+            openat2(at, id, flags, Mode::empty(), resolve)
                 .map_err(|e| format!("the folder `{}/{id}` cannot be worked in: {e}", folder.canonical))?
         }
         (true, None) => return Err("the tool's resource has no id".to_owned()),
-        (false, _) => openat(&folder.fd, ".", flags, Mode::empty())
+        (false, _) => openat(at, ".", flags, Mode::empty())
             .map_err(|e| format!("the folder `{}` cannot be worked in: {e}", folder.canonical))?,
     };
     let until = mono_us().saturating_add(WRITE_WAIT_MS_MAX * 1_000);

@@ -328,8 +328,23 @@ pub enum ProcView {
     /// Nothing.
     #[default]
     None,
+    /// Of a program: the processes of its call, in a `/proc` of the call's own.
+    #[serde(rename = "self")]
+    Own,
     /// The host's figures, through descriptors opened before anything was confined; builtins only.
     Host,
+}
+
+impl ProcView {
+    /// The name in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Own => "self",
+            Self::Host => "host",
+        }
+    }
 }
 
 /// Bounds of one call.
@@ -428,7 +443,7 @@ impl Manifest {
         let reach = Reach::read(&hosts, &raw.sandbox.addresses, &resource);
         let reach = reach.map_err(|(key, reason)| no(key, &reason))?;
         raw.check_reach(&reach, &resource).map_err(|(key, reason)| no(key, &reason))?;
-        raw.check_proc().map_err(|(key, reason)| no(key, &reason))?;
+        let proc = raw.proc().map_err(|(key, reason)| no(key, &reason))?;
         check_secrets(&raw.sandbox.secrets).map_err(|reason| no("secrets =", &reason))?;
         if let Runner::Program(program) = &runner {
             let key = if program.script.is_some() { "args" } else { "command" };
@@ -454,7 +469,7 @@ impl Manifest {
             modes: raw.sandbox.modes,
             reach,
             spelled,
-            proc: raw.sandbox.proc,
+            proc,
             secrets: raw.sandbox.secrets,
             connect,
             output: raw.output,
@@ -790,11 +805,15 @@ impl Raw {
         }
     }
 
-    fn check_proc(&self) -> Result<(), (&'static str, String)> {
-        if self.sandbox.proc == ProcView::Host && self.builtin.is_none() {
-            return Err(("proc", "`proc = \"host\"` is for builtins".to_owned()));
+    /// Scripts and secrets are told by names in `/proc`, so their tools have one to find them in.
+    fn proc(&self) -> Result<ProcView, (&'static str, String)> {
+        let is_told = self.script.is_some() || !self.sandbox.secrets.is_empty();
+        match (self.sandbox.proc, self.builtin) {
+            (ProcView::Host, None) => Err(("proc", "`proc = \"host\"` is for builtins".to_owned())),
+            (ProcView::Own, Some(_)) => Err(("proc", "`proc = \"self\"` is for programs".to_owned())),
+            (ProcView::None, None) if is_told => Ok(ProcView::Own),
+            (proc, _) => Ok(proc),
         }
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Manifests with scripts and folders to change, and ids.
 
-use super::{Catalog, Connect, IdKind, Manifest, Places, ProposedCall, Resource, check_id};
+use super::{Catalog, Connect, IdKind, Manifest, Places, ProcView, ProposedCall, Resource, check_id};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -233,6 +233,32 @@ fn what_a_program_is_given_is_checked_with_its_line() {
 }
 
 /// Who reads below its resource says so, and has a path to read below.
+#[test]
+fn who_is_told_by_a_name_in_proc_has_one() {
+    let etc = Etc::new();
+    let proc = |from: &str, to: &str| etc.parse(&DEPLOY.replacen(from, to, 1)).map(|manifest| manifest.proc);
+    assert_eq!(proc("", ""), Ok(ProcView::Own), "a script");
+    let program = "command = [\"/usr/bin/true\"]\nruntime = \"dynamic\"\n";
+    let whole =
+        "interpreter = \"/bin/sh\"\nscript = \"jobs.d/deploy.sh\"\nargs = [\"{project}\", \"{version}\"]\n";
+    assert!(DEPLOY.contains(whole), "{DEPLOY}");
+    let of = |sandbox: &str| {
+        let manifest =
+            DEPLOY.replacen(whole, program, 1).replace("[sandbox]", &format!("[sandbox]\n{sandbox}"));
+        etc.parse(&manifest).map(|manifest| manifest.proc)
+    };
+    assert_eq!(of(""), Ok(ProcView::None));
+    assert_eq!(of("proc = \"none\""), Ok(ProcView::None));
+    assert_eq!(of("proc = \"self\""), Ok(ProcView::Own));
+    assert_eq!(of("secrets = [\"smtp\"]"), Ok(ProcView::Own));
+    let refused = of("proc = \"host\"").expect_err("the host's");
+    assert!(refused.ends_with(": `proc = \"host\"` is for builtins"), "{refused}");
+    let builtin =
+        include_str!("../../tools.d/health_check.toml").replace("proc = \"host\"", "proc = \"self\"");
+    let refused = etc.parse(&builtin).expect_err("a builtin");
+    assert!(refused.ends_with(": `proc = \"self\"` is for programs"), "{refused}");
+}
+
 #[test]
 fn recursion_is_for_paths_and_said_by_who_does_it() {
     let etc = Etc::new();

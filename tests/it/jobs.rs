@@ -350,7 +350,11 @@ try 'read etc' look ETC/par.toml
 try 'read data' look DATA/pepper
 try 'read beside' look ../other/file
 try 'read environ' look /proc/1/environ
-try 'read maps' look /proc/self/maps
+try 'read maps' look /proc/1/maps
+try 'read memory of the kernel' look /proc/meminfo
+try 'read a setting' look /proc/sys/kernel/hostname
+try 'list what is there' list /proc/sys
+try 'write its own' write /proc/self/oom_score_adj
 try 'list home' list HOME
 try 'write the script' over "$0"
 ln -s /etc/shadow shadow; try 'read by link' look shadow

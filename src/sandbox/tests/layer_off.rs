@@ -6,13 +6,13 @@ use super::super::layers::{self, Grant, Landlock};
 use super::super::namespaces::{self, SecondStage};
 use super::super::seccomp::Does;
 use super::super::view::{self, Plan, Use};
-use super::super::{host, protect, seccomp, sys, writes};
+use super::super::{host, own_proc, protect, seccomp, sys, writes};
 use super::{ORDINARY, World, become_user};
 use crate::gate::End;
 use crate::tools::Limits;
 use Layer::{
     Added, Capabilities, Clock, ControlGroups, Descriptors, Environment, Filter, Group, HostName, Identity,
-    Init, Locked, Network, OwnUsers, Processes, Resources, Rules, SharedMemory, SuId, View,
+    Init, Locked, Network, OwnProc, OwnUsers, Processes, Resources, Rules, SharedMemory, SuId, View,
 };
 use landlock::AccessFs;
 use nix::sched::CloneFlags;
@@ -53,6 +53,8 @@ enum Layer {
     Group,
     /// The bound on what a call adds to its folders.
     Added,
+    /// The `/proc` of the call's own, where it is granted one: without it that of the view.
+    OwnProc,
     /// The user namespace of the call's own.
     OwnUsers,
     /// The uid of tools, where the tests run as root.
@@ -74,7 +76,7 @@ enum Layer {
 }
 
 /// By the names that records and tables have for them. What is in no record stands for itself.
-const NAMES: [(Layer, &str); 20] = [
+const NAMES: [(Layer, &str); 21] = [
     (Rules, "landlock"),
     (Filter, "seccomp"),
     (View, "mount view"),
@@ -84,6 +86,7 @@ const NAMES: [(Layer, &str); 20] = [
     (SharedMemory, "ipc namespace"),
     (HostName, "uts namespace"),
     (ControlGroups, "cgroup namespace"),
+    (OwnProc, own_proc::LAYER),
     (OwnUsers, "user namespace"),
     (Identity, "own uid"),
     (Capabilities, "no capabilities"),
@@ -166,6 +169,8 @@ const CASES: &[Case] = &[
     case(&[Identity, Capabilities, Locked, Processes, Rules, Filter], &["trace"], &[]),
     // The network namespace: without a socket there is nobody to send to.
     case(&[Network], &[], &["udp_send", "tcp_connect"]),
+    // Who is granted a `/proc`.
+    case(&[OwnProc], &["kernel_words"], &["own_memory"]),
     case(&[SharedMemory], &[], &["segments"]),
     case(&[SharedMemory, Filter], &["segments"], &[]),
     // Where the host has this process, which no tool can read: `/proc` is not granted.
@@ -190,6 +195,9 @@ const CASES: &[Case] = &[
     case(&[Descriptors, Rules], &["folder_descriptors"], &[]),
     case(&[Environment], &["environment"], &[]),
 ];
+
+/// Attempts that are made with a `/proc` granted to be read.
+const IN_PROC: [&str; 2] = ["kernel_words", "own_memory"];
 
 /// Steps of one attempt that got as far as the network: a socket, and then somebody who is there.
 const REACHES: [(&[Layer], u64); 3] =
@@ -341,8 +349,11 @@ pub(super) fn every_layer_has_its_case() {
     }
     let world = World::new();
     world.program("says", &["/usr/bin/true"]);
+    let says = std::fs::read_to_string(world.spec.tools_dir.join("says.toml")).expect("written");
+    let sees = says.replace("\"says\"", "\"sees\"").replace("[sandbox]", "[sandbox]\nproc = \"self\"");
+    world.tool("sees", &sees);
     world.with(|stage| async move {
-        for tool in ["health_check", "says"] {
+        for tool in ["health_check", "says", "sees"] {
             let ended = stage.call(tool, json!({})).await;
             assert_eq!(ended.end, End::Exit { code: 0 });
             for name in &ended.layers {
@@ -525,6 +536,7 @@ impl Stage {
         let mut per_call = CloneFlags::empty();
         per_call.set(CloneFlags::CLONE_NEWPID, has(Processes));
         per_call.set(CloneFlags::CLONE_NEWUSER, has(OwnUsers) && !is_root());
+        per_call.set(CloneFlags::CLONE_NEWNS, has(OwnProc) && IN_PROC.contains(&what));
         let run = || self.become_program(off, what, out).map(|()| 0);
         Ok(wait_for(run, per_call, out).unwrap_or(-1))
     }
@@ -536,6 +548,10 @@ impl Stage {
         nix::unistd::dup2_stdout(out).map_err(|e| e.to_string())?;
         let folder = self.world.path("workspace").join("box");
         rustix::process::chdir(&folder).map_err(|e| e.to_string())?;
+        let in_proc = IN_PROC.contains(&name);
+        if in_proc && has(OwnProc) {
+            own_proc::mount_here().map_err(|e| e.to_string())?;
+        }
         if is_root && has(Identity) {
             become_user(ORDINARY);
             if has(OwnUsers) {
@@ -553,12 +569,15 @@ impl Stage {
             rustix::thread::set_no_new_privs(true).map_err(|e| e.to_string())?;
         }
         let open = |path: &Path| host::open_path(path).map_err(|e| e.to_string());
-        let (program, folder) = (open(&self.program)?, open(&folder)?);
+        let (program, folder, proc) = (open(&self.program)?, open(&folder)?, open(Path::new("/proc"))?);
         let landlock = Landlock::probe(None)?;
         if has(Rules) {
             let run = Grant { at: program.as_fd(), rights: AccessFs::Execute | AccessFs::ReadFile };
             let write = Grant { at: folder.as_fd(), rights: writes::rights(landlock) };
-            layers::restrict(landlock.ruleset(&[run, write])?)?;
+            let read = Grant { at: proc.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir };
+            let read = in_proc.then_some(read);
+            let all: Vec<Grant<'_>> = [run, write].into_iter().chain(read).collect();
+            layers::restrict(landlock.ruleset(&all)?)?;
         }
         if has(Descriptors) {
             sys::close_all_but(&[0, 1, 2]).map_err(|e| e.to_string())?;

@@ -107,7 +107,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(14, "/proc/self/fd/N of an O_PATH descriptor", Both(&["by_number"], "read_file", calls::own_descriptors), Held, "OB LL"),
     row(15, "/proc/PPID/environ, mem, maps, fd", Program(&["proc_memory"]), Held, "LL UID NS"),
     row(16, "/proc/self/mem", Program(&["own_memory"]), Held, "LL"),
-    row(17, "/proc/kcore, kallsyms, /dev/mem, /dev/kmsg", Program(&["kernel_memory"]), Held, "LL UID"),
+    row(17, "/proc/kcore, kallsyms, /dev/mem, /dev/kmsg", Program(&["kernel_memory", "kernel_words"]), Held, "LL UID"),
     row(18, "/proc/sys core_pattern, modprobe", Program(&["kernel_settings"]), Held, "LL UID"),
     row(19, "/sys, debugfs, cgroupfs", Program(&["sysfs", "own_group"]), Held, "LL UID"),
     row(20, "/etc/shadow, ~/.ssh, the server's keys and rules", Program(&["passwords", "keys", "keys_written"]), Held, "LL UID"),

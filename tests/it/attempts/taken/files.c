@@ -65,6 +65,12 @@ static int kernel_memory(void) {
     HELD(open("/dev/kmsg", O_RDONLY | O_NONBLOCK));
     return errno;
 }
+static int kernel_words(void) {
+    HELD(open("/proc/meminfo", O_RDONLY));
+    HELD(open("/proc/version", O_RDONLY));
+    HELD(open("/proc/sys/kernel/ostype", O_RDONLY));
+    return errno;
+}
 static int kernel_settings(void) {
     HELD(open("/proc/sys/kernel/core_pattern", O_WRONLY));
     HELD(open("/proc/sys/kernel/modprobe", O_WRONLY));
@@ -185,7 +191,7 @@ const struct attempt files[] = {
     {"dotdot", dotdot, 'a'}, {"absolute", absolute, 'a'}, {"list", list, 'a'}, {"change", change, 'a'},
     {"link_out", link_out, 'a'}, {"by_number", by_number, 'a'}, {"by_folder", by_folder, 'a'},
     {"own_proc", own_proc, 'a'}, {"own_memory", own_memory, 'a'}, {"kernel_memory", kernel_memory, 'r'},
-    {"kernel_settings", kernel_settings, 'r'}, {"sysfs", sysfs, 'a'}, {"passwords", passwords, 'r'},
+    {"kernel_words", kernel_words, 'a'}, {"kernel_settings", kernel_settings, 'r'}, {"sysfs", sysfs, 'a'}, {"passwords", passwords, 'r'},
     {"keys", keys, 'a'}, {"keys_written", keys_written, 'a'}, {"look", look, 'a'}, {"modes", modes, 'a'},
     {"times", times, 'a'}, {"run_other", run_other, 'a'}, {"run_set_id", run_set_id, 'a'},
     {"run_lent", run_lent, '-'}, {"run_dropped", run_dropped, 'a'}, {"run_script", run_script, 'a'}, {"by_handle", by_handle, 'a'},
