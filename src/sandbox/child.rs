@@ -73,7 +73,8 @@ pub(super) fn run(birth: &Birth<'_>) -> ! {
     let code = match live(birth) {
         Ok(code) => code,
         Err(reason) => {
-            tell(&birth.control, &Word::Refused(reason));
+            // Nobody to hear it is an end without a word.
+            tell(&birth.control, &Word::Refused(reason)).ok();
             REFUSED
         }
     };
@@ -211,15 +212,18 @@ fn check_mounts(origins: &Origins, object: &Object, table: Option<&[Mount]>) -> 
 /// Sends a word to the launcher. One that cannot be sent is an end without a word, which the launcher
 /// takes for a refusal.
 pub(super) fn say(start: &Start<'_>, word: &Word) {
-    tell(start.control, word);
-}
-
-fn tell(control: &OwnedFd, word: &Word) {
-    let Ok(bytes) = serde_json::to_vec(word) else { sys::exit_now(REFUSED) };
-    // `write`, since it is all that a builtin's last filter leaves.
-    if bytes.len() > CHILD_MESSAGE_BYTES_MAX || rustix::io::write(control, &bytes).is_err() {
+    if tell(start.control, word).is_err() {
         sys::exit_now(REFUSED);
     }
+}
+
+pub(super) fn tell(control: &OwnedFd, word: &Word) -> Result<(), String> {
+    let bytes = serde_json::to_vec(word).map_err(|e| e.to_string())?;
+    if bytes.len() > CHILD_MESSAGE_BYTES_MAX {
+        return Err("a word that is too long".to_owned());
+    }
+    // `write`, since it is all that the last filters leave.
+    rustix::io::write(control, &bytes).map(drop).map_err(|e| format!("the launcher is gone: {e}"))
 }
 
 /// Session, standard streams, identity; and whether the call has a user namespace of its own.

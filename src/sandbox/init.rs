@@ -1,7 +1,7 @@
 //! A program under its init: the child stays as the first process of its PID namespace, reaps, and
 //! tells how the program ended. When it ends the kernel ends everything else in the namespace.
 
-use super::child::{Inherited, Start, say};
+use super::child::{Inherited, Start, say, tell};
 use super::given::Given;
 use super::layers;
 use super::quota::{Look, Quota};
@@ -48,6 +48,11 @@ pub(super) fn run(
     let limits = &tool.manifest.limits;
     let mut quota = (!locks.is_empty()).then(|| Quota::begin(&locks, limits)).transpose()?;
 
+    layers.extend(["seccomp", "init"].map(str::to_owned));
+    layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
+    layers.extend(quota.iter().map(|_| "quota".to_owned()));
+    let confined = Word::Confined(layers);
+    let control = given.above(start.control)?;
     let memory = limits.memory_bytes_max;
     let mut before = || {
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
@@ -57,13 +62,11 @@ pub(super) fn run(
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
         given.hand_over()?;
-        seccomp::load(&tool.filter)
+        seccomp::load(&tool.filter)?;
+        // The last word before the program's first: what it does at once may be the end of this process.
+        tell(&control, &confined)
     };
     let pid = sys::spawn(rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
-    layers.extend(["seccomp", "init"].map(str::to_owned));
-    layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
-    layers.extend(quota.iter().map(|_| "quota".to_owned()));
-    say(start, &Word::Confined(layers));
     // The pipes are the program's: they reach their end when it and what it started have ended.
     let mut keep = vec![start.control.as_raw_fd(), children.as_raw_fd()];
     keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
