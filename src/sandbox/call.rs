@@ -47,6 +47,10 @@ pub(super) struct Call {
     pub(super) stdout: Stream,
     pub(super) stderr: Stream,
     layers: Vec<String>,
+    /// On the folders that it changes: released with this call, when all of it is gone.
+    locks: Vec<OwnedFd>,
+    /// How many it is to have.
+    locks_wanted: usize,
     /// The program's end, as its init told it.
     told: Option<End>,
     /// The launcher's own reason for the end.
@@ -86,8 +90,8 @@ pub(super) enum Drained {
 }
 
 impl Call {
-    /// A call that `child` was just given.
-    pub(super) fn new(ask: Ask, limits: Limits, child: Child) -> Self {
+    /// A call that `child` was just given, which changes as many folders as it wants locks.
+    pub(super) fn new(ask: Ask, limits: Limits, locks_wanted: usize, child: Child) -> Self {
         let Child { pidfd, control, stdout, stderr } = child;
         let stream = |kind, pipe| Stream { kind, pipe: Some(pipe), left: limits.output_bytes_max };
         Self {
@@ -100,6 +104,8 @@ impl Call {
             stdout: stream(Kind::Stdout, stdout),
             stderr: stream(Kind::Stderr, stderr),
             layers: Vec::new(),
+            locks: Vec::new(),
+            locks_wanted,
             told: None,
             verdict: None,
             reaped: None,
@@ -117,9 +123,13 @@ impl Call {
         matches!(self.phase, Phase::Running(_))
     }
 
-    /// Whether a word is waited for. What a running child says is about its end, and heard then.
+    /// Whether a word is waited for. But for its locks, what a running child says is about its end, and heard then.
     pub(super) fn is_heard(&self) -> bool {
-        matches!(self.phase, Phase::Preparing | Phase::Held(_))
+        match self.phase {
+            Phase::Preparing | Phase::Held(_) => true,
+            Phase::Running(_) => self.locks.len() < self.locks_wanted,
+            Phase::Leaving => false,
+        }
     }
 
     /// Whether the child has been reaped.
@@ -135,7 +145,7 @@ impl Call {
     /// Takes the child's next word.
     pub(super) fn hear(&mut self) -> Notice {
         let Some(control) = &self.control else { return Notice::Nothing };
-        let (bytes, listener) = match receive_with(control, CHILD_MESSAGE_BYTES_MAX) {
+        let (bytes, given) = match receive_with(control, CHILD_MESSAGE_BYTES_MAX) {
             (Received::Packet(bytes), fd) => (bytes, fd),
             (Received::Nothing, _) => return Notice::Nothing,
             (Received::End, _) => {
@@ -146,7 +156,7 @@ impl Call {
         match (serde_json::from_slice(&bytes), &self.phase) {
             (Ok(Word::Ready(object)), Phase::Preparing) => {
                 self.enter(Phase::Held(object.clone()), HELD_MS_MAX);
-                Notice::Prepared(object, listener)
+                Notice::Prepared(object, given)
             }
             (Ok(Word::Refused(reason)), Phase::Preparing) => {
                 self.leave();
@@ -154,6 +164,10 @@ impl Call {
             }
             (Ok(Word::Refused(reason)), Phase::Running(_)) => {
                 self.end(End::Refused { reason });
+                Notice::Nothing
+            }
+            (Ok(Word::Holds), Phase::Running(_)) => {
+                self.locks.extend(given);
                 Notice::Nothing
             }
             (Ok(Word::Confined(layers)), Phase::Running(_)) => {
@@ -260,7 +274,7 @@ impl Call {
     /// What it said before it ended is still to be heard.
     fn hear_out(&mut self) -> Notice {
         let mut notice = Notice::Nothing;
-        for _ in 0..WORDS_MAX {
+        for _ in 0..WORDS_MAX + self.locks_wanted {
             if matches!(notice, Notice::Nothing) {
                 notice = self.hear();
             }

@@ -6,7 +6,7 @@ use super::given::Given;
 use super::layers;
 use super::quota::{Look, Quota};
 use super::tool::OpenProgram;
-use super::wire::Word;
+use super::wire::{Word, send_with};
 use super::{network, seccomp, sys};
 use crate::gate::End;
 use crate::tools::{Element, Modes, Program, Resource as Named};
@@ -17,7 +17,7 @@ use rustix::io::FdFlags;
 use rustix::process::{Resource, WaitOptions, WaitStatus, wait};
 use serde_json::Value;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 const ENVIRONMENT: [&std::ffi::CStr; 2] = [c"PATH=/usr/bin", c"LANG=C.UTF-8"];
 
@@ -52,13 +52,15 @@ pub(super) fn run(
     layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
     layers.extend(quota.iter().map(|_| "quota".to_owned()));
     let confined = Word::Confined(layers);
+    // Not for the program: who has a lock's descriptor can give it up.
+    locks.iter().try_for_each(|lock| lend(start, lock))?;
     let control = given.above(start.control)?;
     let memory = limits.memory_bytes_max;
     let mut before = || {
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
         layers::limit(Resource::As, memory)?;
-        // The script is to be opened by its number, and a lock is to last as long as anything that runs.
-        for fd in script.iter().chain(&locks) {
+        // The script is to be opened by its number.
+        if let Some(fd) = &script {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
         given.hand_over()?;
@@ -81,6 +83,16 @@ pub(super) fn run(
     say(start, &Word::Ended(end));
     // Not by returning: owners of descriptors that were closed above are still alive in the callers.
     sys::exit_now(0)
+}
+
+/// Gives the launcher a copy of a lock.
+fn lend(start: &Start<'_>, lock: &OwnedFd) -> Result<(), String> {
+    let word = serde_json::to_vec(&Word::Holds).map_err(|e| e.to_string())?;
+    match send_with(start.control, &word, Some(lock.as_fd())) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("a lock was not taken over".to_owned()),
+        Err(e) => Err(format!("a lock was not taken over: {e}")),
+    }
 }
 
 /// `SIGCHLD` as a descriptor, blocked otherwise.

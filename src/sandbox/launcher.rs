@@ -401,9 +401,8 @@ impl<'a> Launcher<'a> {
             }
             None => self.start_child(id, tool, Some(&ask))?,
         };
-        let limits =
-            self.tools.get(tool).map(|tool| tool.manifest.limits).ok_or("the tool was not opened")?;
-        self.calls.insert(id, Call::new(ask, limits, child));
+        let tool = &self.tools.get(tool).ok_or("the tool was not opened")?.manifest;
+        self.calls.insert(id, Call::new(ask, tool.limits, tool.write.len(), child));
         Ok(())
     }
 

@@ -220,7 +220,7 @@ fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> B
         test: Test::OneOf(&[3, 15, 16, 23, 39]),
         otherwise: Verdict::Errno(EPERM),
     };
-    conditions.extend([clone, no_clone3(), prctl, ioctl_condition(IOCTLS), fcntl_condition()]);
+    conditions.extend([clone, no_clone3(), prctl, ioctl_condition(IOCTLS), fcntl_condition(), own_limits()]);
     compile(&allowed, &refused, &conditions, Verdict::Errno(ENOSYS))
 }
 
@@ -288,6 +288,12 @@ fn mount_condition() -> Condition {
     const FLAGS: &[u32] = &[own_proc::FLAGS.bits()];
     let otherwise = Verdict::Errno(EPERM);
     Condition { call: libc::SYS_mount, argument: 3, test: Test::OneOf(FLAGS), otherwise }
+}
+
+/// One's own limits, and not those of the init, which is under the same uid.
+fn own_limits() -> Condition {
+    let otherwise = Verdict::Errno(EPERM);
+    Condition { call: libc::SYS_prlimit64, argument: 0, test: Test::OneOf(&[0]), otherwise }
 }
 
 /// F_SETOWN, F_SETSIG, F_SETOWN_EX and F_SETLEASE send signals to others.

@@ -97,6 +97,8 @@ pub(super) struct Ended {
 pub(super) enum Word {
     /// Resolved; waits for go.
     Ready(Object),
+    /// With the lock on a folder that the call changes, for the launcher to hold until nobody of the call is left.
+    Holds,
     /// Every layer holds; what follows is the tool.
     Confined(Vec<String>),
     /// The program's own end, from the call's init.

@@ -1,9 +1,9 @@
 //! The folders that a call may change: opened and locked by the child at go, under the tool's own
 //! identity.
 //!
-//! The lock is a `flock` on the folder, and every process of the call inherits its descriptor: it lasts
-//! until the last of them is gone, however they end, across launchers too. Nothing has to be cleared
-//! after a kill.
+//! The lock is a `flock` on the folder. The call's init has its descriptor, and the launcher a copy of it until all of the
+//! call are gone, however they end; the program has none, or it could give the lock up. Nothing has to be cleared after
+//! a kill.
 
 use super::host::name_of;
 use super::layers::{Grant, Landlock};

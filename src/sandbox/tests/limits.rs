@@ -264,6 +264,32 @@ pub(super) fn who_moves_folders_is_counted_all_the_same() {
     });
 }
 
+/// One call at a time changes a folder, whatever it does with the descriptors that it finds, and its init keeps its limits.
+pub(super) fn no_program_gives_up_the_lock_or_the_limits_of_its_call() {
+    const CODE: &str = "#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <stdio.h>\n\
+        #include <sys/file.h>\n#include <sys/resource.h>\n#include <unistd.h>\n\
+        int main(){for(int fd=0;fd<64;fd++)flock(fd,LOCK_UN);int own=open(\".\",O_RDONLY);flock(own,LOCK_UN);\
+        struct rlimit none={0,0};\
+        if(!prlimit(1,RLIMIT_NOFILE,&none,0)||errno!=EPERM){puts(\"limits\");return 1;}\
+        int busy=open(\"busy\",O_CREAT|O_EXCL|O_WRONLY,0600);if(busy<0){puts(\"two at once\");return 1;}\
+        usleep(300000);unlink(\"busy\");return 0;}\n";
+    let world = World::new();
+    let Some(unlocks) = compile(&world, "unlocks", CODE) else { return };
+    let folder = world.workspace().join("one");
+    create_dir(&folder).expect("made");
+    if let Some((uid, gid)) = super::super::tool_owner() {
+        chown(&folder, Some(uid), Some(gid)).expect("given");
+    }
+    view::program(&world, "unlocks", &[&unlocks], &[], &[&folder]);
+    world.with(|stage| async move {
+        let all = [(); 3].map(|()| tokio::spawn(call(stage.clone(), "unlocks")));
+        for one in all {
+            let ended = one.await.expect("joined");
+            assert_eq!(ended.end, End::Exit { code: 0 }, "{ended:?}");
+        }
+    });
+}
+
 /// A file system of its own for `folder`, in a mount namespace of this process's.
 fn mount_small(folder: &Path) -> bool {
     if !rustix::process::geteuid().is_root() {
