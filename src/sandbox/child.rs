@@ -266,7 +266,7 @@ fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
     let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.proc.as_raw_fd()];
     keep.extend(own_proc.into_iter().flat_map(OwnProc::descriptors));
     if birth.tool.program.is_some() {
-        keep.extend(birth.tool.descriptors().chain([&machine.null]).map(OwnedFd::as_raw_fd));
+        keep.extend(birth.tool.descriptors().chain([&machine.null, &machine.random]).map(OwnedFd::as_raw_fd));
         keep.extend(machine.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
     }
     if birth.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {

@@ -30,6 +30,11 @@ const NOBODY: (u32, u32) = (65_534, 65_534);
 const TOOL_USER: &str = "par-tool";
 /// What a dynamic program reads to start.
 const LIBRARIES: &[&str] = &["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"];
+/// What every program has of devices.
+const NULL: &str = "/dev/null";
+const RANDOM: &str = "/dev/urandom";
+/// The `oom_score_adj` of calls' children: any of them goes before a service does.
+const OOM_SCORE: &[u8] = b"1000";
 /// Paths that most hosts have.
 const USUAL: &[&str] =
     &["/etc/passwd", "/etc/group", "/root", "/boot", "/home", "/opt", "/mnt", "/var", "/sys"];
@@ -75,6 +80,10 @@ pub(super) struct Machine {
     pub(super) libraries: Vec<(OwnedFd, BitFlags<AccessFs>)>,
     /// `/dev/null`, which scripts expect to be there.
     pub(super) null: OwnedFd,
+    /// `/dev/urandom`, which programs read where they do not ask the kernel by a call, such as git.
+    pub(super) random: OwnedFd,
+    /// By which children come before everybody else where the host runs out of memory. `None` where that cannot be said.
+    oom: Option<Score>,
     /// Uid and gid of tools, where the launcher may change them.
     pub(super) identity: Option<(u32, u32)>,
     /// The namespaces that each call gets of its own.
@@ -173,7 +182,9 @@ impl Machine {
             origins: Origins::default(),
             host: ground.host,
             libraries: Vec::new(),
-            null: host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?,
+            null: device(NULL)?,
+            random: device(RANDOM)?,
+            oom: None,
             identity: ground.identity,
             per_call: CloneFlags::empty(),
             inherited: Vec::new(),
@@ -193,6 +204,7 @@ impl Machine {
             tls: None,
             mapped_bytes: 0,
         };
+        machine.oom = Score::open(&machine.proc);
         let mut playground = None;
         match ground.refused {
             None => {
@@ -201,7 +213,12 @@ impl Machine {
             }
             Some(reason) => machine.missing.push(format!("namespaces: {reason}")),
         }
-        machine.null = host::open_path("/dev/null").map_err(|e| format!("`/dev/null`: {e}"))?;
+        (machine.null, machine.random) = (device(NULL)?, device(RANDOM)?);
+        if machine.oom.is_none() {
+            machine.missing.push(
+                "`oom_score_adj`: calls are killed no sooner than others for want of memory".to_owned(),
+            );
+        }
         machine.libraries = open_libraries();
         machine.mapped_bytes = host::mapped_bytes(&machine.proc);
         machine.held = canary::probe(&machine, playground.as_ref(), ground.outside.as_ref());
@@ -316,6 +333,23 @@ impl Machine {
         }
     }
 
+    /// What `start` forks is a first victim where the host runs out of memory, from its first moment on; this process
+    /// stays what it is.
+    pub(super) fn as_victim(
+        &self,
+        start: impl FnOnce() -> std::io::Result<Option<OwnedFd>>,
+    ) -> std::io::Result<Option<OwnedFd>> {
+        let Some(score) = &self.oom else { return start() };
+        // One that cannot be raised stays as it is: no wall hangs on it.
+        let _ = rustix::io::write(&score.file, OOM_SCORE);
+        let started = start();
+        // The child has its own, and nothing to do with this process's.
+        if !matches!(started, Ok(None)) {
+            let _ = rustix::io::write(&score.file, &score.own);
+        }
+        started
+    }
+
     /// Whether calls have a PID namespace and an empty network, which programs need.
     pub(super) fn has_namespaces(&self) -> bool {
         !self.per_call.is_empty()
@@ -381,6 +415,30 @@ impl Machine {
     }
 }
 
+fn device(path: &str) -> Result<OwnedFd, String> {
+    host::open_path(path).map_err(|e| format!("`{path}`: {e}"))
+}
+
+/// This process's `oom_score_adj` (proc_pid_oom_score_adj(5)).
+#[derive(Debug)]
+struct Score {
+    /// In the host's `/proc`: the view's is not written to.
+    file: OwnedFd,
+    /// As it was at the start.
+    own: Vec<u8>,
+}
+
+impl Score {
+    fn open(proc: &OwnedFd) -> Option<Self> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let file = openat(proc, "self/oom_score_adj", flags, Mode::empty()).ok()?;
+        let mut own = vec![0; 16];
+        let length = rustix::io::pread(&file, &mut own, 0).ok()?;
+        own.truncate(length);
+        Some(Self { file, own })
+    }
+}
+
 /// Takes the identity of tools: no group but its own.
 pub(super) fn become_user(uid: u32, gid: u32) -> Result<(), String> {
     let refuse = |e| format!("uid {uid}: {e}");
@@ -419,8 +477,8 @@ fn tool_user() -> (u32, u32) {
 
 /// The view of a launcher with these manifests.
 pub(super) fn plan<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Plan {
-    let null = (Path::new("/dev/null"), Use::Device);
-    Plan::of(manifests.flat_map(named).chain(std::iter::once(null)))
+    let devices = [NULL, RANDOM].map(|device| (Path::new(device), Use::Device));
+    Plan::of(manifests.flat_map(named).chain(devices))
 }
 
 /// What one manifest names, and for what.

@@ -137,7 +137,13 @@ pub(super) struct Does {
 /// The last filter of a program, on top of the base.
 pub(super) fn of_program(does: Does) -> BpfProgram {
     let (more, mut conditions) = if does.connects {
-        (CONNECTING, vec![socket_condition(Sockets { tcp: true, unix: false })])
+        (
+            CONNECTING,
+            [socket_condition(Sockets { tcp: true, unix: false })]
+                .into_iter()
+                .chain(no_fast_open())
+                .collect(),
+        )
     } else {
         (&[][..], Vec::new())
     };
@@ -288,6 +294,17 @@ fn mount_condition() -> Condition {
     const FLAGS: &[u32] = &[own_proc::FLAGS.bits()];
     let otherwise = Verdict::Errno(EPERM);
     Condition { call: libc::SYS_mount, argument: 3, test: Test::OneOf(FLAGS), otherwise }
+}
+
+/// Who sends with MSG_FASTOPEN connects by that, past Landlock's rule on ports.
+fn no_fast_open() -> [Condition; 2] {
+    const MSG_FASTOPEN: u32 = 0x2000_0000;
+    [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2)].map(|(call, argument)| Condition {
+        call,
+        argument,
+        test: Test::NoBits(MSG_FASTOPEN),
+        otherwise: Verdict::Errno(EPERM),
+    })
 }
 
 /// One's own limits, and not those of the init, which is under the same uid.
@@ -911,6 +928,12 @@ mod tests {
             for family in [1, 16, 17, 38, 40] {
                 check(&filter, libc::SYS_socket, [family, 1, 0], eperm);
             }
+        }
+        for (call, flags) in
+            [(libc::SYS_sendto, [3, 0, 9, 0x2000_4000]), (libc::SYS_sendmsg, [3, 0, 0x2000_4000, 0])]
+        {
+            check(&of_program(connects), call, flags, eperm);
+            check(&of_program(connects), call, flags.map(|word| word & 0xffff), Verdict::Allow);
         }
         check(&of_program(connects), libc::SYS_bind, [0; 3], eperm);
         check(&of_program(connects), libc::SYS_listen, [0; 3], eperm);

@@ -51,10 +51,10 @@ impl Child {
             rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
         }
         let namespaces = tool.namespaces(machine);
-        let pidfd = match group {
+        let pidfd = machine.as_victim(|| match group {
             Some(group) => sys::clone_into(namespaces, group.as_fd()),
             None => sys::clone_call(namespaces),
-        };
+        });
         let Some(pidfd) = pidfd.map_err(|e| format!("the child was not started: {e}"))? else {
             child::run(&Birth {
                 machine,

@@ -662,6 +662,7 @@ mod scenario {
         let world = World::new();
         world.program("sleeps", &["/usr/bin/sleep", "1000"]);
         world.program("floods", &["/usr/bin/yes"]);
+        world.program("random", &["/usr/bin/head", "-c8", "/dev/urandom"]);
         let code = "#include <signal.h>\n#include <unistd.h>\n#include <stdio.h>\n#include <string.h>\n#include <stdlib.h>\n\
             int main(int n,char**a){ if(!strcmp(a[1],\"ignore\")){for(int i=1;i<65;i++)signal(i,SIG_IGN);for(;;);}\n\
             if(!strcmp(a[1],\"orphan\")){ if(!fork()){setsid();if(!fork()){for(;;)pause();}_exit(0);} puts(\"main\"); return 7;}\n\
@@ -693,6 +694,8 @@ mod scenario {
             assert_eq!((bomb.end, bomb.stdout.as_slice()), (End::Exit { code: 0 }, &b"7"[..]));
             assert_eq!(stage.call("abort", json!({})).await.end, End::Signal { signal: 6 });
             assert_eq!(stage.call("memory", json!({})).await.stdout, b"none\n");
+            let random = stage.call("random", json!({})).await;
+            assert_eq!((random.end, random.stdout.len()), (End::Exit { code: 0 }, 8));
             let sleepers = (0..8).map(|_| stage_sleep(stage.clone()));
             let began = Instant::now();
             for sleeper in sleepers.map(tokio::spawn).collect::<Vec<_>>() {

@@ -273,15 +273,16 @@ fn program_grants<'a>(
     let dynamic = matches!(&manifest.runner, Runner::Program(program) if program.runtime == Runtime::Dynamic);
     let libraries = machine.libraries.iter().filter(move |_| dynamic);
     let libraries = libraries.map(|(fd, rights)| Grant { at: fd.as_fd(), rights: *rights });
-    // Programs expect it to be there.
-    let null = match &manifest.runner {
+    // Programs expect them to be there.
+    let devices = match &manifest.runner {
         Runner::Program(_) => {
-            Some(Grant { at: machine.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile })
+            let null = Grant { at: machine.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile };
+            vec![null, Grant { at: machine.random.as_fd(), rights: AccessFs::ReadFile.into() }]
         }
-        Runner::Builtin(_) => None,
+        Runner::Builtin(_) => Vec::new(),
     };
     let rights = AccessFs::Execute | AccessFs::ReadFile;
-    programs.map(move |open| Grant { at: open.fd.as_fd(), rights }).chain(libraries).chain(null)
+    programs.map(move |open| Grant { at: open.fd.as_fd(), rights }).chain(libraries).chain(devices)
 }
 
 /// The script in memory that nobody can change any more. It outlives the file.

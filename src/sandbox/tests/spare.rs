@@ -169,6 +169,14 @@ pub(super) fn a_spare_is_confined_and_holds_nothing_of_a_call() {
             assert_eq!(u64::from_str_radix(&status(pid, name), 16), Ok(value), "{name}");
         }
         assert_eq!(status(pid, "NoNewPrivs"), "1");
+        let score =
+            |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).expect("a score");
+        assert_eq!(score(pid), "1000\n");
+        assert_eq!(
+            score(stage.launcher.report().pid),
+            score(std::process::id()),
+            "the launcher's is as it was"
+        );
         let Some(open) = open(pid) else {
             return println!("skipped: an ordinary user may not look at what a spare has open");
         };
