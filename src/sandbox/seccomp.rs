@@ -508,7 +508,6 @@ const ORDINARY: &[i64] = &[
     libc::SYS_fadvise64,
     libc::SYS_fchdir,
     libc::SYS_fdatasync,
-    libc::SYS_flock,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_fsync,
@@ -663,9 +662,16 @@ const MODES_LEGACY: &[i64] = &[libc::SYS_chmod];
 #[cfg(not(target_arch = "x86_64"))]
 const MODES_LEGACY: &[i64] = &[];
 
-/// Changing what names a folder holds and how long its files are. Where, is for Landlock to say.
-const WRITING: &[i64] =
-    &[libc::SYS_ftruncate, libc::SYS_mkdirat, libc::SYS_renameat2, libc::SYS_symlinkat, libc::SYS_unlinkat];
+/// Changing what names a folder holds and how long its files are. Where, is for Landlock to say. And locking: who changes
+/// nothing would only hold up who does, by a lock on its folder.
+const WRITING: &[i64] = &[
+    libc::SYS_flock,
+    libc::SYS_ftruncate,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat2,
+    libc::SYS_symlinkat,
+    libc::SYS_unlinkat,
+];
 
 /// Older spellings of the same.
 #[cfg(target_arch = "x86_64")]
@@ -974,6 +980,8 @@ mod tests {
         check(&program(), libc::SYS_clone, [0x2000_0000, 0], eperm);
         check(&program(), libc::SYS_clone, [0x11, 0], Verdict::Allow);
         check(&program(), libc::SYS_sendmsg, [0; 2], eperm);
+        check(&program(), libc::SYS_flock, [3, 2], eperm);
+        check(&writer(), libc::SYS_flock, [3, 2], Verdict::Allow);
         check(&program(), libc::SYS_seccomp, [0; 2], eperm);
         check(&program(), libc::SYS_prctl, [15, 0], Verdict::Allow);
         check(&program(), libc::SYS_prctl, [4, 0], eperm);
