@@ -91,7 +91,7 @@ pub(super) fn does_without_a_spare() {
         ask.named = (0..8_192).map(|at| format!("/named/{at:020}")).chain([file.clone()]).collect();
         let prepared = stage.launcher.prepare_ask(ask).await.expect("prepared");
         let Object::Path(path) = prepared.object else { panic!("{:?}", prepared.object) };
-        assert_eq!(path.within, [file.clone()]);
+        assert_eq!(path.within, std::slice::from_ref(&file));
         assert!(alive(second));
         drop(prepared.held);
         let refused = stage.prepare("read_file", &json!({ "path": 7 })).await;
