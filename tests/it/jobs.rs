@@ -409,7 +409,9 @@ fn a_script_that_was_taken_over_stays_in_its_folder() {
         script.replace("ETC", &shown("etc")).replace("DATA", &shown("data")).replace("HOME", &shown(""));
     let mut exec = vec!["/usr/bin/ln", "/usr/bin/mkdir", "/usr/bin/mv", "/usr/bin/rm"];
     exec.extend(is_perl.then_some("/usr/bin/perl"));
-    add_script(&home, &script, &exec, "wall_ms_max = 20000\nfile_bytes_max = 65536");
+    // The bound of one file is tried here, and not that of all.
+    let limits = "wall_ms_max = 20000\nfile_bytes_max = 65536\nwritten_bytes_max = 1048576";
+    add_script(&home, &script, &exec, limits);
 
     let step = call(&home, "taken", &json!({}));
     let told = step["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{step}"));

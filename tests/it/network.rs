@@ -387,7 +387,7 @@ fn a_connected_program_meets_nobody_but_its_proxy() {
     for (name, came) in lines {
         let expect: &[&str] = match name {
             // By Landlock, or since nobody is there; and without a way there.
-            "host_by_loopback" | "open_first" => &["13", "111", "22"],
+            "host_by_loopback" => &["13", "111", "22"],
             "host_by_address" | "metadata" => &["13", "101"],
             "interface" => &["25"],
             "other" | "spelled" => &["HTTP/1.1 403 Forbidden"],

@@ -163,8 +163,9 @@ static int open_handle(void) {
     return errno;
 }
 static int devices(void) {
+    HELD(open("/dev/urandom", O_WRONLY));
     HELD(open("/dev/zero", O_RDONLY));
-    HELD(open("/dev/urandom", O_RDONLY));
+    HELD(open("/dev/full", O_RDONLY));
     return errno;
 }
 static int terminals(void) {
