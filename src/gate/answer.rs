@@ -14,6 +14,7 @@ use crate::types::{ApprovalId, CallId, Digest, RunId, SessionId, limits, text};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
+use std::time::Duration;
 
 /// A question to a person, as told to those who may read it. Times are RFC 3339.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -381,11 +382,13 @@ fn answer_draft(requested: &Requested, kind: Kind, payload: Value) -> Draft {
 
 /// Looks at a question that moves meanwhile: it has few states, and each look would have to meet a change.
 const LOOKS_MAX: u32 = 16;
+/// The longest pause between two looks, in milliseconds; the first is of one.
+const PAUSE_MS_MAX: u64 = 64;
 
 /// The question `id` and how it stands, by the ledger; its row must be the one that the entries make.
 fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Standing), AnswerError> {
     // What was written between the two reads is seen at the second look, or at the third.
-    for looks_left in (0..LOOKS_MAX).rev() {
+    for look in 0..LOOKS_MAX {
         let size = ledger.head().size;
         let row = ledger.state(|state| state_row(state, id))?.ok_or(AnswerError::Unknown)?;
         let stored = ledger.reader().entry(row.seq)?;
@@ -396,8 +399,9 @@ fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Standing), Answe
                 return Ok((requested, standing));
             }
             // The row and the entries were read one after the other, and the ledger went on between them.
-            _ if looks_left > 0 && ledger.head().size != size => {}
-            _ => break,
+            _ if ledger.head().size != size => {}
+            // Or it is just going on: a commit can be read before it is told.
+            _ => std::thread::sleep(Duration::from_millis((1 << look.min(63)).min(PAUSE_MS_MAX))),
         }
     }
     tracing::error!(approval = %id, "state.db: an approval does not match its ledger entries");

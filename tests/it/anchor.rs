@@ -186,7 +186,6 @@ fn a_witness_signs_what_grows() {
     assert!(
         first["payload"]["cosignature"].as_str().expect("line").starts_with(&format!("\u{2014} {NAME} "))
     );
-    let asked = witness.state().asked.len();
     server.run(&key, "how is this server doing?");
     until("another anchor", || home.entries(&["kind:anchor"]).len() > 1);
     assert_eq!(text(&server.get(&key, "/readyz").body), "ready\n");
@@ -196,7 +195,8 @@ fn a_witness_signs_what_grows() {
     let sizes: Vec<u64> =
         anchors(&home).iter().map(|one| one["payload"]["size"].as_u64().expect("size")).collect();
     assert!(sizes.is_sorted_by(|a, b| a < b), "{sizes:?}");
-    assert_eq!(witness.state().asked.get(asked), sizes.first(), "it goes on from the first");
+    let asked = witness.state().asked.clone();
+    assert_eq!(asked.iter().find(|old| **old > 0), sizes.first(), "it goes on from the first: {asked:?}");
     let report = verify(&home, 0, &[]);
     assert_eq!(report["anchors"].as_u64(), Some(sizes.len() as u64), "{report}");
 
