@@ -244,7 +244,11 @@ pub enum End {
     /// The launcher ended it at its output limit.
     OutputCap,
     /// It was ended for what it added to the folders that it may change.
-    Quota,
+    Quota {
+        /// Folders below them that its tool may not read: each counted as one entry, whatever is in it.
+        #[serde(default)]
+        unread_folders: u64,
+    },
     /// It was ended with the launcher, or by it for another reason.
     Killed,
     /// It was not started: a protection, the object or the manifest was not as demanded.

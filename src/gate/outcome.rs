@@ -103,7 +103,7 @@ fn status(facts: &Facts, execution: &Execution) -> &'static str {
         End::Timeout => "timeout",
         End::Oom => "oom",
         End::OutputCap => "output_cap",
-        End::Quota => "quota",
+        End::Quota { .. } => "quota",
         End::Killed => "killed",
         End::Refused { .. } => "refused",
         End::Interrupted => "interrupted",
@@ -140,10 +140,26 @@ fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
     if let End::Exit { code } = execution.end {
         shown.insert("exit".to_owned(), json!(code));
     }
+    if let End::Quota { unread_folders } = execution.end {
+        shown.insert("error".to_owned(), json!(over_quota(unread_folders)));
+    }
     if let End::Signal { signal } = execution.end {
         shown.insert("signal".to_owned(), json!(signal));
     }
     (Value::Object(shown), cut)
+}
+
+/// Why a call ended for what it added, and what mends that. Names nothing in its folders: others may have chosen it.
+fn over_quota(unread_folders: u64) -> String {
+    let over = "it added more to its folders than the manifest's `written_bytes_max` and `written_files_max` allow, more of \
+                the file system's free space than its share, or moved folders about while they were counted: remove what \
+                is not needed, or raise the limits";
+    match unread_folders {
+        0 => over.to_owned(),
+        some => format!(
+            "{over}; {some} folders could not be read and count as one entry each (`find -type d ! -readable`)"
+        ),
+    }
 }
 
 fn object(bytes: &[u8]) -> Option<Map<String, Value>> {

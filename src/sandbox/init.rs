@@ -74,10 +74,10 @@ pub(super) fn run(
     keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
     sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
     let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut());
-    if let Some(quota) = &quota {
+    if let Some(quota) = &mut quota {
         end_others();
         if quota.look() != Look::Within {
-            end = End::Quota;
+            end = End::Quota { unread_folders: quota.unread() };
         }
     }
     say(start, &Word::Ended(end));
@@ -148,8 +148,8 @@ fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32, mut quota: Opt
             sys::exit_now(0);
         }
         let _ = children.read_signal();
-        if quota.as_deref_mut().is_some_and(is_over) {
-            return End::Quota;
+        if let Some(over) = quota.as_deref_mut().and_then(|quota| is_over(quota).then_some(quota)) {
+            return End::Quota { unread_folders: over.unread() };
         }
     }
 }

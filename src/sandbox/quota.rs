@@ -1,21 +1,19 @@
 //! What a call adds to the folders that it may change, looked at by its init again and again while it runs.
 //!
-//! The init counts blocks and files below each folder, by names that no link leads out of, with the rights of its tool
-//! and no more. A file system that hangs hangs the init, and so this call alone. What is written between two looks
+//! The init counts blocks and files below each folder, by descriptors and one name a step, with the rights of its tool
+//! and no more. A folder that these do not let it read is one entry. A file system that hangs hangs the init, and so this call alone. What is written between two looks
 //! is not seen before the second: each file of it has the bound of one file. Where folders move about under a look, the
 //! call is stopped for it (`init.rs`).
 //!
-//! Files that have no name any more are not found by walking. For them the free space of the file system is looked at:
+//! Files that have no name any more, or lie in a folder that cannot be read, are not found by walking. For them the free space of the file system is looked at:
 //! a call does not take more of that than its bound or a sixteenth, whichever is more, whoever else writes there.
 
 use crate::tools::Limits;
 use crate::types::clock::mono_us;
-use rustix::fs::{
-    Access, AtFlags, Mode, OFlags, RawDir, ResolveFlags, StatVfs, accessat, fstatvfs, openat2, statat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatVfs, fstat, fstatvfs, openat, statat};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 
 /// Between two looks, in microseconds; where a look takes long, thrice as long as it took.
@@ -26,6 +24,8 @@ const WALKS_MAX: usize = 16;
 const SPACE_PART: u64 = 16;
 /// A block of `st_blocks`, in bytes (stat(3type)).
 const BLOCK_BYTES: u64 = 512;
+/// Levels of folders that a walk holds open above where it is; the way further up goes by `..`.
+const OPEN_LEVELS: usize = 32;
 /// One read of a folder, in bytes.
 const READ_BYTES: usize = 32 << 10;
 
@@ -37,6 +37,8 @@ pub(super) struct Quota<'a> {
     /// The least that each folder's file system may have left.
     least_free: Vec<Used>,
     next_us: u64,
+    /// Folders that the last look could not read.
+    unread: u64,
 }
 
 /// What one look came to.
@@ -62,6 +64,14 @@ impl Used {
     }
 }
 
+/// What a walk found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found {
+    used: Used,
+    /// Folders that the tool may not read: each is one entry, whatever is in it.
+    unread: u64,
+}
+
 impl<'a> Quota<'a> {
     /// Counts what is there before the call changes anything. A folder that cannot be counted is a refusal.
     pub(super) fn begin(folders: &'a [OwnedFd], limits: &Limits) -> Result<Self, String> {
@@ -74,12 +84,18 @@ impl<'a> Quota<'a> {
         Ok(Self {
             folders,
             most: Used {
-                bytes: before.bytes.saturating_add(added.bytes),
-                files: before.files.saturating_add(added.files),
+                bytes: before.used.bytes.saturating_add(added.bytes),
+                files: before.used.files.saturating_add(added.files),
             },
             least_free: least_free.map_err(|e| format!("quota: {e}"))?,
             next_us: mono_us().saturating_add(LOOK_US),
+            unread: before.unread,
         })
+    }
+
+    /// Folders below that the last look could not read, and so counted as one entry each.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
     }
 
     /// Until the next look.
@@ -103,17 +119,19 @@ impl<'a> Quota<'a> {
     }
 
     /// Looks now.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&mut self) -> Look {
         let is_full = self
             .folders
             .iter()
             .zip(&self.least_free)
             .any(|(folder, least)| fstatvfs(folder).is_ok_and(|space| least.is_over(free(&space))));
         match count(self.folders, self.most) {
-            _ if is_full => Look::Over,
-            Ok(Some(used)) if !used.is_over(self.most) => Look::Within,
-            Ok(None) => Look::Moving,
-            Ok(Some(_)) | Err(_) => Look::Over,
+            Ok(None) if !is_full => Look::Moving,
+            Ok(Some(found)) => {
+                self.unread = found.unread;
+                if is_full || found.used.is_over(self.most) { Look::Over } else { Look::Within }
+            }
+            Ok(None) | Err(_) => Look::Over,
         }
     }
 }
@@ -129,12 +147,12 @@ fn least_free(space: &StatVfs, added: Used) -> Used {
 }
 
 /// What lies below the folders, or so much of it that it is over `most`; `None` where folders move under each walk.
-fn count(folders: &[OwnedFd], most: Used) -> Result<Option<Used>, String> {
+fn count(folders: &[OwnedFd], most: Used) -> Result<Option<Found>, String> {
     for _ in 0..WALKS_MAX {
-        let mut walk = Walk { most, used: Used::default(), has_moved: false };
+        let mut walk = Walk { most, found: Found::default(), has_moved: false };
         folders.iter().try_for_each(|folder| walk.below(folder))?;
-        if !walk.has_moved || walk.used.is_over(most) {
-            return Ok(Some(walk.used));
+        if !walk.has_moved || walk.found.used.is_over(most) {
+            return Ok(Some(walk.found));
         }
     }
     Ok(None)
@@ -142,78 +160,137 @@ fn count(folders: &[OwnedFd], most: Used) -> Result<Option<Used>, String> {
 
 struct Walk {
     most: Used,
-    used: Used,
+    found: Found,
     /// Whether a folder was gone when it was to be looked into: it may be elsewhere below.
     has_moved: bool,
 }
 
+/// A folder on the path from the root of a walk down to where it is.
+struct Level {
+    /// `None` while the walk is more than [`OPEN_LEVELS`] below it.
+    fd: Option<OwnedFd>,
+    /// Device and inode.
+    id: (u64, u64),
+    /// The folders in it that are still to be counted.
+    inner: Vec<CString>,
+}
+
 impl Walk {
+    /// Depth first, by one name a step: no path is ever longer than one name, however deep the folders are.
     fn below(&mut self, root: &OwnedFd) -> Result<(), String> {
-        let mut folders = vec![CString::from(c".")];
-        while let Some(path) = folders.pop() {
-            match self.open(root, &path)? {
-                Some(folder) => self.read(&folder, &path, &mut folders)?,
-                None => continue,
-            }
-            if self.used.is_over(self.most) {
+        let mut levels = Vec::new();
+        levels.extend(self.enter(root, c".")?);
+        while let Some(level) = levels.last_mut() {
+            if self.found.used.is_over(self.most) {
                 break;
+            }
+            let Some(name) = level.inner.pop() else {
+                if !self.leave(&mut levels)? {
+                    break;
+                }
+                continue;
+            };
+            let Some(at) = &level.fd else { break };
+            let Some(next) = self.enter(at, &name)? else { continue };
+            levels.push(next);
+            if let Some(far) = levels.len().checked_sub(OPEN_LEVELS + 1).and_then(|at| levels.get_mut(at)) {
+                far.fd = None;
             }
         }
         Ok(())
     }
 
-    /// `None` where it is no folder any more, or one that the tool cannot reach into either.
-    fn open(&mut self, root: &OwnedFd, path: &CString) -> Result<Option<OwnedFd>, String> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match openat2(root, path.as_c_str(), flags, Mode::empty(), resolve) {
-            Ok(folder) => Ok(Some(folder)),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::AGAIN | Errno::XDEV) => {
-                self.has_moved = true;
-                Ok(None)
-            }
-            Err(Errno::ACCESS)
-                if accessat(root, path.as_c_str(), Access::EXEC_OK, AtFlags::EACCESS).is_err() =>
-            {
-                Ok(None)
-            }
-            Err(e) => Err(format!("`{}` cannot be looked into: {e}", path.to_string_lossy())),
+    /// Goes one level up. False if the folders moved, so that the level above is not found again.
+    fn leave(&mut self, levels: &mut Vec<Level>) -> Result<bool, String> {
+        let left = levels.pop().and_then(|level| level.fd);
+        let (Some(above), Some(left)) = (levels.last_mut(), left) else { return Ok(true) };
+        if above.fd.is_some() {
+            return Ok(true);
         }
+        let Some(fd) = open(&left, c"..").map_err(|e| unreadable(&e))?.filter(|fd| id(fd) == Ok(above.id))
+        else {
+            self.has_moved = true;
+            return Ok(false);
+        };
+        above.fd = Some(fd);
+        Ok(true)
     }
 
-    fn read(&mut self, folder: &OwnedFd, path: &CString, folders: &mut Vec<CString>) -> Result<(), String> {
+    /// Counts what is in a folder. `None` if it is not a folder any more, or may not be read.
+    fn enter(&mut self, at: &OwnedFd, name: &CStr) -> Result<Option<Level>, String> {
+        let fd = match open(at, name) {
+            Ok(Some(fd)) => fd,
+            Ok(None) => {
+                self.has_moved = true;
+                return Ok(None);
+            }
+            // It is one entry, counted with the folder that it is in. No tool makes such a folder (`seccomp.rs`).
+            Err(Errno::ACCESS | Errno::PERM) => {
+                self.found.unread = self.found.unread.saturating_add(1);
+                return Ok(None);
+            }
+            Err(e) => return Err(unreadable(&e)),
+        };
+        let id = id(&fd).map_err(|e| unreadable(&e))?;
+        let inner = self.read(&fd).map_err(|e| unreadable(&e))?;
+        Ok(Some(Level { fd: Some(fd), id, inner }))
+    }
+
+    /// Counts the entries of a folder, and returns the names of the folders among them.
+    fn read(&mut self, folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
+        let mut inner = Vec::new();
         let mut buffer = Vec::with_capacity(READ_BYTES);
         let mut names = RawDir::new(folder, buffer.spare_capacity_mut());
-        while let Some(name) = names.next() {
-            let at = |e: Errno| format!("`{}` cannot be looked into: {e}", path.to_string_lossy());
+        while let Some(name) = names.next().filter(|_| !self.found.used.is_over(self.most)) {
             let name = match name {
                 Ok(name) => name.file_name().to_owned(),
                 // The folder itself went.
                 Err(Errno::NOENT) => break,
-                Err(e) => return Err(at(e)),
+                Err(e) => return Err(e),
             };
             if [c".", c".."].contains(&name.as_c_str()) {
                 continue;
             }
+            let used = &mut self.found.used;
+            used.files = used.files.saturating_add(1);
             let stat = match statat(folder, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 // It went while it was looked for.
-                Err(Errno::NOENT) => continue,
-                Err(e) => return Err(at(e)),
+                Err(Errno::NOENT) => {
+                    used.files = used.files.saturating_sub(1);
+                    continue;
+                }
+                // A folder whose names may be read and not followed: nobody with these rights adds anything in it.
+                Err(Errno::ACCESS | Errno::PERM) => continue,
+                Err(e) => return Err(e),
             };
-            self.used.files += 1;
             let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-            self.used.bytes = self.used.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
+            used.bytes = used.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
             if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory {
-                let inner = [path.as_bytes(), b"/", name.as_bytes()].concat();
-                folders.extend(CString::new(inner));
-            }
-            if self.used.is_over(self.most) {
-                break;
+                inner.push(name);
             }
         }
-        Ok(())
+        Ok(inner)
     }
+}
+
+/// `None` if it is not a folder any more.
+fn open(at: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(at, name, flags, Mode::empty()) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn id(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
+    fstat(folder).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+/// Says nothing of the name, which somebody else may have chosen.
+fn unreadable(cause: &Errno) -> String {
+    format!("a folder below those that it may change cannot be read: {cause}")
 }
 
 #[cfg(test)]
@@ -248,7 +325,7 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), dir.path().join("away")).expect("linked");
         let sparse = std::fs::File::create(dir.path().join("sparse")).expect("made");
         sparse.set_len(1 << 40).expect("set");
-        let used = count(&open(dir.path()), ANY).expect("counted").expect("still");
+        let used = count(&open(dir.path()), ANY).expect("counted").expect("still").used;
         assert_eq!(used.files, 5);
         assert!((300_000..600_000).contains(&used.bytes), "{used:?}");
     }
@@ -261,7 +338,7 @@ mod tests {
         for at in 0..400 {
             std::fs::create_dir_all(dir.path().join(format!("a/{at}/inner"))).expect("made");
         }
-        let quota = Quota::begin(&folders, &limits).expect("counted");
+        let mut quota = Quota::begin(&folders, &limits).expect("counted");
         std::thread::scope(|scope| {
             let removing = scope.spawn(|| std::fs::remove_dir_all(dir.path().join("a")).expect("removed"));
             while !removing.is_finished() {
@@ -278,20 +355,58 @@ mod tests {
         let folders = open(dir.path());
         let limits = |bytes, files| Limits { written_bytes_max: bytes, written_files_max: files, ..LIMITS };
         let quota = |bytes, files| Quota::begin(&folders, &limits(bytes, files)).expect("counted");
-        let (bytes, files, neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
-        let is_within = |quota: &Quota<'_>| quota.look() == Look::Within;
-        assert!(is_within(&bytes) && is_within(&files));
+        let (mut bytes, mut files, mut neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
+        let is_within = |quota: &mut Quota<'_>| quota.look() == Look::Within;
+        assert!(is_within(&mut bytes) && is_within(&mut files));
         std::fs::write(dir.path().join("one"), vec![1; 1 << 19]).expect("written");
-        assert!(is_within(&bytes) && is_within(&files));
+        assert!(is_within(&mut bytes) && is_within(&mut files));
         std::fs::write(dir.path().join("two"), vec![1; 1 << 20]).expect("written");
-        assert!(!is_within(&bytes) && is_within(&files));
+        assert!(!is_within(&mut bytes) && is_within(&mut files));
         // Written over is not added.
         std::fs::write(dir.path().join("before"), b"").expect("written");
         std::fs::remove_file(dir.path().join("one")).expect("removed");
-        assert!(is_within(&bytes));
+        assert!(is_within(&mut bytes));
         for name in ["three", "four"] {
             std::fs::write(dir.path().join(name), b"").expect("written");
         }
-        assert!(!is_within(&files) && is_within(&neither));
+        assert!(!is_within(&mut files) && is_within(&mut neither));
+    }
+
+    #[test]
+    fn names_deeper_than_any_path_are_counted() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folders = open(dir.path());
+        let name = "d".repeat(200);
+        let mut at: OwnedFd = folders[0].try_clone().expect("a copy");
+        for _ in 0..60 {
+            rustix::fs::mkdirat(&at, &name, rustix::fs::Mode::RWXU).expect("made");
+            at = rustix::fs::openat(&at, &name, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty())
+                .expect("open");
+            rustix::fs::mkdirat(&at, "beside", rustix::fs::Mode::RWXU).expect("made");
+        }
+        let found = count(&folders, ANY).expect("counted").expect("still");
+        assert_eq!((found.used.files, found.unread), (120, 0));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_one_entry() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().expect("a folder");
+        let folders = open(dir.path());
+        for (name, mode) in [("unread", 0o300), ("closed", 0o000), ("listed", 0o600)] {
+            let folder = dir.path().join(name);
+            std::fs::create_dir(&folder).expect("made");
+            std::fs::write(folder.join("inner"), b"x").expect("written");
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).expect("set");
+        }
+        let found = count(&folders, ANY).expect("counted").expect("still");
+        // Root reads them all.
+        let expect = if rustix::process::geteuid().is_root() { (6, 0) } else { (4, 2) };
+        assert_eq!((found.used.files, found.unread), expect);
+        assert!(Quota::begin(&folders, &LIMITS).is_ok());
+        for name in ["unread", "closed", "listed"] {
+            let open = std::fs::Permissions::from_mode(0o700);
+            std::fs::set_permissions(dir.path().join(name), open).expect("set");
+        }
     }
 }

@@ -190,11 +190,24 @@ fn no_openat2() -> Condition {
 
 /// Of a program with folders to change: names in them too, never modes, owners, times or hard links, which Landlock
 /// does not keep within them. Nor may a file be made that lends its owner's rights: the tool's user is one that
-/// another process could take.
+/// another process could take. Nor a folder that its owner cannot look into, by its mode or by the mask: what lies in it
+/// would be in no count (`quota.rs`).
 fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let lending = libc::S_ISUID | libc::S_ISGID;
     let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, Some((*flags + 1, lending))));
     conditions.extend(opens.chain([no_openat2()]));
+    conditions.extend(FOLDERS.iter().map(|(call, argument)| Condition {
+        call: *call,
+        argument: *argument,
+        test: Test::AllBits(libc::S_IRUSR | libc::S_IXUSR),
+        otherwise: Verdict::Errno(EPERM),
+    }));
+    conditions.push(Condition {
+        call: libc::SYS_umask,
+        argument: 0,
+        test: Test::NoBits(libc::S_IRUSR | libc::S_IXUSR),
+        otherwise: Verdict::Errno(EPERM),
+    });
     conditions.extend(CREATING_LEGACY.iter().map(|(call, argument)| Condition {
         call: *call,
         argument: *argument,
@@ -203,6 +216,12 @@ fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     }));
     program_with(&[WRITING, WRITING_LEGACY, more].concat(), &[], conditions)
 }
+
+/// Calls that make a folder by their numbers and the place of the mode.
+#[cfg(target_arch = "x86_64")]
+const FOLDERS: &[(i64, u32)] = &[(libc::SYS_mkdirat, 2), (libc::SYS_mkdir, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const FOLDERS: &[(i64, u32)] = &[(libc::SYS_mkdirat, 2)];
 
 /// Other calls with a mode by their numbers and arguments, where the architecture has them.
 #[cfg(target_arch = "x86_64")]
@@ -986,10 +1005,19 @@ mod tests {
         check(&program(), libc::SYS_prctl, [15, 0], Verdict::Allow);
         check(&program(), libc::SYS_prctl, [4, 0], eperm);
         for call in [libc::SYS_mkdirat, libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_symlinkat] {
-            check(&writer(), call, [0; 2], Verdict::Allow);
-            check(&program(), call, [0; 2], eperm);
-            check(&builtin(), call, [0; 2], eperm);
+            check(&writer(), call, [0, 0, 0o700], Verdict::Allow);
+            check(&program(), call, [0, 0, 0o700], eperm);
+            check(&builtin(), call, [0, 0, 0o700], eperm);
         }
+        for mode in [0, 0o300, 0o477, 0o677] {
+            for (call, argument) in super::FOLDERS {
+                let mut arguments = [0; 4];
+                arguments[*argument as usize] = mode;
+                check(&writer(), *call, arguments, eperm);
+            }
+            check(&writer(), libc::SYS_umask, [0o777 & !mode], eperm);
+        }
+        check(&writer(), libc::SYS_umask, [0o277], Verdict::Allow);
         for call in [
             libc::SYS_truncate,
             libc::SYS_fchmodat,

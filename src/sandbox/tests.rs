@@ -96,6 +96,7 @@ scenarios! {
     a_call_adds_no_more_than_it_may
     who_moves_folders_is_counted_all_the_same
     no_program_gives_up_the_lock_or_the_limits_of_its_call
+    no_folder_stops_the_calls_behind_it
     a_thousand_calls_leave_nothing
     calls_that_write_nothing_have_uids_of_their_own
     a_call_takes_the_spare
@@ -376,8 +377,9 @@ mod scenario {
     pub(super) use super::limits::{
         a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
         a_group_that_was_given_is_divided, calls_that_write_nothing_have_uids_of_their_own,
-        each_call_has_a_group_of_its_own, no_program_gives_up_the_lock_or_the_limits_of_its_call,
-        what_a_dead_launcher_left_is_cleared, who_moves_folders_is_counted_all_the_same,
+        each_call_has_a_group_of_its_own, no_folder_stops_the_calls_behind_it,
+        no_program_gives_up_the_lock_or_the_limits_of_its_call, what_a_dead_launcher_left_is_cleared,
+        who_moves_folders_is_counted_all_the_same,
     };
     pub(super) use super::proc::{
         a_proc_of_its_own_shows_its_call_alone, a_script_finds_itself_in_proc,

@@ -169,9 +169,9 @@ impl Ends {
         let mut ended = BTreeMap::new();
         for some in all.chunks(Self::AT_ONCE) {
             let call = |(what, status): &&(&str, &str)| {
-                let tool = match *status {
-                    "timeout" => "taken_brief",
-                    "quota" => "taken_writer",
+                let tool = match (*what, *status) {
+                    (_, "timeout") => "taken_brief",
+                    ("deep", _) | (_, "quota") => "taken_writer",
                     _ => "taken_static",
                 };
                 (tool, json!({ "what": what }).to_string())

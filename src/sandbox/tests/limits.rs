@@ -7,8 +7,9 @@ use crate::gate::{End, Execution};
 use nix::mount::MsFlags;
 use nix::sched::CloneFlags;
 use serde_json::json;
+use std::fs::Permissions;
 use std::fs::{create_dir, read_to_string, write};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -222,7 +223,7 @@ pub(super) fn a_call_adds_no_more_than_it_may() {
         assert!(little.layers.iter().any(|layer| layer == "quota"), "{little:?}");
         for name in ["fills", "much"].into_iter().chain(has_hidden.then_some("hidden")) {
             let ended = stage.call(name, json!({})).await;
-            assert_eq!(ended.end, End::Quota, "{name}: {ended:?}");
+            assert_eq!(ended.end, End::Quota { unread_folders: 0 }, "{name}: {ended:?}");
         }
     });
 }
@@ -260,8 +261,43 @@ pub(super) fn who_moves_folders_is_counted_all_the_same() {
         let removes = stage.call("removes", json!({})).await;
         assert_eq!(removes.end, End::Exit { code: 0 }, "{removes:?}");
         let moves = stage.call("moves", json!({})).await;
-        assert_eq!(moves.end, End::Quota, "{moves:?}");
+        assert_eq!(moves.end, End::Quota { unread_folders: 0 }, "{moves:?}");
     });
+}
+
+/// A folder that a tool cannot read, or whose name is longer than any path, stops no later call: no tool makes the one,
+/// and whoever else left one there is counted by it alone.
+pub(super) fn no_folder_stops_the_calls_behind_it() {
+    const CODE: &str = "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
+        #include <string.h>\n#include <sys/stat.h>\n#include <unistd.h>\n\
+        int main(int n,char**a){static char name[201];int fd;\
+        if(a[1][0]=='w'){fd=open(\"file\",O_CREAT|O_WRONLY,0600);return write(fd,\"x\",1)!=1;}\
+        if(!mkdir(\"unread\",0300)||!mkdirat(AT_FDCWD,\"unlisted\",0600)){puts(\"made\");return 1;}\
+        umask(0777);if(!mkdir(\"masked\",0700)&&(fd=open(\"masked\",O_RDONLY))<0){puts(\"masked\");return 1;}\
+        umask(022);memset(name,'d',200);\
+        for(int i=0;i<30;i++)if(mkdir(name,0700)||chdir(name)){perror(name);return 1;}return 0;}\n";
+    let world = World::new();
+    let Some(folds) = compile(&world, "folds", CODE) else { return };
+    let folder = world.workspace().join("project");
+    let left = folder.join("left by another");
+    create_dir(&folder).expect("made");
+    create_dir(&left).expect("made");
+    for folder in [&folder, &left] {
+        if let Some((uid, gid)) = super::super::tool_owner() {
+            chown(folder, Some(uid), Some(gid)).expect("given");
+        }
+    }
+    std::fs::set_permissions(&left, Permissions::from_mode(0o300)).expect("set");
+    for how in ["folds", "writes"] {
+        view::program(&world, how, &[&folds, how], &[], &[&folder]);
+    }
+    world.with(|stage| async move {
+        for how in ["writes", "folds", "writes"] {
+            let ended = stage.call(how, json!({})).await;
+            assert_eq!(ended.end, End::Exit { code: 0 }, "{how}: {ended:?}");
+        }
+    });
+    std::fs::set_permissions(&left, Permissions::from_mode(0o700)).expect("set");
 }
 
 /// One call at a time changes a folder, whatever it does with the descriptors that it finds, and its init keeps its limits.

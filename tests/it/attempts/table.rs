@@ -217,4 +217,6 @@ pub(crate) const ROWS: &[Row] = &[
     row(124, "another program in the tool's place", Told("written over, then put in its place", calls::replaced), Held, "PV"),
     row(125, "two tools in one workspace", Tests(&["tests/it/jobs.rs::two_at_once_come_one_behind_the_other"]), Held, "SUP"),
     row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_is_asked_about_anew", "src/gate/tests.rs::a_yes_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
+    row(150, "a folder that nobody can look into, made by a call", Program(&["closed_folder"]), Held, "SC"),
+    row(151, "folders deeper than a path, made by a call", End(&[("deep", "ok")]), Held, "SUP"),
 ];

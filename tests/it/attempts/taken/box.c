@@ -54,6 +54,15 @@ static int own_times(void) {
     HELD(fsetxattr(open(BOX "/inside", O_RDONLY), "user.par", "x", 1, 0));
     return errno;
 }
+/* What lies in a folder that nobody can look into is in no count. */
+static int closed_folder(void) {
+    HELD(mkdir(BOX "/closed", 0300));
+    HELD(mkdirat(AT_FDCWD, BOX "/closed-too", 0600));
+    umask(0777);
+    HELD(mkdir(BOX "/masked", 0700) < 0 || open(BOX "/masked", O_RDONLY) >= 0 ? -1 : 0);
+    umask(022);
+    return errno ? errno : EPERM;
+}
 /* A program of its own: a copy of the one that lies there, made with the mode to be run. */
 static int drop(void) {
     char bytes[65536];
@@ -114,6 +123,12 @@ void fill(const char *how) {
         if (child == 0) for (;;) { rename(BOX "/here", BOX "/there"); rename(BOX "/there", BOX "/here"); }
         many(folder, how, 20000, 60000);
         kill(child, SIGKILL);
+    } else if (!strcmp(how, "deep")) {
+        char name[201] = {0};
+        memset(name, 'd', 200);
+        if (chdir(BOX)) exit(1);
+        for (int depth = 0; depth < 30; depth++)
+            if ((mkdir(name, 0700) && errno != EEXIST) || chdir(name)) exit(1);
     } else return;
     exit(0);
 }
@@ -127,6 +142,6 @@ const struct attempt box[] = {
     {"own_link", own_link, 'a'}, {"link_outside", link_outside, 'a'}, {"special_files", special_files, 'a'},
     {"lent_rights", lent_rights, 'a'}, {"own_modes", own_modes, 'a'}, {"own_times", own_times, 'a'},
     {"run_own", run_own, 'a'}, {"run_by_loader", run_by_loader, 'a'}, {"map_own", map_own, 'a'},
-    {"sparse", sparse, 'a'},
+    {"sparse", sparse, 'a'}, {"closed_folder", closed_folder, 'a'},
     {"watch_lease", watch_lease, 'a'}, {0},
 };
