@@ -2,8 +2,9 @@
 //!
 //! `cargo bench --bench soak -- --calls 100000` makes so many, 64 at a time, through the gate and a real launcher: reads,
 //! programs, floods, fork bombs, memory bombs, sleepers, crashes, calls that are released before they start and killed
-//! while they run. It prints the launcher's memory at 10 %, 50 % and 100 %, what reading calls took in a quiet time and in
-//! the midst of all that, and what is left at the end; it fails where a process, descriptor, group, mount or file is.
+//! while they run, and calls that lock whatever descriptor they have. It prints the launcher's memory and the size of the
+//! write-ahead log at 10 %, 50 % and 100 %, what reading calls took in a quiet time and in the midst of all that, and what
+//! is left at the end; it fails if a process, descriptor, group, mount, lock or file is left.
 //! Best as root, who may look into a launcher.
 
 #![expect(clippy::disallowed_methods, reason = "a bench builds its program")]
@@ -32,12 +33,13 @@ const LOOK: Duration = Duration::from_millis(1);
 const TOOLS: usize = 2;
 
 /// Of a hundred calls: how many, what of, and how long somebody waits for it.
-const MIX: [(usize, &str, Option<u64>); 10] = [
-    (62, "read", None),
+const MIX: [(usize, &str, Option<u64>); 11] = [
+    (60, "read", None),
     (8, "quiet", None),
     (5, "read", Some(0)),
     (5, "sleep", Some(20)),
     (4, "sleep", None),
+    (2, "locks", None),
     (4, "flood", None),
     (4, "forks", None),
     (4, "memory", None),
@@ -46,11 +48,23 @@ const MIX: [(usize, &str, Option<u64>); 10] = [
 ];
 
 const HARM: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
+static void lock_all(void) {
+    struct flock lock = {.l_type = F_RDLCK, .l_len = 1};
+    for (int fd = 0; fd < 64; fd++) {
+        for (lock.l_start = 0; lock.l_start < 64; lock.l_start += 2) fcntl(fd, F_OFD_SETLK, &lock);
+        flock(fd, LOCK_SH | LOCK_NB);
+        fcntl(fd, F_SETPIPE_SZ, 1 << 20);
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+    }
+}
 static void *stay(void *unused) { for (;;) pause(); }
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "";
@@ -61,6 +75,7 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "threads")) for (;;) pthread_create(&thread, 0, stay, 0);
     if (!strcmp(how, "memory")) for (char *more; (more = malloc(1 << 20));) memset(more, 1, 1 << 20);
     if (!strcmp(how, "crash")) abort();
+    if (!strcmp(how, "locks")) lock_all();
     return 0;
 }
 "#;
@@ -107,10 +122,11 @@ impl Soak {
         self.make(calls.min(5_000), |_| ("read", None), &self.quiet, |_| {}).await;
         self.ends.lock().expect("held").clear();
         let marks = [calls / 10, calls / 2, calls];
-        println!("{:<10} {:>12} {:>12}", "calls", "RSS, KiB", "heap, KiB");
+        println!("{:<10} {:>12} {:>12} {:>18}", "calls", "RSS, KiB", "heap, KiB", "-wal of all, KiB");
         let tell = |made: usize| {
             if marks.contains(&made) {
-                println!("{made:<10} {:>12} {:>12}", status(pid, "VmRSS:"), status(pid, "RssAnon:"));
+                let (rss, heap) = (status(pid, "VmRSS:"), status(pid, "RssAnon:"));
+                println!("{made:<10} {rss:>12} {heap:>12} {:>18}", write_ahead(below) / 1024);
             }
         };
         let start = Instant::now();
@@ -130,6 +146,7 @@ impl Soak {
             after = Left::of(pid, below);
         }
         println!("before: {before:?}\nafter:  {after:?}");
+        println!("write-ahead logs at the end: {} KiB", write_ahead(below) / 1024);
         assert!(self.caller.launcher.renewals() == 0 && after.is_no_more_than(&before), "something is left");
     }
 
@@ -261,6 +278,8 @@ struct Left {
     launcher_descriptors: Option<usize>,
     mounts: Option<usize>,
     launcher_mounts: Option<usize>,
+    /// Of files, by anybody on the machine: by a descriptor they have no process of their own.
+    locks: Option<usize>,
     /// Of calls, with somebody in them.
     groups: usize,
     /// Below the home, but for `data/`.
@@ -278,6 +297,7 @@ impl Left {
             launcher_descriptors: count(format!("/proc/{pid}/fd")),
             mounts: lines("/proc/self/mountinfo".to_owned()),
             launcher_mounts: lines(format!("/proc/{pid}/mountinfo")),
+            locks: lines("/proc/locks".to_owned()),
             groups: groups(pid),
             files,
         }
@@ -288,6 +308,7 @@ impl Left {
             && self.launcher_descriptors <= before.launcher_descriptors
             && self.mounts <= before.mounts
             && self.launcher_mounts <= before.launcher_mounts
+            && self.locks <= before.locks
             && self.groups <= TOOLS
             && self.files == before.files
     }
@@ -300,6 +321,13 @@ fn list(folder: &Path, files: &mut BTreeSet<PathBuf>) {
         }
         files.insert(path);
     }
+}
+
+/// The write-ahead logs of all databases below a home, in bytes.
+fn write_ahead(below: &Path) -> u64 {
+    let data = std::fs::read_dir(below.join("home/data")).expect("folder").flatten();
+    let logs = data.filter(|one| one.file_name().to_string_lossy().ends_with("-wal"));
+    logs.filter_map(|one| one.metadata().ok()).map(|found| found.len()).sum()
 }
 
 /// Groups of calls that somebody is in, below the launcher's own.
