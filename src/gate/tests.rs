@@ -22,6 +22,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 mod beneath;
+mod content;
 
 static PROJECTIONS: [Projection; 1] = [super::PROJECTION];
 
