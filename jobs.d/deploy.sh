@@ -70,7 +70,6 @@ if [ "$previous" = "$version" ]; then
     tell 0 "it was live already"
 fi
 
-mkdir -p releases || tell 1 "releases cannot be made"
 whole "$content" || tell 1 "it is not whole: app or VERSION is missing or another"
 # A release of this name that is not live is what an earlier call left.
 rm -rf "$release" && mv -T "$content" "$release" || tell 1 "its release could not be put in place"

@@ -79,7 +79,8 @@ pub use answer::{Answer, AnswerError, Approval, Asked};
 pub use asked::State;
 pub use beneath::ANY_NAME;
 pub use claim::{
-    Beneath, Content, End, Exclusion, Execution, FileId, FileKind, Given, Held, Listing, Object, PathObject, Prepared,
+    Beneath, Content, End, Exclusion, Execution, FileId, FileKind, Given, Held, Listing, Object, PathObject,
+    Prepared,
 };
 pub use counters::counts;
 pub use decide::{Asking, Decided, Gate};

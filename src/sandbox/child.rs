@@ -23,6 +23,7 @@ use rustix::process::{
 };
 use seccompiler::BpfProgram;
 use serde_json::Value;
+use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
@@ -58,8 +59,8 @@ pub(super) struct Inherited<'a> {
     /// Of the folders that it may change.
     pub(super) locks: &'a [OwnedFd],
     pub(super) connected: Vec<OwnedFd>,
-    /// Whether a copy of the call's content is there.
-    pub(super) has_content: bool,
+    /// The word of the environment that tells of the copy of the call's content.
+    pub(super) content: Option<CString>,
 }
 
 /// What a call is connected to.
@@ -280,11 +281,14 @@ fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
 }
 
 fn limit(birth: &Birth<'_>, own_user: bool) -> Result<(), String> {
-    let limits: &Limits = &birth.tool.manifest.limits;
+    let manifest = &birth.tool.manifest;
+    // Reading the content takes its time before the call's own begins.
+    let reading_ms = if manifest.content.is_some() { manifest.prepare_ms_max() } else { 0 };
+    let limits = Limits { wall_ms_max: manifest.limits.wall_ms_max + reading_ms, ..manifest.limits };
     let init = u64::from(birth.tool.program.is_some());
     let calls = if own_user { 1 } else { SHARED_UID_CALLS };
     let processes_max = (limits.processes_max + init).saturating_mul(calls);
-    layers::limit_resources(limits, birth.machine.mapped_bytes, processes_max)
+    layers::limit_resources(&limits, birth.machine.mapped_bytes, processes_max)
 }
 
 /// Capabilities, new privileges, Landlock on the tool's roots.
@@ -362,9 +366,9 @@ fn go_on(
         (Runner::Program(program), Some(open)) => {
             let connected = connect::connect(outward.sockets, start.machine.proc.as_fd())?;
             let taken = take_folders(start, own_proc)?;
-            let has_content = match (object, taken.first()) {
+            let content = match (object, taken.first()) {
                 (Object::Content(decided), Some(folder)) => content::take(start, folder, decided)?,
-                _ => false,
+                _ => None,
             };
             let (tool, landlock) = (start.tool, start.machine.landlock);
             let about = decided.as_ref().map(|(path, _)| path.canonical.as_str());
@@ -373,7 +377,7 @@ fn go_on(
             let all = all.chain(tool.program_grants(start.machine)).chain(own_proc.map(OwnProc::grant));
             let all: Vec<Grant<'_>> = all.collect();
             layers::restrict(landlock.ruleset_of(&all, Connects { port: tool.port(), unix: false })?)?;
-            let inherited = Inherited { locks: &taken, connected, has_content };
+            let inherited = Inherited { locks: &taken, connected, content };
             match init::run(start, program, open, about, inherited, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),

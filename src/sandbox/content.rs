@@ -9,7 +9,7 @@
 use super::child::Start;
 use super::resolve::{kind, open_for_reading};
 use crate::gate::{Content, FileKind, Listing};
-use crate::tools::Limits;
+use crate::tools::{ContentFolder, Limits};
 use crate::types::Digest;
 use crate::types::limits::{CONTENT_BYTES_MAX, CONTENT_DEPTH_MAX, CONTENT_ENTRIES_MAX};
 use rustix::fs::{
@@ -22,10 +22,8 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// The copy's name in the folder that the call works in.
+/// The copy's name in its place.
 const COPY: &CStr = c".par-content";
-/// What tells the program of it.
-pub(super) const ENVIRONMENT: &CStr = c"PAR_CONTENT=.par-content";
 /// What every listing begins with.
 const FORMAT: &[u8] = b"par/content/1\n";
 /// One read of a file, in bytes.
@@ -42,19 +40,55 @@ pub(super) fn look(start: &Start<'_>, folder: &OwnedFd) -> Result<Content, Strin
     read(start, folder, None)
 }
 
-/// Copies the content, which is to be what was decided on. Whether there is any, and so a copy.
-pub(super) fn take(start: &Start<'_>, folder: &OwnedFd, decided: &Content) -> Result<bool, String> {
-    clear(folder).map_err(|e| format!("an earlier copy of the content: {e}"))?;
+/// Copies the content, which is to be what was decided on. The word of the environment that tells the program where the
+/// copy is; `None` where there is no content.
+pub(super) fn take(
+    start: &Start<'_>,
+    folder: &OwnedFd,
+    decided: &Content,
+) -> Result<Option<CString>, String> {
     // As what programs write under the usual one: nobody else can change it.
     let before = umask(Mode::WGRP | Mode::WOTH);
-    let found = read(start, folder, Some(folder));
+    let taken = copy(start, folder, decided);
     umask(before);
-    let found = found.and_then(|found| if found == *decided { Ok(found) } else { Err(CHANGED.to_owned()) });
-    if found.is_err() {
-        // What cannot be cleared away now the next call clears.
-        let _ = clear(folder);
+    taken
+}
+
+fn copy(start: &Start<'_>, folder: &OwnedFd, decided: &Content) -> Result<Option<CString>, String> {
+    let declared = start.tool.manifest.content.as_ref().map(ContentFolder::copy_in).unwrap_or_default();
+    let place = place(folder, declared)?;
+    clear(&place).map_err(|e| format!("an earlier copy of the content: {e}"))?;
+    let found = read(start, folder, Some(&place));
+    match found.and_then(|found| if found == *decided { Ok(found) } else { Err(CHANGED.to_owned()) }) {
+        Ok(Content { listing: None, .. }) => Ok(None),
+        Ok(_) => {
+            let word = ["PAR_CONTENT=".to_owned(), declared.iter().map(|name| format!("{name}/")).collect()];
+            let word = [word.concat().as_bytes(), COPY.to_bytes()].concat();
+            CString::new(word).map(Some).map_err(|e| e.to_string())
+        }
+        Err(reason) => {
+            // What cannot be cleared away now the next call clears.
+            let _ = clear(&place);
+            Err(reason)
+        }
     }
-    found.map(|found| found.listing.is_some())
+}
+
+/// The folder that the copy is made in. It is made where it is not there.
+fn place(folder: &OwnedFd, names: &[String]) -> Result<OwnedFd, String> {
+    let refuse = |e: Errno| format!("the place of the copy: {e}");
+    let mut at = folder.try_clone().map_err(|e| e.to_string())?;
+    for name in names {
+        let name = CString::new(name.as_str()).map_err(|e| e.to_string())?;
+        let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
+        match mkdirat(&at, name.as_c_str(), mode) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => return Err(refuse(e)),
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        at = openat(&at, name.as_c_str(), flags, Mode::empty()).map_err(refuse)?;
+    }
+    Ok(at)
 }
 
 fn read(start: &Start<'_>, folder: &OwnedFd, copy_in: Option<&OwnedFd>) -> Result<Content, String> {
@@ -75,6 +109,7 @@ fn read(start: &Start<'_>, folder: &OwnedFd, copy_in: Option<&OwnedFd>) -> Resul
         path: Vec::new(),
         hash: sha2::Sha256::new(),
         found: Listing { sha256: String::new(), files: 0, folders: 0, bytes: 0 },
+        listed: 0,
         buffer: vec![0; PIECE_BYTES],
     };
     walk.hash.update(FORMAT);
@@ -91,7 +126,9 @@ fn find(folder: &OwnedFd, names: &[CString]) -> Result<Option<(OwnedFd, Stat)>, 
     for name in names {
         match step(at.as_ref().map_or(folder, |(fd, _)| fd), name) {
             Ok((_, stat)) if kind(&stat) == FileKind::Other => return Err(NOT_PLAIN.to_owned()),
-            Ok((_, stat)) if kind(&stat) == FileKind::File => return Err("the content is no folder".to_owned()),
+            Ok((_, stat)) if kind(&stat) == FileKind::File => {
+                return Err("the content is no folder".to_owned());
+            }
             Ok(found) => at = Some(found),
             Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(unreadable(e)),
@@ -110,6 +147,8 @@ struct Walk<'a> {
     path: Vec<CString>,
     hash: sha2::Sha256,
     found: Listing,
+    /// Names that were read so far.
+    listed: u64,
     buffer: Vec<u8>,
 }
 
@@ -166,8 +205,9 @@ impl Walk<'_> {
         Ok(Here { folder, copy: self.copy.map(down).transpose()? })
     }
 
-    fn names(&self, folder: &OwnedFd) -> Result<Vec<CString>, String> {
-        let left = CONTENT_ENTRIES_MAX.saturating_sub(self.found.files + self.found.folders);
+    /// The names in a folder, sorted.
+    fn names(&mut self, folder: &OwnedFd) -> Result<Vec<CString>, String> {
+        let most = CONTENT_ENTRIES_MAX.min(self.limits.written_files_max);
         let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
         let mut items = RawDir::new(folder, &mut buffer);
         let mut names = Vec::new();
@@ -176,9 +216,10 @@ impl Walk<'_> {
             if [c".", c".."].contains(&item.file_name()) {
                 continue;
             }
-            if names.len() as u64 >= left {
-                return Err(format!("the content has more than {CONTENT_ENTRIES_MAX} files and folders"));
+            if self.listed >= most {
+                return Err(format!("the content has more than {most} files and folders"));
             }
+            self.listed += 1;
             names.push(item.file_name().to_owned());
         }
         names.sort();
@@ -188,7 +229,6 @@ impl Walk<'_> {
     /// Notes a folder, which is the last name of the path.
     fn enter(&mut self, at: &Here, stat: &Stat) -> Result<(), String> {
         self.found.folders += 1;
-        self.count()?;
         if self.path.len() > CONTENT_DEPTH_MAX {
             return Err(format!("the content has more than {CONTENT_DEPTH_MAX} folders in each other"));
         }
@@ -202,7 +242,6 @@ impl Walk<'_> {
     /// Reads a file, which is the last name of the path, into hash and copy.
     fn file(&mut self, at: &Here, fd: &OwnedFd, stat: &Stat) -> Result<(), String> {
         self.found.files += 1;
-        self.count()?;
         let mode = Mode::from_raw_mode(stat.st_mode) & shared();
         let file = open_for_reading(self.proc, fd).map_err(unreadable)?;
         let copy = match (&at.copy, self.path.last()) {
@@ -246,12 +285,6 @@ impl Walk<'_> {
         self.hash.update((name.len() as u64).to_be_bytes());
         self.hash.update(name);
     }
-
-    fn count(&self) -> Result<(), String> {
-        let most = CONTENT_ENTRIES_MAX.min(self.limits.written_files_max);
-        let is_over = self.found.files + self.found.folders > most;
-        if is_over { Err(format!("the content has more than {most} files and folders")) } else { Ok(()) }
-    }
 }
 
 /// What is there by this name, on the same mount; a link is itself.
@@ -262,7 +295,8 @@ fn step(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<(OwnedFd, Stat)> {
         | ResolveFlags::NO_MAGICLINKS
         | ResolveFlags::NO_XDEV;
     let fd = openat2(folder, name, flags, Mode::empty(), resolve)?;
-    Ok((fstat(&fd)?, fd)).map(|(stat, fd)| (fd, stat))
+    let stat = fstat(&fd)?;
+    Ok((fd, stat))
 }
 
 /// Of a mode what a copy keeps: no rights of others to write, nothing of set-uid and its like.

@@ -7,7 +7,7 @@ use super::layers;
 use super::quota::{Look, Quota};
 use super::tool::OpenProgram;
 use super::wire::{Word, send_with};
-use super::{content, network, seccomp, sys};
+use super::{network, seccomp, sys};
 use crate::gate::End;
 use crate::tools::{Element, Modes, Program, Resource as Named};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
@@ -42,8 +42,7 @@ pub(super) fn run(
     let name = script_name(program, script.as_ref())?;
     let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
     let proxy = network::ENVIRONMENT.into_iter().filter(|_| tool.manifest.is_proxied());
-    let content = inherited.has_content.then_some(content::ENVIRONMENT);
-    let environment = ENVIRONMENT.into_iter().chain(proxy).chain(content).map(CString::from);
+    let environment = ENVIRONMENT.into_iter().chain(proxy).map(CString::from).chain(inherited.content);
     let environment: Vec<CString> = environment.chain(given.words.iter().cloned()).collect();
     let children = watch_children()?;
     let limits = &tool.manifest.limits;

@@ -658,7 +658,8 @@ mod scenario {
                     Ask { arguments: format!("{{\"path\":\"/{}\"}}", "x".repeat(70_000)), ..good.clone() },
                 ),
             ] {
-                let refused = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect_err(what).to_string();
+                let refused =
+                    stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect_err(what).to_string();
                 assert!(refused.contains(what), "{refused} does not tell `{what}`");
             }
             // More names than one packet holds.

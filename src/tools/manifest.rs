@@ -575,6 +575,7 @@ struct RawResource {
     canonical: Option<String>,
     is: Option<String>,
     content: Option<String>,
+    copy_in: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -692,12 +693,22 @@ impl Raw {
     /// The folder whose content a call is about. The copy of it that the tool is given lies in the first folder that it
     /// may change.
     fn content(&self, resource: &Resource) -> Result<Option<ContentFolder>, String> {
-        let Some(words) = &self.resource.content else { return Ok(None) };
-        if self.builtin.is_some() || self.sandbox.write.is_empty() || matches!(resource, Resource::Path { .. }) {
+        let RawResource { content, copy_in, .. } = &self.resource;
+        let Some(words) = content else {
+            return if copy_in.is_none() {
+                Ok(None)
+            } else {
+                Err("`copy_in` is for tools with `content`".to_owned())
+            };
+        };
+        if self.builtin.is_some()
+            || self.sandbox.write.is_empty()
+            || matches!(resource, Resource::Path { .. })
+        {
             return Err("`content` is for programs that write, and whose resource is no path".to_owned());
         }
         let is_required = |name: &str| required_string(&format!("/{name}"), &self.input).is_ok();
-        ContentFolder::parse(words, is_required).map(Some)
+        ContentFolder::parse(words, copy_in.as_deref(), is_required).map(Some)
     }
 
     /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that

@@ -2,6 +2,7 @@
 //! still act unasked, and nothing that they change after a person's yes, or while a call runs, becomes live.
 
 use crate::approval::{People, grant};
+use crate::dashboard::log_in;
 use crate::model::{House, Reply};
 use crate::support::{TestHome, text, until};
 use serde_json::{Value, json};
@@ -158,7 +159,11 @@ fn only_a_version_is_told_as_one() {
     });
     let (_, steps) = run(&house, [deploys("1.0.1")]);
     println!("{}", steps[0]);
-    assert_eq!((&steps[0]["status"], &steps[0]["result"]["previous"]), (&json!("ok"), &Value::Null), "{steps}");
+    assert_eq!(
+        (&steps[0]["status"], &steps[0]["result"]["previous"]),
+        (&json!("ok"), &Value::Null),
+        "{steps}"
+    );
     assert!(!steps.to_string().contains("IGNORE"), "{steps}");
 }
 
@@ -196,6 +201,22 @@ fn a_version_that_is_or_holds_a_link_is_refused() {
     assert_eq!(live(home), None);
 }
 
+/// Where the kernel lets no tool move anything between folders, a version is deployed all the same.
+#[test]
+fn an_older_kernel_deploys_too() {
+    let house = house(|home| {
+        let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
+        home.configure(&format!("{toml}[sandbox]\nlandlock_abi_max = 1\n"));
+    });
+    let (_, steps) = run(&house, [deploys("1.0.1")]);
+    assert_eq!(
+        (&steps[0]["status"], &steps[0]["result"]["reason"]),
+        (&json!("ok"), &json!("deployed")),
+        "{steps}"
+    );
+    assert_eq!(std::fs::read_dir(house.home.path("workspace/demo/releases")).expect("folder").count(), 1);
+}
+
 /// What is approved is what was there when it was asked about: anything else is asked about anew.
 #[test]
 fn content_that_changed_voids_the_yes() {
@@ -205,6 +226,13 @@ fn content_that_changed_voids_the_yes() {
     let deploy = r#"deploy(project="demo", version="2.0.0")"#;
     let (run, approval) = people.ask(&server, deploy);
     println!("{}", approval["resource"]);
+    let digest = approval["resource"]["object"]["sha256"].as_str().expect("a digest");
+    let line = format!("incoming/2.0.0: 2 files, 0 folders, 10 bytes, sha256 {}…", &digest[..16]);
+    let id = approval["id"].as_str().expect("id");
+    let shown = people.home.expect(0, &["approval", "show", id]);
+    assert!(shown.contains(&format!("content    {line}\n")), "{shown}");
+    let page = server.send("GET", &format!("/ui/approvals/{id}"), &log_in(&server, &people.ben), b"");
+    assert!(text(&page.body).contains(&line), "{}", text(&page.body));
     std::fs::write(folder.join("app"), "not what was looked at\n").expect("changed");
     assert_eq!(grant(&server, &people.ben, &approval).status, 200);
     let path = format!("/runs/{}", run["run"].as_str().expect("run"));

@@ -17,7 +17,8 @@ fn content(folder: &str, listing: Option<Listing>) -> Object {
 async fn only_the_folder_of_the_call_counts() {
     let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
     let of = |tool: &str, object| {
-        let arguments = if tool == "deploy" { json!({ "project": "demo", "version": "1.0" }) } else { json!({}) };
+        let arguments =
+            if tool == "deploy" { json!({ "project": "demo", "version": "1.0" }) } else { json!({}) };
         bench.decide(tool, &arguments, object)
     };
     let over = |change: fn(&mut Listing)| {
@@ -41,7 +42,8 @@ async fn only_the_folder_of_the_call_counts() {
     ] {
         assert_eq!(of(tool, object.clone()).word, expect, "{tool} {object:?}");
     }
-    let Outcome::Permit(permit) = bench.commit(of("deploy", content("incoming/1.0", Some(listing())))).await else {
+    let Outcome::Permit(permit) = bench.commit(of("deploy", content("incoming/1.0", Some(listing())))).await
+    else {
         panic!("no permit")
     };
     let object: Value = bench.payload(1)["object"].clone();

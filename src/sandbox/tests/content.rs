@@ -5,7 +5,9 @@ use crate::gate::{Content, End, Execution, Listing, Object};
 use crate::types::Digest;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
-use std::fs::{OpenOptions, create_dir, create_dir_all, read_dir, remove_dir_all, remove_file, rename, write};
+use std::fs::{
+    OpenOptions, create_dir, create_dir_all, read_dir, remove_dir_all, remove_file, rename, write,
+};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Says what it was given, and leaves it where it is.
-const SCRIPT: &str = "printf '%s' \"${PAR_CONTENT-none}\"; : >ran";
+const SCRIPT: &str = "printf '%s' \"$PAR_CONTENT\"; : >ran";
 
 /// A tool `take` whose calls are about `box/incoming/{version}`, and the folder `incoming`.
 fn world(limits: &str) -> (World, PathBuf) {
@@ -21,7 +23,7 @@ fn world(limits: &str) -> (World, PathBuf) {
     let manifest = format!(
         "name = \"take\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\ncommand = [\"/bin/sh\", \"-c\", {SCRIPT:?}]\n\
          runtime = \"dynamic\"\nuntrusted_output = true\n[resource]\ntype = \"Project\"\nfrom = \"/project\"\n\
-         canonical = \"id\"\ncontent = \"incoming/{{version}}\"\n[sandbox]\nwrite = [\"@workspace/{{project}}\"]\n\
+         canonical = \"id\"\ncontent = \"incoming/{{version}}\"\ncopy_in = \"out/in\"\n[sandbox]\nwrite = [\"@workspace/{{project}}\"]\n\
          [limits]\nwall_ms_max = 20000\noutput_bytes_max = 65536\nmemory_bytes_max = 268435456\nprocesses_max = 8\n\
          {limits}\n[input]\ntype = \"object\"\nadditionalProperties = false\nrequired = [\"project\", \"version\"]\n\
          properties.project = {{ type = \"string\" }}\nproperties.version = {{ type = \"string\" }}\n"
@@ -66,7 +68,8 @@ fn digest(folder: &Path) -> String {
     }
     fn below(out: &mut Vec<u8>, folder: &Path, prefix: &[u8]) {
         let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o755;
-        let mut names: Vec<_> = read_dir(folder).expect("read").map(|one| one.expect("one").file_name()).collect();
+        let mut names: Vec<_> =
+            read_dir(folder).expect("read").map(|one| one.expect("one").file_name()).collect();
         names.sort();
         for name in names {
             let path = folder.join(&name);
@@ -108,7 +111,10 @@ pub(super) fn content_is_read_and_given_as_a_copy() {
     };
     let first = make("1");
     for (version, change) in [
-        ("bytes", &(|folder: &Path| write(folder.join("a/b/file"), "bytes!").expect("written")) as &dyn Fn(&Path)),
+        (
+            "bytes",
+            &(|folder: &Path| write(folder.join("a/b/file"), "bytes!").expect("written")) as &dyn Fn(&Path),
+        ),
         ("name", &|folder| rename(folder.join("empty"), folder.join("empty2")).expect("renamed")),
         ("mode", &|folder| open_mode(&folder.join("empty"), 0o755)),
         ("folder", &|folder| create_dir(folder.join("more")).expect("made")),
@@ -120,7 +126,7 @@ pub(super) fn content_is_read_and_given_as_a_copy() {
     // Deeper than a call has descriptors, and as deep as it may be.
     create_dir_all((0..64).fold(incoming.join("deep"), |at, _| at.join("d"))).expect("made");
     create_dir_all((0..65).fold(incoming.join("deeper"), |at, _| at.join("d"))).expect("made");
-    let copy = world.workspace().join("box/.par-content");
+    let copy = world.workspace().join("box/out/in/.par-content");
     world.with(|stage| async move {
         let one = listing(&stage, "1").await;
         assert_eq!((one.files, one.folders, one.bytes), (5, 2, 200_007));
@@ -133,11 +139,15 @@ pub(super) fn content_is_read_and_given_as_a_copy() {
         assert_eq!(look(&stage, "2").await, Ok(none));
         let said = |execution: &Execution| String::from_utf8_lossy(&execution.stdout).into_owned();
         let ran = stage.call("take", of("2")).await;
-        assert_eq!((&ran.end, said(&ran).as_str()), (&End::Exit { code: 0 }, "none"), "{ran:?}");
+        assert_eq!((&ran.end, said(&ran).as_str()), (&End::Exit { code: 0 }, ""), "{ran:?}");
         for version in ["1", "deep", "mode", "1"] {
             let before = listing(&stage, version).await;
             let ran = stage.call("take", of(version)).await;
-            assert_eq!((&ran.end, said(&ran).as_str()), (&End::Exit { code: 0 }, ".par-content"), "{ran:?}");
+            assert_eq!(
+                (&ran.end, said(&ran).as_str()),
+                (&End::Exit { code: 0 }, "out/in/.par-content"),
+                "{ran:?}"
+            );
             // What an earlier call left is gone, and this one's is whole.
             assert_eq!(digest(&copy), before.sha256, "{version}");
         }
@@ -243,7 +253,7 @@ pub(super) fn content_that_changed_after_prepare_is_not_run() {
             let ran = stage.run("take", &of("1"), prepared).await;
             let End::Refused { reason } = &ran.end else { panic!("{what}: {ran:?}") };
             assert!(reason.contains(why), "{what}: {reason}");
-            assert!(!folder.join("ran").exists() && !folder.join(".par-content").exists(), "{what}");
+            assert!(!folder.join("ran").exists() && !folder.join("out/in/.par-content").exists(), "{what}");
             remove_dir_all(&aside).unwrap_or_default();
             remove_file(&version).unwrap_or_default();
             remove_dir_all(&version).unwrap_or_default();
@@ -269,7 +279,7 @@ pub(super) fn what_is_given_is_what_was_decided_on() {
     create_dir(&version).expect("made");
     let file = version.join("f");
     write(&file, vec![b'a'; 4 << 20]).expect("written");
-    let copy = world.workspace().join("box/.par-content");
+    let copy = world.workspace().join("box/out/in/.par-content");
     let secret = world.path("outside/secret");
     write(&secret, "kept").expect("written");
     world.with(|stage| async move {

@@ -1,8 +1,8 @@
 //! What a recursive call leaves out, against real trees.
 
 use super::{Stage, World};
-use crate::types::limits::PREPARE_MS_MAX;
 use crate::gate::{Beneath, End, Exclusion, Execution, Object, PathObject};
+use crate::types::limits::PREPARE_MS_MAX;
 use nix::mount::MsFlags;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
