@@ -465,7 +465,7 @@ impl Manifest {
         let spelled = raw.spelled(places).map_err(|reason| no("[sandbox]", &reason))?;
         check_limits(&raw.limits).map_err(|reason| no("[limits]", &reason))?;
         raw.check_writing().map_err(|(key, reason)| no(key, &reason))?;
-        let content = raw.content(&resource).map_err(|reason| no("content", &reason))?;
+        let content = raw.content(&resource).map_err(|(key, reason)| no(key, &reason))?;
         let mut manifest = Self {
             name: raw.name,
             summary: raw.summary,
@@ -692,23 +692,24 @@ impl Raw {
 
     /// The folder whose content a call is about. The copy of it that the tool is given lies in the first folder that it
     /// may change.
-    fn content(&self, resource: &Resource) -> Result<Option<ContentFolder>, String> {
+    fn content(&self, resource: &Resource) -> Result<Option<ContentFolder>, (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
         let RawResource { content, copy_in, .. } = &self.resource;
         let Some(words) = content else {
-            return if copy_in.is_none() {
-                Ok(None)
-            } else {
-                Err("`copy_in` is for tools with `content`".to_owned())
+            return match copy_in {
+                None => Ok(None),
+                Some(_) => say("copy_in", "`copy_in` is for tools with `content`"),
             };
         };
         if self.builtin.is_some()
             || self.sandbox.write.is_empty()
             || matches!(resource, Resource::Path { .. })
         {
-            return Err("`content` is for programs that write, and whose resource is no path".to_owned());
+            return say("content", "`content` is for programs that write, and whose resource is no path");
         }
         let is_required = |name: &str| required_string(&format!("/{name}"), &self.input).is_ok();
-        ContentFolder::parse(words, copy_in.as_deref(), is_required).map(Some)
+        let folder = ContentFolder::parse(words, copy_in.as_deref(), is_required);
+        folder.map(Some).map_err(|reason| ("content", reason))
     }
 
     /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that
