@@ -25,7 +25,7 @@ fn version(home: &TestHome, version: &str) -> PathBuf {
 }
 
 fn close(path: &Path) {
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0)).expect("mode");
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o000)).expect("mode");
 }
 
 fn calls(tool: &str, arguments: &Value) -> Reply {
