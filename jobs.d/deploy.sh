@@ -1,29 +1,32 @@
 #!/bin/sh
 # Deploys incoming/VERSION of the project in whose folder it runs:
 #
-#   incoming/VERSION/   what to deploy: `app`, and `VERSION`, whose first line is the version
+#   incoming/VERSION/   what to deploy: `app`, and `VERSION`, whose first line is the version; no links
 #   releases/VERSION/   what was deployed, whole or not at all
 #   current             a link to the release that is live, switched by one rename
+#
+# What it deploys is not that folder but PAR's copy of it, `$PAR_CONTENT`: what was approved, and what nobody who
+# uploads can change any more.
 #
 # Prints one JSON object. Exit 0: the version is live. Exit 1: it is not, and `current` is as before.
 # One call at a time works here: PAR holds a lock on the folder. A call that is killed leaves `current`
 # as it was or switched; what it left beside that is cleared away by the next.
 set -u
 umask 022
+LC_ALL=C
+content=${PAR_CONTENT-}
 
 project=$1
 version=$2
 release=releases/$version
-# Names of its own begin with a dot, those of versions never do.
-new=releases/.$version.$$
 link=.current.new
 rolled_back=false
 
-# In JSON: a release's name, or null.
+# In JSON: a version, or null where it is none. Whoever made the link chose the words.
 name_of() {
     case $1 in
-        '' | *[!A-Za-z0-9._-]*) printf 'null' ;;
-        *) printf '"%s"' "$1" ;;
+        '' | [!a-z0-9]* | *[!a-z0-9._-]*) printf 'null' ;;
+        *) if [ ${#1} -le 64 ]; then printf '"%s"' "$1"; else printf 'null'; fi ;;
     esac
 }
 
@@ -36,6 +39,7 @@ live() {
 
 # tell STATUS REASON: the result, and the end.
 tell() {
+    [ -z "$content" ] || rm -rf "$content"
     printf '{"project":"%s","version":"%s","previous":%s,"current":%s,"rolled_back":%s,"reason":"%s"}\n' \
         "$project" "$version" "$(name_of "$previous")" "$(name_of "$(live)")" "$rolled_back" "$2"
     exit "$1"
@@ -60,23 +64,15 @@ switch() {
 
 previous=$(live)
 
-[ -d "incoming/$version" ] || tell 1 "there is no incoming/$version"
+[ -n "$content" ] || tell 1 "there is no incoming/$version"
 if [ "$previous" = "$version" ]; then
     healthy || tell 1 "it was live already, and its check fails"
     tell 0 "it was live already"
 fi
 
-mkdir -p releases || tell 1 "releases cannot be made"
-for left in releases/.[!.]*; do
-    [ ! -e "$left" ] && [ ! -L "$left" ] || rm -rf "$left"
-done
-cp -R "incoming/$version" "$new" || tell 1 "it could not be copied"
-if ! whole "$new"; then
-    rm -rf "$new"
-    tell 1 "it is not whole: app or VERSION is missing or another"
-fi
+whole "$content" || tell 1 "it is not whole: app or VERSION is missing or another"
 # A release of this name that is not live is what an earlier call left.
-rm -rf "$release" && mv -T "$new" "$release" || tell 1 "its release could not be put in place"
+rm -rf "$release" && mv -T "$content" "$release" || tell 1 "its release could not be put in place"
 
 switch "$version" || tell 1 "current could not be switched"
 healthy && tell 0 "deployed"

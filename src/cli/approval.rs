@@ -8,7 +8,7 @@ use super::{house, show};
 use crate::agent::RunReply;
 use crate::auth::{self, Principal, Role};
 use crate::config::{Config, Home, server_url};
-use crate::gate::{Answer, AnswerError, Approval, State};
+use crate::gate::{Answer, AnswerError, Approval, State, content_words};
 use crate::http::admin::{self, AdminError};
 use crate::ledger::Ledger;
 use crate::policy::Door;
@@ -281,6 +281,8 @@ fn lines(approval: &Value) -> Vec<String> {
             Some(_) => lines.push(format!("{name:<10} {}", whole(approval, at))),
         }
     }
+    let content = approval.get("resource").and_then(content_words);
+    lines.extend(content.map(|words| format!("content    {words}")));
     for one in approval.pointer("/resource/exclusions").and_then(Value::as_array).into_iter().flatten() {
         lines.push(format!("leaves out {}", whole(one, "/canonical")));
     }

@@ -128,6 +128,7 @@ fn view(manifest: &Manifest) -> Value {
         "risk": manifest.risk.as_str(),
         "runs": runs,
         "resource": manifest.resource.kind(),
+        "content": manifest.content.as_ref().map(ToString::to_string),
         "recursive": manifest.recursive,
         "read": manifest.read,
         "proc": manifest.proc.as_str(),

@@ -25,6 +25,8 @@ pub struct Prepared {
 pub enum Object {
     /// The manifest names a fixed resource, or one by its id; nothing was resolved.
     Fixed,
+    /// Nothing was resolved; the content of a folder was read, which the tool is given a copy of.
+    Content(Content),
     /// It is there.
     Path(PathObject),
     /// Nothing is there: the deepest real folder, and the rest of the words below it.
@@ -36,6 +38,28 @@ pub enum Object {
     },
     /// Outside the tool's roots, or it cannot be looked at; the two are not told apart.
     Outside,
+}
+
+/// The content of the folder that a manifest names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Its names below the first folder that the tool may change, joined by `/`.
+    pub folder: String,
+    /// `None`: there is no such folder.
+    pub listing: Option<Listing>,
+}
+
+/// What a folder holds, with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// SHA-256 over names, modes and contents (`docs/ledger-format.md`), in hexadecimal.
+    pub sha256: String,
+    /// Regular files.
+    pub files: u64,
+    /// Folders below it.
+    pub folders: u64,
+    /// All files together, in bytes.
+    pub bytes: u64,
 }
 
 /// A file or folder inside the tool's roots.

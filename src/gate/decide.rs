@@ -348,7 +348,7 @@ impl Gate {
             policy: self.rules().bundle.digest(),
             policies: Vec::new(),
             resource: None,
-            taints: false,
+            is_trusted: false,
             structured: false,
         };
         let reason = json!({ "error": reason });
@@ -493,7 +493,7 @@ impl Gate {
             policy: pending.rules.bundle.digest(),
             policies: answer.policies().to_vec(),
             resource: resource_of(&payload),
-            taints: manifest.untrusted_output,
+            is_trusted: !manifest.untrusted_output,
             structured: manifest.is_structured(),
         };
         let word = answer.word();

@@ -79,10 +79,12 @@ pub use answer::{Answer, AnswerError, Approval, Asked};
 pub use asked::State;
 pub use beneath::ANY_NAME;
 pub use claim::{
-    Beneath, End, Exclusion, Execution, FileId, FileKind, Given, Held, Object, PathObject, Prepared,
+    Beneath, Content, End, Exclusion, Execution, FileId, FileKind, Given, Held, Listing, Object, PathObject,
+    Prepared,
 };
 pub use counters::counts;
 pub use decide::{Asking, Decided, Gate};
+pub use object::content_words;
 pub use order::{Connecting, Order, Pending, Permit, Running};
 pub use power::{Granted, Refused, Sight};
 pub use recall::{Recall, Recalled};

@@ -1,14 +1,18 @@
 //! The object of a call: from the sandbox's claim to what policies see and the record keeps.
 
-use super::claim::Object;
+use super::claim::{Content, Listing, Object};
 use super::decide::Gate;
 use super::order::Pending;
 use crate::policy;
 use crate::secrets::Clean;
 use crate::tools::Resource;
+use crate::types::{Digest, limits, text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// Of the digest of a content, the digits that people are shown; all of them are on record.
+const DIGITS_SHOWN: usize = 16;
 
 impl Gate {
     /// The object in the form that policies know, checked against the manifest's roots: the sandbox's
@@ -25,7 +29,17 @@ impl Gate {
         }
         let manifest = pending.manifest();
         let words = |argument: &str| pending.valid.arguments().get(argument).and_then(Value::as_str);
-        let argument = match (&manifest.resource, object) {
+        if let Object::Content(content) = object {
+            check_content(pending, content)?;
+        }
+        // What else a claim is about, content leaves alone.
+        let bare = match (object, &manifest.content) {
+            (Object::Content(_), Some(_)) => &Object::Fixed,
+            (Object::Content(_), None) => return Err("the sandbox read a folder unasked"),
+            (_, Some(_)) => return Err("the sandbox did not read the folder that the call is about"),
+            (object, None) => object,
+        };
+        let argument = match (&manifest.resource, bare) {
             (Resource::Path { argument }, _) => argument,
             (Resource::Fixed { kind, id }, Object::Fixed) => {
                 return Ok(policy::Resource::Fixed { kind: kind.clone(), id: id.clone() });
@@ -50,7 +64,7 @@ impl Gate {
         let inside =
             |canonical: &str| manifest.read.iter().any(|root| Path::new(canonical).starts_with(root));
         let outside = || policy::Resource::Outside { lexical: lexical(words(argument).unwrap_or("/")) };
-        Ok(match object {
+        Ok(match bare {
             Object::Fixed => return Err("the sandbox resolved nothing for a tool that names a path"),
             Object::Path(path) if inside(&path.canonical) && lexical(&path.canonical) == path.canonical => {
                 let asked = path.within.iter().filter(|name| pending.named.contains(name));
@@ -60,7 +74,7 @@ impl Gate {
                 let whole = format!("{}/{rest}", folder.trim_end_matches('/'));
                 if lexical(&whole) == whole { self.named(whole, BTreeSet::new()) } else { outside() }
             }
-            Object::Path(_) | Object::Absent { .. } | Object::Outside => outside(),
+            Object::Path(_) | Object::Absent { .. } | Object::Outside | Object::Content(_) => outside(),
         })
     }
 
@@ -85,6 +99,15 @@ impl Gate {
 fn object_json(object: &Object) -> Value {
     match object {
         Object::Fixed => json!({ "is": "fixed" }),
+        Object::Content(Content { folder, listing: None }) => json!({ "is": "content", "folder": folder }),
+        Object::Content(Content { folder, listing: Some(listing) }) => json!({
+            "is": "content",
+            "folder": folder,
+            "sha256": listing.sha256,
+            "files": listing.files,
+            "folders": listing.folders,
+            "bytes": listing.bytes,
+        }),
         Object::Outside => json!({ "is": "outside" }),
         Object::Absent { folder, rest } => json!({ "is": "absent", "folder": folder, "rest": rest }),
         Object::Path(path) => json!({
@@ -96,6 +119,34 @@ fn object_json(object: &Object) -> Value {
             "within": path.within,
         }),
     }
+}
+
+/// What a question says of the content that its call is about, for people: `resource` is the question's.
+#[must_use]
+pub fn content_words(resource: &Value) -> Option<String> {
+    let object = resource.get("object").filter(|object| object.get("is") == Some(&json!("content")))?;
+    let member = |name: &str| object.get(name).and_then(Value::as_str);
+    let count = |name: &str| object.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let folder = text::visible_line(member("folder")?);
+    let Some(sha256) = member("sha256") else { return Some(format!("{folder}: not there")) };
+    let (files, folders, bytes) = (count("files"), count("folders"), count("bytes"));
+    let digest = text::prefix(sha256, DIGITS_SHOWN);
+    Some(format!("{folder}: {files} files, {folders} folders, {bytes} bytes, sha256 {digest}…"))
+}
+
+/// Whether that is the folder of this call, and its listing can be one.
+fn check_content(pending: &Pending, content: &Content) -> Result<(), &'static str> {
+    let names = pending.manifest().content.as_ref().map(|folder| folder.names(pending.valid.arguments()));
+    match names {
+        Some(Ok(names)) if names.join("/") == content.folder => {}
+        _ => return Err("the sandbox read another folder than the call is about"),
+    }
+    let is_one = |listing: &Listing| {
+        Digest::from_hex(&listing.sha256).is_some()
+            && listing.files.saturating_add(listing.folders) <= limits::CONTENT_ENTRIES_MAX
+            && listing.bytes <= limits::CONTENT_BYTES_MAX
+    };
+    if content.listing.as_ref().is_none_or(is_one) { Ok(()) } else { Err("the sandbox told of no listing") }
 }
 
 /// A path as words: no empty names, no `.`, and `..` taken back.

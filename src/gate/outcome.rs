@@ -75,7 +75,9 @@ fn connection(one: &Connection) -> Value {
 /// What may be told of a call that ran, once `draft` is durable.
 pub(super) fn record(facts: Facts, decision: u64, result: u64, draft: &Draft) -> CallRecord {
     let member = |name: &str| draft.payload.get(name).cloned().unwrap_or(Value::Null);
+    let status = draft.status.unwrap_or("error");
     CallRecord {
+        taints: facts.taints(status),
         call: facts.call,
         proposed_id: facts.proposed_id,
         tool: facts.tool,
@@ -83,10 +85,9 @@ pub(super) fn record(facts: Facts, decision: u64, result: u64, draft: &Draft) ->
         arguments: facts.arguments,
         decision: "allow",
         policies: facts.policies,
-        status: draft.status.unwrap_or("error"),
+        status,
         result: member("result"),
         truncated: member("truncated") == Value::Bool(true),
-        taints: facts.taints,
         decision_seq: decision,
         result_seq: Some(result),
     }

@@ -63,9 +63,12 @@ impl Gate {
         let seq = trace.decision.header.seq;
         let damaged = |what: String| ReadError::Damaged(seq, what);
         let mut facts = facts(&trace.decision).map_err(damaged)?;
-        // What is not known any more may have been anything.
-        facts.taints =
-            self.rules().catalog.find(&facts.tool).is_none_or(|manifest| manifest.untrusted_output);
+        // By the manifest that the call ran under: what is not known any more may have been anything.
+        let rules = self.rules();
+        let manifest = rules.catalog.find(&facts.tool).filter(|known| Some(known.digest) == facts.manifest);
+        if let Some(manifest) = manifest {
+            (facts.is_trusted, facts.structured) = (!manifest.untrusted_output, manifest.is_structured());
+        }
         let decided = trace.decided;
         let told = |record: CallRecord, seq: u64| {
             // What was recorded before a secret was named is told no more.
@@ -162,7 +165,7 @@ fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
     let status = status(result.header.str("status").unwrap_or_default());
     CallRecord {
         truncated: is_cut || payload.get("truncated") == Some(&Value::Bool(true)),
-        taints: facts.taints,
+        taints: facts.taints(status),
         result_seq: Some(result.header.seq),
         ..unsettled(facts, decision, "allow", status, told)
     }

@@ -19,10 +19,20 @@ pub(super) struct Facts {
     pub(super) policies: Vec<String>,
     /// The object's canonical name, where it was decided on.
     pub(super) resource: Option<String>,
-    pub(super) taints: bool,
+    /// Whether the manifest vouches for what the tool prints.
+    pub(super) is_trusted: bool,
     /// Whether success is one JSON object on standard output, as builtins print it and `output =
     /// "json"` promises it.
     pub(super) structured: bool,
+}
+
+impl Facts {
+    /// Whether a result of this `status` taints the session that sees it: all do but the structured object of a success
+    /// that the manifest vouches for. The reason of a refusal, and what a program printed before it failed, may hold
+    /// names that somebody else chose.
+    pub(super) fn taints(&self, status: &str) -> bool {
+        !(self.is_trusted && self.structured && status == "ok")
+    }
 }
 
 /// A call as it may be told: every word of it is on the ledger.

@@ -117,7 +117,7 @@ pub(super) fn facts(stored: &Stored) -> Result<Facts, String> {
         policy: Digest::from_hex(text("policy")).ok_or_else(|| lacks("policy"))?,
         policies: policies.filter_map(Value::as_str).map(str::to_owned).collect(),
         resource: payload.as_object().and_then(resource_of),
-        taints: false,
+        is_trusted: false,
         structured: false,
     })
 }

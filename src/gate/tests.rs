@@ -22,6 +22,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 mod beneath;
+mod content;
 
 static PROJECTIONS: [Projection; 1] = [super::PROJECTION];
 
@@ -624,6 +625,7 @@ async fn recovery_settles_open_calls_once() {
     assert_eq!(told, [(1, "interrupted"), (2, "interrupted")]);
     assert_eq!(results[0].record().proposed_id, "call-of-the-model");
     assert_eq!(results[0].record().tool, "read_file");
+    assert!(results.iter().all(|one| one.record().taints), "nobody knows what they printed");
     assert_eq!(bench.gate.recover().await.expect("again").len(), 0, "a second time there is nothing to do");
     let told = [
         "call.decision allow",

@@ -4,9 +4,8 @@ use super::child::go_packet;
 use super::spare::Child;
 use super::wire::{self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive_with};
 use crate::gate::{End, Exclusion, Given, Object};
-use crate::tools::Limits;
+use crate::tools::{Limits, Manifest};
 use crate::types::clock::mono_us;
-use crate::types::limits::PREPARE_MS_MAX;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::BTreeMap;
@@ -38,6 +37,7 @@ enum Phase {
 pub(super) struct Call {
     ask: Ask,
     limits: Limits,
+    prepare_ms_max: u64,
     phase: Phase,
     /// When the phase is over, by [`mono_us`].
     pub(super) deadline_us: u64,
@@ -90,22 +90,24 @@ pub(super) enum Drained {
 }
 
 impl Call {
-    /// A call that `child` was just given, which changes as many folders as it wants locks.
-    pub(super) fn new(ask: Ask, limits: Limits, locks_wanted: usize, child: Child) -> Self {
+    /// A call of the tool `manifest` that `child` was just given, which changes as many folders as it wants locks.
+    pub(super) fn new(ask: Ask, manifest: &Manifest, child: Child) -> Self {
+        let (limits, prepare_ms_max) = (manifest.limits, manifest.prepare_ms_max());
         let Child { pidfd, control, stdout, stderr } = child;
         let stream = |kind, pipe| Stream { kind, pipe: Some(pipe), left: limits.output_bytes_max };
         Self {
             ask,
             limits,
+            prepare_ms_max,
             phase: Phase::Preparing,
-            deadline_us: after_ms(PREPARE_MS_MAX),
+            deadline_us: after_ms(prepare_ms_max),
             pidfd,
             control: Some(control),
             stdout: stream(Kind::Stdout, stdout),
             stderr: stream(Kind::Stderr, stderr),
             layers: Vec::new(),
             locks: Vec::new(),
-            locks_wanted,
+            locks_wanted: manifest.write.len(),
             told: None,
             verdict: None,
             reaped: None,
@@ -228,7 +230,7 @@ impl Call {
         match self.phase {
             Phase::Preparing => {
                 self.leave();
-                Notice::NotPrepared(format!("the object was not resolved within {PREPARE_MS_MAX} ms"))
+                Notice::NotPrepared(format!("the object was not resolved within {} ms", self.prepare_ms_max))
             }
             Phase::Held(_) => {
                 self.leave();
@@ -389,7 +391,7 @@ impl Stream {
 fn places(exclusions: &[Exclusion], object: &Object) -> Option<Vec<usize>> {
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
-        Object::Fixed | Object::Absent { .. } | Object::Outside => &[],
+        Object::Fixed | Object::Content(_) | Object::Absent { .. } | Object::Outside => &[],
     };
     let place =
         |out: &Exclusion| beneath.iter().position(|one| one.canonical == out.canonical && one.id == out.id);

@@ -8,9 +8,9 @@ use super::machine::{Machine, become_user};
 use super::mounts::{self, Mount, Origins};
 use super::own_proc::{self, OwnProc};
 use super::resolve::{Place, open_for_reading, reopen};
-use super::tool::Tool;
+use super::tool::{Tool, WriteFolder};
 use super::wire::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
-use super::{connect, fetch, init, network, seccomp, sys, walk, writes};
+use super::{connect, content, fetch, init, network, seccomp, sys, walk, writes};
 use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
@@ -23,6 +23,7 @@ use rustix::process::{
 };
 use seccompiler::BpfProgram;
 use serde_json::Value;
+use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
@@ -58,6 +59,8 @@ pub(super) struct Inherited<'a> {
     /// Of the folders that it may change.
     pub(super) locks: &'a [OwnedFd],
     pub(super) connected: Vec<OwnedFd>,
+    /// The word of the environment that tells of the copy of the call's content.
+    pub(super) content: Option<CString>,
 }
 
 /// What a call is connected to.
@@ -113,7 +116,7 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     let arguments = parse_strict(call.arguments.as_bytes(), JSON_DEPTH_MAX)
         .map_err(|e| format!("the arguments are no JSON: {e}"))?;
     let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
-    let object = resolve(&start, origins)?;
+    let object = resolve(&start, origins, own_proc.as_ref())?;
     check_mounts(origins, &object, mounts.as_deref())?;
     let sockets = connect::find(&machine.tree, &tool.manifest.connect)?;
     // The way to the rest of the host ends here.
@@ -167,7 +170,7 @@ fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, Strin
     let places = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or_else(wrong)?;
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
-        Object::Fixed | Object::Absent { .. } | Object::Outside => &[],
+        Object::Fixed | Object::Content(_) | Object::Absent { .. } | Object::Outside => &[],
     };
     let one =
         |place: &str| place.parse::<usize>().ok().and_then(|place| beneath.get(place)).ok_or_else(wrong);
@@ -278,11 +281,14 @@ fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
 }
 
 fn limit(birth: &Birth<'_>, own_user: bool) -> Result<(), String> {
-    let limits: &Limits = &birth.tool.manifest.limits;
+    let manifest = &birth.tool.manifest;
+    // Reading the content takes its time before the call's own begins.
+    let reading_ms = if manifest.content.is_some() { manifest.prepare_ms_max() } else { 0 };
+    let limits = Limits { wall_ms_max: manifest.limits.wall_ms_max + reading_ms, ..manifest.limits };
     let init = u64::from(birth.tool.program.is_some());
     let calls = if own_user { 1 } else { SHARED_UID_CALLS };
     let processes_max = (limits.processes_max + init).saturating_mul(calls);
-    layers::limit_resources(limits, birth.machine.mapped_bytes, processes_max)
+    layers::limit_resources(&limits, birth.machine.mapped_bytes, processes_max)
 }
 
 /// Capabilities, new privileges, Landlock on the tool's roots.
@@ -298,8 +304,12 @@ fn confine(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<String>,
     Ok(vec!["no capabilities".to_owned(), "no_new_privs".to_owned(), birth.machine.landlock.name()])
 }
 
-fn resolve(start: &Start<'_>, origins: &Origins) -> Result<Object, String> {
+fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> Result<Object, String> {
     match &start.tool.manifest.resource {
+        _ if start.tool.manifest.content.is_some() => {
+            let (folder, at) = write_folders(start, own_proc)?.next().ok_or("the tool has no folder")?;
+            content::look(start, &writes::open(folder, at, id(start))?).map(Object::Content)
+        }
         Named::Fixed { .. } | Named::Id { .. } | Named::Host { .. } => Ok(Object::Fixed),
         Named::Path { argument } => {
             let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
@@ -319,7 +329,7 @@ fn names(object: &Object) -> usize {
     match object {
         Object::Path(path) => text::names(&path.canonical),
         Object::Absent { folder, rest } => text::names(folder) + text::names(rest),
-        Object::Fixed | Object::Outside => 0,
+        Object::Fixed | Object::Content(_) | Object::Outside => 0,
     }
 }
 
@@ -332,7 +342,7 @@ fn go_on(
     layers: Vec<String>,
 ) -> Result<u8, String> {
     let decided = match object {
-        Object::Fixed => None,
+        Object::Fixed | Object::Content(_) => None,
         Object::Path(path) => Some((path, reopen(path)?)),
         Object::Absent { .. } => {
             last_builtin_step(start, &start.machine.builtin_filter, layers)?;
@@ -356,6 +366,10 @@ fn go_on(
         (Runner::Program(program), Some(open)) => {
             let connected = connect::connect(outward.sockets, start.machine.proc.as_fd())?;
             let taken = take_folders(start, own_proc)?;
+            let content = match (object, taken.first()) {
+                (Object::Content(decided), Some(folder)) => content::take(start, folder, decided)?,
+                _ => None,
+            };
             let (tool, landlock) = (start.tool, start.machine.landlock);
             let about = decided.as_ref().map(|(path, _)| path.canonical.as_str());
             let roots = tool.root_grants().filter(|_| about.is_none());
@@ -363,7 +377,7 @@ fn go_on(
             let all = all.chain(tool.program_grants(start.machine)).chain(own_proc.map(OwnProc::grant));
             let all: Vec<Grant<'_>> = all.collect();
             layers::restrict(landlock.ruleset_of(&all, Connects { port: tool.port(), unix: false })?)?;
-            let inherited = Inherited { locks: &taken, connected };
+            let inherited = Inherited { locks: &taken, connected, content };
             match init::run(start, program, open, about, inherited, layers)? {}
         }
         (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
@@ -372,23 +386,35 @@ fn go_on(
 
 /// The folders that this call may change, locked; the first becomes the working folder.
 fn take_folders(start: &Start<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<OwnedFd>, String> {
-    let tool = start.tool;
-    if tool.writes.len() != tool.manifest.write.len() {
-        return Err("a folder that the tool writes in was not there when the launcher started".to_owned());
-    }
-    let id = match &tool.manifest.resource {
-        Named::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
-        Named::Path { .. } | Named::Fixed { .. } | Named::Host { .. } => None,
-    };
-    let at: Vec<&OwnedFd> = match own_proc {
-        Some(own) => own.writes.iter().collect(),
-        None => tool.writes.iter().map(|folder| &folder.fd).collect(),
-    };
-    let taken = writes::take(tool.writes.iter().zip(at), id, start.machine.proc.as_fd())?;
+    let taken = writes::take(write_folders(start, own_proc)?, id(start))?;
     if let Some(first) = taken.first() {
         rustix::process::fchdir(first).map_err(|e| format!("working folder: {e}"))?;
     }
     Ok(taken)
+}
+
+/// The folders that the tool may change, each with the descriptor by which this call has it.
+fn write_folders<'a>(
+    start: &Start<'a>,
+    own_proc: Option<&'a OwnProc>,
+) -> Result<impl Iterator<Item = (&'a WriteFolder, &'a OwnedFd)>, String> {
+    let tool = start.tool;
+    if tool.writes.len() != tool.manifest.write.len() {
+        return Err("a folder that the tool writes in was not there when the launcher started".to_owned());
+    }
+    let at: Vec<&OwnedFd> = match own_proc {
+        Some(own) => own.writes.iter().collect(),
+        None => tool.writes.iter().map(|folder| &folder.fd).collect(),
+    };
+    Ok(tool.writes.iter().zip(at))
+}
+
+/// The id that the call is about.
+fn id<'a>(start: &Start<'a>) -> Option<&'a str> {
+    match &start.tool.manifest.resource {
+        Named::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
+        Named::Path { .. } | Named::Fixed { .. } | Named::Host { .. } => None,
+    }
 }
 
 fn builtin(

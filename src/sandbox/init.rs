@@ -42,7 +42,7 @@ pub(super) fn run(
     let name = script_name(program, script.as_ref())?;
     let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
     let proxy = network::ENVIRONMENT.into_iter().filter(|_| tool.manifest.is_proxied());
-    let environment = ENVIRONMENT.into_iter().chain(proxy).map(CString::from);
+    let environment = ENVIRONMENT.into_iter().chain(proxy).map(CString::from).chain(inherited.content);
     let environment: Vec<CString> = environment.chain(given.words.iter().cloned()).collect();
     let children = watch_children()?;
     let limits = &tool.manifest.limits;

@@ -402,7 +402,7 @@ impl<'a> Launcher<'a> {
             None => self.start_child(id, tool, Some(&ask))?,
         };
         let tool = &self.tools.get(tool).ok_or("the tool was not opened")?.manifest;
-        self.calls.insert(id, Call::new(ask, tool.limits, tool.write.len(), child));
+        self.calls.insert(id, Call::new(ask, tool, child));
         Ok(())
     }
 

@@ -7,7 +7,6 @@ use super::wire::{
 };
 use crate::gate::{End, Execution, Held, Object, Order, Pending, Prepared};
 use crate::tools::{Limits, Manifest};
-use crate::types::limits::PREPARE_MS_MAX;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, send, shutdown};
 use std::collections::HashMap;
 use std::fmt;
@@ -195,7 +194,7 @@ impl Launcher {
             arguments: pending.arguments().to_owned(),
             named: pending.named().to_vec(),
         };
-        self.prepare_ask(ask).await
+        self.prepare_ask(ask, pending.manifest().prepare_ms_max()).await
     }
 
     /// The listener in the network of a prepared call that makes its own connections. Whoever has it accepts them:
@@ -271,10 +270,11 @@ impl Launcher {
     ) -> Result<Object, PrepareError> {
         let (tool, arguments) = (manifest.name.clone(), arguments.to_owned());
         let ask = Ask { tool, manifest: manifest.digest.hex(), arguments, named };
-        self.prepare_ask(ask).await.map(|prepared| prepared.object)
+        self.prepare_ask(ask, manifest.prepare_ms_max()).await.map(|prepared| prepared.object)
     }
 
-    pub(super) async fn prepare_ask(&self, ask: Ask) -> Result<Prepared, PrepareError> {
+    /// As [`Launcher::prepare`], of a call that may take `ms_max` milliseconds to be prepared.
+    pub(super) async fn prepare_ask(&self, ask: Ask, ms_max: u64) -> Result<Prepared, PrepareError> {
         let link = self.link().await?;
         let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let mut events = link.listen(id);
@@ -285,7 +285,7 @@ impl Launcher {
             tokio::task::yield_now().await;
             return Err(PrepareError::Refused(reason));
         }
-        let wait = Duration::from_millis(PREPARE_MS_MAX + SLACK_MS);
+        let wait = Duration::from_millis(ms_max + SLACK_MS);
         match timeout(wait, events.recv()).await {
             Ok(Some(Event::Prepared(object, listener))) => {
                 if let Some(seat) = lock(&self.inner.seats).get_mut(&id) {

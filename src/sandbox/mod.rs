@@ -23,6 +23,7 @@ mod canary;
 mod cgroup;
 mod child;
 mod connect;
+mod content;
 mod fetch;
 mod front;
 mod given;

@@ -10,6 +10,7 @@ use super::{Launcher, LinkSeed, PrepareError, Report, Spec, lock_front, serve, s
 use crate::gate::{End, Exclusion, Execution, FileKind, Object, Prepared};
 use crate::tools::{Catalog, Manifest, Places};
 use crate::types::json::canonical;
+use crate::types::limits::PREPARE_MS_MAX;
 use crate::types::secret::{proof_of_all, proof_of_same};
 use rustix::thread::{Gid, Uid};
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod content;
 mod front;
 mod given;
 mod layer_off;
@@ -107,6 +109,10 @@ scenarios! {
     a_proc_of_its_own_shows_its_call_alone
     a_script_finds_itself_in_proc
     what_lies_below_is_told_as_without_it
+    content_is_read_and_given_as_a_copy
+    content_that_is_not_plain_is_refused
+    content_that_changed_after_prepare_is_not_run
+    what_is_given_is_what_was_decided_on
 }
 
 /// Returns at once, unless a scenario is asked for.
@@ -264,7 +270,7 @@ impl Stage {
     }
 
     async fn prepare(&self, tool: &str, arguments: &Value) -> Result<Prepared, PrepareError> {
-        self.launcher.prepare_ask(self.ask(tool, arguments)).await
+        self.launcher.prepare_ask(self.ask(tool, arguments), self.manifest(tool).prepare_ms_max()).await
     }
 
     /// Again and again, while released children are being reaped or a launcher is being replaced.
@@ -368,6 +374,10 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
+    pub(super) use super::content::{
+        content_is_read_and_given_as_a_copy, content_that_changed_after_prepare_is_not_run,
+        content_that_is_not_plain_is_refused, what_is_given_is_what_was_decided_on,
+    };
     pub(super) use super::front::the_front_reaches_nothing_else;
     pub(super) use super::given::{
         connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
@@ -489,7 +499,7 @@ mod scenario {
             let mut ask = stage.ask("read_file", &json!({"path": format!("{root}/dlink/e")}));
             ask.named = ["/", "/etc", root].map(str::to_owned).to_vec();
             ask.named.extend([format!("{root}/dlink"), format!("{root}/f"), format!("{root}/d/e")]);
-            let prepared = stage.launcher.prepare_ask(ask).await.expect("prepared");
+            let prepared = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect("prepared");
             let Object::Path(found) = prepared.object else { panic!("{:?}", prepared.object) };
             let expect = ["/", root].map(str::to_owned).into_iter();
             let expect: Vec<String> =
@@ -650,12 +660,13 @@ mod scenario {
                     Ask { arguments: format!("{{\"path\":\"/{}\"}}", "x".repeat(70_000)), ..good.clone() },
                 ),
             ] {
-                let refused = stage.launcher.prepare_ask(ask).await.expect_err(what).to_string();
+                let refused =
+                    stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect_err(what).to_string();
                 assert!(refused.contains(what), "{refused} does not tell `{what}`");
             }
             // More names than one packet holds.
             let named = (0..20_000).map(|at| format!("/named/{at}")).collect();
-            stage.launcher.prepare_ask(Ask { named, ..good }).await.expect("prepared");
+            stage.launcher.prepare_ask(Ask { named, ..good }, PREPARE_MS_MAX).await.expect("prepared");
             assert_eq!(stage.answer("read_file", json!({"path": file})).await.0, 0);
         });
     }

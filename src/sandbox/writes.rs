@@ -5,7 +5,6 @@
 //! call are gone, however they end; the program has none, or it could give the lock up. Nothing has to be cleared after
 //! a kill.
 
-use super::host::name_of;
 use super::layers::{Grant, Landlock};
 use super::tool::WriteFolder;
 use crate::types::clock::mono_us;
@@ -13,7 +12,7 @@ use crate::types::limits::WRITE_WAIT_MS_MAX;
 use landlock::{AccessFs, BitFlags};
 use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, flock, openat, openat2};
 use rustix::io::Errno;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 /// Between two looks at a lock that another call holds.
@@ -31,9 +30,8 @@ pub(super) fn rights(landlock: Landlock) -> BitFlags<AccessFs> {
 pub(super) fn take<'a>(
     folders: impl Iterator<Item = (&'a WriteFolder, &'a OwnedFd)>,
     id: Option<&str>,
-    proc: BorrowedFd<'_>,
 ) -> Result<Vec<OwnedFd>, String> {
-    folders.map(|(folder, at)| take_one(folder, at, id, proc)).collect()
+    folders.map(|(folder, at)| take_one(folder, at, id)).collect()
 }
 
 /// What the call's last ruleset adds.
@@ -42,24 +40,31 @@ pub(super) fn grants(taken: &[OwnedFd], landlock: Landlock) -> impl Iterator<Ite
     taken.iter().map(move |fd| Grant { at: fd.as_fd(), rights })
 }
 
-fn take_one(
-    folder: &WriteFolder,
-    at: &OwnedFd,
-    id: Option<&str>,
-    proc: BorrowedFd<'_>,
-) -> Result<OwnedFd, String> {
+/// Opens a folder that the call may change.
+pub(super) fn open(folder: &WriteFolder, at: &OwnedFd, id: Option<&str>) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match (folder.by_id, id) {
         (true, Some(id)) => {
             // An id is one plain name; what it names is a folder of the root, not a link.
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             openat2(at, id, flags, Mode::empty(), resolve)
-                .map_err(|e| format!("the folder `{}/{id}` cannot be worked in: {e}", folder.canonical))?
         }
         (true, None) => return Err("the tool's resource has no id".to_owned()),
-        (false, _) => openat(at, ".", flags, Mode::empty())
-            .map_err(|e| format!("the folder `{}` cannot be worked in: {e}", folder.canonical))?,
+        (false, _) => openat(at, ".", flags, Mode::empty()),
     };
+    opened.map_err(|e| format!("the folder `{}` cannot be worked in: {e}", name(folder, id)))
+}
+
+/// As manifest and call name it, and not as whoever renames it meanwhile.
+fn name(folder: &WriteFolder, id: Option<&str>) -> String {
+    match id.filter(|_| folder.by_id) {
+        Some(id) => format!("{}/{id}", folder.canonical),
+        None => folder.canonical.clone(),
+    }
+}
+
+fn take_one(folder: &WriteFolder, at: &OwnedFd, id: Option<&str>) -> Result<OwnedFd, String> {
+    let opened = open(folder, at, id)?;
     let until = mono_us().saturating_add(WRITE_WAIT_MS_MAX * 1_000);
     loop {
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
@@ -69,7 +74,7 @@ fn take_one(
             }
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => {
-                let name = name_of(proc, &opened).unwrap_or_else(|| folder.canonical.clone());
+                let name = name(folder, id);
                 return Err(format!("another call works in `{name}`, for over {WRITE_WAIT_MS_MAX} ms"));
             }
             Err(e) => return Err(format!("lock: {e}")),

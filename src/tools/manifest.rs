@@ -4,6 +4,7 @@
 //! version will support is refused by name, never ignored.
 
 use super::connect::Connect;
+use super::content::ContentFolder;
 use super::given::check_secrets;
 use super::reach::{HostForm, Reach};
 use super::script::Script;
@@ -28,10 +29,13 @@ pub struct Manifest {
     pub risk: Risk,
     /// What runs.
     pub runner: Runner,
-    /// Whether a result taints the session.
+    /// Whether every result taints the session. Without it the JSON object of a success does not.
     pub untrusted_output: bool,
     /// What the policy sees as the resource.
     pub resource: Resource,
+    /// The folder, below the first that the tool may change, whose content is read before the decision and given to
+    /// the tool as a copy of its own.
+    pub content: Option<ContentFolder>,
     /// Whether a call reads below its resource, a folder: named paths there are decided on with it.
     pub recursive: bool,
     /// Real folders that the tool may read below, in the manifest's order, `@names` resolved; an
@@ -83,6 +87,12 @@ impl Manifest {
     #[must_use]
     pub fn refuse(&self, key: &str, reason: &str) -> ManifestError {
         Refusal { file: &self.file, bytes: self.text.as_bytes() }.at(Some(key), reason)
+    }
+
+    /// How long a call may take until it is decided, in milliseconds.
+    #[must_use]
+    pub fn prepare_ms_max(&self) -> u64 {
+        if self.content.is_some() { limits::CONTENT_MS_MAX } else { limits::PREPARE_MS_MAX }
     }
 
     /// Whether success is one JSON object on standard output.
@@ -455,6 +465,7 @@ impl Manifest {
         let spelled = raw.spelled(places).map_err(|reason| no("[sandbox]", &reason))?;
         check_limits(&raw.limits).map_err(|reason| no("[limits]", &reason))?;
         raw.check_writing().map_err(|(key, reason)| no(key, &reason))?;
+        let content = raw.content(&resource).map_err(|(key, reason)| no(key, &reason))?;
         let mut manifest = Self {
             name: raw.name,
             summary: raw.summary,
@@ -463,6 +474,7 @@ impl Manifest {
             runner,
             untrusted_output: raw.untrusted_output,
             resource,
+            content,
             recursive: raw.recursive,
             read,
             write,
@@ -562,6 +574,8 @@ struct RawResource {
     from: Option<String>,
     canonical: Option<String>,
     is: Option<String>,
+    content: Option<String>,
+    copy_in: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -650,7 +664,7 @@ impl Raw {
     }
 
     fn resource(&self, input: &Value) -> Result<Resource, String> {
-        let RawResource { r#type, from, canonical, is } = &self.resource;
+        let RawResource { r#type, from, canonical, is, .. } = &self.resource;
         match (r#type.as_str(), from, canonical.as_deref(), is) {
             ("Path", Some(from), Some("path"), None) => {
                 Ok(Resource::Path { argument: required_string(from, input)? })
@@ -674,6 +688,28 @@ impl Raw {
                     .to_owned())
             }
         }
+    }
+
+    /// The folder whose content a call is about. The copy of it that the tool is given lies in the first folder that it
+    /// may change.
+    fn content(&self, resource: &Resource) -> Result<Option<ContentFolder>, (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        let RawResource { content, copy_in, .. } = &self.resource;
+        let Some(words) = content else {
+            return match copy_in {
+                None => Ok(None),
+                Some(_) => say("copy_in", "`copy_in` is for tools with `content`"),
+            };
+        };
+        if self.builtin.is_some()
+            || self.sandbox.write.is_empty()
+            || matches!(resource, Resource::Path { .. })
+        {
+            return say("content", "`content` is for programs that write, and whose resource is no path");
+        }
+        let is_required = |name: &str| required_string(&format!("/{name}"), &self.input).is_ok();
+        let folder = ContentFolder::parse(words, copy_in.as_deref(), is_required);
+        folder.map(Some).map_err(|reason| ("content", reason))
     }
 
     /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that

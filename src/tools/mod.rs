@@ -12,6 +12,7 @@
 pub mod builtin;
 mod catalog;
 mod connect;
+mod content;
 mod declared;
 mod given;
 mod manifest;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
 pub use connect::Connect;
+pub use content::ContentFolder;
 pub use given::secret_word;
 pub use manifest::{
     Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Modes, Output, Places, ProcView,

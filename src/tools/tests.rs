@@ -171,28 +171,36 @@ fn what_cannot_be_is_refused_with_its_line() {
         "class = \"read\"",
         "3: a tool that writes is of class `write`, `exec` or `admin`",
     );
-    check("file_bytes_max = 1073741824\n", "", "28: a tool that writes needs `file_bytes_max`");
-    check(write, "write = []", "33: `file_bytes_max` is for tools that write");
+    check("file_bytes_max = 1073741824\n", "", "29: a tool that writes needs `file_bytes_max`");
+    check(write, "write = []", "34: `file_bytes_max` is for tools that write");
     check(
         write,
         "write = [\"@etc\"]",
         &format!(
-            "18: `@etc` contains, equals or lies in `{}`, which no tool may see",
+            "21: `@etc` contains, equals or lies in `{}`, which no tool may see",
             etc.path("etc").display()
         ),
     );
     check(
         write,
         "write = [\"@workspace/{version}\"]",
-        "18: in `@workspace/{version}` a placeholder is not the resource's id at the end",
+        "21: in `@workspace/{version}` a placeholder is not the resource's id at the end",
     );
     check(
         write,
         "write = [\"@workspace/../etc\"]",
-        "18: `@workspace/../etc` is no absolute path without `.` and `..`",
+        "21: `@workspace/../etc` is no absolute path without `.` and `..`",
     );
-    check(write, "write = [\"@nowhere/x\"]", "18: `@nowhere` is not in `[paths]` of par.toml");
-    check("\"/usr/bin/cp\"", "\"cp\"", "19: `cp` is no absolute path");
+    check(write, "write = [\"@nowhere/x\"]", "21: `@nowhere` is not in `[paths]` of par.toml");
+    check("\"/usr/bin/ln\"", "\"ln\"", "22: `ln` is no absolute path");
+    let content = "incoming/{version}";
+    let plain = "is not a plain name that begins without a dot";
+    check(content, "../{version}", &format!("16: `..` {plain}"));
+    check(content, "/incoming", &format!("16: `` {plain}"));
+    check(content, "v{version}", "16: in `v{version}` a placeholder does not fill the whole name");
+    check("\"releases\"", "\"../up\"", &format!("16: `..` {plain}"));
+    check("content = \"incoming/{version}\"\n", "", "16: `copy_in` is for tools with `content`");
+    check(content, "{other}", "16: `{other}` is not a required string of the top level");
 }
 
 #[test]
@@ -209,19 +217,19 @@ fn what_a_program_is_given_is_checked_with_its_line() {
     let socket = etc.path("etc").join("admin.sock");
     let etc_socket = format!("unix:{}", socket.display());
     let lies = format!(
-        "19: `{}` contains, equals or lies in `{}`, which no tool may see",
+        "22: `{}` contains, equals or lies in `{}`, which no tool may see",
         socket.display(),
         etc.path("etc").display()
     );
     check(write, &grant(&etc_socket), &lies);
     for entry in ["unix:@name", "unix:", "unix:run/x"] {
-        check(write, &grant(entry), &format!("19: `{entry}` is not `unix:` with an absolute path"));
+        check(write, &grant(entry), &format!("22: `{entry}` is not `unix:` with an absolute path"));
     }
-    check(write, &grant("unix:/run/../x"), "19: `/run/../x` is no absolute path without `.` and `..`");
-    let bounded = "29: a tool that is connected to hosts needs `network_bytes_max`";
+    check(write, &grant("unix:/run/../x"), "22: `/run/../x` is no absolute path without `.` and `..`");
+    let bounded = "30: a tool that is connected to hosts needs `network_bytes_max`";
     check(write, &grant("example.com:443"), bounded);
     let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
-    check(write, &twice, "19: two secrets would be told by `PAR_SECRET_A_B`");
+    check(write, &twice, "22: two secrets would be told by `PAR_SECRET_A_B`");
     let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
     let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
     let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");

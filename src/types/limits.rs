@@ -88,6 +88,14 @@ pub const PAYLOAD_BYTES_MAX: usize = 4 << 20;
 pub const HEADER_ENTRY_BYTES_MAX: usize = 64 << 10;
 /// Resolving the arguments of one call, in milliseconds.
 pub const PREPARE_MS_MAX: u64 = 2_000;
+/// The same of a call whose content is read for it, in milliseconds.
+pub const CONTENT_MS_MAX: u64 = 10_000;
+/// Files of one content together, in bytes.
+pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
+/// Files and folders of one content.
+pub const CONTENT_ENTRIES_MAX: u64 = 100_000;
+/// Folders of one content in each other.
+pub const CONTENT_DEPTH_MAX: usize = 64;
 /// A permit's life between its decision and its begin, in milliseconds.
 pub const PERMIT_MS_MAX: u64 = 10_000;
 /// A question to a person's life, in milliseconds; afterwards it is refused.

@@ -54,6 +54,8 @@ mod forge;
 mod history;
 // Scripts as tools deploy, roll back, and stay in their folder.
 mod jobs;
+// Who may upload a version chooses neither what a model does nor what is live.
+mod uploader;
 // A tool that is connected to a real bus restarts a service there.
 mod bus;
 // A disk that fails at any one moment.

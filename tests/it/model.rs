@@ -190,8 +190,9 @@ name = "tidy_up"
 summary = "Administrate."
 class = "admin"
 risk = "high"
-command = ["/usr/bin/true"]
+command = ["/usr/bin/printf", "\\173\\175"]
 runtime = "dynamic"
+output = "json"
 untrusted_output = false
 [resource]
 type = "Host"

@@ -4,7 +4,7 @@ use super::login::{Fields, field, read};
 use super::page::{self, Here, Page, block, empty};
 use super::visitor::Visitor;
 use super::{Ui, blocking, origin, words};
-use crate::gate::{Answer, AnswerError, Approval, State as Standing};
+use crate::gate::{Answer, AnswerError, Approval, State as Standing, content_words};
 use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
 use crate::types::{ApprovalId, clock, limits};
@@ -166,6 +166,9 @@ fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), String>) -> Mar
                 dl.facts {
                     dt { "tool" } dd { code { (words::line(&approval.tool, 64)) } }
                     dt { "on" } dd { code { (on) } }
+                    @if let Some(content) = content_words(&approval.resource) {
+                        dt { "content" } dd { code { (words::line(&content, OBJECT_CHARS_MAX)) } }
+                    }
                     dt { "call hash" } dd { code { (approval.call_hash) } }
                 }
                 p { "Arguments, proposed by the model:" }

@@ -2,6 +2,7 @@
 
 use super::{World, compile};
 use crate::gate::{Beneath, End, Execution, Object};
+use crate::types::limits::PREPARE_MS_MAX;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -286,7 +287,7 @@ pub(super) fn what_lies_below_is_told_as_without_it() {
         for tool in ["without", "with"] {
             let mut ask = stage.ask(tool, &asked);
             ask.named = vec![file.clone(), away.clone()];
-            let prepared = stage.launcher.prepare_ask(ask).await.expect("prepared");
+            let prepared = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect("prepared");
             told.push(prepared.object);
             assert_eq!(text(&stage.call(tool, asked.clone()).await), "in\n", "{tool}");
         }

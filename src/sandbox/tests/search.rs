@@ -2,6 +2,7 @@
 
 use super::{Stage, World};
 use crate::gate::{Beneath, End, Exclusion, Execution, Object, PathObject};
+use crate::types::limits::PREPARE_MS_MAX;
 use nix::mount::MsFlags;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -36,7 +37,7 @@ impl Stage {
         arguments.as_object_mut().expect("object").extend(more.as_object().expect("object").clone());
         let mut ask = self.ask("search_files", &arguments);
         ask.named = named.iter().map(|path| words(path)).collect();
-        let prepared = self.launcher.prepare_ask(ask).await.expect("prepared");
+        let prepared = self.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect("prepared");
         let exclusions = all(&prepared.object);
         between();
         answer(&self.run_without("search_files", &arguments, prepared, exclusions).await)
@@ -49,7 +50,7 @@ impl Stage {
         };
         let mut ask = self.ask(tool, &arguments);
         ask.named = named.to_vec();
-        match self.launcher.prepare_ask(ask).await.map_err(|e| e.to_string())?.object {
+        match self.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.map_err(|e| e.to_string())?.object {
             Object::Path(path) => Ok(path),
             other => panic!("{other:?}"),
         }
@@ -222,7 +223,7 @@ pub(super) fn tells_what_lies_below() {
         let arguments = json!({ "path": root });
         let mut ask = stage.ask("reads_all", &arguments);
         ask.named = vec![at("c")];
-        let prepared = stage.launcher.prepare_ask(ask).await.expect("prepared");
+        let prepared = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect("prepared");
         let exclusions = all(&prepared.object);
         let ended = stage.run_without("reads_all", &arguments, prepared, exclusions).await;
         let reason = "a program cannot leave out what lies below its folder".to_owned();

@@ -5,6 +5,7 @@ use super::super::spare::{SPARE_IDS, SPARES_MAX};
 use super::super::wire::{Request, packets, send_packet};
 use super::{Stage, World, alive, until};
 use crate::gate::{End, Object};
+use crate::types::limits::PREPARE_MS_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::path::Path;
@@ -89,7 +90,7 @@ pub(super) fn does_without_a_spare() {
         // A call that no packet holds has a child of its own, and the spare waits on.
         let mut ask = stage.ask("read_file", &json!({ "path": file }));
         ask.named = (0..8_192).map(|at| format!("/named/{at:020}")).chain([file.clone()]).collect();
-        let prepared = stage.launcher.prepare_ask(ask).await.expect("prepared");
+        let prepared = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect("prepared");
         let Object::Path(path) = prepared.object else { panic!("{:?}", prepared.object) };
         assert_eq!(path.within, std::slice::from_ref(&file));
         assert!(alive(second));

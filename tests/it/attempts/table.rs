@@ -210,7 +210,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(117, "locks and leases on the server's files", Program(&["server_lock", "watch_lease"]), Held, "LL SC"),
     row(118, "inotify on a path outside", Program(&["watches"]), Held, "SC"),
     row(119, "a working folder that is gone", Tests(&["tests/it/jobs.rs::a_project_that_is_a_link_is_not_followed"]), Held, "SUP"),
-    row(120, "folders that cannot be cleared away", Nothing("PAR makes no folder for a call, and clears none away"), Untested, "SUP"),
+    row(120, "folders that cannot be cleared away", Nothing("a copy that a tool left and nobody can remove is a refusal"), Untested, "SUP"),
     row(121, "times in the future, xattr, ACL", Program(&["times", "own_times"]), Held, "SC"),
     row(122, "a workspace on a file system that hangs", Nothing("needs a file system that hangs; prepare and the call have their deadlines"), Untested, "SUP"),
     row(123, "side channels", Nothing("accepted"), Untested, "-"),
