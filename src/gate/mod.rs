@@ -81,7 +81,7 @@ pub use beneath::ANY_NAME;
 pub use claim::{
     Beneath, End, Exclusion, Execution, FileId, FileKind, Given, Held, Object, PathObject, Prepared,
 };
-pub use counters::counts;
+pub use counters::{counts, ran};
 pub use decide::{Asking, Decided, Gate};
 pub use order::{Connecting, Order, Pending, Permit, Running};
 pub use power::{Granted, Refused, Sight};
