@@ -133,7 +133,7 @@ async fn an_unknown_id_takes_the_steps_of_a_known_one() {
     let (first, last) = (nearest(ids[0]).1, nearest(ids[1]).1);
     assert_eq!(nearest("00000000"), (false, first), "before all");
     assert_eq!(nearest("zzzzzzzz"), (false, first), "behind all");
-    let between = format!("{}z", &ids[0][..7]);
+    let between = format!("{}z", ids[0].get(..7).expect("an id"));
     if between.as_str() > ids[0] && between.as_str() < ids[1] {
         assert_eq!(nearest(&between), (false, last));
     }
