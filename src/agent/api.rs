@@ -201,6 +201,13 @@ pub enum RunError {
         /// Whether it is the key's own bound.
         of_key: bool,
     },
+    /// This key has used up what it may run within an hour.
+    Spent {
+        /// Of what: `runs` or `bytes`.
+        of: &'static str,
+        /// Until it may run again, in seconds.
+        retry_after_s: u64,
+    },
     /// The ledger cannot be written: nothing ran since, and nothing more is told.
     Ledger(String),
 }
@@ -211,6 +218,9 @@ impl fmt::Display for RunError {
             Self::Unfit(field, reason) => write!(f, "`{field}`: {reason}"),
             Self::Busy { of_key: true } => f.write_str("this key has as many runs as it may have at once"),
             Self::Busy { of_key: false } => f.write_str("as many runs as may be at once are running"),
+            Self::Spent { of, retry_after_s } => {
+                write!(f, "this key has used up its {of} of this hour: try again in {retry_after_s} s")
+            }
             Self::Ledger(what) => f.write_str(what),
         }
     }

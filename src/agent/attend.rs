@@ -89,7 +89,7 @@ impl Agent {
             }
             Err(refusal) => return end(self, &owner, run, refusal).await.map(Some),
         };
-        let Some(_place) = self.wait_for_place(&owner).await else { return Ok(None) };
+        let _place = self.wait_for_place(&owner).await;
         tracing::info!(run = %run, principal = %owner, "a run that waited goes on");
         let provider: Arc<dyn Provider> = match provider.as_str() {
             // Its one call was proposed before the run waited; there is no more to say.

@@ -3,19 +3,19 @@
 use super::api::{RunError, RunReply, RunRequest, ToolView};
 use super::list::{self, RunQuery, RunRow};
 use super::{recover, view, walk};
-use crate::auth::Principal;
+use crate::auth::{Principal, Source};
 use crate::gate::{Gate, RecoverError, Sight};
-use crate::ledger::{Ledger, ReadError};
+use crate::ledger::{Hour, Ledger, ReadError};
 use crate::llm::{Direct, Provider};
 use crate::policy::Session;
 use crate::sandbox::Launcher;
 use crate::secrets::Secrets;
-use crate::types::{RunId, SessionId, limits};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::types::clock::Wall;
+use crate::types::{Full, RunId, SessionId, Share, Shares, limits};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::sync::Arc;
 
 /// The agent: one loop for every channel. Cheap to clone.
 #[derive(Clone)]
@@ -23,8 +23,9 @@ pub struct Agent {
     pub(super) gate: Gate,
     pub(super) launcher: Launcher,
     pub(super) provider: Arc<dyn Provider>,
-    places: Arc<Semaphore>,
-    of_key: Arc<Mutex<BTreeMap<String, usize>>>,
+    places: Shares,
+    /// What one key may run within an hour.
+    key_hour: Hour,
 }
 
 impl fmt::Debug for Agent {
@@ -37,8 +38,16 @@ impl Agent {
     /// An agent that asks `provider`, decides at `gate` and runs in the sandbox behind `launcher`.
     #[must_use]
     pub fn new(gate: Gate, launcher: Launcher, provider: Arc<dyn Provider>) -> Self {
-        let places = Arc::new(Semaphore::new(limits::RUNS_RUNNING_MAX));
-        Self { gate, launcher, provider, places, of_key: Arc::default() }
+        let places = Shares::new(limits::RUNS_RUNNING_MAX, limits::KEY_RUNS_RUNNING_MAX);
+        let key_hour = Hour { runs: limits::KEY_RUNS_HOUR_MAX, bytes: limits::KEY_BYTES_HOUR_MAX };
+        Self { gate, launcher, provider, places, key_hour }
+    }
+
+    /// The same, where one key may run as much as `key_hour` within an hour. The owner of the home may run more by
+    /// commands of its own.
+    #[must_use]
+    pub fn with_key_hour(self, key_hour: Hour) -> Self {
+        Self { key_hour, ..self }
     }
 
     /// An agent with the shipped tools and policies whose launcher has ended, for tests of the rooms
@@ -47,6 +56,7 @@ impl Agent {
     pub(crate) fn without_sandbox(ledger: Ledger) -> Self {
         use crate::gate::Rules;
         use crate::policy::{Bundle, Source};
+        use std::collections::BTreeMap;
         let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let names = BTreeMap::from([
             ("logs".to_owned(), "/var/log".into()),
@@ -174,49 +184,36 @@ impl Agent {
         if let Some(obstacle) = self.obstacle() {
             return Err(RunError::Ledger(obstacle));
         }
+        // Before any entry: what is refused takes no room. Of one key no more runs begin at once than it has places.
+        if let Some((of, retry_after_s)) = self.spent(principal) {
+            return Err(RunError::Spent { of, retry_after_s });
+        }
         walk::walk(self, principal, source_ip, request, provider).await
     }
 
-    /// A place for a run that goes on: waited for, since nobody is there to be turned away.
-    pub(super) async fn wait_for_place(&self, principal: &str) -> Option<Place> {
-        let all = self.places.clone().acquire_owned().await.ok()?;
-        *self
-            .of_key
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(principal.to_owned())
-            .or_default() += 1;
-        Some(Place { of_key: self.of_key.clone(), principal: principal.to_owned(), _all: all })
+    /// Of what a key has used up its hour, if of anything, and until when, in seconds.
+    pub(super) fn spent(&self, principal: &Principal) -> Option<(&'static str, u64)> {
+        let Source::Key { .. } = principal.source() else { return None };
+        let (by, now_us) = (principal.id(), Wall::now().0);
+        let wait_s = self.ledger().hour_over_s(&by, self.key_hour, now_us)?;
+        let is_of_runs = self.ledger().hour(&by, now_us).runs >= self.key_hour.runs;
+        Some((if is_of_runs { "runs" } else { "bytes" }, wait_s))
     }
 
-    fn take_place(&self, principal: &str) -> Result<Place, RunError> {
-        let all = self.places.clone().try_acquire_owned().map_err(|_| RunError::Busy { of_key: false })?;
-        let mut of_key = self.of_key.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = of_key.entry(principal.to_owned()).or_default();
-        if *running >= limits::KEY_RUNS_RUNNING_MAX {
-            return Err(RunError::Busy { of_key: true });
-        }
-        *running += 1;
-        Ok(Place { of_key: self.of_key.clone(), principal: principal.to_owned(), _all: all })
+    /// Whether the runs of a key have put as much on the ledger within the hour as they may.
+    pub(super) fn is_full(&self, principal: &Principal) -> bool {
+        let bytes = || self.ledger().hour(&principal.id(), Wall::now().0).bytes;
+        matches!(principal.source(), Source::Key { .. }) && bytes() >= self.key_hour.bytes
     }
-}
 
-/// A running run's place among all and among those of its key; given back on drop.
-pub(super) struct Place {
-    of_key: Arc<Mutex<BTreeMap<String, usize>>>,
-    principal: String,
-    _all: OwnedSemaphorePermit,
-}
+    /// A place for a run that goes on: waited for, since nobody is there to be turned away. Runs of one key that go on
+    /// wait for its share as new ones do.
+    pub(super) async fn wait_for_place(&self, principal: &str) -> Share {
+        self.places.take(principal).await
+    }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut of_key = self.of_key.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = of_key.get_mut(&self.principal) {
-            *running -= 1;
-            if *running == 0 {
-                of_key.remove(&self.principal);
-            }
-        }
+    fn take_place(&self, principal: &str) -> Result<Share, RunError> {
+        self.places.try_take(principal).map_err(|full| RunError::Busy { of_key: full == Full::Share })
     }
 }
 

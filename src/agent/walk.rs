@@ -473,6 +473,8 @@ impl<'a> Walk<'a> {
             Some("context_bytes_max")
         } else if clock::mono_us() >= self.end_us {
             Some("run_ms_max")
+        } else if self.agent.is_full(self.principal) {
+            Some("key_bytes_hour_max")
         } else {
             None
         }

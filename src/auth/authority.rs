@@ -3,10 +3,13 @@
 //! In this order: form and checksum; the look-up of its id; the HMAC in constant time; how it stands
 //! (row, revocation, expiry); only then argon2id. A key that passed is remembered, and from then on
 //! only how it stands is looked at, on each use.
+//!
+//! Nothing before argon2id is limited: a wrong key costs one HMAC and one look-up, and a limit on wrong keys would
+//! keep out every right one that comes from the same address. The limit stands before argon2id, and counts by key.
 
 use super::key::KeyText;
 use super::principal::{Principal, Role};
-use super::record::{Created, state_row};
+use super::record::{Created, nearest_row, state_row};
 use super::refused::{Refusal, Refusals};
 use super::remembered::Remembered;
 use super::revoked::Revoked;
@@ -79,12 +82,12 @@ impl Authority {
 
     /// Finds whom the key `presented` stands for; an empty text is no key. Every refusal is counted.
     ///
-    /// Ten failed tries a minute from one source, and then no key of it is looked up; a key that this
-    /// process has verified before is served all the same.
+    /// A key whose HMAC fits and whose argon2id does not is tried ten times a minute, and refused without a try after
+    /// that. No other key waits for it.
     pub async fn authenticate(&self, presented: &str, source: IpAddr) -> Result<Principal, Refusal> {
-        let outcome = self.check(presented, source).await;
+        let outcome = self.check(presented).await;
         if let Err(refusal) = &outcome {
-            self.0.refusals.count(*refusal, source, clock::mono_us());
+            self.0.refusals.count(*refusal, source);
         }
         outcome
     }
@@ -97,7 +100,7 @@ impl Authority {
         self.blocking(move |inner| inner.recall(&named, local)).await
     }
 
-    async fn check(&self, presented: &str, source: IpAddr) -> Result<Principal, Refusal> {
+    async fn check(&self, presented: &str) -> Result<Principal, Refusal> {
         if presented.is_empty() {
             return Err(Refusal::Missing);
         }
@@ -107,20 +110,28 @@ impl Authority {
         {
             return self.blocking(move |inner| inner.standing(&known)).await;
         }
-        self.0.refusals.admit(source, clock::mono_us())?;
         let KeyText { id, secret } = text.ok_or(Refusal::Malformed)?;
-        let right = secret.clone();
-        let created = self.blocking(move |inner| inner.find(&id, &right)).await?;
+        let (wanted, right) = (id.clone(), secret.clone());
+        let created = self.blocking(move |inner| inner.find(&wanted, &right)).await?;
         let Ok(_turn) = self.0.argon2.acquire().await else { return Err(Refusal::Unreadable) };
-        let (created, principal) = self
+        // The HMAC fits, so this is a real key. Its count is its own: no other key's tries keep it out.
+        self.0.refusals.admit(&id, clock::mono_us())?;
+        if let Some(known) = self.0.remembered.find(presented) {
+            // Another request of the same key has passed while this one waited for its turn.
+            return self.blocking(move |inner| inner.standing(&known)).await;
+        }
+        let (created, is_right) = self
             .blocking(move |inner| {
                 let is_right = created.verifier.has_argon2(&secret);
-                is_right.then_some(()).ok_or(Refusal::Wrong)?;
                 // Looked at again: argon2 took its time, and the key may have been withdrawn meanwhile.
-                let principal = inner.standing(&created)?;
-                Ok((created, principal))
+                let standing = inner.standing(&created);
+                standing.map(|principal| (created, is_right.then_some(principal)))
             })
             .await?;
+        let Some(principal) = is_right else {
+            self.0.refusals.failed(id, clock::mono_us());
+            return Err(Refusal::Wrong);
+        };
         self.0.remembered.remember(presented, created);
         Ok(principal)
     }
@@ -181,15 +192,21 @@ impl Authority {
 impl Inner {
     /// The key `id` as the ledger has it, where `secret` is its secret by the HMAC.
     ///
-    /// An unknown id costs the same HMAC as a known one.
+    /// An id that no key has takes every step that a known one takes, with the entry of another key: neither the answer
+    /// nor its time says which ids there are.
     fn find(&self, id: &KeyId, secret: &str) -> Result<Arc<Created>, Refusal> {
         let mac = self.pepper.mac(secret);
-        let row = self.ledger.state(|state| state_row(state, id)).map_err(unreadable)?;
-        let row = row.ok_or(Refusal::Unknown)?;
+        let row = self.ledger.state(|state| nearest_row(state, id)).map_err(unreadable)?;
+        // Without a single key there is nothing to learn.
+        let (is_known, row) = row.ok_or(Refusal::Unknown)?;
         let stored = self.ledger.reader().entry(row.created_seq).map_err(unreadable)?;
-        let created = stored.as_ref().and_then(Created::of).filter(|created| created.id == *id);
-        let created = created.ok_or_else(|| self.mismatch(id))?;
-        if !created.verifier.has_hmac(&mac) {
+        let created = stored.as_ref().and_then(Created::of);
+        let has_hmac = created.as_ref().is_some_and(|created| created.verifier.has_hmac(&mac));
+        if !is_known {
+            return Err(Refusal::Unknown);
+        }
+        let created = created.filter(|created| created.id == *id).ok_or_else(|| self.mismatch(id))?;
+        if !has_hmac {
             return Err(Refusal::Wrong);
         }
         self.standing(&created)?;

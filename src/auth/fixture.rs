@@ -57,6 +57,25 @@ impl Fixture {
         minted.expose().to_owned()
     }
 
+    /// A key whose HMAC fits and whose argon2id is that of another secret.
+    pub(crate) async fn damaged_key(&self) -> String {
+        let minted = MintedKey::mint().expect("key");
+        let pepper = &self.authority.0.pepper;
+        let argon2 = Verifier::make(pepper, "another").expect("verifier").argon2;
+        let created = Created {
+            id: minted.id().clone(),
+            name: "damaged".to_owned(),
+            role: Role::Viewer,
+            user: None,
+            expires_us: None,
+            verifier: Verifier { hmac: pepper.mac(minted.secret()), argon2 },
+            seq: 0,
+            wall_us: 0,
+        };
+        let _receipt = self.ledger.append_one(created.draft(&self.owner, None)).await.expect("appended");
+        minted.expose().to_owned()
+    }
+
     /// Changes state.db behind the back of the ledger.
     pub(crate) fn edit_state(&self, sql: &str) {
         let state = store::open_writer(&self.ledger.files().state(), store::Kind::State).expect("state.db");

@@ -39,5 +39,5 @@ pub use keys::{KeyError, KeyState, KeyView, NewKey};
 pub use os::{AdminDoor, NotOwner, local};
 pub use principal::{Principal, Role, Source, Subject};
 pub use record::PROJECTION;
-pub use refused::Refusal;
+pub use refused::{Refusal, network};
 pub use verifier::{make_pepper, secret_digest_key};

@@ -108,6 +108,16 @@ pub(super) fn state_row(state: &Connection, id: &KeyId) -> Result<Option<StateRo
     state.prepare_cached(SELECT_ONE)?.query_row([id.as_str()], read_row).optional()
 }
 
+/// What state.db says of the key `id`, and true; of the next key in order, and false, where there is no such key. Both
+/// take the same steps; `None` where there is no key at all.
+pub(super) fn nearest_row(
+    state: &Connection,
+    id: &KeyId,
+) -> Result<Option<(bool, StateRow)>, rusqlite::Error> {
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)? == id.as_str(), read_row(row)?));
+    state.prepare_cached(SELECT_NEAREST)?.query_row([id.as_str()], read).optional()
+}
+
 /// What state.db says of the key of this name that is not revoked.
 pub(super) fn named_row(state: &Connection, name: &str) -> Result<Option<StateRow>, rusqlite::Error> {
     state.prepare_cached(SELECT_NAMED)?.query_row([name], read_row).optional()
@@ -120,6 +130,8 @@ pub(super) fn state_rows(state: &Connection) -> Result<Vec<StateRow>, rusqlite::
 
 const SELECT_ONE: &str =
     "SELECT id, name, role, user, expires_us, created_seq, revoked_seq FROM api_key WHERE id = ?1";
+const SELECT_NEAREST: &str = "SELECT id, name, role, user, expires_us, created_seq, revoked_seq FROM api_key \
+     WHERE id = coalesce((SELECT id FROM api_key WHERE id >= ?1 ORDER BY id LIMIT 1), (SELECT min(id) FROM api_key))";
 const SELECT_NAMED: &str = "SELECT id, name, role, user, expires_us, created_seq, revoked_seq FROM api_key \
      WHERE name = ?1 AND revoked_seq IS NULL";
 const SELECT_ALL: &str =

@@ -1,18 +1,16 @@
 //! Refusals: why, how many, and from where.
 //!
-//! Ten a minute from one source, then no look-up until the minute is over. All are counted and written
-//! as one entry, at most once a minute, for which nobody waits.
+//! Of a key that argon2id refuses ten tries a minute are made, and none until the minute is over. All refusals are
+//! counted and written as one entry, at most once a minute, for which nobody waits.
 
 use crate::ledger::{Draft, Kind};
-use crate::types::limits;
+use crate::types::{KeyId, limits};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sources whose refusals are counted apart; those beyond share one count.
-const SOURCES_MAX: usize = 4_096;
 /// Sources named in one entry.
 const SOURCES_TOLD_MAX: usize = 16;
 const MINUTE_US: u64 = 60_000_000;
@@ -34,7 +32,7 @@ pub enum Refusal {
     Revoked,
     /// state.db does not match the ledger.
     Mismatch,
-    /// Its source had too many refusals; nothing was looked up.
+    /// The key itself had too many; argon2id was not asked.
     TooMany {
         /// Until the next try, in seconds.
         retry_after_s: u64,
@@ -59,11 +57,6 @@ impl Refusal {
             Self::Unreadable => "unreadable",
         }
     }
-
-    /// Whether it was a try that failed: no key at all is none, nor is a fault of our own.
-    fn is_failed_try(self) -> bool {
-        !matches!(self, Self::Missing | Self::TooMany { .. } | Self::Unreadable)
-    }
 }
 
 impl fmt::Display for Refusal {
@@ -82,13 +75,14 @@ pub(super) struct Refusals {
 
 #[derive(Debug, Default)]
 struct Tally {
-    windows: HashMap<IpAddr, Window>,
+    /// Of keys whose HMAC fits, of which there are no more than were made.
+    windows: HashMap<KeyId, Window>,
     untold: Untold,
     /// All since the start.
     total: u64,
 }
 
-/// Failed tries of one source in the minute that began at `start_us`.
+/// Failed tries of one key in the minute that began at `start_us`.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     start_us: u64,
@@ -104,11 +98,10 @@ struct Untold {
 }
 
 impl Refusals {
-    /// Lets a try from `source` pass, or tells how long to wait.
-    pub(super) fn admit(&self, source: IpAddr, now_us: u64) -> Result<(), Refusal> {
+    /// Lets a try of the key `id` pass to argon2id, or tells how long to wait.
+    pub(super) fn admit(&self, id: &KeyId, now_us: u64) -> Result<(), Refusal> {
         let tally = self.tally();
-        let place = tally.place(network(source));
-        match tally.windows.get(&place).filter(|window| window.is_open(now_us)) {
+        match tally.windows.get(id).filter(|window| window.is_open(now_us)) {
             Some(window) if window.tries >= limits::REFUSALS_PER_MINUTE_MAX => {
                 let left_us = (window.start_us + MINUTE_US).saturating_sub(now_us);
                 Err(Refusal::TooMany { retry_after_s: left_us.div_ceil(1_000_000).max(1) })
@@ -117,23 +110,19 @@ impl Refusals {
         }
     }
 
-    pub(super) fn count(&self, refusal: Refusal, source: IpAddr, now_us: u64) {
+    /// Notes that argon2id refused the key `id`.
+    pub(super) fn failed(&self, id: KeyId, now_us: u64) {
         let mut tally = self.tally();
-        let source = network(source);
-        tally.total += 1;
-        tally.untold.count(refusal, source);
-        if !refusal.is_failed_try() {
-            return;
-        }
-        if tally.windows.len() >= SOURCES_MAX {
-            tally.windows.retain(|_, window| window.is_open(now_us));
-        }
-        let place = tally.place(source);
-        let window = tally.windows.entry(place).or_insert(Window { start_us: now_us, tries: 0 });
-        if !window.is_open(now_us) {
-            *window = Window { start_us: now_us, tries: 0 };
-        }
+        tally.windows.retain(|_, window| window.is_open(now_us));
+        let window = tally.windows.entry(id).or_insert(Window { start_us: now_us, tries: 0 });
         window.tries = window.tries.saturating_add(1);
+    }
+
+    /// Counts a refusal for the entry that will tell of it.
+    pub(super) fn count(&self, refusal: Refusal, source: IpAddr) {
+        let mut tally = self.tally();
+        tally.total += 1;
+        tally.untold.count(refusal, network(source));
     }
 
     /// How many since the start.
@@ -158,14 +147,6 @@ impl Refusals {
     }
 }
 
-impl Tally {
-    /// Where `source` is counted: apart while there is room, else with all others.
-    fn place(&self, source: IpAddr) -> IpAddr {
-        let is_apart = self.windows.contains_key(&source) || self.windows.len() < SOURCES_MAX;
-        if is_apart { source } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
-    }
-}
-
 impl Window {
     fn is_open(&self, now_us: u64) -> bool {
         now_us < self.start_us + MINUTE_US
@@ -184,7 +165,8 @@ impl Untold {
 }
 
 /// What one sender commands: an IPv4 address, or the first 64 bits of an IPv6 one.
-fn network(source: IpAddr) -> IpAddr {
+#[must_use]
+pub fn network(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();
@@ -196,47 +178,49 @@ fn network(source: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::{MINUTE_US, Refusal, Refusals, SOURCES_MAX};
+    use super::{MINUTE_US, Refusal, Refusals, SOURCES_TOLD_MAX, network};
+    use crate::types::KeyId;
     use crate::types::limits::REFUSALS_PER_MINUTE_MAX;
     use std::net::{IpAddr, Ipv4Addr};
 
-    fn source(at: usize) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(at).expect("small") + 1))
+    fn key(id: &str) -> KeyId {
+        KeyId::parse(id).expect("id")
     }
 
     #[test]
-    fn ten_failed_tries_a_minute_and_then_none() {
+    fn ten_failed_tries_of_a_key_a_minute_and_then_none() {
         let refusals = Refusals::default();
+        let (damaged, other) = (key("damaged0"), key("another0"));
         for try_at in 0..u64::from(REFUSALS_PER_MINUTE_MAX) {
-            assert_eq!(refusals.admit(source(0), try_at), Ok(()));
-            refusals.count(Refusal::Missing, source(0), try_at);
-            refusals.count(Refusal::Wrong, source(0), try_at);
+            assert_eq!(refusals.admit(&damaged, try_at), Ok(()));
+            refusals.failed(damaged.clone(), try_at);
         }
-        assert_eq!(refusals.admit(source(0), 9), Err(Refusal::TooMany { retry_after_s: 60 }));
-        assert_eq!(refusals.admit(source(1), 9), Ok(()), "another source");
-        assert_eq!(refusals.admit(source(0), MINUTE_US), Ok(()), "the minute is over");
+        assert_eq!(refusals.admit(&damaged, 9), Err(Refusal::TooMany { retry_after_s: 60 }));
+        assert_eq!(refusals.admit(&other, 9), Ok(()), "another key");
+        assert_eq!(refusals.admit(&damaged, MINUTE_US), Ok(()), "the minute is over");
+        refusals.failed(other, MINUTE_US);
+        assert_eq!(refusals.tally().windows.len(), 1, "what is over is forgotten");
     }
 
     #[test]
     fn many_sources_need_no_more_memory() {
         let refusals = Refusals::default();
-        for at in 0..SOURCES_MAX * 2 {
-            refusals.count(Refusal::Wrong, source(at), 0);
+        for at in 0..10_000 {
+            refusals.count(Refusal::Wrong, IpAddr::V4(Ipv4Addr::from_bits(at)));
         }
-        assert!(refusals.tally().windows.len() <= SOURCES_MAX + 1);
-        assert!(refusals.admit(source(SOURCES_MAX * 3), 0).is_err(), "those beyond share one count");
+        assert_eq!(refusals.tally().untold.sources.len(), SOURCES_TOLD_MAX);
         let payload = refusals.draft().expect("counts").payload;
-        assert_eq!(payload["reasons"]["wrong"], SOURCES_MAX as u64 * 2);
-        assert_eq!(payload["sources"].as_object().expect("sources").len(), 16);
+        assert_eq!(payload["reasons"]["wrong"], 10_000);
+        assert_eq!(payload["sources"].as_object().expect("sources").len(), SOURCES_TOLD_MAX);
         assert!(refusals.draft().is_none(), "told once");
     }
 
     #[test]
     fn one_network_of_ipv6_is_one_source() {
-        let refusals = Refusals::default();
-        for host in 0..REFUSALS_PER_MINUTE_MAX {
-            refusals.count(Refusal::Unknown, format!("2001:db8::{host}").parse().expect("address"), 0);
-        }
-        assert!(refusals.admit("2001:db8::ffff".parse().expect("address"), 1).is_err());
+        let of = |text: &str| network(text.parse().expect("address"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 }

@@ -89,21 +89,54 @@ async fn a_row_that_its_entry_did_not_make_is_refused_and_reported() {
 }
 
 #[tokio::test]
-async fn many_refusals_stop_look_ups_but_not_a_verified_key() {
+async fn wrong_keys_keep_no_right_key_out() {
     let home = Fixture::open().await;
-    let (verified, _) = home.key("verified", Role::Viewer).await;
     let (fresh, _) = home.key("fresh", Role::Viewer).await;
-    home.authority.authenticate(verified.expose(), HERE).await.expect("taken");
-    for _ in 0..REFUSALS_PER_MINUTE_MAX {
+    for _ in 0..REFUSALS_PER_MINUTE_MAX * 2 {
+        assert_eq!(home.authority.authenticate("hello", HERE).await, Err(Refusal::Malformed));
         assert_eq!(home.authority.authenticate(&unknown_key(), HERE).await, Err(Refusal::Unknown));
+        let wrong = with_another_secret(fresh.expose());
+        assert_eq!(home.authority.authenticate(&wrong, HERE).await, Err(Refusal::Wrong));
     }
-    for key in [unknown_key(), "hello".to_owned(), fresh.expose().to_owned()] {
-        let outcome = home.authority.authenticate(&key, HERE).await;
-        assert!(matches!(outcome, Err(Refusal::TooMany { retry_after_s: 1..=60 })), "{outcome:?}");
+    home.authority.authenticate(fresh.expose(), HERE).await.expect("taken");
+}
+
+#[tokio::test]
+async fn a_key_that_argon2_refuses_is_tried_ten_times_a_minute_and_keeps_no_other_out() {
+    let home = Fixture::open().await;
+    let damaged = home.damaged_key().await;
+    let (fresh, _) = home.key("fresh", Role::Viewer).await;
+    for _ in 0..REFUSALS_PER_MINUTE_MAX {
+        assert_eq!(home.authority.authenticate(&damaged, HERE).await, Err(Refusal::Wrong));
     }
-    home.authority.authenticate(verified.expose(), HERE).await.expect("still taken");
-    let elsewhere = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-    home.authority.authenticate(fresh.expose(), elsewhere).await.expect("taken from elsewhere");
+    let outcome = home.authority.authenticate(&damaged, HERE).await;
+    assert!(matches!(outcome, Err(Refusal::TooMany { retry_after_s: 1..=60 })), "{outcome:?}");
+    home.authority.authenticate(fresh.expose(), HERE).await.expect("taken");
+}
+
+/// The look-up of an id that no key has reads the entry of the next one, and every id has a next one.
+#[tokio::test]
+async fn an_unknown_id_takes_the_steps_of_a_known_one() {
+    let home = Fixture::open().await;
+    let (one, _) = home.key("one", Role::Viewer).await;
+    let (two, _) = home.key("two", Role::Viewer).await;
+    let nearest = |id: &str| {
+        let id = crate::types::KeyId::parse(id).expect("id");
+        let found = home.ledger.state(|state| super::record::nearest_row(state, &id)).expect("state.db");
+        found.map(|(is_known, row)| (is_known, row.created_seq)).expect("a row")
+    };
+    let mut ids = [one.id().as_str(), two.id().as_str()];
+    ids.sort_unstable();
+    for id in ids {
+        assert!(nearest(id).0, "{id}");
+    }
+    let (first, last) = (nearest(ids[0]).1, nearest(ids[1]).1);
+    assert_eq!(nearest("00000000"), (false, first), "before all");
+    assert_eq!(nearest("zzzzzzzz"), (false, first), "behind all");
+    let between = format!("{}z", ids[0].get(..7).expect("an id"));
+    if between.as_str() > ids[0] && between.as_str() < ids[1] {
+        assert_eq!(nearest(&between), (false, last));
+    }
 }
 
 #[tokio::test]

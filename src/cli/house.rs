@@ -5,7 +5,7 @@ use crate::agent::{self, Agent, Askers};
 use crate::auth::{self, Authority, Principal, Role};
 use crate::config::{self, Config};
 use crate::gate::{self, Gate, Rules};
-use crate::ledger::{Draft, Files, Kind, Ledger, Lock, LockError, OpenError, Projection, Rotation};
+use crate::ledger::{Draft, Files, Hour, Kind, Ledger, Lock, LockError, OpenError, Projection, Rotation};
 use crate::llm::{self, Provider};
 use crate::sandbox;
 use crate::secrets::Secrets;
@@ -166,7 +166,9 @@ pub(super) fn agent(
     secrets: Secrets,
 ) -> Result<Agent, Fail> {
     let gate = Gate::new(ledger, rules.clone(), config.paths.clone(), secrets).map_err(Fail::failed)?;
-    Ok(Agent::new(gate.with_approval_ms(config.approval_ms), launcher, provider))
+    let key_hour = Hour { runs: config.key_runs_hour_max, bytes: config.key_bytes_hour_max };
+    let agent = Agent::new(gate.with_approval_ms(config.approval_ms), launcher, provider);
+    Ok(agent.with_key_hour(key_hour))
 }
 
 /// The role of commands without a server.

@@ -97,6 +97,10 @@ pub struct Config {
     pub groups: BTreeMap<String, Vec<String>>,
     /// How long a call waits for a person, in milliseconds.
     pub approval_ms: u64,
+    /// Runs of one key within an hour.
+    pub key_runs_hour_max: u64,
+    /// What they put on the ledger, in bytes.
+    pub key_bytes_hour_max: u64,
     /// Free space below which new runs are refused, in bytes.
     pub free_bytes_min: u64,
     /// How the ledger's files are split, and how long payloads stay.
@@ -275,6 +279,8 @@ impl Config {
             secret_patterns: raw.secret_patterns,
             groups: raw.groups,
             approval_ms,
+            key_runs_hour_max: unbounded(raw.limits.key_runs_hour_max),
+            key_bytes_hour_max: unbounded(raw.limits.key_bytes_hour_max),
             shown,
             home,
         })
@@ -314,6 +320,11 @@ fn slot_uids(range: &str) -> Result<Option<(u32, u32)>, String> {
         Some((first, last)) if 65_535 < first && first <= last && last < u32::MAX => Ok(Some((first, last))),
         _ => Err(format!("`{range}` is no range of uids, such as `60100-60163`")),
     }
+}
+
+/// A bound as it is written; 0 is none.
+fn unbounded(bound: u64) -> u64 {
+    if bound == 0 { u64::MAX } else { bound }
 }
 
 /// Refuses numbers out of bounds: the key and the reason.

@@ -50,6 +50,7 @@ pub(super) struct Raw {
     pub(super) auth: Auth,
     pub(super) ledger: Ledger,
     pub(super) approvals: Approvals,
+    pub(super) limits: Limits,
     pub(super) groups: BTreeMap<String, Vec<String>>,
     pub(super) sandbox: Sandbox,
     pub(super) secrets: BTreeMap<String, String>,
@@ -146,6 +147,22 @@ impl Default for Approvals {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Limits {
+    pub(super) key_runs_hour_max: u64,
+    pub(super) key_bytes_hour_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            key_runs_hour_max: crate::types::limits::KEY_RUNS_HOUR_MAX,
+            key_bytes_hour_max: crate::types::limits::KEY_BYTES_HOUR_MAX,
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Sandbox {
@@ -216,6 +233,8 @@ impl Raw {
         keys.push(("ledger.anchor_every_ms".to_owned(), self.ledger.anchor_every_ms.to_string()));
         keys.push(("ledger.anchor_age_ms_max".to_owned(), self.ledger.anchor_age_ms_max.to_string()));
         keys.push(("approvals.expire_s".to_owned(), self.approvals.expire_s.to_string()));
+        keys.push(("limits.key_runs_hour_max".to_owned(), self.limits.key_runs_hour_max.to_string()));
+        keys.push(("limits.key_bytes_hour_max".to_owned(), self.limits.key_bytes_hour_max.to_string()));
         let users = |users: &Vec<String>| toml::Value::from(users.clone()).to_string();
         keys.extend(self.groups.iter().map(|(group, of)| (format!("groups.{group}"), users(of))));
         keys.extend(self.secrets.iter().map(|(name, from)| (format!("secrets.{name}"), text(from))));

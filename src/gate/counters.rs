@@ -3,8 +3,9 @@
 //! The numbers are taken, and a call is counted, in one turn: of many calls at once none sees a number that
 //! another one has used. After a start they are those of the ledger.
 
-use crate::ledger::{Filter, Order, ReadError, Reader};
-use crate::policy::Counts;
+use crate::ledger::{Filter, Header, Hour, Order, ReadError, Reader, Spent};
+use crate::policy::{Counts, Ran};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,19 +42,33 @@ pub(super) struct Counted {
 
 /// How `tool` was used within the last hour, as the ledger tells it. Blocking.
 pub fn counts(reader: &Reader, tool: &str, now_us: u64) -> Result<Counts, ReadError> {
-    let counters = Counters::of(reader, now_us)?;
+    let counters = Counters::of(reader, now_us, |_| ())?;
     Ok(counters.turn().counts(tool, now_us))
 }
 
+/// What `principal` has run within the last hour, as the ledger tells it. Blocking.
+pub fn ran(reader: &Reader, principal: &str, now_us: u64) -> Result<Ran, ReadError> {
+    let spent = RefCell::new(Spent::default());
+    let _counters = Counters::of(reader, now_us, |header| spent.borrow_mut().count(header))?;
+    Ok(ran_of(spent.into_inner().hour(principal, now_us)))
+}
+
+/// As policies are told it.
+pub(super) fn ran_of(hour: Hour) -> Ran {
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    Ran { runs_hour: number(hour.runs), bytes_hour: number(hour.bytes) }
+}
+
 impl Counters {
-    /// The counters as the ledger tells them. Blocking.
-    pub(super) fn of(reader: &Reader, now_us: u64) -> Result<Self, ReadError> {
+    /// The counters as the ledger tells them; `also` sees every header of the last hour, and some before. Blocking.
+    pub(super) fn of(reader: &Reader, now_us: u64, also: impl Fn(&Header)) -> Result<Self, ReadError> {
         let counters = Self::default();
         let mut uses = counters.uses();
         let mut next = reader.size()?.checked_sub(1);
         while let Some(at) = next {
             let (headers, on) = reader.headers(&Filter::default(), at, Order::Descending, PAGE, PAGE)?;
             for header in &headers {
+                also(header);
                 let at_us = header.u64("wall_us").unwrap_or(now_us);
                 let of_tool = header.str("tool").filter(|_| is_recent(at_us, now_us));
                 let Some(tool) = of_tool else { continue };

@@ -85,7 +85,8 @@ struct Ready {
 }
 
 impl Gate {
-    /// A gate over `rules`; `names` are those of `[paths]`; `secrets` are replaced in all that it records and tells. Blocking: it counts the calls of the last hour.
+    /// A gate over `rules`; `names` are those of `[paths]`; `secrets` are replaced in all that it records and tells. Blocking: it counts what there was in the
+    /// last hour.
     pub fn new(
         ledger: Ledger,
         rules: Rules,
@@ -95,7 +96,7 @@ impl Gate {
         let real = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
         let names = names.into_iter().map(|(name, path)| (name, real(path))).collect();
         Ok(Self {
-            counters: Counters::of(ledger.reader(), Wall::now().0)?,
+            counters: Counters::of(ledger.reader(), Wall::now().0, |header| ledger.count_earlier(header))?,
             ledger,
             in_force: InForce::new(rules),
             names: Arc::new(names),

@@ -82,7 +82,7 @@ pub use claim::{
     Beneath, Content, End, Exclusion, Execution, FileId, FileKind, Given, Held, Listing, Object, PathObject,
     Prepared,
 };
-pub use counters::counts;
+pub use counters::{counts, ran};
 pub use decide::{Asking, Decided, Gate};
 pub use object::content_words;
 pub use order::{Connecting, Order, Pending, Permit, Running};

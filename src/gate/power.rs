@@ -3,10 +3,11 @@
 //! The API, the dashboard, the admin socket and runs that go on come here. What changes something is recorded with the
 //! request that let it in ([`Granted::json`]).
 
+use super::counters;
 use super::decide::Gate;
 use super::rules::Rules;
 use crate::auth::Principal;
-use crate::policy::{Answer, Door, Over, Power, Use, Verdict};
+use crate::policy::{Answer, Door, Over, Power, Ran, Use, Verdict};
 use crate::types::Digest;
 use crate::types::clock::Wall;
 use serde_json::{Value, json};
@@ -49,7 +50,15 @@ pub struct Sight {
 impl Gate {
     /// Whether `by` may use `power` over `over`, having come in by `door`.
     pub fn may(&self, by: &Principal, power: Power, over: Over<'_>, door: Door) -> Result<Granted, Refused> {
-        may(&self.rules(), by, power, over, door)
+        may(&self.rules(), by, power, over, door, self.ran(by, power))
+    }
+
+    /// What `by` has run within the last hour, where `power` is asked about with it.
+    fn ran(&self, by: &Principal, power: Power) -> Ran {
+        if power != Power::Run {
+            return Ran::default();
+        }
+        counters::ran_of(self.ledger().hour(&by.id(), Wall::now().0))
     }
 
     /// Whether `by` could use `power` at all: over the server now, over a run or an approval of somebody's.
@@ -61,7 +70,7 @@ impl Gate {
             return Ok(());
         }
         let over = if is_of_somebody { Over::Of { id: "any", owner: &owner } } else { Over::Server };
-        may(&rules, by, power, over, door).map(|_| ())
+        may(&rules, by, power, over, door, self.ran(by, power)).map(|_| ())
     }
 
     /// What `by` may use `power` on, which is held over runs or approvals; refused where that can be nothing.
@@ -71,10 +80,17 @@ impl Gate {
     }
 }
 
-fn may(rules: &Rules, by: &Principal, power: Power, over: Over<'_>, door: Door) -> Result<Granted, Refused> {
+fn may(
+    rules: &Rules,
+    by: &Principal,
+    power: Power,
+    over: Over<'_>,
+    door: Door,
+    ran: Ran,
+) -> Result<Granted, Refused> {
     let (subject, expires_us, now_us) = (by.subject(), by.expires_us(), Wall::now().0);
     let Verdict { answer, request, .. } =
-        rules.bundle.decide_use(&Use { subject, power, over, door, expires_us, now_us });
+        rules.bundle.decide_use(&Use { subject, power, over, door, expires_us, now_us, ran });
     let refused = |policies, advice, has_errors| Refused {
         power,
         role: by.role().as_str(),
@@ -105,7 +121,8 @@ impl Sight {
         }
         // No rule can name one object (`lint_power.rs`): the owner is all that tells them apart.
         let over = Over::Of { id: "any", owner };
-        let sees = may(&self.rules, &self.by, self.power, over, self.door).is_ok();
+        // Nothing that has an owner is run.
+        let sees = may(&self.rules, &self.by, self.power, over, self.door, Ran::default()).is_ok();
         owners.insert(owner.to_owned(), sees);
         sees
     }

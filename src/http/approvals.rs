@@ -35,7 +35,8 @@ pub(super) async fn list(
         if let Some((name, _)) = asked.first() {
             return Err(unfit(name, "is not a parameter of the stream"));
         }
-        return streams.answer(app.clone(), Open::new(app, principal, door));
+        let reader = principal.id();
+        return streams.answer(app.clone(), &reader, Open::new(app, principal, door));
     }
     let (mut state, mut after, mut limit) = (None, 0, limits::PAGE_ITEMS);
     for (name, value) in &asked {

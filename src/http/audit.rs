@@ -30,8 +30,9 @@ pub(super) async fn list(
     let principal = caller.holding(Power::AuditRead)?;
     let page = Page::read(&asked)?;
     if wants_events(&headers) {
+        let reader = principal.id();
         let follow = Follow::new(app.clone(), principal, door, page.filter, page.after, &headers);
-        return streams.answer(app, follow);
+        return streams.answer(app, &reader, follow);
     }
     let told = blocking(move || page.fill(&app)).await?;
     let Some(next) = told.get("next").and_then(Value::as_str) else { return Ok(Json(told).into_response()) };

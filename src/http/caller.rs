@@ -2,14 +2,15 @@
 
 use super::App;
 use super::frame::Ends;
+use super::places::Mark;
 use super::problem::{Code, Problem};
 use crate::auth::Principal;
 use crate::gate::{Gate, Granted, Refused, Sight};
 use crate::policy::{Door, Over, Power, Via};
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HeaderName};
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use std::net::IpAddr;
 
 /// A caller whose key is valid. What it may do was not asked yet.
@@ -69,8 +70,17 @@ impl FromRequestParts<App> for Caller {
         let ends = ends.ok_or_else(|| Problem::internal("a request has no source"))?;
         let key = presented(&parts.headers)?;
         let principal = app.authority.authenticate(key, ends.peer).await?;
+        prove(&parts.extensions, &principal)?;
         Ok(Self { principal, source: ends.peer, gate: app.agent.gate().clone() })
     }
+}
+
+/// Marks that a request has a valid key, which keeps its connection its place; refused where its key has too many.
+pub(super) fn prove(extensions: &Extensions, principal: &Principal) -> Result<(), Problem> {
+    let is_in_share = extensions.get::<Mark>().is_none_or(|mark| mark.proven(&principal.id()));
+    let too_many =
+        || Problem::new(Code::TooMany, "too many requests of this key are under way").retry_after(1);
+    is_in_share.then_some(()).ok_or_else(too_many)
 }
 
 /// The key of a request; empty where there is none. Two that differ are refused: which of them was

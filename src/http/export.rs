@@ -6,14 +6,12 @@ use super::problem::{Code, Problem};
 use super::{App, blocking};
 use crate::gate::Granted;
 use crate::ledger::{Export, ExportError, Filter, Format};
-use crate::types::limits;
+use crate::types::{Full, Share, Shares, limits};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::channel::{Channel, Sender};
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -22,13 +20,13 @@ pub(super) struct Asked {
     format: Format,
 }
 
-/// Exports at once: at most [`limits::EXPORTS_MAX`]. Cheap to clone.
+/// Exports at once: at most [`limits::EXPORTS_MAX`], [`limits::KEY_EXPORTS_MAX`] of one key. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Exports(Arc<Semaphore>);
+pub struct Exports(Shares);
 
 impl Default for Exports {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(limits::EXPORTS_MAX)))
+        Self(Shares::new(limits::EXPORTS_MAX, limits::KEY_EXPORTS_MAX))
     }
 }
 
@@ -67,9 +65,13 @@ pub(super) async fn answer(
     principal: String,
     power: Granted,
 ) -> Result<Response, Problem> {
-    let place = app.exports.0.clone().try_acquire_owned();
-    let place =
-        place.map_err(|_| Problem::new(Code::TooMany, "too many exports are under way").retry_after(30))?;
+    let place = app.exports.0.try_take(&principal).map_err(|full| {
+        let what = match full {
+            Full::All => "too many exports are under way",
+            Full::Share => "this key has as many exports as it may have at once",
+        };
+        Problem::new(Code::TooMany, what).retry_after(30)
+    })?;
     let ledger = app.agent.ledger().clone();
     // What is asked stays on the ledger, where no secret stands: its replacement is what there is to find.
     let query = app.agent.secrets().clean(asked.filter.to_string()).into_inner();
@@ -89,7 +91,7 @@ pub(super) async fn answer(
 
 /// Ends with the reader, or with the export. One that cannot be read further is broken off, so that nobody takes it for
 /// whole.
-async fn pour(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: OwnedSemaphorePermit) {
+async fn pour(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: Share) {
     loop {
         let next = tokio::task::spawn_blocking(move || {
             let piece = export.piece();

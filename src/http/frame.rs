@@ -4,6 +4,7 @@
 //! client that goes away does not stop a run half way.
 
 use super::App;
+use super::places::{self, Mark};
 use super::problem::{Code, Problem};
 use crate::types::RequestId;
 use axum::Router;
@@ -44,6 +45,7 @@ pub(super) async fn answer(
     app: App,
     routes: Router,
     ends: Ends,
+    mark: Mark,
     request: Request<Incoming>,
     alive: impl Send + 'static,
 ) -> Result<Response<Body>, Infallible> {
@@ -53,13 +55,16 @@ pub(super) async fn answer(
     let answered = app.answered.clone();
     let mut request = request;
     request.extensions_mut().insert(Id(id.clone()));
+    request.extensions_mut().insert(mark.clone());
+    let of_body = mark.clone();
     let handler = tokio::spawn(async move {
-        let response = handle(&app, routes, ends, request).await;
+        let response = handle(&app, routes, ends, of_body, request).await;
         drop(alive);
         response
     });
     let mut response = handler.await.unwrap_or_else(|e| Problem::internal(e).into_response());
     finish(&mut response, &id);
+    let response = response.map(|body| mark.answered(body));
     answered.count(response.status(), path == "/agent/run", started.elapsed());
     // Probes come all the time.
     if path == "/livez" || path == "/readyz" {
@@ -73,11 +78,17 @@ pub(super) async fn answer(
     Ok(response)
 }
 
-async fn handle(app: &App, routes: Router, ends: Ends, request: Request<Incoming>) -> Response<Body> {
+async fn handle(
+    app: &App,
+    routes: Router,
+    ends: Ends,
+    mark: Mark,
+    request: Request<Incoming>,
+) -> Response<Body> {
     if let Err(problem) = check_host(app, ends, &request) {
         return problem.into_response();
     }
-    let mut request = request.map(Body::new);
+    let mut request = request.map(|body| places::read(body, mark));
     request.extensions_mut().insert(ends);
     // A router answers every request: its error type has no values.
     match routes.oneshot(request).await {

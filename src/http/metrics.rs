@@ -30,6 +30,8 @@ struct Counts {
     /// Answer times of runs, and of everything else.
     runs: Times,
     others: Times,
+    /// Connections that ended for newer ones.
+    gave_way: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +47,17 @@ impl Answered {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.codes.entry(code.as_u16()).or_default() += 1;
         if is_run { counts.runs.add(took) } else { counts.others.add(took) }
+    }
+}
+
+impl Answered {
+    /// Counts a connection that ended for a newer one.
+    pub(super) fn gave_way(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).gave_way += 1;
+    }
+
+    fn all_that_gave_way(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).gave_way
     }
 }
 
@@ -88,6 +101,8 @@ fn render(app: &App) -> String {
     text.sample("par_auth_refused_total", &[], app.authority.refused());
     text.head("par_launcher_restarts", "counter", "Launchers that were replaced.");
     text.sample("par_launcher_restarts_total", &[], app.agent.launcher().renewals());
+    text.head("par_connections_ended", "counter", "HTTP connections that ended for newer ones.");
+    text.sample("par_connections_ended_total", &[], app.answered.all_that_gave_way());
     text.answered(&app.answered);
     text.0.push_str("# EOF\n");
     text.0

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! `server` accepts connections; `frame` is around every request (id, host, panics, headers);
+//! `server` accepts connections; `places` says which of them ends when there are too many; `frame` is around every request (id, host, panics, headers);
 //! `problem` is every error; `caller` who asks; `body` reads JSON; `stream` is what streams of events are
 //! made of. Then one file per group of endpoints: `run`, `approval`, `approvals`, `tools`, `audit`, `export`,
 //! `evidence`, `health`, `metrics`. `ui` is the dashboard. `admin` is
@@ -23,6 +23,7 @@ mod follow;
 mod frame;
 mod health;
 mod metrics;
+mod places;
 mod problem;
 mod run;
 mod server;
@@ -85,7 +86,7 @@ impl App {
 /// Bounds of requests and connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Open connections; those beyond wait to be accepted.
+    /// Open connections; for those beyond others end that wait for their clients.
     pub connections_max: usize,
     /// Request line and headers, in bytes.
     pub header_bytes_max: usize,
@@ -95,6 +96,8 @@ pub struct Bounds {
     pub request_bytes_max: usize,
     /// To receive it.
     pub body_read_max: Duration,
+    /// To receive one without a valid key.
+    pub body_unproven_read_max: Duration,
     /// For open requests to end at a stop.
     pub stop_max: Duration,
 }
@@ -107,6 +110,7 @@ impl Default for Bounds {
             header_read_max: Duration::from_millis(limits::HEADER_READ_MS_MAX),
             request_bytes_max: limits::REQUEST_BYTES_MAX,
             body_read_max: Duration::from_millis(limits::BODY_READ_MS_MAX),
+            body_unproven_read_max: Duration::from_millis(limits::BODY_UNPROVEN_READ_MS_MAX),
             stop_max: Duration::from_millis(limits::STOP_MS_MAX),
         }
     }

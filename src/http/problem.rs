@@ -74,7 +74,7 @@ codes! {
     Unfit = UNPROCESSABLE_ENTITY "unfit" "The request does not fit";
     /// Known, and not supported yet.
     NotSupported = UNPROCESSABLE_ENTITY "not_supported" "This is not supported yet";
-    /// Too many refused keys, or too many runs.
+    /// Too much of something that has its bound, or too often.
     TooMany = TOO_MANY_REQUESTS "too_many" "Too many at once";
     /// Our fault.
     Internal = INTERNAL_SERVER_ERROR "internal" "The server failed";
@@ -169,7 +169,7 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::TooMany { retry_after_s } => {
-                Self::new(Code::TooMany, "too many keys from this address were refused: wait and try again")
+                Self::new(Code::TooMany, "this key was refused too often: wait and try again")
                     .retry_after(retry_after_s)
             }
             Refusal::Unreadable => Self::new(Code::Ledger, "keys cannot be checked now"),
@@ -186,6 +186,9 @@ impl From<RunError> for Problem {
         match error {
             RunError::Unfit(..) => Self::new(Code::Unfit, error.to_string()),
             RunError::Busy { .. } => Self::new(Code::TooMany, error.to_string()).retry_after(1),
+            RunError::Spent { retry_after_s, .. } => {
+                Self::new(Code::TooMany, error.to_string()).retry_after(retry_after_s)
+            }
             RunError::Ledger(what) => {
                 tracing::error!(error = %what, "a run was not recorded");
                 Self::new(Code::Ledger, "the ledger cannot be written: nothing is run and nothing is told")

@@ -229,6 +229,7 @@ mod tests {
             (RunError::Unfit("session", "not supported yet".to_owned()), 422, None),
             (RunError::Busy { of_key: true }, 429, Some("1")),
             (RunError::Busy { of_key: false }, 429, Some("1")),
+            (RunError::Spent { of: "runs", retry_after_s: 77 }, 429, Some("77")),
             (RunError::Ledger(inside), 503, None),
         ] {
             let mut response = ().into_response();

@@ -1,19 +1,22 @@
-//! The accept loop: bounded connections, bounded headers, an orderly stop.
+//! The accept loop: bounded connections, bounded headers, an orderly stop. `places` says which connection ends when there
+//! are too many.
 
 use super::frame::{self, Ends};
+use super::places::{Held, Places};
 use super::{App, Bounds, routes};
 use crate::types::limits;
 use axum::Router;
+use axum::http::Request;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 /// hyper's smallest read buffer, in bytes.
 const READ_BUFFER_MIN: usize = 8_192;
@@ -67,7 +70,7 @@ pub(super) async fn serve_routes(
     Ok(())
 }
 
-/// Accepts for ever. A connection beyond the bound waits in the kernel's queue.
+/// Accepts for ever: a connection beyond the bound ends one that waits for its client.
 async fn accept(
     listener: &TcpListener,
     app: &App,
@@ -75,15 +78,14 @@ async fn accept(
     stopping: &watch::Receiver<bool>,
     alive: Alive,
 ) {
-    let places = Arc::new(Semaphore::new(app.bounds.connections_max));
-    while let Ok(place) = places.clone().acquire_owned().await {
+    let places = Places::new(app.bounds.connections_max);
+    loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let served = connection(stream, app.clone(), routes.clone(), stopping.clone(), alive.clone());
-                tokio::spawn(async move {
-                    served.await;
-                    drop(place);
-                });
+                let Ok(ends) = prepare(&stream) else { continue };
+                let held = places.take(ends.peer).await;
+                let open = Open { stream, ends, held };
+                tokio::spawn(connection(open, app.clone(), routes.clone(), stopping.clone(), alive.clone()));
             }
             Err(e) => {
                 tracing::warn!(error = %e, "a connection was not accepted");
@@ -93,20 +95,28 @@ async fn accept(
     }
 }
 
-async fn connection(
+/// A connection that has its place.
+struct Open {
     stream: TcpStream,
-    app: App,
-    routes: Router,
-    stopping: watch::Receiver<bool>,
-    alive: Alive,
-) {
-    let Ok(ends) = prepare(&stream) else { return };
+    ends: Ends,
+    held: Held,
+}
+
+async fn connection(open: Open, app: App, routes: Router, stopping: watch::Receiver<bool>, alive: Alive) {
+    let Open { stream, ends, held } = open;
     let http = builder(&app.bounds);
-    let service =
-        service_fn(|request| frame::answer(app.clone(), routes.clone(), ends, request, alive.clone()));
+    let service = service_fn(|request: Request<Incoming>| {
+        let mark = held.asked(request.body().is_end_stream());
+        frame::answer(app.clone(), routes.clone(), ends, mark, request, alive.clone())
+    });
     let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
     let outcome = tokio::select! {
         outcome = served.as_mut() => outcome,
+        () = held.ends() => {
+            app.answered.gave_way();
+            tracing::debug!(peer = %ends.peer, "a connection that waited for its client ended for a newer one");
+            return;
+        }
         () = raised(stopping) => {
             served.as_mut().graceful_shutdown();
             served.await

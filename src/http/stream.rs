@@ -1,17 +1,15 @@
-//! Server-sent events (WHATWG HTML, 9.2), which every stream is made of: a bounded number at once, a comment
-//! now and then, and an end where who reads is not let in any more.
+//! Server-sent events (WHATWG HTML, 9.2), which every stream is made of: a bounded number at once, of which a key has
+//! its share, a comment now and then, and an end where who reads is not let in any more.
 
 use super::App;
 use super::problem::{Code, Problem};
-use crate::types::{clock, limits};
+use crate::types::{Full, Shares, clock, limits};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::channel::{Channel, Sender};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 /// Between two comments that keep the connection open.
 const HEARTBEAT_US: u64 = 15_000_000;
@@ -20,13 +18,13 @@ const STANDING_US: u64 = 2_000_000;
 
 type Out = Sender<Bytes, Infallible>;
 
-/// Streams of all kinds: at most [`limits::TAILS_MAX`] at once. Cheap to clone.
+/// Streams of all kinds: at most [`limits::TAILS_MAX`] at once, [`limits::KEY_TAILS_MAX`] of one key. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Streams(Arc<Semaphore>);
+pub(super) struct Streams(Shares);
 
 impl Default for Streams {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(limits::TAILS_MAX)))
+        Self(Shares::new(limits::TAILS_MAX, limits::KEY_TAILS_MAX))
     }
 }
 
@@ -40,11 +38,15 @@ pub(super) trait Events: Send + 'static {
 }
 
 impl Streams {
-    /// A response whose body goes on until the reader is gone or may read no more, or the server stops.
-    pub(super) fn answer(&self, app: App, events: impl Events) -> Result<Response, Problem> {
-        let place = self.0.clone().try_acquire_owned();
-        let place =
-            place.map_err(|_| Problem::new(Code::TooMany, "too many live tails are open").retry_after(30))?;
+    /// A response for `reader` whose body goes on until that one is gone or may read no more, or the server stops.
+    pub(super) fn answer(&self, app: App, reader: &str, events: impl Events) -> Result<Response, Problem> {
+        let place = self.0.try_take(reader).map_err(|full| {
+            let what = match full {
+                Full::All => "too many live tails are open",
+                Full::Share => "this key has as many live tails as it may have at once",
+            };
+            Problem::new(Code::TooMany, what).retry_after(30)
+        })?;
         let (out, body) = Channel::new(8);
         tokio::spawn(async move {
             pour(app, events, out).await;

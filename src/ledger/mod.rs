@@ -50,6 +50,7 @@ mod search;
 mod shelf;
 mod since;
 mod space;
+mod spent;
 mod succeed;
 mod tally;
 mod traces;
@@ -73,6 +74,7 @@ pub use read::{Order, ReadError, Reader, Stored};
 pub use redact::{Erasure, RedactError, Redacted, Targets};
 pub use search::Found;
 pub use since::audit_from;
+pub use spent::{Hour, Spent};
 pub use succeed::{Aside, Before, copy, digest_of, set_aside};
 pub use tally::{CallOutcome, Tally};
 pub use verify::{Finding, Outside, Report, Verdict};
@@ -176,6 +178,9 @@ struct Shared {
     now: Mutex<Now>,
     followed: Condvar,
     tally: Mutex<Tally>,
+    spent: Mutex<Spent>,
+    /// Entries that were there when this process opened the ledger: they are counted from it.
+    opened: u64,
     raw: traces::Raw,
     is_poisoned: watch::Sender<bool>,
     /// First entry of the segment that is written.
@@ -200,6 +205,8 @@ impl Shared {
             now: Mutex::new(Now { head, checkpoint, applied: head.size, lags: false, fault: None }),
             followed: Condvar::new(),
             tally: Mutex::default(),
+            spent: Mutex::default(),
+            opened: head.size,
             raw: traces::Raw::default(),
             is_poisoned: watch::Sender::new(false),
             segment: AtomicU64::default(),
@@ -237,7 +244,16 @@ impl Shared {
 
     fn count<'a>(&self, entries: impl Iterator<Item = &'a Header>) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.for_each(|header| tally.count(header));
+        let mut spent = self.spent();
+        entries.for_each(|header| {
+            tally.count(header);
+            spent.count(header);
+        });
+    }
+
+    fn spent(&self) -> MutexGuard<'_, Spent> {
+        // A panic elsewhere leaves the numbers whole: each change is one entry.
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fail(&self, error: &AppendError) {
@@ -346,6 +362,25 @@ impl Ledger {
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the runs of `principal` have put on the ledger in the hour up to `now_us`, on the wall clock.
+    #[must_use]
+    pub fn hour(&self, principal: &str, now_us: u64) -> Hour {
+        self.shared.spent().hour(principal, now_us)
+    }
+
+    /// Seconds until the runs of `principal` are below `bound` again; `None` where they are.
+    #[must_use]
+    pub fn hour_over_s(&self, principal: &str, bound: Hour, now_us: u64) -> Option<u64> {
+        self.shared.spent().wait_s(principal, bound, now_us)
+    }
+
+    /// Counts an entry from before this process opened the ledger; each is to be given once, in any order.
+    pub fn count_earlier(&self, header: &Header) {
+        if header.seq < self.shared.opened {
+            self.shared.spent().count(header);
+        }
     }
 
     /// What keeps entries from being written, if anything: the last fault, or too little free space.

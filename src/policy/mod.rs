@@ -51,7 +51,7 @@ pub use question::{Approved, Counts, Question, Resource, Session, TaintSource, U
 pub use replay::{Again, Recorded};
 pub use shadow::Shadow;
 pub use suite::{Place, Suite};
-pub use uses::{Door, Over, Use, Via};
+pub use uses::{Door, Over, Ran, Use, Via};
 
 #[cfg(test)]
 mod tests;

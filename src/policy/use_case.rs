@@ -8,7 +8,7 @@ use super::groups::Groups;
 use super::power::Power;
 use super::prove::Failure;
 use super::suite::{Expect, Many, NOW_US, Place, RawGroups, Who, each, moment};
-use super::uses::{Door, Over, Use, Via};
+use super::uses::{Door, Over, Ran, Use, Via};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -25,6 +25,7 @@ pub(super) struct UseCase {
     door: Door,
     expires_us: Option<u64>,
     now_us: u64,
+    ran: Ran,
     expect: Expect,
 }
 
@@ -43,6 +44,11 @@ pub(super) struct RawUse {
     source_ip: Option<IpAddr>,
     now: Option<String>,
     expires: Option<String>,
+    /// Of the power `run`; 0 where it is not said.
+    #[serde(default)]
+    runs_hour: u32,
+    #[serde(default)]
+    bytes_hour: u64,
     expect: String,
     policies: Option<Vec<String>>,
 }
@@ -67,6 +73,12 @@ impl RawUse {
             budget: 0,
             risk: 0,
         };
+        let bytes_hour =
+            i64::try_from(self.bytes_hour).map_err(|_| "`bytes_hour` is too large".to_owned())?;
+        let ran = Ran { runs_hour: i64::from(self.runs_hour), bytes_hour };
+        if ran != Ran::default() && self.power.words() != [Power::Run.as_str()] {
+            return Err("`runs_hour` and `bytes_hour` are asked about with the power `run` alone".to_owned());
+        }
         let mut cases = Vec::new();
         for who in each(&self.role, &who, &self.groups, groups)? {
             for power in self.power.words() {
@@ -82,6 +94,7 @@ impl RawUse {
                         door: Door { via: via?, source_ip: self.source_ip },
                         expires_us,
                         now_us,
+                        ran,
                         expect: expect.clone(),
                     });
                 }
@@ -149,8 +162,8 @@ impl UseCase {
             Some("other") => Over::Of { id: "case", owner: "key:somebody" },
             Some(name) => Over::Of { id: "case", owner: name },
         };
-        let Self { power, door, expires_us, now_us, .. } = *self;
-        ask(&Use { subject: &subject, power, over, door, expires_us, now_us })
+        let Self { power, door, expires_us, now_us, ran, .. } = *self;
+        ask(&Use { subject: &subject, power, over, door, expires_us, now_us, ran })
     }
 
     fn asked(&self) -> String {

@@ -32,6 +32,17 @@ pub struct Use<'a> {
     pub expires_us: Option<u64>,
     /// Wall clock, in microseconds since 1970.
     pub now_us: u64,
+    /// What its runs came to; looked at for [`Power::Run`] alone.
+    pub ran: Ran,
+}
+
+/// What the runs of a caller came to within the last hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Runs that were begun; this one not among them.
+    pub runs_hour: i64,
+    /// What they put on the ledger, in bytes.
+    pub bytes_hour: i64,
 }
 
 /// What a power is used on.
@@ -139,7 +150,8 @@ impl Bundle {
     pub fn may_ever(&self, subject: &Subject, power: Power) -> bool {
         let owner = subject.id();
         let over = if power.over() == "Server" { Over::Server } else { Over::Of { id: "", owner: &owner } };
-        let asked = Use { subject, power, over, door: Door::LOCAL, expires_us: None, now_us: 0 };
+        let asked =
+            Use { subject, power, over, door: Door::LOCAL, expires_us: None, now_us: 0, ran: Ran::default() };
         let Ok((request, entities)) = build(&asked, &self.groups).cedar(&self.schema, &self.actions) else {
             return true;
         };
@@ -187,8 +199,17 @@ pub(super) fn build(asked: &Use<'_>, groups: &Groups) -> Built {
     ]);
     context.extend(asked.door.source_ip.map(|ip| ("source_ip".to_owned(), Value::Ip(ip.to_string()))));
     context.extend(asked.expires_us.map(|us| ("expires".to_owned(), datetime(us))));
+    // Always there, so that a forbid needs no `has`.
+    context.extend((asked.power == Power::Run).then(|| ("run".to_owned(), ran_record(asked.ran))));
     let owed = Owed { principal: request::credential(asked.subject), owner, ..Owed::default() };
     Built { principal, action: asked.power.as_str().to_owned(), resource, context, nodes, owed }
+}
+
+fn ran_record(ran: Ran) -> Value {
+    Value::Record(BTreeMap::from([
+        ("bytes_hour".to_owned(), Value::Long(ran.bytes_hour)),
+        ("runs_hour".to_owned(), Value::Long(ran.runs_hour)),
+    ]))
 }
 
 /// The policies of `set` on powers, as if whatever they ask of context and resource were so.

@@ -8,10 +8,18 @@ pub const JSON_DEPTH_MAX: usize = 64;
 pub const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Open HTTP connections.
 pub const CONNECTIONS_MAX: usize = 256;
+/// The share of an address in them, as a part of all: an address with more gives way first when there are no more.
+pub const CONNECTIONS_SHARE: usize = 4;
+/// The share of a key in them, as a part of all: requests of one key under way at once.
+pub const KEY_CONNECTIONS_SHARE: usize = 2;
+/// HTTP connections that gave way to newer ones and are not closed yet.
+pub const CONNECTIONS_ENDING_MAX: usize = 64;
 /// Time to receive the headers of a request, in milliseconds.
 pub const HEADER_READ_MS_MAX: u64 = 10_000;
 /// Time to receive the body of a request, in milliseconds.
 pub const BODY_READ_MS_MAX: u64 = 30_000;
+/// The same without a valid key, which only the form of the login is, in milliseconds.
+pub const BODY_UNPROVEN_READ_MS_MAX: u64 = 2_000;
 /// Bytes of a body over its limit that are read and thrown away, so that its sender sees the answer.
 pub const DISCARD_BYTES_MAX: usize = 16 << 20;
 /// Time in which a client takes none of its answer, in milliseconds.
@@ -26,6 +34,8 @@ pub const PAGE_ITEMS_MAX: usize = 1_000;
 pub const PAGE_SCAN_MAX: usize = 20_000;
 /// Exports at once.
 pub const EXPORTS_MAX: usize = 2;
+/// Exports at once for one key.
+pub const KEY_EXPORTS_MAX: usize = 1;
 /// One line of an export, in bytes: each byte of a payload may have become six.
 pub const EXPORT_LINE_BYTES_MAX: u64 = 32 << 20;
 /// After the index could not follow until it is tried again, in milliseconds.
@@ -70,6 +80,10 @@ pub const ADMIN_CONNECTIONS_MAX: usize = 8;
 pub const RUNS_RUNNING_MAX: usize = 16;
 /// Runs at once for one key.
 pub const KEY_RUNS_RUNNING_MAX: usize = 4;
+/// Runs of one key within an hour, where nothing is configured.
+pub const KEY_RUNS_HOUR_MAX: u64 = 3_600;
+/// What the runs of one key put on the ledger within an hour, in bytes, where nothing is configured.
+pub const KEY_BYTES_HOUR_MAX: u64 = 1 << 30;
 /// Entries that wait for the ledger's writer.
 pub const QUEUE_ENTRIES_MAX: usize = 4_096;
 /// Tool calls in one run.
@@ -208,7 +222,7 @@ pub const PROXY_ASKED_MAX: usize = 1_024;
 pub const PROXY_TOLD_MAX: usize = 64;
 /// Bytes of one call through its proxy, both directions of all connections together.
 pub const PROXY_BYTES_MAX: u64 = 1 << 30;
-/// Refused keys per source and minute, then 429.
+/// Tries of one key per minute whose HMAC fits and whose argon2id does not, then 429.
 pub const REFUSALS_PER_MINUTE_MAX: u32 = 10;
 /// Wait of a command for the ledger's lock, in milliseconds.
 pub const LOCK_WAIT_MS_MAX: u64 = 10_000;
@@ -226,8 +240,10 @@ pub const SESSION_FRESH_MS_MAX: u64 = 15 * 60_000;
 pub const SESSIONS_MAX: usize = 512;
 /// Open sessions of one key; a further one ends the oldest.
 pub const KEY_SESSIONS_MAX: usize = 16;
-/// Live tails at once.
+/// Live tails and streams of approvals at once.
 pub const TAILS_MAX: usize = 32;
+/// The same of one key.
+pub const KEY_TAILS_MAX: usize = 8;
 /// Between two looks of a live tail for new entries, in milliseconds.
 pub const TAIL_MS: u64 = 250;
 /// Rows of one page of the dashboard.

@@ -13,12 +13,14 @@ pub(crate) mod laws;
 pub mod level;
 pub mod limits;
 pub mod secret;
+pub mod shares;
 pub mod text;
 
 pub use digest::Digest;
 pub use host::{HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
+pub use shares::{Full, Share, Shares};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

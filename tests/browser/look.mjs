@@ -2,6 +2,7 @@
 // Reads its orders as JSON from PAR_LOOK; prints what is wrong, one line each, and ends with 1 if anything is.
 import { chromium } from 'playwright-core';
 import { readFileSync, mkdirSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 
 const { base, viewer, operator, pages, entry, approve, shots } = JSON.parse(process.env.PAR_LOOK);
@@ -71,12 +72,41 @@ for (const colorScheme of ['light', 'dark']) {
 async function grant() {
   const page = await open({ viewport: { width: 1280, height: 860 } }, 'approve');
   await logIn(page);
+  await portThief(page);
   await page.goto(approve);
+  expect('approve', await page.locator('text=Approve once').isEnabled(), 'the tab that logged in may not answer');
   expect('approve', /^in \d+ min$/.test(await page.textContent('time[data-until]')), 'tells no time that is left');
   await page.fill('#reason', 'looked at it');
   await page.click('text=Approve once');
   await page.waitForSelector('.notice:has-text("looked at it")', { timeout: 5000 }).catch(() => say('approve', 'the answer is not shown'));
   expect('approve', (await page.locator('text=Approve once').count()) === 0, 'it can be answered twice');
+}
+
+/**
+ * Another server on the same address: it gets the cookie, and with it the token of every form, but not what the tab
+ * that logged in has kept. Nor has another tab.
+ */
+async function portThief(page) {
+  let stolen = '';
+  const thief = createServer((request, response) => { stolen ||= request.headers.cookie ?? ''; response.end('<h1>hello</h1>'); });
+  await new Promise((ready) => thief.listen(0, '127.0.0.1', ready));
+  const other = await page.context().newPage();
+  await other.goto(`http://127.0.0.1:${thief.address().port}/`);
+  expect('thief', stolen.includes('par_session='), 'the browser kept the cookie to one port: this test shows nothing');
+  expect('thief', await other.evaluate(() => sessionStorage.getItem('par-proof')) === null, 'another port sees the proof');
+  const headers = { cookie: stolen, 'sec-fetch-site': 'same-origin', accept: 'text/html' };
+  const shown = await (await fetch(base + approve, { headers })).text();
+  const field = (name) => shown.match(new RegExp(`name="${name}" value="([^"]*)"`))?.[1] ?? '';
+  for (const answer of ['grant', 'refuse']) {
+    const body = new URLSearchParams({ answer, token: field('token'), call_hash: field('call_hash'), proof: field('proof') });
+    const got = await fetch(base + approve, { method: 'POST', redirect: 'manual', headers, body });
+    expect('thief', field('token') !== '' && got.status === 403, `${answer} with the cookie alone: ${got.status}`);
+  }
+  await other.goto(base + approve);
+  expect('thief', await other.locator('text=Approve once').isDisabled(), 'another tab may answer');
+  expect('thief', await other.locator('[data-unproven]').isVisible(), 'another tab is not told why it may not');
+  await other.close();
+  thief.close();
 }
 
 /** What one does on the pages of a viewer. */

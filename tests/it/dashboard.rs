@@ -5,6 +5,8 @@ use crate::support::{Answer, Server, text};
 use serde_json::json;
 
 const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
+/// What the page's script makes at the login, and keeps in the tab.
+const PROOF: &str = "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
 
 #[test]
 fn a_question_is_answered_on_its_page_and_only_there() {
@@ -22,12 +24,18 @@ fn a_question_is_answered_on_its_page_and_only_there() {
         "{shown}"
     );
     let token = shown.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let yes = format!("answer=grant&call_hash={hash}&reason=seen&token={}", token.expect("token"));
+    // What another server on the loopback has, to which the browser sends the same cookie, and what it lacks.
+    let stolen = format!("answer=grant&call_hash={hash}&reason=seen&token={}", token.expect("token"));
+    assert!(!shown.contains(PROOF), "no page holds it: {shown}");
+    let yes = format!("{stolen}&proof={PROOF}");
     let other = yes.replace(hash, &"0".repeat(64));
     for (name, from, fields, status) in [
         ("another site", "Sec-Fetch-Site: cross-site\r\n", yes.as_str(), 403),
         ("no word of where from", "", &yes, 403),
         ("no token", OWN, &format!("answer=grant&call_hash={hash}"), 403),
+        ("the cookie alone", OWN, &stolen, 403),
+        ("the cookie alone, for a no", OWN, &stolen.replace("grant", "refuse"), 403),
+        ("another tab", OWN, &yes.replace("proof=5a", "proof=a5"), 403),
         ("no answer", OWN, &yes.replace("grant", "perhaps"), 422),
         ("another call", OWN, &other, 409),
     ] {
@@ -120,7 +128,7 @@ fn clean(place: &str, shown: &str) {
 }
 
 pub(crate) fn log_in(server: &Server, key: &str) -> String {
-    let answer = post(server, "/ui/login", OWN, &format!("key={key}"));
+    let answer = post(server, "/ui/login", OWN, &format!("key={key}&proof={PROOF}"));
     assert_eq!(answer.status, 303, "{}", text(&answer.body));
     let set = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("cookie");
     format!("Cookie: {}\r\n", set.split(';').next().expect("pair"))

@@ -4,8 +4,8 @@
 
 use par::auth::{Role, Source as Credential, Subject};
 use par::policy::{
-    Answer, Approved, Bundle, Counts, Door, Labels, Over, Power, Question, Resource, Session, Source, Use,
-    Via,
+    Answer, Approved, Bundle, Counts, Door, Labels, Over, Power, Question, Ran, Resource, Session, Source,
+    Use, Via,
 };
 use par::tools::{Catalog, IdKind, Places};
 use par::types::KeyId;
@@ -138,8 +138,8 @@ fn powers(bundle: &Bundle, out: &mut String) {
             for (whose, owner) in owners {
                 let over = if owner.is_empty() { Over::Server } else { Over::Of { id: "one", owner } };
                 let door = Door { via: Via::Http, source_ip: None };
-                let asked =
-                    Use { subject: &who, power, over, door, expires_us: None, now_us: 1_790_000_000_000_000 };
+                let (now_us, ran) = (1_790_000_000_000_000, Ran::default());
+                let asked = Use { subject: &who, power, over, door, expires_us: None, now_us, ran };
                 let answer = bundle.decide_use(&asked);
                 writeln!(out, "  {:<34} {}", format!("{}{whose}", power.as_str()), words(&answer.answer))
                     .expect("text");

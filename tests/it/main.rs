@@ -27,6 +27,8 @@ mod stream;
 mod terminal;
 // A home for one person, and one for several.
 mod people;
+// Many clients without a key, and one key that takes what it can, leave enough for the others.
+mod crowd;
 // Rules are exchanged while calls are under way.
 mod reload;
 // Decisions are made again from the ledger, and edited ones are found.

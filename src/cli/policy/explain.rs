@@ -8,8 +8,8 @@ use crate::config::Config;
 use crate::gate::{self, Rules};
 use crate::ledger::Reader;
 use crate::policy::{
-    Answer, Approved, Considered, Counts, Door, Gate, Over, Power, Question, Resource, Session, UNTRUSTED,
-    Use, Via, nearest,
+    Answer, Approved, Considered, Counts, Door, Gate, Over, Power, Question, Ran, Resource, Session,
+    UNTRUSTED, Use, Via, nearest,
 };
 use crate::tools::{ProposedCall, Resource as Declared, ValidCall};
 use crate::types::{HostPort, KeyId, clock::Wall, limits, text};
@@ -116,7 +116,9 @@ impl Explain {
             kind => (Over::Of { id: "explain", owner }, format!("{kind} of {}", text::visible_line(owner))),
         };
         let door = Door { via, source_ip: self.from };
-        let asked = Use { subject: &subject, power, over, door, expires_us: None, now_us: Wall::now().0 };
+        let ran = ran(config, &own)?;
+        let asked =
+            Use { subject: &subject, power, over, door, expires_us: None, now_us: Wall::now().0, ran };
         Ok(Told {
             answer: rules.bundle.decide_use(&asked).answer,
             considered: rules.bundle.explain_use(&asked),
@@ -188,6 +190,16 @@ impl Explain {
         let source = Source::Key { id, name: "explain".to_owned() };
         Ok(Subject { source, role, user: Some(user.to_owned()) })
     }
+}
+
+/// What a caller has run within the last hour, by the ledger; nothing where there is none yet.
+fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
+    let path = house::files(config).ledger();
+    if !path.exists() {
+        return Ok(Ran::default());
+    }
+    let reader = Reader::open(&path).map_err(Fail::failed)?;
+    gate::ran(&reader, principal, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
 /// How the tool was used within the last hour, by the ledger; as not at all where there is none yet.

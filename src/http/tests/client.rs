@@ -65,20 +65,33 @@ pub(super) struct Tail {
 impl Tail {
     /// Sends `request` and returns once `sign` was read, so that what a test does next comes behind it.
     pub(super) async fn open(address: SocketAddr, request: String, sign: &str) -> Self {
-        let sign = sign.to_owned();
-        let talk = move || {
+        let ask = move || {
             let mut stream = connect(address);
             stream.write_all(request.as_bytes()).expect("sent");
-            let mut bytes = Vec::new();
+            Self { stream, bytes: Vec::new() }
+        };
+        tokio::task::spawn_blocking(ask).await.expect("client").until(sign).await
+    }
+
+    /// Reads on until `sign` was read.
+    pub(super) async fn until(mut self, sign: &str) -> Self {
+        let sign = sign.to_owned();
+        let talk = move || {
             let mut chunk = [0; 4096];
-            while !String::from_utf8_lossy(&bytes).contains(&sign) {
-                let count = stream.read(&mut chunk).expect("more");
-                assert!(count > 0, "ended before {sign:?}: {}", String::from_utf8_lossy(&bytes));
-                bytes.extend_from_slice(&chunk[..count]);
+            while !String::from_utf8_lossy(&self.bytes).contains(&sign) {
+                let count = self.stream.read(&mut chunk).expect("more");
+                assert!(count > 0, "ended before {sign:?}: {}", String::from_utf8_lossy(&self.bytes));
+                self.bytes.extend_from_slice(&chunk[..count]);
             }
-            Self { stream, bytes }
+            self
         };
         tokio::task::spawn_blocking(talk).await.expect("client")
+    }
+
+    /// Sends more, and reads until the server closes.
+    pub(super) async fn send(mut self, more: &[u8]) -> Answer {
+        self.stream.write_all(more).expect("sent");
+        self.end().await
     }
 
     /// Reads until the server closes.

@@ -1,8 +1,9 @@
 //! Connections: slow ones, broken ones, many, and the stop.
 
-use super::client::{connect, read_answer};
+use super::client::{Tail, connect, read_answer};
 use super::{Bounds, TestApp, bearer};
 use crate::auth::Role;
+use crate::types::limits;
 use axum::Router;
 use axum::routing::get;
 use std::io::{Read as _, Write as _};
@@ -15,6 +16,7 @@ fn quick() -> Bounds {
     Bounds {
         header_read_max: Duration::from_millis(300),
         body_read_max: Duration::from_millis(300),
+        body_unproven_read_max: Duration::from_millis(300),
         connections_max: 2,
         ..Bounds::default()
     }
@@ -46,13 +48,128 @@ async fn slow_headers_and_slow_bodies_are_cut_off() {
     assert_eq!((answer.status, answer.problem().as_str()), (408, "timed_out"));
 }
 
+/// No time is over within such a test: what ends a connection is a newer one alone.
+fn patient() -> Bounds {
+    let hour = Duration::from_secs(3_600);
+    Bounds {
+        header_read_max: hour,
+        body_read_max: hour,
+        body_unproven_read_max: hour,
+        connections_max: 16,
+        ..Bounds::default()
+    }
+}
+
+/// The attack of issue 12: silent sockets and unfinished forms, many times as many as there are places.
 #[tokio::test]
-async fn connections_beyond_the_bound_wait_for_their_turn() {
-    let app = TestApp::start_with(quick(), |router| router).await;
-    let idle: Vec<_> = (0..2).map(|_| connect(app.address)).collect();
-    // Served once the idle ones were cut off.
-    assert_eq!(app.send("GET", "/livez", "", b"").await.status, 200);
-    drop(idle);
+async fn connections_that_wait_for_their_clients_keep_nobody_out() {
+    let app = TestApp::start_with(patient(), |router| router).await;
+    let key = app.key(Role::Operator).await;
+    let form = format!(
+        "POST /ui/login HTTP/1.1\r\nHost: {}\r\nSec-Fetch-Site: same-origin\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nkey=",
+        app.address
+    );
+    let half = format!("GET /tools HTTP/1.1\r\nHost: {}\r\n", app.address);
+    let unasked = format!("POST /agent/run HTTP/1.1\r\nHost: {}\r\nContent-Length: 9\r\n\r\n", app.address);
+    let address = app.address;
+    for sent in ["", &half, &form, &unasked] {
+        let sent = sent.to_owned();
+        let open = move || {
+            let open = |_| {
+                let mut stream = connect(address);
+                // One that ended already takes no more.
+                let _sent = stream.write_all(sent.as_bytes());
+                stream
+            };
+            (0..100).map(open).collect::<Vec<_>>()
+        };
+        let attackers = tokio::task::spawn_blocking(open).await.expect("clients");
+        for _ in 0..20 {
+            assert_eq!(app.get("/tools", &key).await.status, 200);
+        }
+        let left = move || attackers.into_iter().filter(|stream| !is_ended(stream)).count();
+        let left = tokio::task::spawn_blocking(left).await.expect("clients");
+        assert!(left < 16, "{left} of 100 hold their places");
+    }
+}
+
+/// Whether the server has closed a connection, whatever it said before.
+fn is_ended(mut stream: &std::net::TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_millis(20))).expect("timeout");
+    loop {
+        match stream.read(&mut [0; 4096]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(e) => {
+                return !matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut);
+            }
+        }
+    }
+}
+
+/// What a key has under way is not ended by any number of those without one, nor is a body on its way.
+#[tokio::test]
+async fn a_request_with_a_key_keeps_its_place() {
+    let slow = Slow::default();
+    let app = TestApp::start_with(patient(), slow.route()).await;
+    let (viewer, operator) = (app.key(Role::Viewer).await, app.key(Role::Operator).await);
+    let asking = format!(
+        "GET /audit HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{}\r\n",
+        app.address,
+        bearer(&viewer)
+    );
+    let tail = Tail::open(app.address, asking, "\r\n\r\n").await;
+    let body = br#"{"message":"read_file(path=\"/etc/shadow\")"}"#;
+    let head = format!(
+        "POST /agent/run HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nExpect: 100-continue\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n{}\r\n",
+        app.address,
+        body.len(),
+        bearer(&operator)
+    );
+    // The server asks for the body once it knows the key.
+    let run = Tail::open(app.address, head, "100 Continue").await;
+    let (address, bare) = (app.address, connect(app.address));
+    { &bare }.write_all(SLOW).expect("sent");
+    slow.began.notified().await;
+    let flood = move || (0..100).map(|_| connect(address)).collect::<Vec<_>>();
+    let attackers = tokio::task::spawn_blocking(flood).await.expect("clients");
+    assert_eq!(app.get("/tools", &viewer).await.status, 200, "behind them all");
+    let answer = run.send(body).await;
+    assert_eq!(answer.status, 100, "{answer:?}");
+    assert!(answer.body.contains("HTTP/1.1 200 OK"), "{answer:?}");
+    slow.go_on.notify_one();
+    let answer = tokio::task::spawn_blocking(move || read_answer(&mut { bare })).await.expect("client");
+    assert_eq!((answer.status, answer.body.as_str()), (200, "slow\n"));
+    // The tail is still there, and tells of the run.
+    drop(tail.until("run.reply").await);
+    drop(attackers);
+}
+
+/// One key's live tails leave room for those of others, also for the bell of who approves.
+#[tokio::test]
+async fn one_key_has_its_share_of_the_streams() {
+    let app = TestApp::start().await;
+    let (viewer, approver) = (app.key(Role::Viewer).await, app.key(Role::Approver).await);
+    let asking = |path: &str, key: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream", app.address);
+        format!("{head}\r\nConnection: close\r\n{}\r\n", bearer(key))
+    };
+    let mut open = Vec::new();
+    for _ in 0..limits::KEY_TAILS_MAX {
+        open.push(Tail::open(app.address, asking("/audit", &viewer), "text/event-stream").await);
+    }
+    for _ in 0..limits::TAILS_MAX {
+        let refused = app.raw(asking("/audit", &viewer)).await;
+        assert_eq!((refused.status, refused.problem().as_str()), (429, "too_many"));
+        assert_eq!(refused.header("retry-after"), Some("30"));
+    }
+    open.push(Tail::open(app.address, asking("/approvals", &approver), "text/event-stream").await);
+    app.stop().await;
+    for tail in open {
+        assert_eq!(tail.end().await.status, 200);
+    }
 }
 
 #[tokio::test]

@@ -132,6 +132,41 @@ async fn a_stolen_cookie_is_worth_nothing_once_the_key_is_revoked() {
     assert_eq!(app.form("/ui/login", OWN, &format!("key={key}")).await.status, 401);
 }
 
+/// A browser sends the cookie to every port of its host: another server on the loopback has it, and reads the token of
+/// every form with it.
+#[tokio::test]
+async fn a_cookie_without_its_tab_answers_nothing() {
+    let app = TestApp::start().await;
+    let key = app.key(Role::Approver).await;
+    let proof = "5a".repeat(32);
+    let answer = app.form("/ui/login", OWN, &format!("key={key}&proof={proof}")).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    let with_script = cookie(&answer);
+    let without = app.log_in(&key).await;
+    for (session, given, is_taken) in [
+        (&with_script, String::new(), false),
+        (&with_script, format!("&proof={}", "a5".repeat(32)), false),
+        (&with_script, format!("&proof={proof}"), true),
+        (&without, "&proof=".to_owned(), false),
+        (&without, format!("&proof={proof}"), false),
+    ] {
+        let page = app.page("/ui/approvals", session).await;
+        assert!(page.status == 200 && !page.body.contains(&proof), "no page holds it");
+        for word in ["grant", "refuse"] {
+            let fields = format!("answer={word}&call_hash=00&token={}{given}", token(&page));
+            let path = "/ui/approvals/apr_01JD0000000000000000000000";
+            let answer = app.form(path, &format!("{session}{OWN}"), &fields).await;
+            // Of one that is taken there is no such question.
+            assert_eq!(answer.status, if is_taken { 404 } else { 403 }, "{word}{given}: {answer:?}");
+            assert_eq!(answer.body.contains("wants the tab that logged in"), !is_taken, "{answer:?}");
+        }
+    }
+    // Who has the cookie can end the session, which gives nothing away.
+    let token = token(&app.page("/ui/approvals", &with_script).await);
+    let out = app.form("/ui/logout", &format!("{with_script}{OWN}"), &format!("token={token}")).await;
+    assert_eq!(out.status, 303);
+}
+
 /// Which role sees what: the whole surface, to be read in a diff.
 #[tokio::test]
 async fn the_table_of_roles_and_pages() {

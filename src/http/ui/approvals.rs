@@ -88,10 +88,16 @@ pub(super) async fn answer(
     let principal = visitor.able(Power::Approve)?;
     origin::check_own(request.headers())?;
     let id = ApprovalId::parse(&id).ok_or(AnswerError::Unknown)?;
-    let fields = read(&ui, request).await?;
+    let fields = read(ui.app.bounds.body_read_max, request).await?;
     let refused = |why: &str| Err(Problem::new(Code::Forbidden, why));
     if !visitor.session().made(field(&fields, "token")) {
         return refused("the form is not of this session: open the page anew");
+    }
+    // A no is on record as the person's too, so it wants the same.
+    if !visitor.session().is_proven(field(&fields, "proof")) {
+        return refused(
+            "an answer wants the tab that logged in, and the page's script: log in in this tab, and answer again",
+        );
     }
     let grant = match field(&fields, "answer") {
         "grant" => true,
@@ -289,10 +295,19 @@ fn form(visitor: &Visitor, approval: &Approval) -> Markup {
         form.answer method="post" action={ "/ui/approvals/" (approval.id) } {
             input type="hidden" name="token" value=(visitor.session().form_token);
             input type="hidden" name="call_hash" value=(approval.call_hash);
+            // The script fills it from what the login left in this tab, and only then lets the buttons be pressed.
+            input type="hidden" name="proof" data-proof="kept" autocomplete="off";
             label.sr for="reason" { "Reason" }
             input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="why, for the record (optional)";
-            button.danger type="submit" name="answer" value="refuse" { "Deny" }
-            button.primary type="submit" name="answer" value="grant" { "Approve once" }
+            button.danger type="submit" name="answer" value="refuse" disabled { "Deny" }
+            button.primary type="submit" name="answer" value="grant" disabled { "Approve once" }
+        }
+        p.notice data-unproven hidden {
+            "This tab has not logged in, and an answer wants one that has: "
+            a href=(words::link("/ui/login", &[("next", &format!("/ui/approvals/{}", approval.id))])) { "log in here" } "."
+        }
+        noscript {
+            p.notice { "An answer on this page wants its script. On the server: " code { "par approval approve " (approval.id) } }
         }
     }
 }

@@ -15,6 +15,7 @@ use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Extension, Html, IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
+use std::time::Duration;
 
 pub(super) type Fields = Vec<(String, String)>;
 
@@ -34,7 +35,7 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
     origin::check_own(request.headers())?;
     let reach = Reach::of(ends, request.headers());
     let base = base(reach, request.headers());
-    let fields = read(&ui, request).await?;
+    let fields = read(ui.app.bounds.body_unproven_read_max, request).await?;
     let next = wanted(&fields);
     let refused = |status: StatusCode, why: &str| {
         let page = shown(&base, next, Some(why));
@@ -50,7 +51,8 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
         let why = "This key may neither read the audit nor approve, so there is nothing to see for it here.";
         return refused(StatusCode::FORBIDDEN, why);
     }
-    let id = ui.sessions.open(principal, clock::mono_us()).map_err(Problem::internal)?;
+    let proof = field(&fields, "proof");
+    let id = ui.sessions.open(principal, proof, clock::mono_us()).map_err(Problem::internal)?;
     // The badge of the first page shall have something to say.
     ui.chain.look(&ui.app);
     let cookie = reach.set(&id).ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
@@ -66,7 +68,7 @@ pub(super) async fn close(
 ) -> Result<Response, Problem> {
     origin::check_own(request.headers())?;
     let reach = Reach::of(ends, request.headers());
-    let fields = read(&ui, request).await?;
+    let fields = read(ui.app.bounds.body_read_max, request).await?;
     if !visitor.session().made(field(&fields, "token")) {
         return Err(Problem::new(Code::Forbidden, "the form is not of this session: open the page anew"));
     }
@@ -80,11 +82,11 @@ fn may_enter(ui: &Ui, principal: &Principal, door: Door) -> bool {
     [Power::AuditRead, Power::Approve].into_iter().any(|power| gate.holds(principal, power, door).is_ok())
 }
 
-/// Reads a form within the bounds of any body.
-pub(super) async fn read(ui: &Ui, request: Request) -> Result<Fields, Problem> {
+/// Reads a form within the bounds of any body, in `time_max`.
+pub(super) async fn read(time_max: Duration, request: Request) -> Result<Fields, Problem> {
     let reading = Form::<Fields>::from_request(request, &());
     let late = |_| Problem::new(Code::TimedOut, "the form did not arrive in time");
-    let Form(fields) = tokio::time::timeout(ui.app.bounds.body_read_max, reading)
+    let Form(fields) = tokio::time::timeout(time_max, reading)
         .await
         .map_err(late)?
         .map_err(|e| Problem::of_status(e.into_response().status()))?;
@@ -115,6 +117,8 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
             }
             form.card.stack method="post" action="/ui/login" {
                 input type="hidden" name="next" value=(next);
+                // The script makes one at each login and keeps it in the tab.
+                input type="hidden" name="proof" data-proof="new" autocomplete="off";
                 label for="key" { "API key" }
                 input #key type="password" name="key" required autocomplete="current-password" spellcheck="false"
                     autofocus placeholder="par_…" aria-describedby=[why.map(|_| "why")];

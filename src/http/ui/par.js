@@ -1,5 +1,5 @@
-// The dashboard's script: keys, copying, the browser's own hash, the live tail. Every page can be read
-// without it. Text becomes nodes only by `textContent` and `append`; the content policy refuses the rest.
+// The dashboard's script: keys, copying, the proof of a tab, the browser's own hash, the live tail. Every page can be
+// read without it. Text becomes nodes only by `textContent` and `append`; the content policy refuses the rest.
 'use strict';
 
 const $ = (selector, from = document) => from.querySelector(selector);
@@ -73,9 +73,38 @@ for (const time of document.querySelectorAll('time[data-until]')) {
 
 if (!window.isSecureContext) $('[data-insecure]')?.removeAttribute('hidden');
 
-// ---- the leaf hash, made here ------------------------------------------------------------------------
-
 const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).padStart(2, '0')).join('');
+
+// ---- what a tab proves beside the cookie --------------------------------------------------------------
+
+// A browser sends a cookie to every port of a host, and so to other servers on the loopback. What is kept here stays
+// with this origin, its port too, and with this tab.
+const PROOF = 'par-proof';
+
+const begins = $('input[data-proof="new"]');
+begins?.form.addEventListener('submit', () => {
+  const proof = hex(crypto.getRandomValues(new Uint8Array(32)).buffer);
+  try {
+    sessionStorage.setItem(PROOF, proof);
+    begins.value = proof;
+  } catch { /* A browser that keeps nothing: the session reads. */ }
+});
+
+function answerable(input) {
+  let proof = null;
+  try { proof = sessionStorage.getItem(PROOF); } catch { /* As above. */ }
+  if (proof === null) {
+    $('[data-unproven]')?.removeAttribute('hidden');
+    return;
+  }
+  input.value = proof;
+  for (const button of input.form.querySelectorAll('button')) button.disabled = false;
+}
+
+const answers = $('input[data-proof="kept"]');
+if (answers) answerable(answers);
+
+// ---- the leaf hash, made here ------------------------------------------------------------------------
 
 async function checkLeaf(badge) {
   const say = (tone, text) => { badge.className = `badge ${tone}`; badge.textContent = text; };

@@ -1,6 +1,10 @@
 //! Open sessions: a random id in the browser's cookie, its hash here.
 //!
 //! Held in memory only: a restart ends every session, and nothing on the disk could be stolen and used.
+//!
+//! A cookie goes to every port of its host, and on the loopback other servers may listen on those. So a session also has
+//! a proof, which the script of the login page makes and keeps in the tab (`sessionStorage`, which belongs to one origin,
+//! its port too): with the cookie alone one reads, and answers nothing.
 
 use crate::auth::Principal;
 use crate::types::digest::hex;
@@ -19,6 +23,8 @@ pub(super) struct Sessions {
 struct Open {
     principal: Principal,
     form_token: String,
+    /// The hash of what the tab proves; `None` where it has no script.
+    proof: Option<Digest>,
     opened_us: u64,
     seen_us: u64,
 }
@@ -32,6 +38,7 @@ pub(super) struct Session {
     pub(super) proven: Principal,
     /// What its forms carry.
     pub(super) form_token: String,
+    proof: Option<Digest>,
     opened_us: u64,
 }
 
@@ -41,6 +48,11 @@ impl Session {
         now_us.saturating_sub(self.opened_us) < limits::SESSION_FRESH_MS_MAX * 1_000
     }
 
+    /// Whether a form comes from the tab that logged in.
+    pub(super) fn is_proven(&self, proof: &str) -> bool {
+        self.proof.is_some_and(|own| own.0.ct_eq(&Digest::of(proof.as_bytes()).0).into())
+    }
+
     /// Whether a form was made for this session.
     pub(super) fn made(&self, form_token: &str) -> bool {
         self.form_token.as_bytes().ct_eq(form_token.as_bytes()).into()
@@ -48,8 +60,14 @@ impl Session {
 }
 
 impl Sessions {
-    /// Opens a session and returns its id, which is kept nowhere here. `now_us` is monotonic.
-    pub(super) fn open(&self, principal: Principal, now_us: u64) -> Result<String, getrandom::Error> {
+    /// Opens a session and returns its id, which is kept nowhere here. `proof` is what the tab has made for it, 32 bytes
+    /// in hexadecimal; any other text is none. `now_us` is monotonic.
+    pub(super) fn open(
+        &self,
+        principal: Principal,
+        proof: &str,
+        now_us: u64,
+    ) -> Result<String, getrandom::Error> {
         let (id, form_token) = (random()?, random()?);
         let mut open = self.lock();
         open.retain(|_, session| session.holds(now_us));
@@ -60,7 +78,9 @@ impl Sessions {
         if open.len() >= limits::SESSIONS_MAX {
             end_oldest(&mut open, |_| true);
         }
-        let session = Open { principal, form_token, opened_us: now_us, seen_us: now_us };
+        let is_proof = proof.len() == 64 && proof.bytes().all(|b| b.is_ascii_hexdigit());
+        let proof = is_proof.then(|| Digest::of(proof.as_bytes()));
+        let session = Open { principal, form_token, proof, opened_us: now_us, seen_us: now_us };
         open.insert(Digest::of(id.as_bytes()), session);
         Ok(id)
     }
@@ -87,6 +107,7 @@ impl Sessions {
             hash: *hash,
             proven: session.principal.clone(),
             form_token: session.form_token.clone(),
+            proof: session.proof,
             opened_us: session.opened_us,
         })
     }
@@ -139,19 +160,19 @@ mod tests {
     async fn a_session_ends_when_idle_when_old_and_when_told() {
         let home = Fixture::open().await;
         let sessions = Sessions::default();
-        let id = sessions.open(home.owner.clone(), 0).expect("id");
+        let id = sessions.open(home.owner.clone(), "", 0).expect("id");
         assert_eq!(id.len(), 64);
         assert!(sessions.find("other", 1).is_none());
         let hash = sessions.find(&id, 11 * HOUR_US).expect("used within 12 h").hash;
         // Only looked at: the idle time goes on.
         assert!(sessions.look(&hash, 22 * HOUR_US).is_some());
         assert!(sessions.look(&hash, 23 * HOUR_US).is_none(), "12 h without use");
-        let id = sessions.open(home.owner.clone(), 0).expect("id");
+        let id = sessions.open(home.owner.clone(), "", 0).expect("id");
         for hour in (0..7 * 24).step_by(6) {
             assert!(sessions.find(&id, hour * HOUR_US).is_some(), "{hour}");
         }
         assert!(sessions.find(&id, 7 * 24 * HOUR_US).is_none(), "7 days");
-        let id = sessions.open(home.owner.clone(), 0).expect("id");
+        let id = sessions.open(home.owner.clone(), "", 0).expect("id");
         let session = sessions.find(&id, 0).expect("open");
         assert!(session.is_fresh(14 * HOUR_US / 60) && !session.is_fresh(15 * HOUR_US / 60));
         assert!(session.made(&session.form_token) && !session.made("") && !session.made(&id));
@@ -163,14 +184,30 @@ mod tests {
     async fn ids_are_kept_as_hashes_and_sessions_are_bounded() {
         let home = Fixture::open().await;
         let sessions = Sessions::default();
-        let first = sessions.open(home.owner.clone(), 0).expect("id");
+        let first = sessions.open(home.owner.clone(), "", 0).expect("id");
         assert!(!format!("{sessions:?}").contains(&first));
         for at in 1..=limits::KEY_SESSIONS_MAX as u64 {
-            sessions.open(home.owner.clone(), at).expect("id");
+            sessions.open(home.owner.clone(), "", at).expect("id");
         }
         assert!(sessions.find(&first, 100).is_none(), "the oldest made place");
         assert_eq!(sessions.lock().len(), limits::KEY_SESSIONS_MAX);
         sessions.end_of(&home.owner);
         assert_eq!(sessions.lock().len(), 0);
+    }
+    #[tokio::test]
+    async fn a_proof_is_that_of_its_session_and_no_proof_is_none() {
+        let home = Fixture::open().await;
+        let sessions = Sessions::default();
+        let proof = "5a".repeat(32);
+        let open = |proof: &str| {
+            let id = sessions.open(home.owner.clone(), proof, 0).expect("id");
+            sessions.find(&id, 0).expect("open")
+        };
+        let (proven, other) = (open(&proof), open(&"a5".repeat(32)));
+        assert!(proven.is_proven(&proof) && !other.is_proven(&proof) && !proven.is_proven(""));
+        assert!(!format!("{sessions:?}").contains(&proof), "kept as a hash");
+        for none in ["", "5a", &"x".repeat(64)] {
+            assert!(!open(none).is_proven(none), "{none:?}");
+        }
     }
 }

@@ -22,7 +22,7 @@ pub(super) async fn stream(
     headers: HeaderMap,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    visitor.holding(Power::AuditRead)?;
+    let reader = visitor.holding(Power::AuditRead)?.id();
     let value = |name: &str| asked.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value.as_str());
     let filter = Filter::parse(value("q")).map_err(|what| Problem::new(Code::Unfit, what))?;
     let head = ui.app.agent.ledger().head().size;
@@ -30,7 +30,11 @@ pub(super) async fn stream(
     let last = last.or_else(|| value("after").parse().ok());
     let from = last.map_or(head, |last| last.saturating_add(1));
     let (app, streams) = (ui.app.clone(), ui.streams.clone());
-    streams.answer(app, Tail { ui, session: visitor.session().clone(), door: visitor.door(), filter, from })
+    streams.answer(
+        app,
+        &reader,
+        Tail { ui, session: visitor.session().clone(), door: visitor.door(), filter, from },
+    )
 }
 
 struct Tail {

@@ -6,6 +6,7 @@ use super::session::Session;
 use super::words;
 use crate::auth::{Principal, Refusal, Source};
 use crate::gate::{Gate, Granted, Sight};
+use crate::http::caller::prove;
 use crate::http::frame::Ends;
 use crate::http::problem::{Code, Problem};
 use crate::policy::{Door, Over, Power, Via};
@@ -91,6 +92,7 @@ impl FromRequestParts<Ui> for Visitor {
         // Looked at for each request: a key that is revoked or over opens nothing any more.
         match ui.app.authority.standing(&session.proven).await {
             Ok(principal) => {
+                prove(&parts.extensions, &principal).map_err(Problem::into_response)?;
                 let door = Door { via: Via::Page, source_ip: Some(ends.peer) };
                 let (gate, base) = (ui.app.agent.gate().clone(), base(reach, &parts.headers));
                 Ok(Self { principal, session, gate, door, base })

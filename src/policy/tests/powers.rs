@@ -3,7 +3,7 @@
 use super::super::uses;
 use super::{Subject, catalog, load, names, os_subject, shipped, source, subject, top, try_load};
 use crate::auth::Role;
-use crate::policy::{Answer, Bundle, Door, Groups, Over, Power, Recorded, Use, Verdict, Via};
+use crate::policy::{Answer, Bundle, Door, Groups, Over, Power, Ran, Recorded, Use, Verdict, Via};
 use serde_json::json;
 use std::net::IpAddr;
 
@@ -11,7 +11,8 @@ const HTTP: Door = Door { via: Via::Http, source_ip: None };
 
 fn asked<'a>(who: &'a Subject, power: Power, owner: &'a str, door: Door) -> Use<'a> {
     let over = if power.over() == "Server" { Over::Server } else { Over::Of { id: "one", owner } };
-    Use { subject: who, power, over, door, expires_us: None, now_us: 1_700_000_000_000_000 }
+    let (now_us, ran) = (1_700_000_000_000_000, Ran::default());
+    Use { subject: who, power, over, door, expires_us: None, now_us, ran }
 }
 
 fn ask(bundle: &Bundle, who: &Subject, power: Power, owner: &str, door: Door) -> Answer {

@@ -1,0 +1,110 @@
+//! Places that are bounded for all, with a share of them for each: nobody can take them all.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The places. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Shares(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    all: Arc<Semaphore>,
+    each_max: usize,
+    /// Of those who have a place or wait for one.
+    each: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+}
+
+/// A place, given back on drop.
+#[derive(Debug)]
+pub struct Share {
+    all: Option<OwnedSemaphorePermit>,
+    own: Option<OwnedSemaphorePermit>,
+    shares: Shares,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// All are taken.
+    All,
+    /// Who asks has its share.
+    Share,
+}
+
+impl Shares {
+    /// At most `all_max` places, and for each at most `each_max` of them.
+    #[must_use]
+    pub fn new(all_max: usize, each_max: usize) -> Self {
+        Self(Arc::new(Inner { all: Arc::new(Semaphore::new(all_max)), each_max, each: Mutex::default() }))
+    }
+
+    /// A place for `of`, if there is one now.
+    pub fn try_take(&self, of: &str) -> Result<Share, Full> {
+        let mut share = Share { all: None, own: None, shares: self.clone() };
+        share.own = Some(self.own(of).try_acquire_owned().map_err(|_| Full::Share)?);
+        share.all = Some(self.0.all.clone().try_acquire_owned().map_err(|_| Full::All)?);
+        Ok(share)
+    }
+
+    /// A place for `of`, in the order of asking. Who waits for its own share holds no place of the others.
+    pub async fn take(&self, of: &str) -> Share {
+        let mut share = Share { all: None, own: None, shares: self.clone() };
+        // Neither is ever closed.
+        share.own = self.own(of).acquire_owned().await.ok();
+        share.all = self.0.all.clone().acquire_owned().await.ok();
+        share
+    }
+
+    fn own(&self, of: &str) -> Arc<Semaphore> {
+        let fresh = || Arc::new(Semaphore::new(self.0.each_max));
+        self.each().entry(of.to_owned()).or_insert_with(fresh).clone()
+    }
+
+    fn each(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Semaphore>>> {
+        // A panic elsewhere leaves the map whole: each change is one insertion or removal.
+        self.0.each.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        drop((self.all.take(), self.own.take()));
+        // Who has a place or waits for one holds another handle.
+        self.shares.each().retain(|_, own| Arc::strong_count(own) > 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Full, Shares};
+
+    #[test]
+    fn one_has_its_share_and_all_have_the_bound() {
+        let shares = Shares::new(3, 2);
+        let held = [shares.try_take("one").expect("free"), shares.try_take("one").expect("free")];
+        assert_eq!(shares.try_take("one").err(), Some(Full::Share));
+        let third = shares.try_take("two").expect("there for others");
+        assert_eq!(shares.try_take("two").err(), Some(Full::All));
+        drop(third);
+        drop(held);
+        assert!(shares.each().is_empty(), "nobody is remembered");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_its_share_holds_up_nobody_else() {
+        let shares = Shares::new(2, 1);
+        let first = shares.take("one").await;
+        let waiting = tokio::spawn({
+            let shares = shares.clone();
+            async move { shares.take("one").await }
+        });
+        tokio::task::yield_now().await;
+        let second = shares.try_take("two").expect("there for others");
+        drop(first);
+        drop(waiting.await.expect("its turn"));
+        drop(second);
+        assert!(shares.each().is_empty());
+    }
+}
