@@ -197,7 +197,13 @@ pub fn logs(below: &Path, table: &mut Table) {
     table.row("appends beside two readers / alone".to_owned(), is, floor, ratio, Aim::None);
     let (bytes, max) = (longest.into_inner() as f64, (64_u64 << 20) as f64);
     let name = "longest write-ahead log of 64 MiB".to_owned();
-    table.row(name, format!("{:.0} MiB", bytes / 1_048_576.0), "64 MiB".to_owned(), bytes / max, Aim::AtMost(1.1));
+    table.row(
+        name,
+        format!("{:.0} MiB", bytes / 1_048_576.0),
+        "64 MiB".to_owned(),
+        bytes / max,
+        Aim::AtMost(1.1),
+    );
 }
 
 /// Bytes of the write-ahead logs of all segments.

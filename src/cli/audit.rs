@@ -14,8 +14,8 @@ use super::renew::Renew;
 use super::{house, known, show};
 use crate::config::{Config, Home};
 use crate::ledger::{
-    self, Checkpoint, Coverage, Files, Filter, Found, Header, Index, Note, Order, Outside, Reader, Report, Stored,
-    Verdict, VerifierKey,
+    self, Checkpoint, Coverage, Files, Filter, Found, Header, Index, Note, Order, Outside, Reader, Report,
+    Stored, Verdict, VerifierKey,
 };
 use crate::types::clock::Wall;
 use crate::types::{limits, text};

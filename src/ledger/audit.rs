@@ -86,7 +86,11 @@ impl Report {
     pub(super) fn find_strays(&mut self, files: &Files) {
         for path in shelf::strays(&files.data).unwrap_or_default() {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.find(None, Verdict::Invalid, format!("`{name}` is named like a segment, and no segment has that name"));
+            self.find(
+                None,
+                Verdict::Invalid,
+                format!("`{name}` is named like a segment, and no segment has that name"),
+            );
         }
     }
 }

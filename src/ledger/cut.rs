@@ -65,7 +65,8 @@ impl Writer {
         }
         let wait_ms = if is_last_try { limits::WAL_WAIT_MS_MAX } else { 0 };
         let is_cut = store::empty_log_within(&self.db, Duration::from_millis(wait_ms));
-        let is_cut = is_cut.inspect_err(|e| tracing::warn!(error = %e, "the ledger's write-ahead log was not cut"));
+        let is_cut =
+            is_cut.inspect_err(|e| tracing::warn!(error = %e, "the ledger's write-ahead log was not cut"));
         let is_cut = is_cut.unwrap_or(false);
         self.owes &= !is_cut;
         is_cut

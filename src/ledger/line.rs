@@ -1,10 +1,10 @@
 //! A line of the index: what queries ask of a header, and the digest over the lines of a block.
 
+use super::Stored;
 use super::brief::Brief;
 use super::entry::Header;
-use super::merkle::leaf;
-use super::Stored;
 use super::index::BLOCK_ENTRIES;
+use super::merkle::leaf;
 use super::query::Filter;
 use crate::types::Digest;
 use rusqlite::types::Value as Cell;

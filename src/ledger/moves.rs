@@ -6,9 +6,9 @@ use super::{Files, OpenError, Reader, Shared};
 use crate::store::{self, Kind, StoreError};
 use crate::types::limits;
 use rusqlite::Connection;
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -61,6 +61,8 @@ impl Moves {
             if let Err(e) = self.follow() {
                 tracing::warn!(error = %e, "the new segment's write-ahead log is not moved yet");
             }
+            let unsettled = std::mem::take(&mut self.unsettled);
+            self.settle(unsettled);
             match signal {
                 Ok(()) => {
                     self.move_logs();
@@ -72,14 +74,10 @@ impl Moves {
                     }
                 }
                 // A queue that is full has its writer at work: the next tick is as good.
-                Err(RecvTimeoutError::Timeout) => {
-                    let unsettled = std::mem::take(&mut self.unsettled);
-                    self.settle(unsettled);
-                    match queue.upgrade() {
-                        Some(queue) => drop(queue.try_send(Task::Tick)),
-                        None => return,
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => match queue.upgrade() {
+                    Some(queue) => drop(queue.try_send(Task::Tick)),
+                    None => return,
+                },
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }

@@ -62,8 +62,23 @@ pub(super) struct Want {
 const DECISIONS: [&str; 4] = ["allow", "deny", "needs_approval", "invalid"];
 /// What the field `status` may say: of results, of replies, and of refusals that time gave.
 const STATUSES: [&str; 17] = [
-    "ok", "error", "signal", "timeout", "oom", "output_cap", "quota", "killed", "refused", "interrupted", "done",
-    "denied", "failed", "limit", "waiting", "cancelled", "expired",
+    "ok",
+    "error",
+    "signal",
+    "timeout",
+    "oom",
+    "output_cap",
+    "quota",
+    "killed",
+    "refused",
+    "interrupted",
+    "done",
+    "denied",
+    "failed",
+    "limit",
+    "waiting",
+    "cancelled",
+    "expired",
 ];
 
 /// Numbers above are not written: a header cannot hold them.
@@ -474,11 +489,18 @@ mod tests {
                 "decision:denied",
                 "! `decision:denied`: no decision is `denied`: there are allow, deny, needs_approval, invalid",
             ),
-            ("-decision:x*", "! `decision:x*`: no decision is `x*`: there are allow, deny, needs_approval, invalid"),
+            (
+                "-decision:x*",
+                "! `decision:x*`: no decision is `x*`: there are allow, deny, needs_approval, invalid",
+            ),
         ] {
             assert_eq!(printed(query), expect);
         }
-        assert!(printed("kind:call.decison").contains("there are genesis, start, "), "{}", printed("kind:call.decison"));
+        assert!(
+            printed("kind:call.decison").contains("there are genesis, start, "),
+            "{}",
+            printed("kind:call.decison")
+        );
         assert!(printed("status:fine").contains("there are ok, error, "), "{}", printed("status:fine"));
         // What another version recorded is read all the same.
         assert!(Filter::read("kind:later.on decision:maybe", NOW_US).is_ok());

@@ -586,7 +586,11 @@ impl Walk {
             return;
         }
         if signed == 0 {
-            return self.report.find(None, Verdict::Incomplete, "no entry is signed: the checkpoints are missing");
+            return self.report.find(
+                None,
+                Verdict::Incomplete,
+                "no entry is signed: the checkpoints are missing",
+            );
         }
         // Each commit is signed with its entries: not even a crash leaves some behind the newest checkpoint.
         let what = format!(

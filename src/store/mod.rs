@@ -126,7 +126,7 @@ pub fn open_sealed(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Ends the write-ahead log of a file that is not appended to any more, so that the file stands alone; false where
-/// somebody still has it open. Does not wait.
+/// somebody still has it open: then the log is cut, where nobody reads by it. Does not wait.
 pub fn settle(path: &Path) -> Result<bool, StoreError> {
     let at = |e| StoreError::Sqlite(path.to_owned(), e);
     let connection = open_sealed(path)?;
@@ -134,7 +134,10 @@ pub fn settle(path: &Path) -> Result<bool, StoreError> {
     let mode = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0));
     match mode {
         Ok(mode) => Ok(mode == "delete"),
-        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(false),
+        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
+            empty_log(&connection).map_err(at)?;
+            Ok(false)
+        }
         Err(e) => Err(at(e)),
     }
 }

@@ -158,7 +158,11 @@ fn three_epochs() -> TestHome {
 /// Every change but the flipped bits.
 pub(crate) fn all() -> Vec<Attack> {
     let anew = [anew::checkpoints(), anew::rewrites(), anew::headers(), anew::epochs()];
-    [schemas(), rows(), files(), tails(), forks(), split::all(), states()].into_iter().chain(anew).flatten().collect()
+    [schemas(), rows(), files(), tails(), forks(), split::all(), states()]
+        .into_iter()
+        .chain(anew)
+        .flatten()
+        .collect()
 }
 
 /// Statements on the database of a home; `LAST` is the number of its last entry, `SIZE` one more.

@@ -95,7 +95,8 @@ fn make_newest_anew(home: &TestHome, change: impl Fn(String) -> String) {
             text.replace_range(at..at + 64, &before);
         }
         before = Some(Digest::of_parts(&[&[0], text.as_bytes()]).hex());
-        db.execute("UPDATE entry SET header = ?2 WHERE seq = ?1", params![seq, text.as_bytes()]).expect("header");
+        db.execute("UPDATE entry SET header = ?2 WHERE seq = ?1", params![seq, text.as_bytes()])
+            .expect("header");
     }
     drop(db);
     let reader = Reader::open(&home.path("data/ledger.db")).expect("reader");
@@ -193,7 +194,9 @@ pub(super) fn all() -> Vec<Attack> {
             add(home, "ledger-0000000000007.db", b"");
         }),
         one("an empty file of a number with three digits", |home| add(home, "ledger-007.db", b"")),
-        one("an empty file of a number that is none", |home| add(home, &format!("ledger-{}.db", "9".repeat(30)), b"")),
+        one("an empty file of a number that is none", |home| {
+            add(home, &format!("ledger-{}.db", "9".repeat(30)), b"")
+        }),
         one("an empty file past the end", |home| add(home, &past_the_end(home, 0), b"")),
         one("an empty segment past the end", |home| empty_segment(home, 0)),
         one("an empty segment behind a gap", |home| empty_segment(home, 7)),
