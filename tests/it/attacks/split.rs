@@ -125,7 +125,7 @@ fn empty_segment(home: &TestHome, gap: u64) {
 
 pub(super) fn all() -> Vec<Attack> {
     let one = |name: &str, act: fn(&TestHome)| Attack::new(Base::Split, name, move |home, _| act(home));
-    vec![
+    let moved = vec![
         one("the first segment gone", |home| std::fs::remove_file(&segments(home)[0]).expect("removed")),
         one("a segment gone", |home| std::fs::remove_file(&segments(home)[1]).expect("removed")),
         one("the newest segment gone", |home| {
@@ -173,6 +173,19 @@ pub(super) fn all() -> Vec<Attack> {
         one("a view in a sealed segment", |home| {
             connect(&segments(home)[1]).execute_batch("CREATE VIEW extra AS SELECT 1").expect("view");
         }),
+        one("checkpoints of a sealed segment gone, and the newest", |home| {
+            for path in segments(home) {
+                connect(&path).execute_batch("DELETE FROM checkpoint").expect("deleted");
+            }
+        }),
+    ];
+    moved.into_iter().chain(ends()).collect()
+}
+
+/// What can be done to the end of a ledger, and beside its segments.
+fn ends() -> Vec<Attack> {
+    let one = |name: &str, act: fn(&TestHome)| Attack::new(Base::Split, name, move |home, _| act(home));
+    vec![
         one("the newest checkpoint gone", |home| drop_newest_checkpoint(home)),
         one("the newest checkpoint gone, all it covered made anew, and the mark", |home| {
             drop_newest_checkpoint(home);
@@ -200,10 +213,5 @@ pub(super) fn all() -> Vec<Attack> {
         one("an empty file past the end", |home| add(home, &past_the_end(home, 0), b"")),
         one("an empty segment past the end", |home| empty_segment(home, 0)),
         one("an empty segment behind a gap", |home| empty_segment(home, 7)),
-        one("checkpoints of a sealed segment gone, and the newest", |home| {
-            for path in segments(home) {
-                connect(&path).execute_batch("DELETE FROM checkpoint").expect("deleted");
-            }
-        }),
     ]
 }
