@@ -165,8 +165,8 @@ pub fn logs(below: &Path, table: &mut Table) {
     let ledger = open(folder.path());
     let (is_over, longest) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let see = || longest.fetch_max(log_bytes(folder.path()), Ordering::Relaxed);
     std::thread::scope(|scope| {
-        let see = || longest.fetch_max(log_bytes(folder.path()), Ordering::Relaxed);
         for _ in 0..=ROUNDS {
             let before = ledger_round(&runtime, &ledger, 64).rate;
             see();
