@@ -7,8 +7,8 @@ Prints one JSON object: `verdict` (the words of that page), `entries`, `payloads
 were there), and `findings`, a list of {"seq": entry number or null, "what": text}. Warnings go to standard
 error. Ends with 0 where the verdict holds, with 5 where it does not, and with 2 where it was called wrongly.
 
-It needs Python 3.9 and its standard library with SQLite 3.37, writes nothing beside the ledger, and leaves
-out state.db: what is in it only PAR can build.
+It needs Python 3.9 and its standard library with SQLite 3.37, writes nothing beside the ledger, and of state.db
+looks at `applied` alone: what else is in it only PAR can build.
 """
 
 import argparse
@@ -340,7 +340,7 @@ class Verifier:
         self.stored, self.at, self.full = [], {}, {}
         self.signed, self.is_unsigned = 0, False
         self.erased, self.redacted, self.dropped = set(), set(), []
-        self.first, self.is_sealed = 0, False
+        self.first, self.is_sealed, self.segments = 0, False, 0
 
     def find(self, verdict, seq, what):
         self.worst = max(self.worst, VERDICTS.index(verdict))
@@ -385,6 +385,7 @@ class Verifier:
     def segment(self, at, first):
         """The entries from `first` on come next, out of another file."""
         self.first = first
+        self.segments = at + 1
         if at == 0 or first == self.next:
             return
         if not self.is_whole:
@@ -632,6 +633,10 @@ class Verifier:
         signed = max(self.at, default=0)
         if signed > size:
             self.find("incomplete", size, f"{signed} entries were signed")
+        if self.is_clean() and self.stored and self.signed < size:
+            self.find("incomplete", self.signed, "entries behind the newest checkpoint, which each commit has")
+        if self.is_whole and self.segments > 1 and self.first == size and not self.is_sealed:
+            self.find("invalid", size, "an empty segment behind one without a seal")
         if self.kept and self.kept.size > size:
             self.outran(size)
         for seq in sorted(self.erased - self.redacted):
@@ -661,15 +666,38 @@ class Verifier:
 
 
 def segments(folder):
-    """(first entry, name) of the files of the ledger, by rising number."""
-    found = []
+    """(first entry, name) of the files of the ledger, by rising number; and the names that are like theirs and of none."""
+    found, strays = [], []
     for name in os.listdir(folder):
-        digits = re.fullmatch(r"ledger-([0-9]{12,20})\.db", name)
+        digits = re.fullmatch(r"ledger-([0-9]+)\.db", name)
         if name == "ledger.db":
             found.append((0, name))
-        elif digits and int(digits[1]) > 0 and name == f"ledger-{int(digits[1]):012}.db":
+        elif digits and len(digits[1]) <= 20 and 0 < int(digits[1]) < 2**64 and name == f"ledger-{int(digits[1]):012}.db":
             found.append((int(digits[1]), name))
-    return sorted(found)
+        elif digits:
+            strays.append(name)
+    return sorted(found), sorted(strays)
+
+
+def read_applied(folder, scratch):
+    """The rows of `applied` in state.db; None where there is no such file."""
+    if not os.path.exists(os.path.join(folder, "state.db")):
+        return None
+    db = snapshot(folder, "state.db", scratch)
+    try:
+        return db.execute("SELECT one, size FROM applied").fetchall()
+    finally:
+        db.close()
+
+
+def check_applied(rows, verifier):
+    """One row, with a number of entries that the ledger has."""
+    if rows is None:
+        return
+    if len(rows) != 1 or rows[0][0] != 1 or rows[0][1] < 0:
+        verifier.find("invalid", None, "state.db: `applied` has not exactly one row with a number of entries")
+    elif rows[0][1] > verifier.next:
+        verifier.find("incomplete", verifier.next, f"state.db has followed {rows[0][1]} entries")
 
 
 def snapshot(folder, name, scratch):
@@ -705,25 +733,31 @@ def verify(folder, kept):
         verifier.mark = read_mark(folder)
     except (Wrong, OSError) as error:
         verifier.find("unreadable", None, str(error))
-    files = segments(folder) if os.path.isdir(folder) else []
+    files, strays = segments(folder) if os.path.isdir(folder) else ([], [])
     names = [name for _, name in files]
     if not files:
         was_there = verifier.mark is not None and verifier.mark[0] > 0
         verifier.find("incomplete" if was_there else "unreadable", None, "there is no ledger.db")
         return verifier
-    was_open = written(folder, names)
+    was_open = written(folder, names + ["state.db"])
     with tempfile.TemporaryDirectory() as scratch:
         open_ = []
         try:
+            # What is read first may only be older.
+            applied = read_applied(folder, scratch)
             for first, name in files:
                 open_.append((first, snapshot(folder, name, scratch)))
             verifier.ledger(open_)
+            if not verifier.findings:
+                check_applied(applied, verifier)
         except (Wrong, OSError, sqlite3.Error) as error:
             verifier.find("unreadable", None, f"ledger.db: {error}")
         finally:
             for _, db in open_:
                 db.close()
-    if set(written(folder, names)) - set(was_open):
+    for name in strays:
+        verifier.find("invalid", None, f"{name} is named like a segment, and no segment has that name")
+    if set(written(folder, names + ["state.db"])) - set(was_open):
         # Somebody began to write meanwhile: what was read without a lock says nothing.
         return verify(folder, kept)
     return verifier

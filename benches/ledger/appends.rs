@@ -3,9 +3,10 @@
 use crate::entries::{self, open};
 use crate::floors::{Flat, Group};
 use crate::{Aim, Table, median, percentile};
-use par::ledger::{Draft, Follower, Ledger};
+use par::ledger::{Draft, Filter, Follower, Ledger, Order, Reader};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -154,6 +155,65 @@ where
         times.extend(runtime.block_on(task).expect("task"));
     }
     Round { rate: times.len() as f64 / began.elapsed().as_secs_f64(), times }
+}
+
+/// Appends of 64 producers without and beside two threads that read all the time, in turn, and the longest write-ahead log
+/// beside the ledger that was seen meanwhile.
+pub fn logs(below: &Path, table: &mut Table) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
+    let folder = entries::home(below);
+    let ledger = open(folder.path());
+    let (is_over, longest) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let see = || longest.fetch_max(log_bytes(folder.path()), Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..=ROUNDS {
+            let before = ledger_round(&runtime, &ledger, 64).rate;
+            see();
+            is_over.store(false, Ordering::Relaxed);
+            let readers: Vec<_> = [Order::Ascending, Order::Descending]
+                .into_iter()
+                .map(|order| {
+                    let (ledger, is_over, see) = (&ledger, &is_over, &see);
+                    scope.spawn(move || {
+                        let reader = Reader::open(&ledger.files().ledger()).expect("reader");
+                        let filter = Filter::parse("kind:run.request -status:ok").expect("query");
+                        while !is_over.load(Ordering::Relaxed) {
+                            let from = if order == Order::Ascending { 0 } else { u64::MAX };
+                            reader.headers(&filter, from, order, 20, 2_000).expect("read");
+                            see();
+                        }
+                    })
+                })
+                .collect();
+            let after = ledger_round(&runtime, &ledger, 64).rate;
+            is_over.store(true, Ordering::Relaxed);
+            readers.into_iter().for_each(|reader| reader.join().expect("read"));
+            (alone.push(before), beside.push(after));
+        }
+    });
+    let ratio = median(beside.iter().zip(&alone).map(|(beside, alone)| beside / alone).collect());
+    let (is, floor) = (format!("{:.0}/s", median(beside)), format!("{:.0}/s", median(alone)));
+    table.row("appends beside two readers / alone".to_owned(), is, floor, ratio, Aim::None);
+    let (bytes, max) = (longest.into_inner() as f64, (64_u64 << 20) as f64);
+    let name = "longest write-ahead log of 64 MiB".to_owned();
+    table.row(
+        name,
+        format!("{:.0} MiB", bytes / 1_048_576.0),
+        "64 MiB".to_owned(),
+        bytes / max,
+        Aim::AtMost(1.1),
+    );
+}
+
+/// Bytes of the write-ahead logs of all segments.
+fn log_bytes(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).expect("folder").filter_map(Result::ok);
+    let logs = files.filter(|file| {
+        let name = file.file_name().to_string_lossy().into_owned();
+        name.starts_with("ledger") && name.ends_with("-wal")
+    });
+    logs.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
 /// Appends of 64 producers with and without the index that follows them, in turn.

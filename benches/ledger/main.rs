@@ -1,7 +1,7 @@
 //! The ledger against floors that are measured beside it, in one run.
 //!
 //! `cargo bench --bench ledger` prints one table of ratios. Words after `--` are sections (`single`, `producers`,
-//! `index`, `size`, `verify`, `open`, `proof`), and only those are run. `--entries N` is how many the big ledger has
+//! `logs`, `index`, `size`, `verify`, `open`, `proof`), and only those are run. `--entries N` is how many the big ledger has
 //! (500,000), `--verify N` how many are verified (200,000); the figures of the aims are `--entries 5000000
 //! --verify 1000000`. `--below DIR` is where the files lie: a folder of the disk that is to be measured.
 //!
@@ -29,7 +29,7 @@ struct Asked {
     below: PathBuf,
 }
 
-const SECTIONS: [&str; 7] = ["single", "producers", "index", "size", "verify", "open", "proof"];
+const SECTIONS: [&str; 8] = ["single", "producers", "logs", "index", "size", "verify", "open", "proof"];
 
 fn main() {
     let asked = asked(std::env::args().skip(1));
@@ -40,6 +40,9 @@ fn main() {
     }
     if wants("producers") {
         appends::producers(&asked.below, &mut table);
+    }
+    if wants("logs") {
+        appends::logs(&asked.below, &mut table);
     }
     if wants("index") {
         appends::index(&asked.below, &mut table);

@@ -14,10 +14,11 @@ use super::renew::Renew;
 use super::{house, known, show};
 use crate::config::{Config, Home};
 use crate::ledger::{
-    self, Checkpoint, Files, Filter, Note, Order, Outside, Reader, Report, Stored, Verdict, VerifierKey,
+    self, Checkpoint, Coverage, Files, Filter, Found, Header, Index, Note, Order, Outside, Reader, Report,
+    Stored, Verdict, VerifierKey,
 };
 use crate::types::clock::Wall;
-use crate::types::text;
+use crate::types::{limits, text};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -322,15 +323,7 @@ impl Show {
         }
         let filter = Filter::parse(&super::query(&self.query)).map_err(Fail::usage)?;
         let seen = reader.size().map_err(Fail::failed)?;
-        let (mut headers, mut next) = (Vec::new(), Some(u64::MAX));
-        while let Some(from) = next.filter(|_| headers.len() < self.limit) {
-            let left = self.limit - headers.len();
-            let page = reader.headers(&filter, from, Order::Descending, left, usize::MAX);
-            let (found, on) = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-            headers.extend(found);
-            next = on;
-        }
-        headers.reverse();
+        let headers = self.newest(&house::files(config), &reader, &filter)?;
         if self.follow {
             let out = Out { is_json };
             // Those that came since are told too, and none twice.
@@ -351,6 +344,52 @@ impl Show {
         }
         Ok(exit::OK)
     }
+}
+
+impl Show {
+    /// The newest headers that match, rising: found by the index if there is one, else in the ledger alone.
+    fn newest(&self, files: &Files, reader: &Reader, filter: &Filter) -> Result<Vec<Header>, Fail> {
+        let is_long = reader.size().map_err(Fail::failed)? > limits::PAGE_SCAN_MAX as u64;
+        let index = if filter.is_empty() { None } else { index_of(files, is_long) };
+        let (mut headers, mut next, mut coverage) = (Vec::new(), Some(u64::MAX), Coverage::default());
+        while let Some(from) = next.filter(|_| headers.len() < self.limit) {
+            let left = self.limit - headers.len();
+            let page = match &index {
+                Some(index) => index.headers(filter, from, Order::Descending, left, usize::MAX),
+                None => reader
+                    .headers(filter, from, Order::Descending, left, usize::MAX)
+                    .map(|(headers, next)| Found { headers, next, index: None }),
+            };
+            let found = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
+            headers.extend(found.headers);
+            next = found.next;
+            if let Some(Coverage { covered, unsound }) = found.index {
+                coverage.covered = covered;
+                coverage.unsound.extend(unsound);
+            }
+        }
+        if !coverage.unsound.is_empty() {
+            let blocks = coverage.unsound.len();
+            show::note(&format!(
+                "index.db: {blocks} blocks do not fit, and the ledger was read instead: `par audit index` makes them anew"
+            ));
+        }
+        headers.reverse();
+        Ok(headers)
+    }
+}
+
+/// The index of a ledger, only to ask it. Where it cannot be used, one line says why each entry is read; without an index
+/// only where the ledger `is_long`.
+fn index_of(files: &Files, is_long: bool) -> Option<Index> {
+    let why = match Index::reading(files) {
+        Ok(index) => return Some(index),
+        Err(_) if !files.index().exists() && is_long => "there is no index.db".to_owned(),
+        Err(_) if !files.index().exists() => return None,
+        Err(error) => error.to_string(),
+    };
+    show::note(&format!("{}: every entry is read: `par audit index` makes one", text::visible_line(&why)));
+    None
 }
 
 /// What people want to know of an entry, in columns.

@@ -17,10 +17,9 @@ pub(super) struct IndexOf {
 impl IndexOf {
     /// Also beside a running server, which then goes on with what is made here.
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
-        let index = Index::open(&house::files(config)).map_err(Fail::failed)?;
-        if self.rebuild {
-            index.clear().map_err(Fail::failed)?;
-        }
+        let files = house::files(config);
+        let index = if self.rebuild { Index::anew(&files) } else { Index::open(&files) };
+        let index = index.map_err(Fail::failed)?;
         let found = index.complete().map_err(Fail::failed)?;
         if is_json {
             show::json(&json!({ "covered": found.covered, "unsound": found.unsound }))?;

@@ -96,6 +96,10 @@ fn render(app: &App) -> String {
     text.sample("par_ledger_entries", &[], ledger.head().size);
     text.head("par_ledger_obstacle", "gauge", "1 while something keeps entries from being written.");
     text.sample("par_ledger_obstacle", &[], u8::from(ledger.obstacle().is_some()));
+    text.head("par_ledger_wal_bytes", "gauge", "Write-ahead logs beside the databases.");
+    for (database, bytes) in ledger.files().log_bytes() {
+        text.sample("par_ledger_wal_bytes", &[("database", database)], bytes);
+    }
     text.anchor(app);
     text.head("par_auth_refused", "counter", "Requests whose key was refused.");
     text.sample("par_auth_refused_total", &[], app.authority.refused());

@@ -3,14 +3,14 @@
 //! Levels: schema fingerprint and SQLite's own check; all headers, chain and root; every checkpoint and
 //! epoch; all payloads; all tiles; the high-water mark; state.db against a fresh projection. Nothing is repaired.
 
-use super::Head;
 use super::merkle::Tile;
 use super::open::{Files, HighWater, OpenError};
 use super::pages::Reading;
-use super::project::{Projection, Row, applied};
+use super::project::{Projection, Row, applied, is_applied_one};
 use super::read::{ReadError, root_at};
 use super::shelf::Shelf;
 use super::verify::{Mark, Outside, Report, Verdict, Walk};
+use super::{Head, shelf};
 use crate::store::{self, Kind, StoreError};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as RowRef, params_from_iter};
@@ -22,6 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Entries between two words on how far a verification is.
 pub(super) const PROGRESS_ENTRIES: u64 = 4_096;
+
+/// What is said of a table `applied` with another row than its one.
+const APPLIED_ODD: &str = "state.db: `applied` has not exactly one row with a number of entries";
 
 /// What a verification looks for besides what the files say by themselves.
 struct Looking<'a> {
@@ -59,6 +62,7 @@ pub fn audit_telling(
         report.find(None, Verdict::Unreadable, what);
         report
     });
+    report.find_strays(files);
     match mark {
         Ok(None) if is_there => {
             report.warnings.push("there is no high-water mark: a cut tail would not be seen".to_owned());
@@ -75,6 +79,20 @@ pub fn audit_telling(
         report.verdict = Verdict::VerifiedUnanchored;
     }
     report
+}
+
+impl Report {
+    /// Files that are named like segments and are none.
+    pub(super) fn find_strays(&mut self, files: &Files) {
+        for path in shelf::strays(&files.data).unwrap_or_default() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.find(
+                None,
+                Verdict::Invalid,
+                format!("`{name}` is named like a segment, and no segment has that name"),
+            );
+        }
+    }
 }
 
 /// What keeps `path` from being read; `None` where it can be or is not there.
@@ -109,7 +127,10 @@ fn open_state(files: &Files) -> Result<Option<(Connection, u64)>, String> {
         if e.is_garbled() { OpenError::Garbled(e).to_string() } else { e.to_string() }
     };
     state.execute_batch("BEGIN").map_err(at)?;
-    let size = applied(&state).map_err(at)?;
+    let size = match applied(&state) {
+        Err(rusqlite::Error::QueryReturnedNoRows) => 0,
+        other => other.map_err(at)?,
+    };
     Ok(Some((state, size)))
 }
 
@@ -288,6 +309,9 @@ fn compare_state(
         report.find(Some(size), Verdict::Incomplete, what);
     }
     check_schema(state, Kind::State, report)?;
+    if !is_applied_one(state).map_err(|e| format!("state.db: {e}"))? {
+        report.find(None, Verdict::Invalid, APPLIED_ODD);
+    }
     if report.verdict == Verdict::Verified {
         report.state_rows = Some(replay.compare(state, report)?);
     }

@@ -53,6 +53,19 @@ impl<'a> Brief<'a> {
         })
     }
 
+    /// A member that is a text.
+    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+        self.members.iter().find(|(member, _)| *member == name)?.1.text()
+    }
+
+    /// A member that is a number.
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        match self.members.iter().find(|(member, _)| *member == name)?.1 {
+            Plain::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
     /// The header, as [`Header::parse`] gives it out.
     pub(super) fn header(self) -> Header {
         let mut fields = Map::with_capacity(self.members.len());

@@ -18,6 +18,9 @@ macro_rules! kinds {
         pub enum Kind { $($(#[$doc])* $name,)* }
 
         impl Kind {
+            /// Every kind that there is.
+            pub(super) const ALL: &'static [Self] = &[$(Self::$name),*];
+
             /// The word in the header.
             #[must_use]
             pub fn as_str(self) -> &'static str {

@@ -7,16 +7,14 @@
 use super::evidence::Item;
 use super::merkle::leaf;
 use super::query::Filter;
-use super::writer::Task;
 use super::{AppendError, Checkpoint, Draft, Files, Header, Kind, Ledger, Note, Order, ReadError, Reader};
 use crate::store::StoreError;
+use crate::types::Digest;
 use crate::types::clock::Wall;
 use crate::types::json::canonical;
-use crate::types::{Digest, limits};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt;
-use std::time::Duration;
 
 /// The format of the first line.
 pub(super) const FORMAT: &str = "par/export/1";
@@ -26,7 +24,6 @@ const PIECE_BYTES: usize = 256 << 10;
 const PAGE: usize = 4_096;
 /// Roots of subtrees that are remembered from one path to the next.
 const ROOTS_MAX: usize = 1 << 16;
-const SIGN_STEP_MS: u64 = 5;
 
 /// How an export is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,21 +120,7 @@ impl Ledger {
         }
         let draft = Draft { principal: Some(principal), ..Draft::new(Kind::Export, payload) };
         let receipt = self.append_blocking(vec![draft])?.pop().ok_or(AppendError::Closed)?;
-        self.sign_up_to(receipt.seq())?;
         Ok(receipt.seq())
-    }
-
-    /// Has the writer sign now, and waits until a checkpoint covers `seq`.
-    fn sign_up_to(&self, seq: u64) -> Result<(), ExportError> {
-        self.queue.blocking_send(Task::Tick).map_err(|_| AppendError::Closed)?;
-        for _ in 0..limits::CHECKPOINT_MS * 10 / SIGN_STEP_MS {
-            let newest = self.checkpoint().and_then(|note| size_of(&note));
-            if newest.is_some_and(|size| size > seq) {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(SIGN_STEP_MS));
-        }
-        Err(ExportError::Failed("the ledger does not get signed".to_owned()))
     }
 }
 

@@ -113,7 +113,7 @@ impl Record {
         Some(Self {
             seq: header.seq,
             // Times are written out in it.
-            filter: Filter::parse_at(text("query")?, 0).ok()?,
+            filter: Filter::read(text("query")?, 0).ok()?,
             size: number("size").filter(|size| is_one && *size <= header.seq)?,
             entries: number("entries")?,
             seqs: text("seqs")?.to_owned(),

@@ -1,11 +1,11 @@
 //! What the index knows of erased payloads, taken out of it. It holds their words in another form than the ledger, so it
 //! is searched for those: SQLite may have left some beside its rows. Where it has, the index is emptied and made anew.
 
-use super::Files;
 use super::index::{BLOCK_ENTRIES, IndexError, Inner, forget_one, text_of};
-use super::line::{lines, seal};
+use super::line::seal;
 use super::redact::Payload;
 use super::traces::{Raw, Traces};
+use super::{Files, Reader};
 use crate::store;
 use crate::types::limits;
 use std::collections::BTreeSet;
@@ -32,7 +32,8 @@ pub(super) fn forget(files: &Files, raw: &Raw, payloads: &[Payload]) -> Vec<Stri
 fn clean(files: &Files, raw: &Raw, payloads: &[Payload]) -> Result<bool, String> {
     let text = |e: IndexError| e.to_string();
     let mut inner = Inner::open(files).map_err(text)?;
-    take_out(&inner, payloads).map_err(text)?;
+    let ledger = Reader::open(&files.ledger()).map_err(|e| e.to_string())?;
+    take_out(&mut inner, &ledger, payloads).map_err(text)?;
     let words = Traces::of_words(lone_words(&inner, payloads).map_err(text)?)?;
     if empty_log(&inner)? && !is_found(files, raw, &words)? {
         return Ok(true);
@@ -41,16 +42,25 @@ fn clean(files: &Files, raw: &Raw, payloads: &[Payload]) -> Result<bool, String>
     Ok(empty_log(&inner)? && !is_found(files, raw, &words)?)
 }
 
-/// In one transaction: who follows waits for it, and reads no erased payload behind it.
-fn take_out(inner: &Inner, payloads: &[Payload]) -> Result<(), IndexError> {
+/// In one transaction: who follows waits for it, and reads no erased payload behind it. A block that did not fit before
+/// gets no digest that fits: it is made anew.
+fn take_out(inner: &mut Inner, ledger: &Reader, payloads: &[Payload]) -> Result<(), IndexError> {
     inner.db.execute_batch("BEGIN IMMEDIATE")?;
-    let done = payloads.iter().try_for_each(|Payload { header, .. }| {
-        forget_one(&inner.db, header.seq)?;
-        let is_covered = !lines(&inner.db, header.seq..header.seq + 1)?.is_empty();
-        if is_covered { seal(&inner.db, header.seq / BLOCK_ENTRIES) } else { Ok(()) }
-    });
+    let mut take_all = || -> Result<(), IndexError> {
+        let covered = inner.covered(ledger)?;
+        let mut blocks = BTreeSet::new();
+        for seq in payloads.iter().map(|payload| payload.header.seq).filter(|seq| *seq < covered) {
+            let id = seq / BLOCK_ENTRIES;
+            if inner.is_sound(ledger, id, covered, true)? {
+                blocks.insert(id);
+            }
+        }
+        payloads.iter().try_for_each(|payload| forget_one(&inner.db, payload.header.seq))?;
+        Ok(blocks.into_iter().try_for_each(|id| seal(&inner.db, id))?)
+    };
+    let done = take_all();
     inner.db.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    Ok(done?)
+    done
 }
 
 /// Their words that nothing else in the index has: neither a text, nor what stays of them in a header.

@@ -1,14 +1,16 @@
 //! index.db: filter columns and words of the entries, followed behind the ledger by a thread of its own. No append waits
 //! for it, and nothing but queries reads it.
 //!
-//! It proves nothing. What it covers is told; each block of 256 lines has a digest, and where lines and digest, or lines
-//! and ledger, do not fit, the block is not believed ([`Index::is_sound`]). It can be deleted and is made anew.
+//! It proves nothing. What it covers is told. Before a line of a block of 256 keeps an entry out of an answer, all that it says
+//! of its header was compared with the ledger's, and its words with the block's digest; where something does not fit, the block
+//! is not believed ([`Inner::is_sound`]). No digest is made over lines that were not looked at before. It can be deleted and is
+//! made anew.
 
 use super::entry::{Header, Kind};
 use super::expire::dropped;
 use super::line::{Line, digest, lines, number, seal};
 use super::merkle::{TILE_WIDTH, leaf};
-use super::read::{header_bytes, tile};
+use super::read::header_bytes;
 use super::words::{any_text, words};
 use super::{Files, Ledger, ReadError, Reader, Report, Stored, audit};
 use crate::store::{self, Kind as Db, StoreError};
@@ -103,7 +105,21 @@ impl Index {
         Self::beside(files, Arc::new(reader))
     }
 
-    /// The same, through a reader that learns of new segments.
+    /// Opens an index that is there only to ask it: nothing is made or changed. Fails where it is none.
+    pub fn reading(files: &Files) -> Result<Self, IndexError> {
+        let ledger = Arc::new(Reader::open(&files.ledger()).map_err(IndexError::Store)?);
+        let db = store::open_reader(&files.index()).map_err(IndexError::Store)?;
+        Ok(Self { files: files.clone(), ledger, inner: Mutex::new(Inner::with(db, files)?) })
+    }
+
+    /// Makes the index anew from an empty file, also beside a server, which goes over to that one. To empty the file
+    /// that is there would hold in memory what it had.
+    pub fn anew(files: &Files) -> Result<Self, IndexError> {
+        remove(files);
+        Self::open(files)
+    }
+
+    /// As [`Index::open`], through a reader that learns of new segments.
     fn beside(files: &Files, ledger: Arc<Reader>) -> Result<Self, IndexError> {
         let inner = match Inner::open(files) {
             Err(error) => {
@@ -140,7 +156,10 @@ impl Index {
         let done = inner.advance(&self.ledger);
         let moved = match done {
             Ok(0) => inner.batches > 0,
-            _ => inner.batches >= BATCHES_BETWEEN_MOVES,
+            _ => {
+                inner.batches >= BATCHES_BETWEEN_MOVES
+                    || store::log_bytes(&self.files.index()) >= self.files.wal_bytes_max / 2
+            }
         };
         if moved {
             inner.batches = 0;
@@ -194,7 +213,10 @@ fn remove(files: &Files) {
 
 impl Inner {
     pub(super) fn open(files: &Files) -> Result<Self, IndexError> {
-        let db = store::open_writer(&files.index(), Db::Index).map_err(IndexError::Store)?;
+        Self::with(store::open_writer(&files.index(), Db::Index).map_err(IndexError::Store)?, files)
+    }
+
+    fn with(db: Connection, files: &Files) -> Result<Self, IndexError> {
         let mut report = Report::default();
         let odd =
             |what: String| IndexError::Store(StoreError::File(files.index(), std::io::Error::other(what)));
@@ -281,8 +303,9 @@ impl Inner {
         self.db.execute_batch(end)?;
         let (done, touched) = done?;
         for id in touched {
+            // Each was sound before, or all of it is new, and what was written since is our own.
             self.sound.iter_mut().for_each(|sound| {
-                sound.remove(&id);
+                sound.insert(id);
             });
             self.unsound.remove(&id);
         }
@@ -290,27 +313,25 @@ impl Inner {
         Ok(done)
     }
 
-    fn step(&self, ledger: &Reader) -> Result<(u64, BTreeSet<u64>), IndexError> {
+    fn step(&mut self, ledger: &Reader) -> Result<(u64, BTreeSet<u64>), IndexError> {
+        // Somebody else may have written up to the moment at which the transaction began.
+        self.refresh()?;
         let (covered, size) = (self.covered(ledger)?, ledger.size()?);
+        let tail = covered / BLOCK_ENTRIES;
+        if !covered.is_multiple_of(BLOCK_ENTRIES) && covered < size {
+            // The digest over a block that has grown is made over the lines before, too.
+            self.is_sound(ledger, tail, covered, true)?;
+        }
         let mut touched = BTreeSet::new();
-        if let Some(id) = self.unsound.first() {
-            let range = id * BLOCK_ENTRIES..covered.min((id + 1) * BLOCK_ENTRIES);
-            let ends = [range.start, (id + 1) * BLOCK_ENTRIES].map(number);
-            self.db.execute("DELETE FROM line WHERE seq >= ?1 AND seq < ?2", ends)?;
-            self.db.execute("DELETE FROM words WHERE rowid >= ?1 AND rowid < ?2", ends)?;
-            touched.insert(*id);
-            for seq in range.clone() {
-                self.put(&entry(ledger, seq)?, &mut touched)?;
-            }
-            self.seal(&touched)?;
-            return Ok((range.end.saturating_sub(range.start), touched));
+        if let Some(id) = self.unsound.first().copied() {
+            return self.make_anew(ledger, id, covered);
         }
         let (mut seq, mut bytes, mut log) = (covered, 0, String::new());
         while seq < size.min(covered + BATCH_ENTRIES) && bytes < BATCH_BYTES {
             let stored = entry(ledger, seq)?;
             bytes += stored.body.as_ref().map_or(0, Vec::len);
             touched.insert(seq / BLOCK_ENTRIES);
-            self.put(&stored, &mut touched)?;
+            self.put(ledger, &stored, covered, &mut touched)?;
             log = stored.header.log;
             seq += 1;
         }
@@ -321,8 +342,34 @@ impl Inner {
         Ok((seq - covered, touched))
     }
 
-    /// The line of an entry, and its words. What it erased is forgotten here.
-    fn put(&self, stored: &Stored, touched: &mut BTreeSet<u64>) -> Result<(), rusqlite::Error> {
+    /// Makes a block that was found unsound anew from the ledger, up to the `covered` entries.
+    fn make_anew(
+        &mut self,
+        ledger: &Reader,
+        id: u64,
+        covered: u64,
+    ) -> Result<(u64, BTreeSet<u64>), IndexError> {
+        let mut touched = BTreeSet::from([id]);
+        let range = id * BLOCK_ENTRIES..covered.min((id + 1) * BLOCK_ENTRIES);
+        let ends = [range.start, (id + 1) * BLOCK_ENTRIES].map(number);
+        self.db.execute("DELETE FROM line WHERE seq >= ?1 AND seq < ?2", ends)?;
+        self.db.execute("DELETE FROM words WHERE rowid >= ?1 AND rowid < ?2", ends)?;
+        for seq in range.clone() {
+            self.put(ledger, &entry(ledger, seq)?, covered, &mut touched)?;
+        }
+        self.seal(&touched)?;
+        Ok((range.end.saturating_sub(range.start), touched))
+    }
+
+    /// The line of an entry, and its words. What it erased is forgotten here. Blocks whose digest is to be made go to
+    /// `touched`.
+    fn put(
+        &mut self,
+        ledger: &Reader,
+        stored: &Stored,
+        covered: u64,
+        touched: &mut BTreeSet<u64>,
+    ) -> Result<(), IndexError> {
         let text = text_of(&stored.header, stored.body.as_deref());
         let line = Line::of(stored, text.as_deref());
         line.insert(&self.db)?;
@@ -332,20 +379,33 @@ impl Inner {
                 .execute(params![number(line.seq), text])?;
         }
         if let Some(erased) = stored.header.u64("ref").filter(|_| stored.header.is(Kind::Redaction)) {
-            forget_one(&self.db, erased)?;
-            touched.insert(erased / BLOCK_ENTRIES);
+            self.forget(ledger, erased, covered, touched)?;
         }
         if let Some(range) =
             stored.body.as_deref().filter(|_| stored.header.is(Kind::PayloadDrop)).and_then(dropped)
         {
             for seq in range.start..range.end.min(line.seq) {
                 if line_may_be_erased(&self.db, seq)? {
-                    forget_one(&self.db, seq)?;
-                    touched.insert(seq / BLOCK_ENTRIES);
+                    self.forget(ledger, seq, covered, touched)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Takes the words of an entry out. Of a block that did not fit before, the digest stays as it is: it is made anew.
+    fn forget(
+        &mut self,
+        ledger: &Reader,
+        seq: u64,
+        covered: u64,
+        touched: &mut BTreeSet<u64>,
+    ) -> Result<(), IndexError> {
+        let id = seq / BLOCK_ENTRIES;
+        if touched.contains(&id) || self.is_sound(ledger, id, covered, true)? {
+            touched.insert(id);
+        }
+        Ok(forget_one(&self.db, seq)?)
     }
 
     /// Writes the digests of blocks.
@@ -353,8 +413,8 @@ impl Inner {
         blocks.iter().try_for_each(|id| seal(&self.db, *id))
     }
 
-    /// Whether the lines of a block can be believed: they are those of its digest, with no number missing, and their
-    /// leaves are the ledger's; with `has_text` their words too. What fits is remembered.
+    /// Whether the lines of a block can be believed: they are those of its digest, with no number missing, and say of each
+    /// header what the ledger says; with `has_text` their words are those of the digest too. What fits is remembered.
     pub(super) fn is_sound(
         &mut self,
         ledger: &Reader,
@@ -403,16 +463,12 @@ impl Inner {
         {
             return Ok(false);
         }
-        let mut shelf = ledger.shelf();
-        let leaves = if range.end - range.start == BLOCK_ENTRIES { tile(&mut shelf, 0, id)? } else { None };
-        let leaves = match leaves {
-            Some(leaves) => leaves,
-            None => {
-                let bytes = range.map(|seq| header_bytes(&mut shelf, seq));
-                bytes.map(|bytes| Ok(leaf(&bytes?))).collect::<Result<_, ReadError>>()?
-            }
-        };
-        Ok(lines.iter().map(|line| line.leaf).eq(leaves))
+        let (mut lines, mut all) = (lines.iter(), true);
+        ledger.each_header(range, |seq, bytes| {
+            all &= lines.next().is_some_and(|line| line.seq == seq && line.is_of(bytes));
+            all
+        })?;
+        Ok(all && lines.next().is_none())
     }
 
     fn has_its_words(&self, range: Range<u64>) -> Result<bool, rusqlite::Error> {

@@ -1,7 +1,10 @@
 //! A line of the index: what queries ask of a header, and the digest over the lines of a block.
 
 use super::Stored;
+use super::brief::Brief;
+use super::entry::Header;
 use super::index::BLOCK_ENTRIES;
+use super::merkle::leaf;
 use super::query::Filter;
 use crate::types::Digest;
 use rusqlite::types::Value as Cell;
@@ -28,6 +31,26 @@ impl Line {
             wall_us: header.fields.get("wall_us").and_then(Value::as_i64).unwrap_or_default(),
             fields: Filter::FIELDS.map(|name| header.str(name).map(str::to_owned)),
             text: text.map(|text| Digest::of(text.as_bytes())),
+        }
+    }
+
+    /// Whether it is the line of the entry with this header, but for its words.
+    pub(super) fn is_of(&self, bytes: &[u8]) -> bool {
+        if self.leaf != leaf(bytes) {
+            return false;
+        }
+        let is = |seq, wall_us: Option<i64>| self.seq == seq && self.wall_us == wall_us.unwrap_or_default();
+        let mut fields = self.fields.iter().zip(Filter::FIELDS);
+        match Brief::read(bytes) {
+            Some(brief) => {
+                is(brief.seq, brief.number("wall_us"))
+                    && fields.all(|(field, name)| field.as_deref() == brief.text(name))
+            }
+            // Written in another form than this program's.
+            None => Header::parse_any(bytes).is_ok_and(|header| {
+                is(header.seq, header.fields.get("wall_us").and_then(Value::as_i64))
+                    && fields.all(|(field, name)| field.as_deref() == header.str(name))
+            }),
         }
     }
 

@@ -21,6 +21,7 @@ mod anchored;
 mod audit;
 mod brief;
 mod cosignature;
+mod cut;
 mod entry;
 mod epoch;
 mod erase;
@@ -115,7 +116,7 @@ impl Receipt {
         self.behind.head
     }
 
-    /// The newest signed checkpoint at that commit: one that held the reply of a run covers all of it.
+    /// The signed checkpoint of that commit, over all entries up to its last one.
     #[must_use]
     pub fn checkpoint(&self) -> Option<&str> {
         self.behind.checkpoint.as_deref()
@@ -185,6 +186,8 @@ struct Shared {
     is_poisoned: watch::Sender<bool>,
     /// First entry of the segment that is written.
     segment: AtomicU64,
+    /// Held while write-ahead logs are copied into their files: SQLite lets one do so at a time, and nobody wait for it.
+    copying: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -210,6 +213,7 @@ impl Shared {
             raw: traces::Raw::default(),
             is_poisoned: watch::Sender::new(false),
             segment: AtomicU64::default(),
+            copying: Mutex::default(),
         }
     }
 
@@ -352,7 +356,7 @@ impl Ledger {
         self.shared.now().head
     }
 
-    /// The newest signed checkpoint, a C2SP signed note. At most [`limits::CHECKPOINT_MS`] behind the head.
+    /// The signed checkpoint of the newest commit, a C2SP signed note.
     #[must_use]
     pub fn checkpoint(&self) -> Option<Arc<str>> {
         self.shared.checkpoint()

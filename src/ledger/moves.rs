@@ -1,17 +1,22 @@
 //! What time asks for beside the appends: write-ahead logs go into their files, and the writer is told that a second
-//! is over.
+//! is over, or that a log is long and nearly all of it stands in its file, so that cutting it holds no append up.
 
 use super::writer::Task;
 use super::{Files, OpenError, Reader, Shared};
 use crate::store::{self, Kind, StoreError};
 use crate::types::limits;
 use rusqlite::Connection;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// Times that a log is copied in one go, each time what came during the copy before.
+const ROUNDS_MAX: usize = 4;
+/// Pages of 4 KiB that may be left to whoever cuts the log.
+const REST_PAGES: i64 = 512;
 
 /// A thread with connections of its own.
 struct Moves {
@@ -19,6 +24,8 @@ struct Moves {
     shared: Arc<Shared>,
     reader: Arc<Reader>,
     first: u64,
+    /// Sealed segments that somebody reads by their write-ahead log.
+    unsettled: Vec<u64>,
     ledger: Connection,
     state: Connection,
 }
@@ -38,7 +45,7 @@ pub(super) fn start(
     let (ledger, state) = (open(&files.segment(first), Kind::Ledger)?, open(&files.state(), Kind::State)?);
     let (files, shared, reader) = (files.clone(), shared.clone(), reader.clone());
     let at = files.data.clone();
-    let mut moves = Moves { files, shared, reader, first, ledger, state };
+    let mut moves = Moves { files, shared, reader, first, unsettled: Vec::new(), ledger, state };
     let run = move || moves.run(&signals, &queue);
     let thread = std::thread::Builder::new().name("ledger-moves".to_owned()).spawn(run);
     Ok((sender, thread.map_err(|e| OpenError::File(at, e))?))
@@ -48,18 +55,22 @@ impl Moves {
     fn run(&mut self, signals: &Receiver<()>, queue: &mpsc::WeakSender<Task>) {
         let sealed: Vec<u64> =
             self.reader.shelf().firsts().iter().copied().filter(|first| *first < self.first).collect();
-        sealed.into_iter().for_each(|first| self.settle(first));
+        self.settle(sealed);
         loop {
-            let signal = signals.recv_timeout(Duration::from_millis(limits::CHECKPOINT_MS));
+            let signal = signals.recv_timeout(Duration::from_millis(limits::LEDGER_TICK_MS));
             if let Err(e) = self.follow() {
                 tracing::warn!(error = %e, "the new segment's write-ahead log is not moved yet");
             }
+            let unsettled = std::mem::take(&mut self.unsettled);
+            self.settle(unsettled);
             match signal {
                 Ok(()) => {
-                    for (name, db) in [("the ledger", &self.ledger), ("state.db", &self.state)] {
-                        if let Err(e) = store::checkpoint(db) {
-                            tracing::warn!(error = %e, "the write-ahead log was not moved into {name}");
-                        }
+                    self.move_logs();
+                    // A queue that is full has its writer at work, which looks at the bound itself.
+                    if self.is_long()
+                        && let Some(queue) = queue.upgrade()
+                    {
+                        drop(queue.try_send(Task::Cut));
                     }
                 }
                 // A queue that is full has its writer at work: the next tick is as good.
@@ -72,6 +83,29 @@ impl Moves {
         }
     }
 
+    /// Copies the logs into their files, until what came meanwhile is little: cutting a log copies the rest of it while
+    /// no append can pass.
+    fn move_logs(&self) {
+        let _copying = self.shared.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, db) in [("the ledger", &self.ledger), ("state.db", &self.state)] {
+            for _ in 0..ROUNDS_MAX {
+                match store::checkpoint(db) {
+                    Ok(left) if left < REST_PAGES => break,
+                    Ok(_) => {}
+                    Err(e) => {
+                        tracing::warn!(error = %e, "the write-ahead log was not moved into {name}");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_long(&self) -> bool {
+        let cut = self.files.wal_bytes_max / 2;
+        [self.files.segment(self.first), self.files.state()].iter().any(|path| store::log_bytes(path) >= cut)
+    }
+
     /// Goes over to the segment that is written now; the one before needs no write-ahead log any more.
     fn follow(&mut self) -> Result<(), StoreError> {
         let first = self.shared.segment.load(Ordering::Acquire);
@@ -81,15 +115,22 @@ impl Moves {
         let next = store::open_writer(&self.files.segment(first), Kind::Ledger)?;
         let sealed = std::mem::replace(&mut self.ledger, next);
         drop(sealed);
-        self.settle(self.first);
+        self.settle(vec![self.first]);
         self.first = first;
         Ok(())
     }
 
-    /// Where somebody still reads the segment, the next start does it.
-    fn settle(&self, first: u64) {
-        if let Err(e) = self.reader.settle(first) {
-            tracing::warn!(error = %e, "the segment from entry {first} on keeps its write-ahead log for now");
+    /// Ends the write-ahead logs of sealed segments. Where somebody still reads one by its log, the next tick or start
+    /// does it.
+    fn settle(&mut self, firsts: Vec<u64>) {
+        for first in firsts {
+            match self.reader.settle(first) {
+                Ok(true) => {}
+                Ok(false) => self.unsettled.push(first),
+                Err(e) => {
+                    tracing::warn!(error = %e, "the segment from entry {first} on keeps its write-ahead log for now");
+                }
+            }
         }
     }
 }

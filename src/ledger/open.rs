@@ -1,5 +1,6 @@
 //! Opening a ledger: its files, the lock against a second writer, and catching up.
 
+use super::cut::Logs;
 use super::entry::Header;
 use super::key::{KeyFiles, Signer};
 use super::merkle::{TILE_WIDTH, TileEdge, leaf};
@@ -36,6 +37,8 @@ pub struct Files {
     pub free_bytes_min: u64,
     /// What is held back for results on a full disk, in bytes.
     pub reserve_bytes: u64,
+    /// Write-ahead log of a segment behind which it is cut, in bytes.
+    pub wal_bytes_max: u64,
     /// The log key, where it is not in the folder.
     pub log_key: Option<PathBuf>,
     /// When a segment is sealed, and when its payloads go.
@@ -68,6 +71,7 @@ impl Files {
             data: data.to_owned(),
             free_bytes_min: limits::LEDGER_FREE_BYTES_MIN,
             reserve_bytes: limits::LEDGER_RESERVE_BYTES,
+            wal_bytes_max: limits::WAL_BYTES_MAX,
             log_key: None,
             rotation: Rotation::default(),
         }
@@ -133,6 +137,18 @@ impl Files {
 
     fn lock(&self) -> PathBuf {
         self.data.join("lock")
+    }
+
+    /// The write-ahead logs that are there, in bytes: those of all segments together, of state.db and of index.db.
+    #[must_use]
+    pub fn log_bytes(&self) -> [(&'static str, u64); 3] {
+        let segments = self.segments().unwrap_or_default();
+        let ledger = segments.into_iter().map(|first| store::log_bytes(&self.segment(first))).sum();
+        [
+            ("ledger", ledger),
+            ("state", store::log_bytes(&self.state())),
+            ("index", store::log_bytes(&self.index())),
+        ]
     }
 
     /// Free bytes for an ordinary user under `data`.
@@ -348,7 +364,6 @@ impl Ledger {
             None => Signer::begin(files.keys(), clock::Wall::now().0).map_err(OpenError::Keys)?,
         };
         let genesis = is_new.then(|| signer.genesis(succeed::newest(&files).as_ref()));
-        let signed = newest.as_ref().map_or(0, |(checkpoint, _)| checkpoint.head.size);
         let shared = Arc::new(Shared::at(head, newest.map(|(_, note)| note.to_string().into())));
         shared.segment.store(segment.first, Ordering::Release);
         let identity = store::identity(&path).map_err(|e| OpenError::File(path.clone(), e))?;
@@ -375,11 +390,10 @@ impl Ledger {
             waiting: Vec::new(),
             shared: shared.clone(),
             signer,
-            signed,
             // A crash may have come between an erasure and the emptying of the log.
             owes: true,
             moves,
-            commits: 0,
+            logs: Logs::default(),
         };
         start(writer, appends, mover, lock.clone())?;
         let ledger = Self {
@@ -466,7 +480,8 @@ fn start(
 }
 
 /// The newest checkpoint, if there is one. One of more entries than there are, or of another root, is of a
-/// ledger that lost entries or is another.
+/// ledger that lost entries or is another; behind one of fewer somebody has taken the checkpoints away that every
+/// commit has, and could have written what he likes: nobody signs for that.
 fn newest_checkpoint(reader: &Reader, chain: &Chain) -> Result<Option<(Checkpoint, Note)>, OpenError> {
     let Some(note) = reader.newest_checkpoint().map_err(OpenError::Read)? else { return Ok(None) };
     let note = Note::parse(&note).map_err(OpenError::Incomplete)?;
@@ -475,7 +490,11 @@ fn newest_checkpoint(reader: &Reader, chain: &Chain) -> Result<Option<(Checkpoin
     if signed > there {
         return Err(OpenError::Incomplete(format!("it has {there} entries, and a checkpoint says {signed}")));
     }
-    if signed == there && checkpoint.head.root != chain.frontier.root() {
+    if signed < there {
+        let what = format!("no checkpoint covers its entries {signed} to {}", there - 1);
+        return Err(OpenError::Incomplete(what));
+    }
+    if checkpoint.head.root != chain.frontier.root() {
         return Err(OpenError::Incomplete(format!(
             "its root is not that of the checkpoint at {there} entries"
         )));

@@ -78,3 +78,9 @@ pub(super) fn applied(state: &Connection) -> Result<u64, rusqlite::Error> {
     let size: i64 = state.query_row("SELECT size FROM applied", [], |row| row.get(0))?;
     Ok(u64::try_from(size).unwrap_or(0))
 }
+
+/// Whether the table has its one row, with a number of entries. SQLite holds to that only where nobody turns its checks off.
+pub(super) fn is_applied_one(state: &Connection) -> Result<bool, rusqlite::Error> {
+    let sql = "SELECT count(*) = 1 AND min(one) = 1 AND min(size) >= 0 FROM applied";
+    Ok(state.query_row(sql, [], |row| row.get::<_, Option<bool>>(0))?.unwrap_or(false))
+}

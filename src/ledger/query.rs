@@ -3,14 +3,15 @@
 //!
 //! Words with spaces between them, and an entry has to meet all of them:
 //!
-//! * `field:value`, a field of the header; a `*` at the end stands for any rest. Several words of one field are "or".
+//! * `field:value`, a field of the header; a `*` at the end stands for any rest. Several words of one field are "or". A
+//!   `kind`, `decision` or `status` has to be one that there is.
 //! * `seq:7`, `seq:7-9`, `seq:7-`: numbers.
 //! * `since:` and `until:` a date (`2026-11-01`, its beginning in UTC), a time of RFC 3339 or a span before now (`24h`).
 //!   What is of that very time is since it, and not until it.
 //! * anything else is free text: words that stand side by side in a payload that may be shown.
 //! * `-` in front turns a word round. Quotes hold what has spaces, and take `*`, `:` and `-` by themselves.
 
-use super::entry::Header;
+use super::entry::{Header, Kind};
 use super::words::{any_text, has, words};
 use crate::types::clock::Wall;
 use crate::types::{limits, text};
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::Value;
 use std::fmt;
+use std::ops::Range;
 
 /// What entries are asked for; every word must hold. An empty one is met by all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +58,29 @@ pub(super) struct Want {
     pub(super) is_start: bool,
 }
 
+/// What the field `decision` may say.
+const DECISIONS: [&str; 4] = ["allow", "deny", "needs_approval", "invalid"];
+/// What the field `status` may say: of results, of replies, and of refusals that time gave.
+const STATUSES: [&str; 17] = [
+    "ok",
+    "error",
+    "signal",
+    "timeout",
+    "oom",
+    "output_cap",
+    "quota",
+    "killed",
+    "refused",
+    "interrupted",
+    "done",
+    "denied",
+    "failed",
+    "limit",
+    "waiting",
+    "cancelled",
+    "expired",
+];
+
 /// Numbers above are not written: a header cannot hold them.
 const SEQ_MAX: u64 = i64::MAX as u64;
 
@@ -72,6 +97,14 @@ impl Filter {
 
     /// As [`Filter::parse`], at another time in microseconds since 1970.
     pub fn parse_at(query: &str, now_us: i64) -> Result<Self, String> {
+        let filter = Self::read(query, now_us)?;
+        let unknown = filter.terms.iter().find_map(|term| term.ask.unknown());
+        unknown.map_or(Ok(filter), Err)
+    }
+
+    /// Reads a query that was recorded, perhaps by another version: it may ask for a `kind`, `decision` or `status` that this
+    /// one does not know.
+    pub(super) fn read(query: &str, now_us: i64) -> Result<Self, String> {
         let split = split(query)?;
         if split.len() > limits::QUERY_WORDS_MAX {
             return Err(format!(
@@ -85,6 +118,15 @@ impl Filter {
             Term::parse(word, now_us).map_err(|why| format!("`{shown}`: {why}"))
         };
         Ok(Self { terms: split.iter().map(term).collect::<Result<_, _>>()? })
+    }
+
+    /// The numbers from the lowest to behind the highest that are asked for by number; all where none is.
+    pub(super) fn seqs(&self) -> Range<u64> {
+        let asked = self.terms.iter().filter(|term| !term.is_negated).filter_map(|term| match term.ask {
+            Ask::Seq(first, last) => Some(first..last.saturating_add(1)),
+            _ => None,
+        });
+        asked.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)).unwrap_or(0..u64::MAX)
     }
 
     /// The entries whose field, one of [`Filter::FIELDS`], is `value`.
@@ -167,6 +209,23 @@ impl Ask {
             )
         })?;
         Ok(Self::Field { name: known, want: Want::parse(value)? })
+    }
+
+    /// Why nothing can meet it: the field has a closed list of values, and this is none of them.
+    fn unknown(&self) -> Option<String> {
+        let Self::Field { name, want } = self else { return None };
+        let known: Vec<&str> = match *name {
+            "kind" => Kind::ALL.iter().map(|kind| kind.as_str()).collect(),
+            "decision" => DECISIONS.to_vec(),
+            "status" => STATUSES.to_vec(),
+            _ => return None,
+        };
+        if known.iter().any(|known| want.is(known)) {
+            return None;
+        }
+        let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
+        let rest = if want.is_start { "*" } else { "" };
+        Some(format!("`{name}:{shown}{rest}`: no {name} is `{shown}{rest}`: there are {}", known.join(", ")))
     }
 
     fn names() -> impl Iterator<Item = &'static str> {
@@ -395,6 +454,7 @@ mod tests {
                 "! `nope:1`: `nope` is none of the fields kind, run, session, call, principal, decision, status, \
                         tool, policy, key, seq, since and until; a text with a colon stands in quotes",
             ),
+            ("kind:anchor kind:call.* -status:err*", "kind:anchor kind:call.* -status:err*"),
             ("kind:", "! `kind:`: a value is missing behind `kind:`"),
             ("a -", "! `-`: a word is missing behind `-`"),
             ("--", "! `--`: there is no letter or digit to look for"),
@@ -419,6 +479,31 @@ mod tests {
         }
         assert!(printed(&"a ".repeat(65)).contains("65 words"));
         assert!(printed(&"a".repeat(5_000)).contains("5000 bytes"));
+    }
+
+    /// Nothing could meet it, and an empty answer would say that there is none.
+    #[test]
+    fn a_value_that_no_entry_can_have_is_refused() {
+        for (query, expect) in [
+            (
+                "decision:denied",
+                "! `decision:denied`: no decision is `denied`: there are allow, deny, needs_approval, invalid",
+            ),
+            (
+                "-decision:x*",
+                "! `decision:x*`: no decision is `x*`: there are allow, deny, needs_approval, invalid",
+            ),
+        ] {
+            assert_eq!(printed(query), expect);
+        }
+        assert!(
+            printed("kind:call.decison").contains("there are genesis, start, "),
+            "{}",
+            printed("kind:call.decison")
+        );
+        assert!(printed("status:fine").contains("there are ok, error, "), "{}", printed("status:fine"));
+        // What another version recorded is read all the same.
+        assert!(Filter::read("kind:later.on decision:maybe", NOW_US).is_ok());
     }
 
     #[test]

@@ -299,13 +299,16 @@ impl Reader {
         scan_max: usize,
     ) -> Result<(Vec<Header>, Option<u64>), ReadError> {
         let mut shelf = self.shelf();
+        // No other number can match.
+        let asked = filter.seqs();
         let (sql, range) = match order {
-            Order::Ascending => {
-                ("SELECT seq, header FROM entry WHERE seq >= ?1 AND seq < ?2 ORDER BY seq", from..u64::MAX)
-            }
+            Order::Ascending => (
+                "SELECT seq, header FROM entry WHERE seq >= ?1 AND seq < ?2 ORDER BY seq",
+                from.max(asked.start)..asked.end,
+            ),
             Order::Descending => (
                 "SELECT seq, header FROM entry WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC",
-                0..from.saturating_add(1),
+                asked.start..from.saturating_add(1).min(asked.end),
             ),
         };
         let mut parts = shelf.parts(range);
@@ -339,6 +342,28 @@ impl Reader {
             }
         }
         Ok((found, None))
+    }
+
+    /// Shows the stored headers of `range` to `see`, in order, until that says false.
+    pub(super) fn each_header(
+        &self,
+        range: Range<u64>,
+        mut see: impl FnMut(u64, &[u8]) -> bool,
+    ) -> Result<(), ReadError> {
+        let sql = "SELECT seq, header FROM entry WHERE seq >= ?1 AND seq < ?2 ORDER BY seq";
+        let mut shelf = self.shelf();
+        for part in shelf.parts(range) {
+            let mut statement = shelf.of(part.start)?.prepare_cached(sql)?;
+            let mut rows = statement.query([number(part.start), number(part.end)])?;
+            while let Some(row) = rows.next()? {
+                let seq = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(u64::MAX);
+                let bytes = row.get_ref(1)?.as_blob().unwrap_or_default();
+                if !see(seq, bytes) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The header of entry `seq`, where it matches, and how many bytes of payload were read to know.

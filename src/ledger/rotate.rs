@@ -52,11 +52,12 @@ impl Segment {
 }
 
 impl Writer {
-    /// Seals the segment if it is full, and begins the next one.
+    /// Seals the segment if it is full, or somebody reads by its write-ahead log that is, and begins the next one.
     pub(super) fn rotate(&mut self) {
         let size = self.chain.frontier.size();
         // A segment holds something beside its seal, and nothing that waits for space comes before that.
-        let is_due = size > self.segment.first + 1 && self.segment.is_full(&self.files, clock::Wall::now().0);
+        let is_over = self.logs.is_held || self.segment.is_full(&self.files, clock::Wall::now().0);
+        let is_due = size > self.segment.first + 1 && is_over;
         if is_due && !self.segment.is_sealed && self.shared.is_well() {
             let first = self.segment.first;
             self.serve_own(Draft::new(Kind::SegmentSeal, json!({ "first": first, "next": size + 1 })), None);
@@ -78,6 +79,7 @@ impl Writer {
         let identity =
             store::identity(&path).map_err(|e| AppendError::Poisoned(format!("{}: {e}", path.display())))?;
         (self.db, self.path, self.identity) = (db, path, identity);
+        self.logs.is_held = false;
         self.segment = Segment { first, bytes: 0, began_us: None, is_sealed: false };
         let mut shelf = self.reader.shelf();
         // The file before is no longer written: whoever reads it again opens it as it then is.

@@ -57,9 +57,10 @@ impl Index {
     }
 }
 
-/// Whether a query asks for something that the index leads to.
+/// Whether a query asks for something that the index leads to. Numbers are found without it.
 fn narrows(filter: &Filter) -> bool {
-    filter.terms.iter().any(|term| !term.is_negated && !matches!(term.ask, Ask::Since(_) | Ask::Until(_)))
+    let leads = |ask: &Ask| matches!(ask, Ask::Field { .. } | Ask::Text { .. });
+    filter.terms.iter().any(|term| !term.is_negated && leads(&term.ask))
 }
 
 struct Search<'a> {
@@ -78,9 +79,11 @@ impl Search<'_> {
     fn run(&mut self, inner: &mut Inner, from: u64) -> Result<(), IndexError> {
         let covered = inner.covered(self.index.ledger())?;
         self.found.index = Some(Coverage { covered, unsound: Vec::new() });
-        let mut at = Some(from);
+        // No other number can match.
+        let asked = self.filter.seqs();
+        let mut at = Some(from.max(asked.start));
         if self.order == Order::Descending {
-            let last = self.index.ledger().size()?.checked_sub(1);
+            let last = self.index.ledger().size()?.min(asked.end).checked_sub(1);
             at = last.map(|last| last.min(from));
             if at.is_some_and(|at| at >= covered) {
                 // What the index does not cover yet comes first.
@@ -94,7 +97,7 @@ impl Search<'_> {
             }
         }
         let (mut passed, mut checked) = (0, 0);
-        while let Some(seq) = at {
+        while let Some(seq) = at.filter(|seq| asked.contains(seq)) {
             if seq >= covered {
                 return Ok(self.scan(seq, None)?);
             }

@@ -23,17 +23,37 @@ pub(super) fn path_of(data: &Path, first: u64) -> PathBuf {
     }
 }
 
+/// The digits of a name `ledger-DIGITS.db`.
+fn digits(path: &Path) -> Option<&str> {
+    let digits = path.file_name()?.to_str()?.strip_prefix("ledger-")?.strip_suffix(".db")?;
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
+}
+
+/// The first entry of the segment whose name this is.
+fn of_name(data: &Path, path: &Path) -> Option<u64> {
+    let first = digits(path)?.parse().ok()?;
+    (first > 0 && path_of(data, first) == *path).then_some(first)
+}
+
+/// Files of `data` that are named like a segment, by a number that is written otherwise than segments write theirs: none is
+/// read, and none belongs there.
+pub(super) fn strays(data: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut strays = vec![];
+    for entry in std::fs::read_dir(data)? {
+        let path = entry?.path();
+        if digits(&path).is_some() && of_name(data, &path).is_none() {
+            strays.push(path);
+        }
+    }
+    strays.sort_unstable();
+    Ok(strays)
+}
+
 /// The first entries of the segments whose files are in `data`, rising. Files of other names are none.
 pub(super) fn firsts(data: &Path) -> std::io::Result<Vec<u64>> {
-    let of_name = |path: &Path| {
-        let name = path.file_name()?.to_str()?;
-        let digits = name.strip_prefix("ledger-")?.strip_suffix(".db")?;
-        let first = digits.parse().ok()?;
-        (path_of(data, first) == *path).then_some(first)
-    };
     let mut firsts = vec![];
     for entry in std::fs::read_dir(data)? {
-        firsts.extend(of_name(&entry?.path()));
+        firsts.extend(of_name(data, &entry?.path()));
     }
     firsts.extend(path_of(data, 0).exists().then_some(0));
     firsts.sort_unstable();

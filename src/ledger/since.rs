@@ -32,6 +32,7 @@ pub fn audit_from(files: &Files, from: u64, outside: &[Outside], progress: &dyn 
         report
     });
     report.from = from;
+    report.find_strays(files);
     if report.verdict == Verdict::Verified && report.anchored.is_none() {
         report.find(
             None,

@@ -320,6 +320,11 @@ impl Walk {
     /// Ends the walk.
     pub(super) fn finish(mut self) -> (Report, Frontier) {
         self.blame_last_torn();
+        // A new segment may be empty, but not in front of the seal that it comes behind.
+        let (first, there) = (self.segment, self.frontier.size());
+        if !self.broken && first == there && self.report.segments > 1 && !self.is_sealed {
+            self.fail(first, Verdict::Invalid, "a segment begins with it, and the one before has no seal");
+        }
         if !self.broken {
             std::mem::take(&mut self.gone).compare(self.segment, &mut self.report);
         }
@@ -564,7 +569,7 @@ impl Walk {
         })
     }
 
-    /// Checkpoints of more entries than there are.
+    /// Checkpoints of more entries than there are, and entries that none covers.
     fn beyond(&mut self) {
         let there = self.frontier.size();
         for way in std::mem::take(&mut self.ahead) {
@@ -576,9 +581,24 @@ impl Walk {
             let what = format!("{there} entries are there, and {who} says {}", way.size);
             self.report.find(Some(there), Verdict::Incomplete, what);
         }
-        if self.report.signed == 0 && self.report.entries > 0 && !self.left && self.torn.is_none() {
-            self.report.find(None, Verdict::Incomplete, "no entry is signed: the checkpoints are missing");
+        let signed = self.report.signed;
+        if signed == there || self.left || self.torn.is_some() {
+            return;
         }
+        if signed == 0 {
+            return self.report.find(
+                None,
+                Verdict::Incomplete,
+                "no entry is signed: the checkpoints are missing",
+            );
+        }
+        // Each commit is signed with its entries: not even a crash leaves some behind the newest checkpoint.
+        let what = format!(
+            "no checkpoint covers the entries {signed} to {}: the newest is missing, and they can be made anew without a \
+             key",
+            there - 1
+        );
+        self.report.find(Some(signed), Verdict::Incomplete, what);
     }
 
     /// Why a checkpoint of more entries than there are is none of this log. Which epoch signs there nobody

@@ -1,9 +1,10 @@
 //! The one writer: a thread that owns the one writing connection.
 //!
 //! It drains its queue into one transaction (group commit), and answers only after the commit. Chain
-//! state advances after the commit, never before it. It also signs: a checkpoint stands in the transaction
-//! of the entries that it covers, or in one of its own where they have waited long enough.
+//! state advances after the commit, never before it. It also signs: each transaction holds a checkpoint over all
+//! entries up to its last one, so that no moment leaves an entry on the disk that somebody could change without a key.
 
+use super::cut::Logs;
 use super::entry::{self, Draft, DraftError, Header, Kind, Sealed, Stamp, Written};
 use super::key::Signer;
 use super::merkle::{Frontier, Tile, TileEdge, leaf};
@@ -26,8 +27,10 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 pub(super) enum Task {
     Append(Append),
     Scrub(Scrub),
-    /// Time has passed: sign what no checkpoint covers yet, and change the epoch if it is over.
+    /// Time has passed: change the epoch if it is over, and try again what could not be done.
     Tick,
+    /// The write-ahead logs are long, and nearly all of them stands in the files: cut them.
+    Cut,
 }
 
 /// Entries that are to be committed together.
@@ -102,16 +105,12 @@ pub(super) struct Writer {
     pub(super) waiting: Vec<Append>,
     pub(super) shared: Arc<Shared>,
     pub(super) signer: Signer,
-    /// Entries that the newest checkpoint covers.
-    pub(super) signed: u64,
     /// The write-ahead log may hold what was erased since.
     pub(super) owes: bool,
     pub(super) moves: std::sync::mpsc::SyncSender<()>,
-    pub(super) commits: u32,
+    /// How long the write-ahead logs are.
+    pub(super) logs: Logs,
 }
-
-/// Commits between two moves of the write-ahead log into the file.
-const COMMITS_BETWEEN_MOVES: u32 = 500;
 
 /// An append on its way through one transaction.
 struct Staged {
@@ -131,11 +130,12 @@ impl Staged {
 }
 
 impl Writer {
-    /// Serves until every sender is gone; then nothing is left unsigned.
+    /// Serves until every sender is gone.
     pub(super) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
         self.tick();
         while let Some(first) = queue.blocking_recv() {
-            let (mut appends, mut scrubs, mut is_tick, mut entries) = (Vec::new(), Vec::new(), false, 0);
+            let (mut appends, mut scrubs, mut entries) = (Vec::new(), Vec::new(), 0);
+            let (mut is_tick, mut is_cut) = (false, false);
             let mut next = Some(first);
             while let Some(task) = next {
                 match task {
@@ -145,10 +145,12 @@ impl Writer {
                     }
                     Task::Scrub(scrub) => scrubs.push(scrub),
                     Task::Tick => is_tick = true,
+                    Task::Cut => is_cut = true,
                 }
                 next = if entries < limits::QUEUE_ENTRIES_MAX { queue.try_recv().ok() } else { None };
             }
             self.serve(appends, None);
+            self.bound_logs(is_cut);
             self.rotate();
             for Scrub { rewrite, reply } in scrubs {
                 // Who asked may be gone: then a tick does it.
@@ -160,15 +162,14 @@ impl Writer {
             }
         }
         self.mend();
-        self.sign();
     }
 
-    /// Signs what no checkpoint covers yet, behind the change of an epoch that is over.
+    /// Changes an epoch that is over, and tries again what a full disk or a reader was in the way of.
     fn tick(&mut self) {
         self.mend();
-        let now = clock::Wall::now().0;
-        if self.signed > 0 && self.signer.is_due(now) && self.shared.is_well() {
-            let head = self.head();
+        let (now, head) = (clock::Wall::now().0, self.head());
+        // Without its genesis entry there is no log to sign for.
+        if head.size > 0 && self.signer.is_due(now) && self.shared.is_well() {
             match self.signer.next(head, now) {
                 Ok((next, payload)) => {
                     self.serve_own(Draft::new(Kind::KeyEpoch, payload), Some(next));
@@ -176,7 +177,6 @@ impl Writer {
                 Err(what) => tracing::error!("the epoch key was not changed: {what}"),
             }
         }
-        self.sign();
         // After a crash, or a reader that was long in the way.
         if self.owes
             && let Err(e) = self.scrub(false)
@@ -194,23 +194,6 @@ impl Writer {
         let is_empty = store::empty_log(&self.db)?;
         self.owes &= !is_empty;
         Ok(is_empty)
-    }
-
-    /// A checkpoint over all entries, if there is none yet.
-    fn sign(&mut self) {
-        let head = self.head();
-        // Without its genesis entry there is no log to sign for.
-        if head.size == self.signed || head.size == 0 || self.shared.fault().is_some() {
-            return;
-        }
-        let note = self.signer.checkpoint(head);
-        match self.commit(&[], &[], Some((head.size, &note))) {
-            Ok(()) => {
-                self.signed = head.size;
-                self.shared.signed(note.into());
-            }
-            Err(error) => self.shared.fail(&error),
-        }
     }
 
     fn head(&self) -> Head {
@@ -239,14 +222,14 @@ impl Writer {
             return;
         }
         let head = Head { size: chain.frontier.size(), root: chain.frontier.root() };
-        let note: Option<Arc<str>> = (next.is_some() || self.is_due(head, &staged))
-            .then(|| next.as_ref().unwrap_or(&self.signer).checkpoint(head).into());
+        // Whoever takes it away takes the entries behind the one before it along: they cannot stand without it.
+        let note: Arc<str> = next.as_ref().unwrap_or(&self.signer).checkpoint(head).into();
         let is_ready = self.follow().and_then(|()| self.turn());
         // Which payloads stand in other files is known once the segment is the one that is written to.
         let reaches_back = staged.iter().flat_map(|s| &s.append.erases).any(|seq| *seq < self.segment.first);
         let committed = is_ready
             .and_then(|()| if reaches_back { self.promise() } else { Ok(()) })
-            .and_then(|()| self.commit(&staged, &tiles, note.as_deref().map(|n| (head.size, n))));
+            .and_then(|()| self.commit(&staged, &tiles, head.size, &note));
         if let Err(error) = committed {
             return self.refuse(staged.into_iter().map(|one| one.append).collect(), &error);
         }
@@ -265,15 +248,12 @@ impl Writer {
             }
             self.signer = next;
         }
-        if let Some(note) = note {
-            self.signed = head.size;
-            self.shared.signed(note);
-        }
+        self.shared.signed(note.clone());
         self.shared.count(staged.iter().flat_map(Staged::headers));
         // Before the receipts: whoever was told of an entry can rely on its loss being noticed, also
         // where this process ends with its answer.
         self.high_water.write(head);
-        let behind = Arc::new(Behind { head, checkpoint: self.shared.checkpoint() });
+        let behind = Arc::new(Behind { head, checkpoint: Some(note) });
         for Staged { append, sealed } in &mut staged {
             let receipt = |one: &Sealed| Receipt { seq: one.header.seq, behind: behind.clone() };
             append.answer(Ok(sealed.iter().map(receipt).collect()));
@@ -285,11 +265,6 @@ impl Writer {
                 self.lags = true;
                 self.shared.lag(&error);
             }
-        }
-        self.commits += 1;
-        if self.commits.is_multiple_of(COMMITS_BETWEEN_MOVES) {
-            // One that is still under way is as good.
-            let _under_way = self.moves.try_send(());
         }
     }
 
@@ -358,15 +333,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a checkpoint belongs behind these entries. Whoever is told how a run ended gets one over all of it,
-    /// and nobody signs behind an end.
-    fn is_due(&self, head: Head, staged: &[Staged]) -> bool {
-        let signed = [Kind::RunReply, Kind::Genesis, Kind::SegmentSeal, Kind::Stop];
-        let mut headers = staged.iter().flat_map(Staged::headers);
-        head.size - self.signed >= limits::CHECKPOINT_ENTRIES
-            || headers.any(|header| signed.iter().any(|kind| header.is(*kind)))
-    }
-
     /// Seals the entries of one append onto `chain`, which is left as it was on an error.
     fn stage(
         &self,
@@ -398,14 +364,9 @@ impl Writer {
         Ok(entries)
     }
 
-    /// One transaction; `note` is a checkpoint and the number of entries that it covers. Of each span of
+    /// One transaction; `note` is the checkpoint over the `size` entries that there are behind it. Of each span of
     /// entries the newest is kept.
-    fn commit(
-        &self,
-        staged: &[Staged],
-        tiles: &[Tile],
-        note: Option<(u64, &str)>,
-    ) -> Result<(), AppendError> {
+    fn commit(&self, staged: &[Staged], tiles: &[Tile], size: u64, note: &str) -> Result<(), AppendError> {
         let insert = || -> Result<(), rusqlite::Error> {
             let change = self.db.unchecked_transaction()?;
             for (Sealed { bytes, header }, written) in staged.iter().flat_map(Staged::entries) {
@@ -428,13 +389,10 @@ impl Writer {
                     .prepare_cached("INSERT INTO tile(k, hashes) VALUES (?1, ?2)")?
                     .execute(params![Tile::key(tile.level, tile.index), tile.bytes()])?;
             }
-            if let Some((size, note)) = note {
-                let (span, size) =
-                    (size / limits::CHECKPOINT_ENTRIES, i64::try_from(size).unwrap_or(i64::MAX));
-                change
-                    .prepare_cached("REPLACE INTO checkpoint(id, size, note) VALUES (?1, ?2, ?3)")?
-                    .execute(params![i64::try_from(span).unwrap_or(i64::MAX), size, note.as_bytes()])?;
-            }
+            let (span, size) = (size / limits::CHECKPOINT_ENTRIES, i64::try_from(size).unwrap_or(i64::MAX));
+            change
+                .prepare_cached("REPLACE INTO checkpoint(id, size, note) VALUES (?1, ?2, ?3)")?
+                .execute(params![i64::try_from(span).unwrap_or(i64::MAX), size, note.as_bytes()])?;
             change.commit()
         };
         self.check_identity()?;

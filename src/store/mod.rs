@@ -126,7 +126,7 @@ pub fn open_sealed(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Ends the write-ahead log of a file that is not appended to any more, so that the file stands alone; false where
-/// somebody still has it open. Does not wait.
+/// somebody still has it open: then the log is cut, where nobody reads by it. Does not wait.
 pub fn settle(path: &Path) -> Result<bool, StoreError> {
     let at = |e| StoreError::Sqlite(path.to_owned(), e);
     let connection = open_sealed(path)?;
@@ -134,7 +134,10 @@ pub fn settle(path: &Path) -> Result<bool, StoreError> {
     let mode = connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0));
     match mode {
         Ok(mode) => Ok(mode == "delete"),
-        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(false),
+        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
+            empty_log(&connection).map_err(at)?;
+            Ok(false)
+        }
         Err(e) => Err(at(e)),
     }
 }
@@ -223,17 +226,33 @@ pub fn open_memory(kind: Kind) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Copies what the write-ahead log holds into the main file, as far as no reader is in the way.
+/// Copies what the write-ahead log holds into the main file, as far as no reader is in the way. Returns how many pages of
+/// the log are not there yet.
 ///
 /// Called from a thread of its own, so that no append waits for it.
-pub fn checkpoint(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+pub fn checkpoint(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    let pages = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    let (log, moved) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
+    Ok(log.saturating_sub(moved))
+}
+
+/// The write-ahead log of the database at `path`, in bytes; none where it has none.
+#[must_use]
+pub fn log_bytes(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(Path::new(&log)).map_or(0, |meta| meta.len())
 }
 
 /// Moves the write-ahead log into the file and cuts it to nothing; false where a reader or a copy under way is in
 /// the way. Does not wait.
 pub fn empty_log(connection: &Connection) -> Result<bool, rusqlite::Error> {
-    connection.busy_timeout(Duration::ZERO)?;
+    empty_log_within(connection, Duration::ZERO)
+}
+
+/// The same, and waits at most `wait` for readers.
+pub fn empty_log_within(connection: &Connection, wait: Duration) -> Result<bool, rusqlite::Error> {
+    connection.busy_timeout(wait)?;
     let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
     connection.busy_timeout(BUSY)?;
     Ok(busy? == 0)

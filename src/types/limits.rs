@@ -126,10 +126,14 @@ pub const APPROVAL_PAGE_BYTES_MAX: usize = 128 << 10;
 pub const LEDGER_FREE_BYTES_MIN: u64 = 256 << 20;
 /// Space under the ledger that is held back for the results of calls under way on a full disk, in bytes.
 pub const LEDGER_RESERVE_BYTES: u64 = 8 << 20;
-/// Entries between two kept checkpoints, at least one of which is signed in that span unless a single commit is longer.
+/// Write-ahead log of a segment of the ledger behind which it is cut, or else the segment is sealed, in bytes.
+pub const WAL_BYTES_MAX: u64 = 64 << 20;
+/// Wait of the ledger's writer for readers, where that log is as long as it may be, in milliseconds.
+pub const WAL_WAIT_MS_MAX: u64 = 100;
+/// Entries between two kept checkpoints: each commit is signed, and of a span of that many entries the newest is kept.
 pub const CHECKPOINT_ENTRIES: u64 = 1_024;
-/// Milliseconds after which entries that no checkpoint covers get one.
-pub const CHECKPOINT_MS: u64 = 1_000;
+/// Between two looks of the ledger's writer for what is left to do, in milliseconds.
+pub const LEDGER_TICK_MS: u64 = 1_000;
 /// Entries in a row without a checkpoint over them that a verification takes.
 pub const UNSIGNED_ENTRIES_MAX: u64 = 8_192;
 /// Milliseconds that an epoch key signs.

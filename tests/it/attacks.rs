@@ -56,6 +56,8 @@ pub(crate) struct Attack {
     pub(crate) name: String,
     pub(crate) base: Base,
     pub(crate) against: Against,
+    /// It is done to state.db too, which otherwise only PAR could compare.
+    has_state: bool,
     act: Act,
 }
 
@@ -63,18 +65,24 @@ type Act = Box<dyn Fn(&TestHome, &Homes) + Send + Sync>;
 
 impl Attack {
     fn new(base: Base, name: &str, act: impl Fn(&TestHome, &Homes) + Send + Sync + 'static) -> Self {
-        Self { name: name.to_owned(), base, against: Against::Nothing, act: Box::new(act) }
+        Self { name: name.to_owned(), base, against: Against::Nothing, has_state: false, act: Box::new(act) }
+    }
+
+    fn with_state(self) -> Self {
+        Self { has_state: true, ..self }
     }
 
     fn against(self, against: Against) -> Self {
         Self { against, ..self }
     }
 
-    /// A copy of its home with this done to it. It has no state.db: only PAR can compare one.
+    /// A copy of its home with this done to it. Mostly it has no state.db: only PAR can compare one.
     pub(crate) fn done(&self, homes: &Homes) -> TestHome {
         let copy = copied(homes.base(self.base));
         (self.act)(&copy, homes);
-        forget_state(&copy);
+        if !self.has_state {
+            forget_state(&copy);
+        }
         copy
     }
 }
@@ -150,7 +158,11 @@ fn three_epochs() -> TestHome {
 /// Every change but the flipped bits.
 pub(crate) fn all() -> Vec<Attack> {
     let anew = [anew::checkpoints(), anew::rewrites(), anew::headers(), anew::epochs()];
-    [schemas(), rows(), files(), tails(), forks(), split::all()].into_iter().chain(anew).flatten().collect()
+    [schemas(), rows(), files(), tails(), forks(), split::all(), states()]
+        .into_iter()
+        .chain(anew)
+        .flatten()
+        .collect()
 }
 
 /// Statements on the database of a home; `LAST` is the number of its last entry, `SIZE` one more.
@@ -314,6 +326,26 @@ fn files() -> Vec<Attack> {
         mark("a mark of another root", |size, _| format!("{size:020} {:064}\n", 0)),
         mark("an older mark of another root", |size, _| format!("{:020} {:064}\n", size - 5, 0)),
         mark("a mark of nothing with a root", |_, root| format!("{:020} {root}\n", 0)),
+    ]
+}
+
+/// What both verifiers see of state.db: how many entries it says that it has followed.
+fn states() -> Vec<Attack> {
+    let state = |name: &str, sql: &'static str| {
+        Attack::new(Base::Young, name, move |home, _| {
+            let db = connect(&home.path("data/state.db"));
+            db.execute_batch("PRAGMA ignore_check_constraints = 1").expect("as it is");
+            db.execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        })
+        .with_state()
+    };
+    vec![
+        state("a second row of `applied`", "INSERT INTO applied VALUES (2, 3)"),
+        state("a second row of `applied` in front", "INSERT INTO applied SELECT -2, size FROM applied"),
+        state("`applied` under another number", "UPDATE applied SET one = 2"),
+        state("no row of `applied`", "DELETE FROM applied"),
+        state("a negative `applied`", "UPDATE applied SET size = -1"),
+        state("`applied` ahead of the ledger", "UPDATE applied SET size = size + 1000"),
     ]
 }
 

@@ -25,6 +25,47 @@ fn filled() -> TestHome {
     home
 }
 
+/// `par audit show` asks the index where there is one, and believes it no more than the ledger.
+#[test]
+fn show_asks_the_index_and_is_not_misled_by_it() {
+    let home = TestHome::init();
+    let key = home.key("show", "operator");
+    let server = home.serve();
+    for _ in 0..3 {
+        assert_eq!(server.run(&key, r#"read_file(path="/etc/shadow")"#).status, 200);
+    }
+    server.stop();
+    home.expect(0, &["audit", "index"]);
+    let asked = |what: &str, said: &str| {
+        let output = home.par(&["audit", "show", "--json", "decision:deny", "shadow"]);
+        let (found, told) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!((output.status.code(), found.lines().count()), (Some(0), 3), "{what}: {found}{told}");
+        assert!(if said.is_empty() { told.is_empty() } else { told.contains(said) }, "{what}: {told}");
+        assert!(told.lines().count() <= 1, "{what}: {told}");
+    };
+    let index = home.path("data/index.db");
+    let change = |sql: &str| connect(&index).execute_batch(sql).expect(sql);
+    asked("as it is", "");
+    change("UPDATE line SET decision = 'allow'");
+    asked("a column", "the ledger was read instead");
+    home.expect(0, &["audit", "index"]);
+    asked("made anew", "");
+    change("DELETE FROM words");
+    asked("no words", "the ledger was read instead");
+    change("CREATE VIEW extra AS SELECT 1");
+    asked("another schema", "every entry is read");
+    for end in ["-wal", "-shm", ""] {
+        let _gone = std::fs::remove_file(home.path(&format!("data/index.db{end}")));
+    }
+    std::fs::write(&index, [0x55; 9_000]).expect("written");
+    asked("noise", "every entry is read");
+    std::fs::remove_file(&index).expect("removed");
+    asked("no index", "");
+    assert!(!index.exists(), "nothing is made by asking");
+    home.expect(0, &["audit", "index", "--rebuild"]);
+    asked("made by hand", "");
+}
+
 /// Verifies a copy of `home` with one change in it: exit 5, and the findings as JSON.
 fn changed(home: &TestHome, change: impl FnOnce(&Path)) -> Value {
     let copy = TestHome::empty();

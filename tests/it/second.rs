@@ -230,19 +230,27 @@ fn both_verifiers_take_what_they_do_not_know() {
     }
 }
 
-/// What nothing but state.db tells only PAR sees.
+/// A tail that was cut to where an older checkpoint stood is told by state.db, the mark, or a checkpoint from outside alone;
+/// an entry more, and its own checkpoint is missing.
 #[test]
-fn a_tail_cut_behind_a_checkpoint_is_told_by_state_db_alone() {
+fn a_tail_cut_at_a_checkpoint_is_told_by_state_db_alone() {
     let Some(second) = Second::find() else { return };
     let homes = Homes::make();
     let home = copied(homes.base(Base::Young));
-    cut_from_older(&home, &homes, 1);
+    cut_from_older(&home, &homes, 0);
     std::fs::remove_file(home.path("data/high-water")).expect("mark");
-    assert_eq!(ask_par(&home, None).verdict, "incomplete");
+    let (par, _, why) = compare(&second, &home, None);
+    assert_eq!((par.verdict.as_str(), why), ("incomplete", None));
     forget_state(&home);
     let (par, _, why) = compare(&second, &home, None);
     assert_eq!((par.verdict.as_str(), why), ("verified_unanchored", None));
     let (par, _, why) = compare(&second, &home, Some(&homes.kept));
+    assert_eq!((par.verdict.as_str(), why), ("incomplete", None));
+    let more = copied(homes.base(Base::Young));
+    cut_from_older(&more, &homes, 1);
+    std::fs::remove_file(more.path("data/high-water")).expect("mark");
+    forget_state(&more);
+    let (par, _, why) = compare(&second, &more, None);
     assert_eq!((par.verdict.as_str(), why), ("incomplete", None));
 }
 

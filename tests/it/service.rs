@@ -611,6 +611,10 @@ fn metrics_are_openmetrics_and_count() {
     ] {
         assert!(told.lines().any(|line| line == sample), "{sample}\n{told}");
     }
+    for database in ["ledger", "state", "index"] {
+        let bytes = format!("par_ledger_wal_bytes{{database=\"{database}\"}} ");
+        assert!(told.lines().any(|line| line.starts_with(&bytes)), "{bytes}\n{told}");
+    }
     assert!(!told.contains("made_up"), "a model's words are no label: {told}");
 }
 

@@ -5,6 +5,7 @@ use super::{Home, call_drafts, connect};
 use crate::ledger::{Draft, Erasure, Filter, Found, Index, Kind, Ledger, Order, Targets};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 
 /// Every number that an answer tells, page by page.
@@ -46,9 +47,14 @@ fn follow(index: &Index, entries: u64) {
 
 /// A ledger of some blocks, whose entries differ.
 fn some_blocks() -> (Home, Ledger) {
+    blocks(150)
+}
+
+/// A ledger of so many runs.
+fn blocks(runs: usize) -> (Home, Ledger) {
     let home = Home::empty();
     let ledger = home.open();
-    for at in 0..150 {
+    for at in 0..runs {
         let mut run = call_drafts(at);
         if at % 7 == 0 {
             run[2].decision = Some("deny");
@@ -155,6 +161,187 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
         assert_agrees(&reference, &ledger, &change);
         assert!(!reference.complete().expect("complete").unsound.is_empty());
         assert_eq!(told(&reference, "\"line 77\""), (size, vec![]), "{change}");
+    }
+}
+
+/// What a query can ask for, of each column, and of words.
+const EACH_COLUMN: [&str; 14] = [
+    "kind:call.decision",
+    "kind:model.*",
+    "run:run_*",
+    "session:ses_*",
+    "call:call_*",
+    "principal:key:*",
+    "key:Ab3dEf9h",
+    "decision:deny",
+    "status:ok",
+    "tool:list_dir",
+    "policy:*",
+    "seq:250-270 tool:*",
+    "\"line 7\"",
+    "decision:allow syslog -list_dir",
+];
+
+fn assert_all_agree(index: &Index, ledger: &Ledger, what: &str) {
+    for (query, order) in EACH_COLUMN.iter().zip([Order::Ascending, Order::Descending].into_iter().cycle()) {
+        let scanned = by_scan(ledger, query, order);
+        assert_eq!(by_index(index, query, order, 100, 20_000), scanned, "{what}: {query}");
+    }
+}
+
+/// The attack: a line of the block that still grows is edited while no server runs. The next append must not write a digest
+/// over it.
+#[test]
+fn an_append_does_not_vouch_for_a_line_that_was_edited() {
+    for column in
+        ["kind", "decision", "tool", "run", "session", "call", "principal", "status", "policy", "wall_us"]
+    {
+        let (home, ledger) = blocks(55);
+        let size = ledger.head().size;
+        assert!(!size.is_multiple_of(256), "the last block is not full");
+        drop(Index::open(&home.files()).expect("index").complete().expect("complete"));
+        let value = if column == "wall_us" { "7" } else { "'start'" };
+        let edit = format!(
+            "UPDATE line SET {column} = {value} WHERE {column} IS NOT NULL AND seq >= {}",
+            size - size % 256
+        );
+        assert!(connect(&home.files().index()).execute(&edit, []).expect(&edit) > 0);
+        let _more = ledger.append_blocking(call_drafts(7)).expect("appended");
+        let index = Index::open(&home.files()).expect("index");
+        assert_all_agree(&index, &ledger, &format!("{column}, before it follows"));
+        while index.follow().expect("followed") > 0 {}
+        assert_all_agree(&index, &ledger, column);
+        let _more = ledger.append_blocking(call_drafts(8)).expect("appended");
+        while index.follow().expect("followed") > 0 {}
+        assert_all_agree(&Index::reading(&home.files()).expect("index"), &ledger, column);
+        assert_eq!(told(&index, "kind:call.decision"), (ledger.head().size, vec![]), "{column}: made anew");
+    }
+}
+
+/// The same of a block whose digest is made anew because an entry of it was erased, while a server runs and while none does.
+#[test]
+fn a_redaction_does_not_vouch_for_a_line_that_was_edited() {
+    for is_followed_before in [true, false] {
+        let (home, ledger) = blocks(55);
+        let index = Index::open(&home.files()).expect("index");
+        index.complete().expect("complete");
+        let edit = "UPDATE line SET decision = 'allow', tool = 'x', text = NULL WHERE seq BETWEEN 3 AND 200";
+        if is_followed_before {
+            assert_all_agree(&index, &ledger, "before");
+        }
+        connect(&home.files().index()).execute_batch(edit).expect("edited");
+        let erasure = Erasure {
+            targets: Targets::Entries(vec![211]),
+            reason: "a password".to_owned(),
+            principal: "os:root".to_owned(),
+            power: None,
+        };
+        let _redacted = ledger.redact(&erasure).expect("erased");
+        assert_all_agree(&Index::reading(&home.files()).expect("index"), &ledger, "by itself");
+        while index.follow().expect("followed") > 0 {}
+        assert_all_agree(&index, &ledger, "followed");
+    }
+}
+
+/// A column of the index's own tables, of the rows in the order of their keys.
+const COLUMNS: [(&str, &str); 19] = [
+    ("line", "seq"),
+    ("line", "leaf"),
+    ("line", "wall_us"),
+    ("line", "kind"),
+    ("line", "run"),
+    ("line", "session"),
+    ("line", "call"),
+    ("line", "principal"),
+    ("line", "decision"),
+    ("line", "status"),
+    ("line", "tool"),
+    ("line", "policy"),
+    ("line", "text"),
+    ("block", "id"),
+    ("block", "digest"),
+    ("covered", "size"),
+    ("covered", "log"),
+    ("words_content", "id"),
+    ("words_content", "c0"),
+];
+
+/// One edit: a cell gets the value of another row, a word, or goes with its row.
+fn edit((table, column): (&str, &str), row: u16, other: u16, how: u8) -> String {
+    let at =
+        |n: u16| format!("(SELECT rowid FROM {table} LIMIT 1 OFFSET {n} % (SELECT count(*) FROM {table}))");
+    match how {
+        0 => format!("DELETE FROM {table} WHERE rowid = {}", at(row)),
+        1 => format!("UPDATE OR REPLACE {table} SET {column} = 'allow' WHERE rowid = {}", at(row)),
+        2 => format!("UPDATE OR REPLACE {table} SET {column} = NULL WHERE rowid = {}", at(row)),
+        3 => format!("UPDATE OR REPLACE {table} SET {column} = {other} WHERE rowid = {}", at(row)),
+        _ => format!(
+            "UPDATE OR REPLACE {table} SET {column} = (SELECT {column} FROM {table} WHERE rowid = {}) WHERE rowid = {}",
+            at(other),
+            at(row)
+        ),
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::types::laws::cases(8))]
+
+    /// Whatever cells of its tables are edited, while somebody has it open or while nobody has: no answer is another, nor after
+    /// the ledger has grown and the index has followed.
+    #[test]
+    fn no_edit_of_any_column_changes_an_answer(
+        edits in vec((select(&COLUMNS), any::<u16>(), any::<u16>(), 0_u8..8), 1..6), is_open in any::<bool>(),
+    ) {
+        let (home, ledger) = blocks(55);
+        let first = Index::open(&home.files()).expect("index");
+        first.complete().expect("complete");
+        let index = if is_open { first } else { drop(first); Index::open(&home.files()).expect("index") };
+        if is_open {
+            assert_all_agree(&index, &ledger, "as it is");
+        }
+        let db = connect(&home.files().index());
+        db.execute_batch("PRAGMA ignore_check_constraints = 1").expect("as it is");
+        let edits: Vec<String> = edits.into_iter().map(|(column, row, other, how)| edit(column, row, other, how)).collect();
+        for edit in &edits {
+            // A value of another type than the column's is refused by SQLite itself.
+            let _refused = db.execute_batch(edit);
+        }
+        let what = edits.join("; ");
+        assert_all_agree(&index, &ledger, &what);
+        let _more = ledger.append_blocking(call_drafts(7)).expect("appended");
+        for _ in 0..8 {
+            // Where `covered` has lost its row there is nothing to follow with.
+            let _odd = index.follow();
+        }
+        assert_all_agree(&index, &ledger, &what);
+        match Index::reading(&home.files()) {
+            Ok(reading) => assert_all_agree(&reading, &ledger, &what),
+            Err(error) => panic!("{what}: {error}"),
+        }
+    }
+}
+
+/// A page of numbers begins where they begin, however many entries are not asked for.
+#[test]
+fn numbers_are_found_on_the_first_page() {
+    let (home, ledger) = some_blocks();
+    let index = Index::open(&home.files()).expect("index");
+    index.complete().expect("complete");
+    for query in ["seq:250-255", "seq:250-255 kind:*", "seq:250-252 seq:253-255", "seq:250-255 -tool:nothing"]
+    {
+        let filter = Filter::parse(query).expect("a query");
+        for (order, from) in [(Order::Ascending, 0), (Order::Descending, u64::MAX)] {
+            let mut expect: Vec<u64> = (250..=255).collect();
+            if order == Order::Descending {
+                expect.reverse();
+            }
+            let seqs =
+                |headers: Vec<crate::ledger::Header>| headers.iter().map(|one| one.seq).collect::<Vec<_>>();
+            let found = index.headers(&filter, from, order, 10, 20).expect("read");
+            assert_eq!((seqs(found.headers), found.next), (expect.clone(), None), "{query}");
+            let (headers, next) = ledger.reader().headers(&filter, from, order, 10, 20).expect("read");
+            assert_eq!((seqs(headers), next), (expect, None), "{query}");
+        }
     }
 }
 

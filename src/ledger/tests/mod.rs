@@ -9,6 +9,7 @@ mod full;
 mod indexing;
 mod kills;
 mod laws;
+mod logs;
 mod opening;
 mod proving;
 mod query;

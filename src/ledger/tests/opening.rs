@@ -36,6 +36,15 @@ fn a_ledger_that_lost_entries_is_refused() {
     sign_anew(&copy);
     drop(copy.open());
 
+    // Behind an older checkpoint that still stands anybody could have written: nobody signs for that.
+    let long = Home::filled(1_200);
+    let one = long.open();
+    let _more = one.append_blocking(call_drafts(1_200)).expect("appended");
+    drop(one);
+    long.settle();
+    assert_eq!(long.db().execute("DELETE FROM checkpoint WHERE size > 1203", []).expect("deleted"), 1);
+    refused(&long, "the newest checkpoint");
+
     let copy = home.copy();
     copy.db().execute_batch("DELETE FROM entry; DELETE FROM payload;").expect("emptied");
     refused(&copy, "emptied");

@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn negated_is_the_complement(
         draft in drafts(), at in 0_u64..40, word in typed(), rest in vec(typed(), 0..3),
-        field in select(vec!["kind", "tool", "key"]), values in vec(select(vec!["call.*", "read_file", "ops1", "a*"]), 1..4),
+        field in select(vec!["run", "tool", "key"]), values in vec(select(vec!["call.*", "read_file", "ops1", "a*"]), 1..4),
     ) {
         let entry = sealed(&draft, at);
         prop_assert_ne!(meets(&word, &entry), meets(&turned(&word), &entry), "{}", word);

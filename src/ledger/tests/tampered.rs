@@ -145,7 +145,7 @@ fn state_db_is_compared() {
     let ahead = format!("UPDATE applied SET size = {};", size + 1);
     check_state(&home, &ahead, Verdict::Incomplete, &[size]);
     // A state.db that is there and cannot be compared is no state.db of this ledger.
-    check_state(&home, "DELETE FROM applied;", Verdict::Unreadable, &[]);
+    check_state(&home, "DELETE FROM applied;", Verdict::Invalid, &[]);
     check_state(&home, "DROP TABLE applied;", Verdict::Unreadable, &[]);
     let copy = home.copy();
     std::fs::write(copy.files().state(), b"no database at all, but longer than a header").expect("write");

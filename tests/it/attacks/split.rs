@@ -3,6 +3,9 @@
 use super::{Attack, Base};
 use crate::forge::connect;
 use crate::support::TestHome;
+use par::ledger::Reader;
+use par::types::Digest;
+use rusqlite::params;
 use std::path::{Path, PathBuf};
 
 /// The files of the segments, by rising number.
@@ -65,9 +68,64 @@ fn merge(first: &Path, second: &Path) {
     std::fs::remove_file(second).expect("removed");
 }
 
+fn newest_of(home: &TestHome) -> PathBuf {
+    segments(home).pop().expect("newest")
+}
+
+fn drop_newest_checkpoint(home: &TestHome) {
+    let deleted = connect(&newest_of(home)).execute("DELETE FROM checkpoint", []).expect("deleted");
+    assert_eq!(deleted, 1, "the segments before keep theirs");
+}
+
+/// Changes each header of the newest segment and chains it anew, with its mark: no key is needed.
+fn make_newest_anew(home: &TestHome, change: impl Fn(String) -> String) {
+    let path = newest_of(home);
+    let db = connect(&path);
+    let rows: Vec<(i64, Vec<u8>)> = {
+        let mut all = db.prepare("SELECT seq, header FROM entry ORDER BY seq").expect("select");
+        let rows = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
+        rows.map(|row| row.expect("row")).collect()
+    };
+    assert!(rows.len() > 2, "something is there to be changed");
+    let mut before: Option<String> = None;
+    for (seq, header) in rows {
+        let mut text = change(String::from_utf8(header).expect("text"));
+        if let Some(before) = before {
+            let at = text.find("\"prev\":\"").expect("prev") + 8;
+            text.replace_range(at..at + 64, &before);
+        }
+        before = Some(Digest::of_parts(&[&[0], text.as_bytes()]).hex());
+        db.execute("UPDATE entry SET header = ?2 WHERE seq = ?1", params![seq, text.as_bytes()])
+            .expect("header");
+    }
+    drop(db);
+    let reader = Reader::open(&home.path("data/ledger.db")).expect("reader");
+    let head = reader.head_at(reader.size().expect("size")).expect("root");
+    std::fs::write(home.path("data/high-water"), format!("{:020} {}\n", head.size, head.root)).expect("mark");
+}
+
+fn add(home: &TestHome, name: &str, bytes: &[u8]) {
+    std::fs::write(home.path("data").join(name), bytes).expect("written");
+}
+
+/// The name of a segment that begins so many entries behind the last one.
+fn past_the_end(home: &TestHome, gap: u64) -> String {
+    let size = Reader::open(&home.path("data/ledger.db")).expect("reader").size().expect("size");
+    format!("ledger-{:012}.db", size + gap)
+}
+
+/// A segment with its schema and nothing in it, where the one before has no seal.
+fn empty_segment(home: &TestHome, gap: u64) {
+    let path = home.path("data").join(past_the_end(home, gap));
+    std::fs::copy(newest_of(home), &path).expect("copied");
+    connect(&path)
+        .execute_batch("DELETE FROM entry; DELETE FROM payload; DELETE FROM tile; DELETE FROM checkpoint")
+        .expect("emptied");
+}
+
 pub(super) fn all() -> Vec<Attack> {
     let one = |name: &str, act: fn(&TestHome)| Attack::new(Base::Split, name, move |home, _| act(home));
-    vec![
+    let moved = vec![
         one("the first segment gone", |home| std::fs::remove_file(&segments(home)[0]).expect("removed")),
         one("a segment gone", |home| std::fs::remove_file(&segments(home)[1]).expect("removed")),
         one("the newest segment gone", |home| {
@@ -120,5 +178,40 @@ pub(super) fn all() -> Vec<Attack> {
                 connect(&path).execute_batch("DELETE FROM checkpoint").expect("deleted");
             }
         }),
+    ];
+    moved.into_iter().chain(ends()).collect()
+}
+
+/// What can be done to the end of a ledger, and beside its segments.
+fn ends() -> Vec<Attack> {
+    let one = |name: &str, act: fn(&TestHome)| Attack::new(Base::Split, name, move |home, _| act(home));
+    vec![
+        one("the newest checkpoint gone", |home| drop_newest_checkpoint(home)),
+        one("the newest checkpoint gone, all it covered made anew, and the mark", |home| {
+            drop_newest_checkpoint(home);
+            make_newest_anew(home, |header| header.replacen("\"wall_us\":1", "\"wall_us\":2", 1));
+        }),
+        one("the newest checkpoint gone, all it covered made anew in one moment, and the mark", |home| {
+            drop_newest_checkpoint(home);
+            make_newest_anew(home, |header| {
+                let at = header.find("\"mono_us\":").expect("a time") + 10;
+                let end = at + header[at..].find(',').expect("more");
+                format!("{}1{}", &header[..at], &header[end..])
+            });
+        }),
+        one("a copy of a segment under the number 0", |home| {
+            std::fs::copy(&segments(home)[1], home.path("data/ledger-000000000000.db")).expect("copied");
+        }),
+        one("an empty file of the number 0", |home| add(home, "ledger-000000000000.db", b"")),
+        one("an empty file of a number with thirteen digits", |home| {
+            add(home, "ledger-0000000000007.db", b"");
+        }),
+        one("an empty file of a number with three digits", |home| add(home, "ledger-007.db", b"")),
+        one("an empty file of a number that is none", |home| {
+            add(home, &format!("ledger-{}.db", "9".repeat(30)), b"")
+        }),
+        one("an empty file past the end", |home| add(home, &past_the_end(home, 0), b"")),
+        one("an empty segment past the end", |home| empty_segment(home, 0)),
+        one("an empty segment behind a gap", |home| empty_segment(home, 7)),
     ]
 }

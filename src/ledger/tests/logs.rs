@@ -1,0 +1,98 @@
+//! The write-ahead log stays within its bound: under load, beside readers, and beside one that does not go.
+
+use super::{Home, PROJECTIONS, one};
+use crate::ledger::{Files, Filter, Ledger, Lock, Order, audit};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const MAX: u64 = 1 << 20;
+/// A commit of this load, and what of it stands in pages that are not full.
+const COMMIT: u64 = 512 << 10;
+
+fn files(home: &Home) -> Files {
+    Files { wal_bytes_max: MAX, ..home.files() }
+}
+
+fn open(files: &Files) -> Ledger {
+    let lock = Lock::take(files, Duration::from_secs(5)).expect("lock");
+    Ledger::open(files.clone(), lock, &PROJECTIONS).expect("ledger")
+}
+
+fn of_ledger(files: &Files) -> u64 {
+    files.log_bytes()[0].1
+}
+
+/// The bound of a segment's log, and of the one before it, where a reader was in the way of cutting that one: a machine that
+/// has much else to do leaves a short reader where it is for long.
+const BOUND: u64 = 2 * (MAX + COMMIT);
+
+/// Appends `mib` by three threads; returns the longest write-ahead log that was seen of all segments together.
+fn load(ledger: &Ledger, mib: u64) -> u64 {
+    let longest = AtomicU64::new(0);
+    let words = "x".repeat(64 << 10);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..mib * 16 / 3 {
+                    let _receipts = ledger.append_blocking(one(&words)).expect("appended");
+                    longest.fetch_max(of_ledger(ledger.files()), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    longest.into_inner()
+}
+
+#[test]
+fn a_load_beside_readers_keeps_the_log_within_its_bound() {
+    let home = Home::empty();
+    let ledger = open(&files(&home));
+    let is_over = AtomicBool::new(false);
+    let longest = std::thread::scope(|scope| {
+        for order in [Order::Ascending, Order::Descending] {
+            let (ledger, is_over) = (&ledger, &is_over);
+            scope.spawn(move || {
+                let filter = Filter::parse("kind:model.reply -nginx").expect("query");
+                while !is_over.load(Ordering::Relaxed) {
+                    let from = if order == Order::Ascending { 0 } else { u64::MAX };
+                    ledger.reader().headers(&filter, from, order, 20, 20).expect("read");
+                }
+            });
+        }
+        let longest = load(&ledger, 24);
+        is_over.store(true, Ordering::Relaxed);
+        longest
+    });
+    assert!(longest <= BOUND, "{longest} bytes of write-ahead log, and {MAX} are the bound");
+    assert!(longest > MAX / 4, "{longest}: the log was there at all");
+    drop(ledger);
+    drop(Lock::take(&home.files(), Duration::from_secs(5)).expect("the writer ends"));
+    assert!(home.audit().verdict.holds());
+}
+
+/// Whoever reads keeps the snapshot that he began with, and the ledger goes on in another file.
+#[test]
+fn a_reader_that_stays_ends_the_segment_and_not_the_disk() {
+    let home = Home::empty();
+    let files = files(&home);
+    let ledger = open(&files);
+    let _receipts = ledger.append_blocking(one("before")).expect("appended");
+    let reader = home.db();
+    reader.execute_batch("BEGIN").expect("begun");
+    let count =
+        || reader.query_row("SELECT count(*) FROM entry", [], |row| row.get::<_, i64>(0)).expect("read");
+    let seen = count();
+    let longest = load(&ledger, 24);
+    assert_eq!(count(), seen, "a snapshot");
+    assert!(files.segments().expect("segments").len() >= 2, "it goes on in another file");
+    assert!(longest <= BOUND, "{longest} bytes of write-ahead log in two files");
+    reader.execute_batch("COMMIT").expect("ended");
+    drop(reader);
+    let began = Instant::now();
+    while home.folder.path().join("ledger.db-wal").exists() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the sealed segment keeps its log");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let report = audit(&files, &PROJECTIONS, &[]);
+    assert!(report.verdict.holds() && report.segments >= 2, "{report:?}");
+}
