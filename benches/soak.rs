@@ -237,7 +237,7 @@ impl Soak {
         wait(|left| left == TOOLS).await;
         // What it had of them is let go of behind the first answer.
         for _ in 0..2 {
-            self.caller.launcher.ping(LEAVE).await.expect("an answer");
+            self.caller.launcher.tend().await.expect("an answer");
         }
     }
 }

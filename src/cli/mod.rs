@@ -36,6 +36,7 @@ mod renew;
 mod run;
 mod serve;
 mod show;
+mod tend;
 mod tool;
 
 use crate::config::{Config, Home};

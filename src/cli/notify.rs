@@ -41,10 +41,10 @@ impl Notify {
     /// answer.
     pub(super) async fn watch(&self, agent: &Agent) -> Infallible {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
-        // Thrice in the time: a launcher that had to be given up is replaced within it.
+        // Thrice in the time, so that one sign may be late.
         let every = watchdog / 3;
         loop {
-            match tokio::time::timeout(every, signs(agent, every / 2)).await {
+            match tokio::time::timeout(every, signs(agent)).await {
                 Ok(Ok(())) => self.send("WATCHDOG=1"),
                 Ok(Err(why)) => tracing::error!(why, "no sign of life was given"),
                 Err(_) => {
@@ -63,9 +63,9 @@ impl Notify {
     }
 }
 
-async fn signs(agent: &Agent, wait: Duration) -> Result<(), String> {
+async fn signs(agent: &Agent) -> Result<(), String> {
     agent.ledger().ping().await.map_err(|e| format!("the ledger: {e}"))?;
-    agent.launcher().ping(wait).await.map_err(|e| e.to_string())
+    agent.launcher().obstacle().map_or(Ok(()), |what| Err(what.to_owned()))
 }
 
 /// A path, or the name of an abstract socket behind an `@`.

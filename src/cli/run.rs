@@ -121,7 +121,7 @@ pub(super) fn inside<T>(
     let principal = house::local_principal(&config)?;
     let report = seed.report().clone();
     sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;
-    sandbox::end_listening().map_err(Fail::failed)?;
+    sandbox::narrow_front(seed.dials()).map_err(Fail::failed)?;
     let ledger = house::open_ledger(&config)?;
     house::load_secrets(&config, &secrets)?;
     house::runtime()?.block_on(async move {

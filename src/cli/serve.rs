@@ -3,6 +3,7 @@
 
 use super::exit::{self, Fail};
 use super::notify::Notify;
+use super::tend::tend;
 use super::{house, logs, show};
 use crate::agent::{self, Agent, Reloader};
 use crate::auth::Authority;
@@ -81,6 +82,7 @@ pub(super) struct Serving {
     index: Option<Arc<Index>>,
     reloader: Reloader,
     notify: Notify,
+    dials: sandbox::Dials,
 }
 
 /// Serves in a front of its own, beside a launcher, for as long as `work` takes; returns its code.
@@ -123,7 +125,7 @@ fn front(
     let listener = TcpListener::bind(config.listen)
         .map_err(|e| Fail::usage(format!("`server.listen`: {}: {e}", config.listen)))?;
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;
-    let report = seed.report().clone();
+    let (report, dials) = (seed.report().clone(), seed.dials());
     agent::check_launcher(&rules, &report).map_err(Fail::failed)?;
     // Before the lock: a file outside of data/ is opened now, and no other can be later.
     let anchor = Anchor::open(&config.anchoring, &house::files(&config))
@@ -153,7 +155,7 @@ fn front(
         ledger.tell_url(&url).map_err(Fail::failed)?;
         let reloader = Reloader::new(agent.clone(), &config);
         let index = index(&ledger);
-        let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify };
+        let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify, dials };
         let code = serving.serve(listener, signals, work).await?;
         let stop = Draft::new(Kind::Stop, json!({ "command": what }));
         let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
@@ -182,7 +184,7 @@ impl Serving {
         };
         let admin = http::admin::Socket::open(&self.config.home.data)
             .map_err(|e| Fail::usage(format!("the admin socket: {e}")))?;
-        sandbox::end_listening().map_err(Fail::failed)?;
+        sandbox::narrow_front(self.dials).map_err(Fail::failed)?;
         let room = http::admin::Room {
             authority: self.authority.clone(),
             agent: self.agent.clone(),
@@ -201,6 +203,7 @@ impl Serving {
         let code = tokio::select! {
             code = work(self, signals) => code,
             never = self.notify.watch(&self.agent) => match never {},
+            never = tend(self.agent.launcher()) => match never {},
             // Open requests are still told that nothing was recorded.
             what = self.agent.ledger().poisoned() => Err(Fail::failed(what)),
         };

@@ -69,6 +69,7 @@ pub(super) fn told(app: &App) -> Value {
     let word = obstacle(app);
     let rules = app.agent.gate().rules();
     let obstacles = app.agent.obstacle().into_iter().chain(app.authority.obstacle());
+    let obstacles = obstacles.chain(app.agent.launcher().obstacle().map(str::to_owned));
     let obstacles: Vec<String> = obstacles.chain(rules.bundle.broken().iter().cloned()).collect();
     let (ledger, head) = (app.agent.ledger(), app.agent.ledger().head());
     json!({
@@ -100,6 +101,8 @@ fn anchor(app: &App) -> Value {
 
 fn obstacle(app: &App) -> Option<&'static str> {
     let ledger = || app.agent.ledger().obstacle().map(|_| "ledger");
+    let launcher = || app.agent.launcher().obstacle().map(|_| "launcher");
     let policy = || (!app.agent.gate().rules().bundle.broken().is_empty()).then_some("policy");
-    app.ready.obstacle().or_else(ledger).or_else(|| app.agent.obstacle().map(|_| "agent")).or_else(policy)
+    let agent = || app.agent.obstacle().map(|_| "agent");
+    app.ready.obstacle().or_else(ledger).or_else(agent).or_else(policy).or_else(launcher)
 }

@@ -21,10 +21,23 @@ pub fn lock_front(writable: &[PathBuf]) -> Result<Vec<String>, StartError> {
     lock(writable).map_err(|reason| StartError::new("front", reason))
 }
 
-/// Nothing listens any more but what does already, by no kind of socket: for every thread of the process. Called
-/// behind [`lock_front`], once the front's own sockets are open. Cannot be undone.
-pub fn end_listening() -> Result<(), StartError> {
-    seccomp::load_everywhere(&seccomp::deaf()).map_err(|reason| StartError::new("front", reason))
+/// Sockets of the host that a front makes while it serves, beside those of the internet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dials {
+    /// None: the supervisor hands over each launcher, or there is one alone.
+    Nothing,
+    /// To a socket at which every connection is a launcher.
+    Launchers,
+}
+
+/// Takes from every thread of the process what a front that serves does not need: new listeners, sockets but those of
+/// TCP, UDP and `dials`, and what the kernel grants over files and processes of the same user and Landlock does not
+/// hold, such as modes, owners, times and limits.
+///
+/// Called after [`lock_front`], once the front's own sockets are open. Cannot be undone.
+pub fn narrow_front(dials: Dials) -> Result<(), StartError> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+    seccomp::load_everywhere(&seccomp::serving(dials, pid)).map_err(|reason| StartError::new("front", reason))
 }
 
 fn lock(writable: &[PathBuf]) -> Result<Vec<String>, String> {

@@ -10,7 +10,7 @@ use super::call::{Call, Drained, Notice, Stream};
 use super::cgroup::{Bounds, Groups};
 use super::journal::Journal;
 use super::machine::{Ground, Machine};
-use super::namespaces;
+use super::namespaces::{self, FirstStage};
 use super::protect::Runs;
 use super::slots::Slots;
 use super::spare::{Child, SPARE_IDS, Spare, Spares};
@@ -26,10 +26,13 @@ use super::{fetch, heap};
 use crate::gate::{End, Given};
 use crate::tools::{Builtin, Catalog, Manifest, ProposedCall, Runner};
 use crate::types::clock::mono_us;
+use crate::types::limits::{LAUNCHER_LEAVE_MS_MAX, LINK_WAITING_PACKETS_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{SocketType, sockopt};
-use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, setsid, waitid};
+use rustix::process::{
+    Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, setsid, waitid,
+};
 use rustix::time::Timespec;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -98,11 +101,12 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     let (first, second) = namespaces::stages()?;
     match sys::fork().map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
-            // The copies of the sockets here would hide the launcher's ends from the others.
-            let keep = [2, child.as_raw_fd(), first.0.as_raw_fd(), ground.proc.as_raw_fd()];
+            // No other copy of a socket: it would hide the launcher's ends from the others. This one goes with this
+            // process, which ends when the launcher does.
+            let keep =
+                [2, child.as_raw_fd(), first.0.as_raw_fd(), ground.proc.as_raw_fd(), front.as_raw_fd()];
             sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
-            first.attend(&ground.proc);
-            let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
+            guard(&child, front, first, &ground.proc);
             sys::exit_now(0)
         }
         sys::Fork::Child => {
@@ -116,6 +120,36 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             Launcher::open(catalog, machine, front, journal, vault, slots)?.serve()
         }
     }
+}
+
+/// Attends to the second stage until it ends, and ends it where the front is gone and it stays: a launcher that hangs
+/// does not see that, and what it started would go on past every deadline.
+fn guard(child: &OwnedFd, front: &OwnedFd, first: FirstStage, proc: &OwnedFd) {
+    let mut first = Some(first);
+    loop {
+        // The end of a socket is told unasked.
+        let mut fds = vec![PollFd::new(child, PollFlags::IN), PollFd::new(front, PollFlags::empty())];
+        fds.extend(first.iter().map(|first| PollFd::new(&first.0, PollFlags::IN)));
+        // An interrupted wait is a turn with nothing ready.
+        let _ = poll(&mut fds, None);
+        let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        let [has_ended, is_left, is_asked] = [0, 1, 2].map(is_ready);
+        drop(fds);
+        if has_ended {
+            break;
+        }
+        if let Some(first) = first.take_if(|_| is_asked) {
+            first.attend(proc);
+        }
+        if is_left {
+            let time = Timespec { tv_sec: LAUNCHER_LEAVE_MS_MAX / 1_000, tv_nsec: 0 };
+            let _ = poll(&mut [PollFd::new(child, PollFlags::IN)], Some(&time));
+            // One that has ended meanwhile is not hit: the number is its own until it is reaped below.
+            let _ = pidfd_send_signal(child, Signal::KILL);
+            break;
+        }
+    }
+    let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
 }
 
 /// Descriptors 0 and 1 are free here: they become the null device, which children inherit as their
@@ -296,7 +330,8 @@ impl<'a> Launcher<'a> {
     fn watched(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut out = Vec::with_capacity(1 + 4 * self.calls.len());
         let full = !self.queue.is_empty();
-        let front = if full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut front = if full { PollFlags::OUT } else { PollFlags::empty() };
+        front.set(PollFlags::IN, self.hears_front());
         out.push((Source::Front, self.front.as_fd(), front));
         for (id, call) in self.calls.iter().filter(|(_, call)| !call.is_reaped()) {
             if let Some(control) = call.control.as_ref().filter(|_| call.is_heard()) {
@@ -341,8 +376,16 @@ impl<'a> Launcher<'a> {
         true
     }
 
+    /// A front that does not take its answers is asked for no more questions: those would be answered too.
+    fn hears_front(&self) -> bool {
+        self.queue.len() < LINK_WAITING_PACKETS_MAX
+    }
+
     fn hear_front(&mut self) -> bool {
         for _ in 0..PACKETS_PER_TURN_MAX {
+            if !self.hears_front() {
+                return true;
+            }
             let (packet, fd) = match receive_with(self.front, PACKET_BYTES_MAX) {
                 (Received::Packet(packet), fd) => (packet, fd),
                 (Received::Nothing, _) => return true,
@@ -402,6 +445,8 @@ impl<'a> Launcher<'a> {
             None => self.start_child(id, tool, Some(&ask))?,
         };
         let tool = &self.tools.get(tool).ok_or("the tool was not opened")?.manifest;
+        // The child has its own copy of these, and there may be megabytes of them.
+        let ask = Ask { named: Vec::new(), ..ask };
         self.calls.insert(id, Call::new(ask, tool, child));
         Ok(())
     }

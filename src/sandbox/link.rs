@@ -1,5 +1,6 @@
 //! The front's side of the launcher's socket: asynchronous, many calls at once.
 
+use super::front::Dials;
 use super::supervisor::{self, StartError};
 use super::wire::{
     self, Arrival, Ask, Assembler, Ended, Go, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request,
@@ -7,6 +8,9 @@ use super::wire::{
 };
 use crate::gate::{End, Execution, Held, Object, Order, Pending, Prepared};
 use crate::tools::{Limits, Manifest};
+use crate::types::limits::{
+    LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX, LINK_CALL_MESSAGES_MAX,
+};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, send, shutdown};
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +18,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::io::Interest;
@@ -26,6 +30,9 @@ use tokio::time::timeout;
 const SLACK_MS: u64 = 5_000;
 /// From the request for a new launcher to its first word, in milliseconds.
 const RENEW_MS_MAX: u64 = 20_000;
+
+const ENDED: &str = "the launcher ended, and there is no other one yet";
+const SILENT: &str = "the launcher does not answer";
 
 /// Where a launcher came from, and the next one comes from.
 #[derive(Debug)]
@@ -62,6 +69,15 @@ impl LinkSeed {
         &self.report
     }
 
+    /// How the next launcher is asked for.
+    #[must_use]
+    pub fn dials(&self) -> Dials {
+        match self.origin {
+            Origin::Forked | Origin::Supervisor(_) => Dials::Nothing,
+            Origin::Socket(_) => Dials::Launchers,
+        }
+    }
+
     /// The seed of a launcher that has ended, for tests of the rooms above.
     #[cfg(test)]
     pub(crate) fn of_ended() -> Self {
@@ -86,6 +102,7 @@ impl LinkSeed {
                 renewals: AtomicU64::new(0),
                 current: Mutex::new(link),
                 last_id: AtomicU64::new(0),
+                obstacle: Mutex::default(),
                 seats: Mutex::default(),
             }),
         })
@@ -129,6 +146,8 @@ struct Inner {
     renewals: AtomicU64,
     current: Mutex<Arc<Link>>,
     last_id: AtomicU64,
+    /// What [`Launcher::tend`] saw last.
+    obstacle: Mutex<Option<&'static str>>,
     /// Prepared and running calls, with the launcher that each is at.
     seats: Mutex<HashMap<u64, Seat>>,
 }
@@ -148,6 +167,8 @@ struct Link {
     outgoing: Outgoing,
     listeners: Arc<Listeners>,
     report: Mutex<Option<Report>>,
+    /// Questions in a row that it left without an answer.
+    missed: AtomicU32,
 }
 
 /// Packets on their way out: straight into the socket, and only where that is full by way of the
@@ -162,8 +183,35 @@ struct Outgoing {
 
 #[derive(Debug, Default)]
 struct Listeners {
-    calls: Mutex<HashMap<u64, UnboundedSender<Event>>>,
+    calls: Mutex<HashMap<u64, Listener>>,
     ended: AtomicBool,
+}
+
+/// Who hears of one call, and what the launcher may still say about it. A launcher that was taken over could say more
+/// than anybody takes.
+#[derive(Debug)]
+struct Listener {
+    events: UnboundedSender<Event>,
+    messages_left: u32,
+    /// None before its go.
+    output_bytes_left: usize,
+}
+
+/// What an empty piece of output counts for: it takes memory too.
+const EMPTY_BYTES: usize = 1;
+
+impl Listener {
+    /// Whether `event` is one that a launcher may say now; it is counted.
+    fn counts(&mut self, event: &Event) -> bool {
+        let left = match event {
+            Event::Output(_, bytes) => {
+                let left = self.output_bytes_left.checked_sub(bytes.len().max(EMPTY_BYTES));
+                left.map(|left| self.output_bytes_left = left)
+            }
+            _ => self.messages_left.checked_sub(1).map(|left| self.messages_left = left),
+        };
+        left.is_some()
+    }
 }
 
 #[derive(Debug)]
@@ -227,22 +275,55 @@ impl Launcher {
         report.as_ref().map(|report| report.salt)
     }
 
-    /// Whether the launcher answers. One that has ended is replaced first; one that says nothing within
-    /// `wait` is given up, and its calls with it, so that the next one who asks gets another.
-    pub async fn ping(&self, wait: Duration) -> Result<(), PrepareError> {
+    /// Looks after the launcher, once: replaces one that has ended, and asks whether it answers. One that leaves
+    /// [`LAUNCHER_PINGS_MISSED_MAX`] questions in a row without an answer is given up, which ends its calls, and
+    /// replaced too. An error says that none answers now.
+    pub async fn tend(&self) -> Result<(), PrepareError> {
+        if lock(&self.inner.current).has_ended() {
+            self.note(Some(ENDED));
+        }
         let link = self.link().await?;
+        let asked = self.ask(&link, Duration::from_millis(LAUNCHER_PONG_MS_MAX)).await;
+        if asked.is_ok() {
+            link.missed.store(0, Ordering::Relaxed);
+            self.note(None);
+            return Ok(());
+        }
+        self.note(Some(SILENT));
+        let missed = link.missed.fetch_add(1, Ordering::Relaxed) + 1;
+        if asked == Err(PrepareError::NoAnswer) && missed < LAUNCHER_PINGS_MISSED_MAX {
+            return asked;
+        }
+        link.cut();
+        self.link().await?;
+        self.note(None);
+        Ok(())
+    }
+
+    fn note(&self, obstacle: Option<&'static str>) {
+        *lock(&self.inner.obstacle) = obstacle;
+    }
+
+    /// Why calls find no launcher that answers, as [`Self::tend`] saw it last.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<&'static str> {
+        *lock(&self.inner.obstacle)
+    }
+
+    /// Whether the launcher in use answers within `wait`.
+    async fn ask(&self, link: &Link, wait: Duration) -> Result<(), PrepareError> {
         let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let mut events = link.listen(id);
-        link.send(id, &Request::Ping, None).map_err(PrepareError::Refused)?;
-        let answer = timeout(wait, events.recv()).await;
+        let sent = link.send(id, &Request::Ping, None).map_err(PrepareError::Refused);
+        let answer = match sent {
+            Ok(()) => timeout(wait, events.recv()).await,
+            Err(refused) => return Err(refused),
+        };
         lock(&link.listeners.calls).remove(&id);
         match answer {
             Ok(Some(Event::Pong)) => Ok(()),
             Ok(_) => Err(PrepareError::LauncherEnded),
-            Err(_) => {
-                link.listeners.end();
-                Err(PrepareError::NoAnswer)
-            }
+            Err(_) => Err(PrepareError::NoAnswer),
         }
     }
 
@@ -258,6 +339,13 @@ impl Launcher {
         let source = self.inner.source.lock().await;
         let (link, report) = fresh(&source).await?;
         Ok(Renewal { inner: &self.inner, link, report, _source: source })
+    }
+
+    /// As a front that was taken over would ask: a launcher beside those that are there.
+    #[cfg(test)]
+    pub(super) async fn more(&self) -> Result<impl std::fmt::Debug + use<>, StartError> {
+        let source = self.inner.source.lock().await;
+        fresh(&source).await
     }
 
     /// What the sandbox makes of a path argument, under the rights of `manifest`'s tool. The child that looked
@@ -314,6 +402,9 @@ impl Launcher {
         });
         let refused = |reason: String| Execution::without_output(End::Refused { reason });
         let Some((link, events)) = seat else { return refused("the call was not prepared".to_owned()) };
+        // Of each stream that much, by the launcher's own count, and one piece that is empty where there was more.
+        let of_each = limits.output_bytes_max.saturating_add(EMPTY_BYTES);
+        link.listeners.expect_output(id, of_each.saturating_mul(2));
         if let Err(reason) = link.send(id, &Request::Go(go), connected) {
             return refused(reason);
         }
@@ -470,6 +561,25 @@ impl Listeners {
         self.ended.store(true, Ordering::Release);
         calls.clear();
     }
+
+    /// From here on the call `id` may print.
+    fn expect_output(&self, id: u64, bytes_max: usize) {
+        if let Some(listener) = lock(&self.calls).get_mut(&id) {
+            listener.output_bytes_left = bytes_max;
+        }
+    }
+
+    /// Gives `event` to who hears of the call `id`. Whether the launcher may say it.
+    fn tell(&self, id: u64, event: Event) -> bool {
+        let mut calls = lock(&self.calls);
+        // Of a call that nobody waits for any more the launcher may still speak.
+        let Some(listener) = calls.get_mut(&id) else { return true };
+        let may = listener.counts(&event);
+        if may {
+            listener.events.send(event).ok();
+        }
+        may
+    }
 }
 
 impl Link {
@@ -480,7 +590,8 @@ impl Link {
         let queued = Arc::new(Mutex::new(0));
         let outgoing = Outgoing { socket: socket.clone(), queue, queued: queued.clone() };
         let listeners = Arc::new(Listeners::default());
-        let link = Self { outgoing, listeners: listeners.clone(), report: Mutex::new(report) };
+        let report = Mutex::new(report);
+        let link = Self { outgoing, listeners: listeners.clone(), report, missed: AtomicU32::new(0) };
         let hello = link.listen(0);
         tokio::spawn(write(socket.clone(), packets, queued));
         tokio::spawn(read(socket, listeners));
@@ -496,35 +607,48 @@ impl Link {
         let mut calls = lock(&self.listeners.calls);
         // Looked at under the lock that the reader takes to end all: no listener is added behind it.
         if !self.has_ended() {
-            calls.insert(id, sender);
+            let listener =
+                Listener { events: sender, messages_left: LINK_CALL_MESSAGES_MAX, output_bytes_left: 0 };
+            calls.insert(id, listener);
         }
         receiver
     }
 
     /// `fd` goes with the last packet.
-    fn send(&self, id: u64, request: &Request, mut fd: Option<OwnedFd>) -> Result<(), String> {
-        let mut packets = wire::packets(id, request)?.into_iter().peekable();
-        while let Some(packet) = packets.next() {
-            let fd = if packets.peek().is_none() { fd.take() } else { None };
-            if self.outgoing.send(packet, fd).is_err() {
-                // The reader would see it too, but later: the next call is to find another launcher.
-                self.listeners.end();
-                return Err("the launcher ended".to_owned());
-            }
+    fn send(&self, id: u64, request: &Request, fd: Option<OwnedFd>) -> Result<(), String> {
+        if self.outgoing.send(wire::packets(id, request)?, fd).is_err() {
+            // The reader would see it too, but later: the next call is to find another launcher.
+            self.listeners.end();
+            return Err("the launcher ended".to_owned());
         }
         Ok(())
+    }
+
+    /// Gives the launcher up: its calls are over, and its first stage, which sees the end of the connection even where
+    /// the launcher hangs, ends it and all that it started.
+    fn cut(&self) {
+        self.listeners.end();
+        // One that is closed already needs no closing.
+        let _ = shutdown(&*self.outgoing.socket, Shutdown::Both);
     }
 }
 
 impl Outgoing {
-    fn send(&self, packet: Vec<u8>, fd: Option<OwnedFd>) -> Result<(), ()> {
+    /// Sends the packets of one message, and none of another between them: the launcher holds no more than one message
+    /// that is unfinished. `fd` goes with the last.
+    fn send(&self, packets: Vec<Vec<u8>>, mut fd: Option<OwnedFd>) -> Result<(), ()> {
         let mut queued = lock(&self.queued);
-        let at_once = || wire::send_with(self.socket.get_ref(), &packet, fd.as_ref().map(OwnedFd::as_fd));
-        if *queued == 0 && at_once().map_err(|_| ())? {
-            return Ok(());
+        let mut packets = packets.into_iter().peekable();
+        while let Some(packet) = packets.next() {
+            let fd = if packets.peek().is_none() { fd.take() } else { None };
+            let at_once = || wire::send_with(self.socket.get_ref(), &packet, fd.as_ref().map(OwnedFd::as_fd));
+            if *queued == 0 && at_once().map_err(|_| ())? {
+                continue;
+            }
+            *queued += 1;
+            self.queue.send((packet, fd)).map_err(|_| ())?;
         }
-        *queued += 1;
-        self.queue.send((packet, fd)).map_err(|_| ())
+        Ok(())
     }
 }
 
@@ -573,12 +697,13 @@ async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
             Arrival::Message(id, Reply::Ended(ended)) => (id, Event::Ended(ended)),
             Arrival::Message(id, Reply::Pong) => (id, Event::Pong),
         };
-        if let Some(listener) = lock(&listeners.calls).get(&id) {
-            // A call that nobody waits for any more hears nothing.
-            listener.send(event).ok();
+        if !listeners.tell(id, event) {
+            break;
         }
     }
     listeners.end();
+    // One that says what it may not say is told so by the end of its connection.
+    let _ = shutdown(&*socket, Shutdown::Both);
 }
 
 fn nonblocking(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {

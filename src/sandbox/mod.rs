@@ -58,7 +58,7 @@ mod walk;
 mod wire;
 mod writes;
 
-pub use front::{end_listening, lock_front};
+pub use front::{Dials, lock_front, narrow_front};
 pub use journal::{Journals, Ordered};
 pub use launcher::attend;
 pub use link::{Launcher, LinkSeed, PrepareError, Renewal};

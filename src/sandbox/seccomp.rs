@@ -5,7 +5,10 @@
 //! foreign architecture kills. In the allow-lists what is unknown is ENOSYS, so that a C library falls
 //! back, and what is known to be dangerous is EPERM.
 
+mod front;
+
 use super::own_proc;
+pub(super) use front::{front, serving};
 use libc::{ENOSYS, ENOTTY, EPERM};
 use seccompiler::{BpfProgram, sock_filter};
 
@@ -56,6 +59,17 @@ enum Test {
     Open(Option<(u32, u32)>),
     /// Family, type and protocol of a socket.
     Socket(Sockets),
+    /// The same, as one of these.
+    Kind(&'static [Kind]),
+    /// This value alone.
+    Is(u32),
+}
+
+/// Sockets of one family.
+struct Kind {
+    family: i32,
+    types: &'static [i32],
+    protocols: &'static [i32],
 }
 
 /// Sockets that a launcher lets its children make, each in a network of its own.
@@ -259,23 +273,6 @@ fn no_clone3() -> Condition {
     }
 }
 
-/// The front's own filter: everything but starting processes and reaching into others or the kernel.
-pub(super) fn front() -> BpfProgram {
-    let thread = Condition {
-        call: libc::SYS_clone,
-        argument: 0,
-        test: Test::AllBits(libc::CLONE_THREAD.unsigned_abs()),
-        otherwise: Verdict::Errno(EPERM),
-    };
-    let refused = [FRONT_REFUSED, FRONT_REFUSED_LEGACY].concat();
-    compile(&[], &refused, &[thread, no_clone3()], Verdict::Allow)
-}
-
-/// What the front gets once its own sockets are open: Landlock sees no port that is taken by listening alone.
-pub(super) fn deaf() -> BpfProgram {
-    compile(&[], &[libc::SYS_bind, libc::SYS_listen], &[], Verdict::Allow)
-}
-
 /// Unsharing is for the user namespace of one call.
 fn unshare_condition() -> Condition {
     Condition {
@@ -353,6 +350,13 @@ pub(super) fn load_everywhere(filter: &BpfProgram) -> Result<(), String> {
 }
 
 fn compile(allowed: &[i64], refused: &[i64], conditions: &[Condition], default: Verdict) -> BpfProgram {
+    let verdicts = |calls: &[i64], verdict| calls.iter().map(|call| (*call, verdict)).collect::<Vec<_>>();
+    let table = [verdicts(allowed, Verdict::Allow), verdicts(refused, Verdict::Errno(EPERM))].concat();
+    compile_table(&table, conditions, default)
+}
+
+/// A filter of any verdicts. Where a call stands in the table twice the refusal wins.
+fn compile_table(table: &[(i64, Verdict)], conditions: &[Condition], default: Verdict) -> BpfProgram {
     let mut out = head();
     for condition in conditions {
         let body = condition_body(condition);
@@ -361,11 +365,9 @@ fn compile(allowed: &[i64], refused: &[i64], conditions: &[Condition], default: 
         out.push(jump_if_equal(number(condition.call), 0, skip));
         out.extend(body);
     }
-    let mut table: Vec<(u32, Verdict)> = allowed.iter().map(|call| (number(*call), Verdict::Allow)).collect();
-    table.extend(refused.iter().map(|call| (number(*call), Verdict::Errno(EPERM))));
-    table.sort_by_key(|(call, _)| *call);
-    // Where a call stands in both lists the refusal, which sorts behind, must win.
-    table.reverse();
+    let mut table: Vec<(u32, Verdict)> =
+        table.iter().map(|(call, verdict)| (number(*call), *verdict)).collect();
+    // A refusal sorts first, and the first stays.
     table.sort_by_key(|(call, verdict)| (*call, *verdict == Verdict::Allow));
     table.dedup_by_key(|(call, _)| *call);
     out.extend(search(&steps(&table, default)));
@@ -472,6 +474,14 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
             out.extend(listed(&[0, libc::IPPROTO_TCP.unsigned_abs()], Verdict::Allow));
             condition.otherwise
         }
+        Test::Kind(kinds) => {
+            out.extend(kinds.iter().flat_map(|kind| kind_body(kind, condition.otherwise)));
+            condition.otherwise
+        }
+        Test::Is(value) => {
+            out.extend(listed(&[value], Verdict::Allow));
+            condition.otherwise
+        }
         Test::AllBits(bits) => {
             out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
             out.extend(listed(&[bits], Verdict::Allow));
@@ -480,6 +490,27 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
     };
     out.push(answer(rest));
     out
+}
+
+/// Answers where the family, which is in the accumulator, is that of `kind`; leaves it there otherwise.
+fn kind_body(kind: &Kind, otherwise: Verdict) -> Vec<sock_filter> {
+    let mut body = vec![load_word(16 + 8)];
+    // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
+    let bits = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
+    body.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
+    // Each jumps over the rest of them and the answer behind. There are a handful.
+    let over = |at: usize| u8::try_from(kind.types.len() - at).unwrap_or(u8::MAX);
+    let types = kind.types.iter().enumerate();
+    body.extend(types.map(|(at, kind)| jump_if_equal(kind.unsigned_abs(), over(at), 0)));
+    body.push(answer(otherwise));
+    body.push(load_word(16 + 16));
+    let protocols = kind.protocols.iter();
+    body.extend(
+        protocols.flat_map(|protocol| [jump_if_equal(protocol.unsigned_abs(), 0, 1), answer(Verdict::Allow)]),
+    );
+    body.push(answer(otherwise));
+    let skip = u8::try_from(body.len()).unwrap_or(u8::MAX);
+    [vec![jump_if_equal(kind.family.unsigned_abs(), 0, skip)], body].concat()
 }
 
 fn load_word(at: u32) -> sock_filter {
@@ -817,69 +848,6 @@ const DANGEROUS_LEGACY: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const DANGEROUS_LEGACY: &[i64] = &[libc::SYS_kexec_file_load];
 
-/// What the front never does.
-const FRONT_REFUSED: &[i64] = &[
-    libc::SYS_acct,
-    libc::SYS_add_key,
-    libc::SYS_bpf,
-    libc::SYS_chroot,
-    libc::SYS_delete_module,
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_fanotify_init,
-    libc::SYS_finit_module,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fsopen,
-    libc::SYS_fspick,
-    libc::SYS_init_module,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_io_uring_setup,
-    libc::SYS_kexec_load,
-    libc::SYS_keyctl,
-    libc::SYS_memfd_create,
-    libc::SYS_mount,
-    libc::SYS_mount_setattr,
-    libc::SYS_move_mount,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_open_tree,
-    libc::SYS_perf_event_open,
-    libc::SYS_personality,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pivot_root,
-    libc::SYS_process_madvise,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_ptrace,
-    libc::SYS_quotactl,
-    libc::SYS_reboot,
-    libc::SYS_request_key,
-    libc::SYS_setdomainname,
-    libc::SYS_sethostname,
-    libc::SYS_setns,
-    libc::SYS_settimeofday,
-    libc::SYS_swapoff,
-    libc::SYS_swapon,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-    libc::SYS_userfaultfd,
-];
-
-#[cfg(target_arch = "x86_64")]
-const FRONT_REFUSED_LEGACY: &[i64] = &[
-    libc::SYS_fork,
-    libc::SYS_ioperm,
-    libc::SYS_iopl,
-    libc::SYS_kexec_file_load,
-    libc::SYS_modify_ldt,
-    libc::SYS_uselib,
-    libc::SYS_vfork,
-];
-#[cfg(not(target_arch = "x86_64"))]
-const FRONT_REFUSED_LEGACY: &[i64] = &[libc::SYS_kexec_file_load];
-
 /// A machine that gives an ordinary user no namespaces, and root neither.
 #[cfg(test)]
 pub(super) fn without_namespaces() -> BpfProgram {
@@ -889,7 +857,7 @@ pub(super) fn without_namespaces() -> BpfProgram {
 #[cfg(test)]
 mod tests {
     use super::{
-        ARCH, BpfProgram, Does, Sockets, Verdict, base, builtin, deaf, fetcher, front, of_program, walker,
+        ARCH, BpfProgram, Does, Sockets, Verdict, base, builtin, fetcher, front, of_program, walker,
     };
     use libc::{ENOSYS, EPERM};
 
@@ -930,7 +898,12 @@ mod tests {
         }
     }
 
-    fn check<const N: usize>(filter: &BpfProgram, call: i64, arguments: [u32; N], expect: Verdict) {
+    pub(super) fn check<const N: usize>(
+        filter: &BpfProgram,
+        call: i64,
+        arguments: [u32; N],
+        expect: Verdict,
+    ) {
         let call = u32::try_from(call).expect("a number");
         assert_eq!(run(filter, ARCH, call, arguments), expect.code(), "call {call} {arguments:x?}");
     }
@@ -1057,18 +1030,6 @@ mod tests {
         check(&front(), libc::SYS_clone, [0x11, 0], eperm);
         check(&front(), libc::SYS_clone3, [0; 2], enosys);
         check(&front(), libc::SYS_execve, [0; 2], eperm);
-    }
-
-    #[test]
-    fn what_listens_goes_on_and_nothing_else_begins() {
-        for (call, verdict) in [
-            (libc::SYS_bind, Verdict::Errno(EPERM)),
-            (libc::SYS_listen, Verdict::Errno(EPERM)),
-            (libc::SYS_connect, Verdict::Allow),
-            (libc::SYS_accept4, Verdict::Allow),
-        ] {
-            check(&deaf(), call, [0; 2], verdict);
-        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::{launcher, sys};
 use crate::config::{Home, KEY_VARIABLES};
 use crate::tools::Places;
 use crate::types::Level;
+use crate::types::limits::LAUNCHERS_MAX;
 use nix::sys::signal::{SigSet, Signal as Signo};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -189,7 +190,8 @@ impl Supervisor<'_> {
         });
     }
 
-    /// One byte asks for a launcher; its socket is the answer, or one byte without a socket.
+    /// One byte asks for a launcher; its socket is the answer, or one byte without a socket. There are not more than
+    /// [`LAUNCHERS_MAX`] at once, however often a front asks.
     fn answer(&mut self) {
         let Some(control) = &self.control else { return };
         match receive(control, 16) {
@@ -199,6 +201,9 @@ impl Supervisor<'_> {
                 self.control = None;
                 return;
             }
+        }
+        if self.launchers.len() >= LAUNCHERS_MAX {
+            return send_socket(control, None);
         }
         match fork_launcher(self.spec) {
             Ok((socket, first_stage)) => {

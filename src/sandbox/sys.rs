@@ -281,3 +281,33 @@ pub(super) fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` keeps the one descriptor it names open for as long as it lives.
     Ok(unsafe { AsyncFd::register(socket) }?)
 }
+
+/// One argument of [`attempt`].
+#[cfg(test)]
+pub(super) enum Word<'a> {
+    Number(i64),
+    /// The kernel reads the text.
+    Text(&'a CStr),
+    /// The kernel reads and writes there.
+    Room(&'a mut [u8]),
+}
+
+/// Makes one system call by its number, for tests of what a filter answers. The kernel uses as much memory of each
+/// room as the call says: the caller makes it large enough.
+#[cfg(test)]
+pub(super) fn attempt(call: i64, words: &mut [Word<'_>]) -> io::Result<i64> {
+    let mut arguments = [0_i64; 6];
+    for (at, word) in arguments.iter_mut().zip(words) {
+        *at = match word {
+            Word::Number(number) => *number,
+            Word::Text(text) => i64::try_from(text.as_ptr().expose_provenance()).expect("an address"),
+            Word::Room(room) => i64::try_from(room.as_mut_ptr().expose_provenance()).expect("an address"),
+        };
+    }
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: each pointer is to memory that `words` borrows, and by the contract above the kernel stays within it.
+    match unsafe { libc::syscall(call, a, b, c, d, e, f) } {
+        -1 => Err(io::Error::last_os_error()),
+        done => Ok(done),
+    }
+}

@@ -23,12 +23,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod content;
+mod flood;
 mod front;
 mod given;
 mod layer_off;
 mod levels;
 mod limits;
 mod proc;
+mod reach;
 mod search;
 mod soak;
 mod spare;
@@ -71,6 +73,13 @@ scenarios! {
     passes_signals_on
     locks_the_front
     the_front_reaches_nothing_else
+    a_front_that_was_taken_over_asks_in_vain
+    a_front_beside_its_own_launcher_asks_in_vain
+    a_front_that_dials_launchers_asks_in_vain
+    a_front_has_few_launchers
+    unfinished_messages_fill_no_memory
+    answers_that_nobody_takes_fill_no_memory
+    a_launcher_that_hangs_is_ended_and_replaced
     first_look_at_latency
     finds_lines_below_a_folder
     leaves_out_what_is_excluded
@@ -378,6 +387,10 @@ mod scenario {
         content_is_read_and_given_as_a_copy, content_that_changed_after_prepare_is_not_run,
         content_that_is_not_plain_is_refused, what_is_given_is_what_was_decided_on,
     };
+    pub(super) use super::flood::{
+        a_front_has_few_launchers, a_launcher_that_hangs_is_ended_and_replaced,
+        answers_that_nobody_takes_fill_no_memory, unfinished_messages_fill_no_memory,
+    };
     pub(super) use super::front::the_front_reaches_nothing_else;
     pub(super) use super::given::{
         connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
@@ -394,6 +407,10 @@ mod scenario {
     pub(super) use super::proc::{
         a_proc_of_its_own_shows_its_call_alone, a_script_finds_itself_in_proc,
         what_lies_below_is_told_as_without_it,
+    };
+    pub(super) use super::reach::{
+        a_front_beside_its_own_launcher_asks_in_vain, a_front_that_dials_launchers_asks_in_vain,
+        a_front_that_was_taken_over_asks_in_vain,
     };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,

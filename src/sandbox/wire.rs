@@ -5,6 +5,7 @@
 
 use crate::gate::{End, Exclusion, Given, Object};
 use crate::types::Level;
+use crate::types::limits::{LINK_MESSAGE_BYTES_MAX, LINK_UNFINISHED_BYTES_MAX};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -22,8 +23,6 @@ use std::path::PathBuf;
 pub(super) const PIECE_BYTES_MAX: usize = 32 << 10;
 /// One packet of any kind, with its head.
 pub(super) const PACKET_BYTES_MAX: usize = HEAD_BYTES + PIECE_BYTES_MAX;
-/// One message between front and launcher, in bytes.
-const MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// One message of a child, in bytes: a single packet.
 pub(super) const CHILD_MESSAGE_BYTES_MAX: usize = 128 << 10;
 /// Messages whose last piece has not come.
@@ -221,8 +220,8 @@ pub(super) fn packet(kind: Kind, id: u64, more: bool, bytes: &[u8]) -> Vec<u8> {
 /// `message` as packets, in their order.
 pub(super) fn packets(id: u64, message: &impl Serialize) -> Result<Vec<Vec<u8>>, String> {
     let bytes = serde_json::to_vec(message).map_err(|e| e.to_string())?;
-    if bytes.len() > MESSAGE_BYTES_MAX {
-        return Err(format!("a message over {MESSAGE_BYTES_MAX} bytes"));
+    if bytes.len() > LINK_MESSAGE_BYTES_MAX {
+        return Err(format!("a message over {LINK_MESSAGE_BYTES_MAX} bytes"));
     }
     let count = bytes.len().div_ceil(PIECE_BYTES_MAX);
     let pieces = bytes.chunks(PIECE_BYTES_MAX).enumerate();
@@ -238,10 +237,12 @@ pub(super) enum Arrival<M> {
     Piece,
 }
 
-/// Puts pieces together again. Bounded; a packet that is none is an error.
+/// Puts pieces together again. Bounded for all messages together; a packet that is none is an error.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     partial: HashMap<u64, Vec<u8>>,
+    /// Of all of them together.
+    held_bytes: usize,
 }
 
 impl Assembler {
@@ -258,15 +259,16 @@ impl Assembler {
         if self.partial.len() >= PARTIAL_MAX {
             return Err("too many unfinished messages".to_owned());
         }
-        let held = self.partial.entry(id).or_default();
-        if held.len() + bytes.len() > MESSAGE_BYTES_MAX {
-            return Err(format!("a message over {MESSAGE_BYTES_MAX} bytes"));
+        if self.held_bytes + bytes.len() > LINK_UNFINISHED_BYTES_MAX {
+            return Err(format!("unfinished messages over {LINK_UNFINISHED_BYTES_MAX} bytes"));
         }
-        held.extend(bytes);
+        self.held_bytes += bytes.len();
+        self.partial.entry(id).or_default().extend(bytes);
         if more != [0] {
             return Ok(Arrival::Piece);
         }
         let whole = self.partial.remove(&id).unwrap_or_default();
+        self.held_bytes = self.held_bytes.saturating_sub(whole.len());
         let message = serde_json::from_slice(&whole).map_err(|e| format!("a message that is none: {e}"))?;
         Ok(Arrival::Message(id, message))
     }
@@ -355,7 +357,8 @@ pub(super) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Op
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrival, Ask, Assembler, Request, packets};
+    use super::{Arrival, Ask, Assembler, Kind, PIECE_BYTES_MAX, Request, packet, packets};
+    use crate::types::limits::LINK_UNFINISHED_BYTES_MAX;
 
     fn ask(named: usize) -> Ask {
         let named = (0..named).map(|at| format!("/named/{at}")).collect();
@@ -377,6 +380,29 @@ mod tests {
         match assembler.take::<Request>(last) {
             Ok(Arrival::Message(1, Request::Prepare(back))) => assert_eq!(back, ask(20_000)),
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn unfinished_messages_have_one_bound_together() {
+        let piece = |id: u64| packet(Kind::Message, id, true, &[b' '; PIECE_BYTES_MAX]);
+        let mut assembler = Assembler::default();
+        let most = LINK_UNFINISHED_BYTES_MAX / PIECE_BYTES_MAX;
+        // Of as many messages as there are pieces, or of few.
+        for spread in [200, 4] {
+            for at in 0..most as u64 {
+                let taken = assembler.take::<Request>(&piece(at % spread));
+                assert!(matches!(taken, Ok(Arrival::Piece)), "piece {at} of {most}: {taken:?}");
+            }
+            assert!(assembler.take::<Request>(&piece(0)).is_err());
+            assembler = Assembler::default();
+        }
+        // What is finished is not counted any more.
+        let whole = packets(1, &Request::Prepare(ask(200_000))).expect("packets");
+        for _ in 0..4 {
+            for piece in &whole {
+                assembler.take::<Request>(piece).expect("within the bound");
+            }
         }
     }
 

@@ -110,6 +110,25 @@ pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
 pub const CONTENT_ENTRIES_MAX: u64 = 100_000;
 /// Folders of one content in each other.
 pub const CONTENT_DEPTH_MAX: usize = 64;
+/// From one question to a launcher whether it answers to the next, in milliseconds.
+pub const LAUNCHER_PING_EVERY_MS: u64 = 2_000;
+/// Time for its answer, in milliseconds. It answers between two steps of calls, none of which waits for anybody.
+pub const LAUNCHER_PONG_MS_MAX: u64 = 4_000;
+/// Questions without an answer, one after the other, at which a launcher is given up.
+pub const LAUNCHER_PINGS_MISSED_MAX: u32 = 2;
+/// From the end of a launcher's connection to its kill, in milliseconds: one that hangs does not see that end.
+pub const LAUNCHER_LEAVE_MS_MAX: i64 = 2_000;
+/// Launchers of one supervisor: one in use, one that takes over, some that are ending.
+pub const LAUNCHERS_MAX: usize = 8;
+/// One message between front and launcher, in bytes.
+pub const LINK_MESSAGE_BYTES_MAX: usize = 8 << 20;
+/// All messages of one connection whose last piece has not come, in bytes. Front and launcher send the pieces of one
+/// message after the other, so that one message is all there is.
+pub const LINK_UNFINISHED_BYTES_MAX: usize = LINK_MESSAGE_BYTES_MAX;
+/// Packets that wait in a launcher for a front that does not read, from which on the launcher does not read either.
+pub const LINK_WAITING_PACKETS_MAX: usize = 256;
+/// Messages of a launcher about one call: prepared or not, and its end.
+pub const LINK_CALL_MESSAGES_MAX: u32 = 2;
 /// A permit's life between its decision and its begin, in milliseconds.
 pub const PERMIT_MS_MAX: u64 = 10_000;
 /// A question to a person's life, in milliseconds; afterwards it is refused.

@@ -202,6 +202,38 @@ fn a_launcher_that_dies_ends_its_calls_and_is_replaced() {
     home.expect(0, &["audit", "verify"]);
 }
 
+/// It is told while no launcher answers, without a service manager that asks; what hung is ended with all that it had.
+#[test]
+fn a_launcher_that_hangs_ends_its_calls_and_is_replaced() {
+    let (home, key) = home_with_nap(50);
+    let server = home.serve();
+    let ready = || {
+        let answer = server.send("GET", "/readyz", "", b"");
+        (answer.status, text(&answer.body))
+    };
+    let is_ready = || ready() == (200, "ready\n".to_owned());
+    assert!(is_ready());
+    let running = start_nap(&home, &server, &key);
+    let (_, first) = front_and_launcher(&server);
+    let below = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children")).expect("children");
+    let second: u32 = below.trim().parse().expect("one second stage");
+    signal(second, Signal::SIGSTOP);
+    until("it is told", || ready() == (503, "launcher\n".to_owned()));
+    let health = server.get(&key, "/health").json();
+    assert_eq!((&health["status"], &health["why"]), (&json!("degraded"), &json!("launcher")), "{health}");
+    until("there is another launcher", is_ready);
+    let reply = running.join().expect("thread").expect("an answer").json();
+    assert_eq!(reply["steps"][0]["status"], "killed", "{reply}");
+    until("what hung is gone", || !is_alive(first) && !is_alive(second));
+    assert!(!server.descendants().into_iter().any(is_sleep), "and what it had started");
+    let next = server.run(&key, "health_check()").json();
+    assert_eq!(next["steps"][0]["status"], "ok", "{next}");
+    let metrics = text(&server.get(&key, "/metrics").body);
+    assert!(metrics.contains("\npar_launcher_restarts_total 1\n"), "{metrics}");
+    assert_eq!(server.stop(), Some(0));
+    home.expect(0, &["audit", "verify"]);
+}
+
 #[test]
 fn a_front_that_dies_ends_all_and_the_next_start_works() {
     let (home, key) = home_with_nap(50);

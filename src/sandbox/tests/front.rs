@@ -1,16 +1,15 @@
 //! What a front that was taken over tries, from inside: each step is seen to go through before the lock.
 
-use super::super::{end_listening, lock_front, serve};
+use super::super::{Dials, lock_front, narrow_front, serve};
 use super::{Command, World};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketType, listen, socket};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, listen, socket};
 use rustix::process::{
     DumpableBehavior, PidfdFlags, PidfdGetfdFlags, dumpable_behavior, pidfd_getfd, pidfd_open,
 };
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 
 /// What is tried, and whether it went through.
 type Tries = Vec<(&'static str, Result<(), ErrorKind>)>;
@@ -40,7 +39,8 @@ pub(super) fn the_front_reaches_nothing_else() {
         // Threads that are there already are no way around.
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || wait.recv().map(|()| listens()));
-        end_listening().expect("deaf");
+        let early = socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+        narrow_front(Dials::Nothing).expect("narrowed");
         for (what, done) in all(&world, &secret, parent) {
             println!("{what}: {done:?}");
             assert!(matches!(done, Err(ErrorKind::PermissionDenied)), "{what}: {done:?}");
@@ -52,13 +52,12 @@ pub(super) fn the_front_reaches_nothing_else() {
         let client = TcpStream::connect(own.local_addr().expect("an address")).expect("connected");
         own.accept().expect("accepted");
         drop(client);
-        let client = UnixStream::connect(world.path("workspace/door")).expect("connected");
+        // By a socket from before: it makes none of that kind any more.
+        let address = SocketAddrUnix::new(world.path("workspace/door")).expect("an address");
+        connect(&early, &address).expect("connected");
         door.accept().expect("accepted");
-        drop((client, seed));
+        drop(seed);
         std::fs::write(world.path("workspace/own"), "y").expect("written");
-        // Landlock holds no modes and no times: of its user's files the front can change these.
-        let mode = PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(world.path("outside/file"), mode).expect("not held, and told so");
         6
     });
     assert_eq!(code, Ok(6));

@@ -97,7 +97,7 @@ async fn settle(stage: &Stage, launcher: u32) {
     }
     until("a spare of each", || children(launcher).len() == SPARES_MAX);
     for _ in 0..2 {
-        stage.launcher.ping(Duration::from_secs(10)).await.expect("an answer");
+        stage.launcher.tend().await.expect("an answer");
     }
 }
 

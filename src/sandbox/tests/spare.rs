@@ -120,7 +120,7 @@ pub(super) fn a_spare_is_no_call() {
                 }
             }
         }
-        stage.launcher.ping(std::time::Duration::from_secs(10)).await.expect("an answer");
+        stage.launcher.tend().await.expect("an answer");
         assert!(alive(pid), "it waits on");
         assert_eq!(stage.call("read_file", arguments).await.end, End::Exit { code: 0 });
         until("it was the call's child", || !alive(pid));
