@@ -188,7 +188,7 @@ fn filter(machine: &Machine, filter: &BpfProgram) -> BTreeSet<Protection> {
     ];
     // It keeps the limit as it is, which is of no use where that is none.
     if machine.keeps_core {
-        tries.push(a_try(Protection::CoreHandler, NO, layers::touch_core));
+        tries.push(a_try(Protection::CoreHandler, NO, layers::set_core));
     }
     compared(|| seccomp::load(filter), &tries)
 }

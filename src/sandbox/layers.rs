@@ -209,9 +209,10 @@ pub(super) fn keeps_core() -> bool {
     getrlimit(Resource::Core).current == Some(CORE_BYTES_MAX)
 }
 
-/// Sets the limit of core dumps to what it is.
-pub(super) fn touch_core() -> Result<(), rustix::io::Errno> {
-    setrlimit(Resource::Core, getrlimit(Resource::Core))
+/// Sets the limit of core dumps to what [`limit_core`] made it: for who tries whether it can be set at all.
+pub(super) fn set_core() -> Result<(), rustix::io::Errno> {
+    let kept = Some(CORE_BYTES_MAX);
+    setrlimit(Resource::Core, Rlimit { current: kept, maximum: kept })
 }
 
 /// Sets both the soft and the hard limit, never above the hard limit that is there.
