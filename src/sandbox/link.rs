@@ -8,9 +8,7 @@ use super::wire::{
 };
 use crate::gate::{End, Execution, Held, Object, Order, Pending, Prepared};
 use crate::tools::{Limits, Manifest};
-use crate::types::limits::{
-    LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX, LINK_CALL_MESSAGES_MAX,
-};
+use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX, LINK_CALL_MESSAGES_MAX};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, send, shutdown};
 use std::collections::HashMap;
 use std::fmt;

@@ -25,6 +25,7 @@ mod child;
 mod connect;
 mod content;
 mod fetch;
+mod forks;
 mod front;
 mod given;
 mod heap;

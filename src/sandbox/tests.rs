@@ -23,10 +23,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod content;
+mod core;
 mod flood;
 mod front;
 mod given;
 mod layer_off;
+mod left;
 mod levels;
 mod limits;
 mod proc;
@@ -97,6 +99,11 @@ scenarios! {
     does_without_proc
     older_kernels_are_told_apart
     less_than_the_minimum_is_refused
+    a_crash_starts_no_program_of_the_host
+    no_limit_of_cores_is_a_protection_that_is_missing
+    a_call_leaves_nothing_on_what_others_are_given
+    a_loop_of_forks_is_made_to_wait
+    programs_come_last
     gives_arguments_on_standard_input
     gives_secrets_by_descriptor
     connects_to_named_sockets
@@ -387,6 +394,9 @@ mod scenario {
         content_is_read_and_given_as_a_copy, content_that_changed_after_prepare_is_not_run,
         content_that_is_not_plain_is_refused, what_is_given_is_what_was_decided_on,
     };
+    pub(super) use super::core::{
+        a_crash_starts_no_program_of_the_host, no_limit_of_cores_is_a_protection_that_is_missing,
+    };
     pub(super) use super::flood::{
         a_front_has_few_launchers, a_launcher_that_hangs_is_ended_and_replaced,
         answers_that_nobody_takes_fill_no_memory, unfinished_messages_fill_no_memory,
@@ -396,6 +406,9 @@ mod scenario {
         connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
     };
     pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
+    pub(super) use super::left::{
+        a_call_leaves_nothing_on_what_others_are_given, a_loop_of_forks_is_made_to_wait, programs_come_last,
+    };
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::limits::{
         a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
