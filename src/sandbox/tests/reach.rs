@@ -110,7 +110,9 @@ const PROCESSES: &[Row] = &[
         let mut limits = [0; 16];
         ask(libc::SYS_prlimit64, [aims.other(), Number(0), NULL, Room(&mut limits)])
     }),
-    ("priority of another", Through, |aims| ask(libc::SYS_setpriority, [Number(0), aims.other(), Number(5)])),
+    ("priority of another", Through, |aims| {
+        ask(libc::SYS_setpriority, [Number(0), aims.other(), Number(19)])
+    }),
     ("scheduler of another", Through, |aims| {
         ask(libc::SYS_sched_setscheduler, [aims.other(), Number(3), Room(&mut [0; 4])])
     }),
@@ -118,9 +120,9 @@ const PROCESSES: &[Row] = &[
         ask(libc::SYS_sched_setparam, [aims.other(), Room(&mut [0; 4])])
     }),
     ("scheduling attributes of another", Through, |aims| {
-        // Size 48, SCHED_BATCH, and a nice value of 6.
+        // Size 48, SCHED_BATCH, and a nice value of 19.
         let mut attributes = [0_u8; 48];
-        (attributes[0], attributes[4], attributes[16]) = (48, 3, 6);
+        (attributes[0], attributes[4], attributes[16]) = (48, 3, 19);
         ask(libc::SYS_sched_setattr, [aims.other(), Room(&mut attributes), NULL])
     }),
     ("processors of another", Through, |aims| {
