@@ -626,15 +626,15 @@ class Verifier:
         if self.pending is not None:
             self.find("invalid", self.decide(), "it is not what its neighbour was chained to")
         size = self.next
-        if not self.last:
+        if self.is_clean() and self.stored and self.signed < size:
+            self.find("incomplete", self.signed, "entries behind the newest checkpoint, which each commit has")
+        if size == 0:
             self.find("incomplete", 0, "there is no entry")
         if self.mark and self.mark[0] > size:
             self.find("incomplete", size, f"{self.mark[0]} entries were written")
         signed = max(self.at, default=0)
         if signed > size:
             self.find("incomplete", size, f"{signed} entries were signed")
-        if self.is_clean() and self.stored and self.signed < size:
-            self.find("incomplete", self.signed, "entries behind the newest checkpoint, which each commit has")
         if self.is_whole and self.segments > 1 and self.first == size and not self.is_sealed:
             self.find("invalid", size, "an empty segment behind one without a seal")
         if self.kept and self.kept.size > size:

@@ -189,7 +189,8 @@ pub fn logs(below: &Path, table: &mut Table) {
             let after = ledger_round(&runtime, &ledger, 64).rate;
             is_over.store(true, Ordering::Relaxed);
             readers.into_iter().for_each(|reader| reader.join().expect("read"));
-            (alone.push(before), beside.push(after));
+            alone.push(before);
+            beside.push(after);
         }
     });
     let ratio = median(beside.iter().zip(&alone).map(|(beside, alone)| beside / alone).collect());
