@@ -83,12 +83,12 @@ pub(super) fn probe(machine: &Machine, ground: Option<&OwnedFd>, outside: Option
     // Its clock needs no canary: it ends a canary that hangs.
     held.add(ALL, Layer::Launcher, [Protection::Resources]);
     held.add(ALL, Layer::Landlock, landlock(machine, ground));
-    held.add(&[Runs::Builtin], Layer::Seccomp, filter(&machine.walker_filter));
+    held.add(&[Runs::Builtin], Layer::Seccomp, filter(machine, &machine.walker_filter));
     let writes = Does { writes: true, ..Does::default() };
-    held.add(&[Runs::Program], Layer::Seccomp, filter(&seccomp::of_program(writes)));
+    held.add(&[Runs::Program], Layer::Seccomp, filter(machine, &seccomp::of_program(writes)));
     if machine.sockets.tcp {
         let connects = Does { connects: true, ..writes };
-        held.add(&[Runs::Proxied], Layer::Seccomp, filter(&seccomp::of_program(connects)));
+        held.add(&[Runs::Proxied], Layer::Seccomp, filter(machine, &seccomp::of_program(connects)));
     }
     held.add(ALL, Layer::Rlimits, rlimits(machine));
     held.add(ALL, Layer::NoCapabilities, capabilities());
@@ -161,10 +161,10 @@ fn landlock(machine: &Machine, ground: Option<&OwnedFd>) -> BTreeSet<Protection>
 }
 
 /// The filter that lets most through of those that such calls may get.
-fn filter(filter: &BpfProgram) -> BTreeSet<Protection> {
+fn filter(machine: &Machine, filter: &BpfProgram) -> BTreeSet<Protection> {
     const NO: &[Errno] = &[Errno::PERM];
     let a_socket = |family, kind| socket(family, kind, None).map(drop);
-    let tries = [
+    let mut tries = vec![
         a_try(Protection::Truncate, NO, || {
             // A device is not emptied; the filter sees only the flags.
             let flags = OFlags::RDONLY | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -186,6 +186,10 @@ fn filter(filter: &BpfProgram) -> BTreeSet<Protection> {
         a_try(Protection::KernelSurface, NO, || memfd_create("canary", MemfdFlags::CLOEXEC).map(drop)),
         a_try(Protection::Death, NO, start_another),
     ];
+    // It keeps the limit as it is, which is of no use where that is none.
+    if machine.keeps_core {
+        tries.push(a_try(Protection::CoreHandler, NO, layers::set_core));
+    }
     compared(|| seccomp::load(filter), &tries)
 }
 
@@ -205,7 +209,20 @@ fn rlimits(machine: &Machine) -> BTreeSet<Protection> {
         all.map(drop)
     };
     let tries = [a_try(Protection::Resources, &[Errno::MFILE], open_many)];
-    compared(|| layers::limit_resources(&limits, machine.mapped_bytes, 64), &tries)
+    let mut refused = compared(|| layers::limit_resources(&limits, machine.mapped_bytes, 64), &tries);
+    // What is to crash would start a program outside: that the limit is there is read back, in a child as calls are.
+    let kept = [a_try(Protection::CoreHandler, &[Errno::PERM], || {
+        if layers::keeps_core() { Err(Errno::PERM) } else { Ok(()) }
+    })];
+    if machine.keeps_core {
+        refused.extend(refused_by_all(&kept));
+    }
+    refused
+}
+
+/// What every child of the launcher is refused.
+fn refused_by_all(tries: &[Try<'_>]) -> BTreeSet<Protection> {
+    refused(CloneFlags::empty(), || Ok(()), tries).unwrap_or_default()
 }
 
 /// That none is left is read back; what they would allow, a machine may refuse anyway.
@@ -252,7 +269,7 @@ fn net_namespace(machine: &Machine, outside: Option<&Outside>) -> BTreeSet<Prote
     if let Some(outside) = outside.filter(|_| machine.has_view) {
         tries.push(a_try(Protection::UnixSockets, &[Errno::CONNREFUSED], || outside.reach()));
     }
-    refused(CloneFlags::empty(), || Ok(()), &tries).unwrap_or_default()
+    refused_by_all(&tries)
 }
 
 fn mount_view(machine: &Machine) -> BTreeSet<Protection> {
@@ -266,7 +283,7 @@ fn mount_view(machine: &Machine) -> BTreeSet<Protection> {
         a_try(Protection::Truncate, &[Errno::ROFS], || empty(CWD, OFlags::RDONLY)),
         a_try(Protection::DeviceIoctl, &[Errno::NOENT], move || gone(zero)),
     ];
-    refused(CloneFlags::empty(), || Ok(()), &tries).unwrap_or_default()
+    refused_by_all(&tries)
 }
 
 /// The file of the view's root and of the ground: nobody else's, and of no use.

@@ -10,7 +10,7 @@ use super::own_proc::{self, OwnProc};
 use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::Tool;
 use super::wire::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
-use super::{connect, fetch, init, network, seccomp, sys, walk, writes};
+use super::{connect, fetch, given, init, network, seccomp, sys, walk, writes};
 use crate::gate::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
@@ -233,6 +233,10 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
     let _ = setsid();
     nix::unistd::dup2_stdout(&birth.stdout).map_err(|e| format!("stdout: {e}"))?;
     nix::unistd::dup2_stderr(&birth.stderr).map_err(|e| format!("stderr: {e}"))?;
+    if birth.tool.program.is_some() {
+        let null = given::own(machine, &machine.null).map_err(|e| format!("stdin: {e}"))?;
+        nix::unistd::dup2_stdin(&null).map_err(|e| format!("stdin: {e}"))?;
+    }
 
     let mut layers = machine.inherited.clone();
     if birth.tool.manifest.is_proxied() {
@@ -266,7 +270,8 @@ fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
     let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.proc.as_raw_fd()];
     keep.extend(own_proc.into_iter().flat_map(OwnProc::descriptors));
     if birth.tool.program.is_some() {
-        keep.extend(birth.tool.descriptors().chain([&machine.null, &machine.random]).map(OwnedFd::as_raw_fd));
+        let figures = [&machine.null, &machine.random, &machine.host.loadavg];
+        keep.extend(birth.tool.descriptors().chain(figures).map(OwnedFd::as_raw_fd));
         keep.extend(machine.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
     }
     if birth.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {

@@ -1,6 +1,7 @@
 //! What a program is given beside the words of its arguments: standard input, and descriptors from 3 on.
 
 use super::child::Start;
+use super::machine::Machine;
 use super::sys;
 use crate::tools::{Resource, Stdin, secret_word};
 use crate::types::json::canonical;
@@ -42,10 +43,7 @@ impl Given {
         };
         let mut given = Self { input, handed: Vec::new(), words: Vec::new() };
         for (name, memory) in manifest.secrets.iter().zip(&tool.secrets) {
-            // Opened anew: with the launcher's own descriptor one call would read on where another stopped.
-            let link = format!("self/fd/{}", memory.as_raw_fd());
-            let opened = openat(&start.machine.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-            let opened = opened.map_err(|e| format!("the secret `{name}`: {e}"))?;
+            let opened = own(start.machine, memory).map_err(|e| format!("the secret `{name}`: {e}"))?;
             let number = given.hand(opened);
             given.tell(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
         }
@@ -91,6 +89,13 @@ impl Given {
         self.words.push(word);
         Ok(())
     }
+}
+
+/// What the launcher holds as `fd`, opened anew to be read by one call: on a description of the launcher's own the offset, the
+/// flags and the locks that one call leaves would be there for all others.
+pub(super) fn own(machine: &Machine, fd: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let link = format!("self/fd/{}", fd.as_raw_fd());
+    openat(&machine.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// The arguments as one line of canonical JSON. The resource is told as it was decided on, not as it was written.

@@ -74,6 +74,11 @@ fn read_word(path: &str) -> String {
     std::fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
+/// What becomes of core dumps (core(5)). `None` where it cannot be read.
+pub(super) fn core_pattern() -> Option<String> {
+    std::fs::read_to_string("/proc/sys/kernel/core_pattern").ok()
+}
+
 /// Real mount points, each file system once, in the order of the mount table.
 fn open_disks() -> Vec<Disk> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

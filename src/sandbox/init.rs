@@ -2,7 +2,8 @@
 //! tells how the program ended. When it ends the kernel ends everything else in the namespace.
 
 use super::child::{Inherited, Start, say, tell};
-use super::given::Given;
+use super::forks::{self, Forks, Turn};
+use super::given::{self, Given};
 use super::layers;
 use super::quota::{Look, Quota};
 use super::tool::OpenProgram;
@@ -10,11 +11,13 @@ use super::wire::{Word, send_with};
 use super::{network, seccomp, sys};
 use crate::gate::End;
 use crate::tools::{Element, Modes, Program, Resource as Named};
+use crate::types::clock::mono_us;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::FdFlags;
 use rustix::process::{Resource, WaitOptions, WaitStatus, wait};
+use rustix::time::Timespec;
 use serde_json::Value;
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -37,7 +40,7 @@ pub(super) fn run(
     }
     let given = Given::gather(start, canonical, inherited.connected)?;
     let exec = given.above(&open.fd)?;
-    let script = tool.script.as_ref().map(|fd| given.above(fd)).transpose()?;
+    let script = tool.script.as_ref().map(|fd| script_of(start, fd, &given)).transpose()?;
     let locks = inherited.locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
     let name = script_name(program, script.as_ref())?;
     let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
@@ -58,6 +61,7 @@ pub(super) fn run(
     let memory = limits.memory_bytes_max;
     let mut before = || {
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
+        forks::come_last(start.machine)?;
         layers::limit(Resource::As, memory)?;
         // The script is to be opened by its number.
         if let Some(fd) = &script {
@@ -70,10 +74,11 @@ pub(super) fn run(
     };
     let pid = sys::spawn(rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
     // The pipes are the program's: they reach their end when it and what it started have ended.
-    let mut keep = vec![start.control.as_raw_fd(), children.as_raw_fd()];
+    let mut keep =
+        vec![start.control.as_raw_fd(), children.as_raw_fd(), start.machine.host.loadavg.as_raw_fd()];
     keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
     sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
-    let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut());
+    let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut(), Forks::begin(start.machine));
     if let Some(quota) = &quota {
         end_others();
         if quota.look() != Look::Within {
@@ -83,6 +88,11 @@ pub(super) fn run(
     say(start, &Word::Ended(end));
     // Not by returning: owners of descriptors that were closed above are still alive in the callers.
     sys::exit_now(0)
+}
+
+/// The script for this call alone, under a number that nothing else is given.
+fn script_of(start: &Start<'_>, memory: &OwnedFd, given: &Given) -> Result<OwnedFd, String> {
+    given.above(&given::own(start.machine, memory).map_err(|e| format!("script: {e}"))?)
 }
 
 /// Gives the launcher a copy of a lock.
@@ -131,8 +141,15 @@ fn is_over(quota: &mut Quota<'_>) -> bool {
     }
 }
 
-/// Reaps whatever ends, until the program does, or has added too much. Ends the namespace when the launcher is gone.
-fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32, mut quota: Option<&mut Quota<'_>>) -> End {
+/// Reaps whatever ends, until the program does, or has added too much; a call that starts too many processes it makes
+/// wait. Ends the namespace when the launcher is gone.
+fn wait_for(
+    start: &Start<'_>,
+    children: &SignalFd,
+    program: i32,
+    mut quota: Option<&mut Quota<'_>>,
+    mut forks: Option<Forks<'_>>,
+) -> End {
     loop {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid.as_raw_nonzero().get() == program {
@@ -140,7 +157,9 @@ fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32, mut quota: Opt
             }
         }
         let mut fds = [PollFd::new(start.control, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
-        let timeout = quota.as_ref().map(|quota| quota.wait());
+        let next_us = quota.as_ref().map(|quota| quota.next_us()).into_iter();
+        let next_us = next_us.chain(forks.as_ref().map(Forks::next_us)).min();
+        let timeout = next_us.map(until);
         let _ = poll(&mut fds, timeout.as_ref());
         let [control, _] = &fds;
         if !control.revents().is_empty() {
@@ -151,7 +170,19 @@ fn wait_for(start: &Start<'_>, children: &SignalFd, program: i32, mut quota: Opt
         if quota.as_deref_mut().is_some_and(is_over) {
             return End::Quota;
         }
+        match forks.as_mut().map_or(Turn::Goes, Forks::turn) {
+            Turn::Goes => {}
+            Turn::Waits => signal_others(Signal::SIGSTOP),
+            Turn::GoesOn => signal_others(Signal::SIGCONT),
+        }
     }
+}
+
+/// The time from now to `at_us`.
+fn until(at_us: u64) -> Timespec {
+    let us = at_us.saturating_sub(mono_us());
+    let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: i64::try_from(us % 1_000_000 * 1_000).unwrap_or(0) }
 }
 
 fn end_of(status: WaitStatus) -> End {

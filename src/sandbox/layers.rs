@@ -5,12 +5,15 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort, PathBeneath,
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use std::os::fd::BorrowedFd;
 
 /// Open files of one child.
 const OPEN_FILES_MAX: u64 = 64;
+/// No file of one byte is a dump, and with 1 no program of `core_pattern` is started either: with 0 one is, as root and
+/// outside of every namespace, on what the tool left in its memory (core(5)).
+const CORE_BYTES_MAX: u64 = 1;
 
 /// Landlock as this kernel has it.
 #[derive(Clone, Copy, Debug)]
@@ -158,13 +161,11 @@ pub(super) fn holds_capabilities() -> Result<bool, String> {
 }
 
 /// The bounds of one child that the kernel keeps. `mapped_bytes` is what the launcher's own image takes
-/// and `processes_max` what the uid may have; files grow as the tool may write, nothing is dumped, locked or queued.
+/// and `processes_max` what the uid may have; files grow as the tool may write, nothing is locked or queued. That nothing
+/// is dumped it has of the launcher ([`limit_core`]).
 pub(super) fn limit_resources(limits: &Limits, mapped_bytes: u64, processes_max: u64) -> Result<(), String> {
     let cpu_s = limits.wall_ms_max.div_ceil(1_000) + 1;
     let bounds = [
-        // No file of one byte is a dump, and with 1 no program of `core_pattern` is started either: with 0
-        // one is, as root and outside of every namespace, on what the tool left in its memory (core(5)).
-        (Resource::Core, 1),
         (Resource::Fsize, limits.file_bytes_max),
         (Resource::Nofile, OPEN_FILES_MAX),
         (Resource::Cpu, cpu_s),
@@ -177,14 +178,49 @@ pub(super) fn limit_resources(limits: &Limits, mapped_bytes: u64, processes_max:
     bounds.into_iter().try_for_each(|(resource, most)| limit(resource, most))
 }
 
+/// Sets the limit of core dumps for this process and all that it starts, in whose filters nobody sets another. Called with
+/// the rights of the start: root raises a hard limit of 0.
+///
+/// An error says that a crash of a tool would still reach a process outside of its sandbox: the kernel takes any limit but
+/// exactly 1 for one that such a process has no need of, and a socket of `core_pattern` for one that none is about.
+pub(super) fn limit_core(core_pattern: Option<&str>) -> Result<(), String> {
+    limit(Resource::Core, CORE_BYTES_MAX)?;
+    let whom = match core_pattern.map(str::as_bytes) {
+        Some([b'@', ..]) => {
+            return Err(
+                "core dumps: `core_pattern` names a socket, which is given them whatever the limit is"
+                    .to_owned(),
+            );
+        }
+        Some([b'|', ..]) => "`core_pattern` names one now",
+        Some(_) => "`core_pattern` names none now, and can change",
+        None => "`core_pattern` cannot be read",
+    };
+    if keeps_core() {
+        return Ok(());
+    }
+    Err(format!(
+        "core dumps: the hard limit is 0 (`ulimit -Hc`), with which a crash starts the program of `core_pattern`: it is to be 1; {whom}"
+    ))
+}
+
+/// Whether a crash of this process starts no program of `core_pattern`.
+pub(super) fn keeps_core() -> bool {
+    getrlimit(Resource::Core).current == Some(CORE_BYTES_MAX)
+}
+
+/// Sets the limit of core dumps to what [`limit_core`] made it: for who tries whether it can be set at all.
+pub(super) fn set_core() -> Result<(), rustix::io::Errno> {
+    let kept = Some(CORE_BYTES_MAX);
+    setrlimit(Resource::Core, Rlimit { current: kept, maximum: kept })
+}
+
 /// Sets both the soft and the hard limit, never above the hard limit that is there.
 pub(super) fn limit(resource: Resource, most: u64) -> Result<(), String> {
     let set = |most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     let done = match set(most) {
         // A lower hard limit is there already, and cannot be raised.
-        Err(rustix::io::Errno::PERM) => {
-            set(rustix::process::getrlimit(resource).maximum.map_or(most, |hard| hard.min(most)))
-        }
+        Err(rustix::io::Errno::PERM) => set(getrlimit(resource).maximum.map_or(most, |hard| hard.min(most))),
         done => done,
     };
     done.map_err(|e| format!("rlimit {resource:?}: {e}"))

@@ -10,7 +10,7 @@ use super::seccomp::Sockets;
 use super::tree::HostTree;
 use super::view::{self, NoView, Plan, Use, View};
 use super::wire::Mounted;
-use super::{host, own_proc, resolve, seccomp, sys};
+use super::{forks, host, own_proc, resolve, seccomp, sys};
 use crate::tools::builtin::Host;
 use crate::tools::{Manifest, ProcView, Runner, Runtime};
 use crate::types::Level;
@@ -60,6 +60,8 @@ pub(super) struct Ground {
     outside: Option<Outside>,
     /// Groups of calls, or why there are none.
     groups: Result<Groups, String>,
+    /// Why a crash would start a program outside.
+    core: Result<(), String>,
     /// Why there are no namespaces.
     refused: Option<String>,
 }
@@ -94,6 +96,12 @@ pub(super) struct Machine {
     pub(super) missing: Vec<String>,
     /// Whether it has a view of its own.
     pub(super) has_view: bool,
+    /// Whether the limit of core dumps is what it is to be.
+    pub(super) keeps_core: bool,
+    /// Whether an init can count what its call starts.
+    pub(super) counts_forks: bool,
+    /// The nice value of programs.
+    pub(super) program_nice: i32,
     /// Paths that hosts have, and no manifest names here.
     pub(super) unnamed: Vec<&'static str>,
     /// Groups of calls, until the launcher takes them.
@@ -137,6 +145,8 @@ impl Ground {
             .map_err(|e| format!("`/proc`: {e}"))?;
         let tree = HostTree::open()?;
         let host = host::open_host()?;
+        // While there is a right to raise it.
+        let core = layers::limit_core(host::core_pattern().as_deref());
         let mounts = mounts::table(&proc)?;
         let root = rustix::process::geteuid().is_root();
         let identity = root.then(|| user.unwrap_or_else(tool_user));
@@ -146,7 +156,7 @@ impl Ground {
         if let Ok(groups) = &mut groups {
             groups.settle();
         }
-        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, refused })
+        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, core, refused })
     }
 
     /// Whether tools run under another uid than the launcher.
@@ -190,6 +200,9 @@ impl Machine {
             inherited: Vec::new(),
             missing: Vec::new(),
             has_view: false,
+            keeps_core: ground.core.is_ok(),
+            counts_forks: false,
+            program_nice: forks::program_nice(),
             unnamed: USUAL.iter().copied().filter(|path| !plan.has(Path::new(path))).collect(),
             groups: None,
             groups_missing: Vec::new(),
@@ -205,6 +218,7 @@ impl Machine {
             mapped_bytes: 0,
         };
         machine.oom = Score::open(&machine.proc);
+        machine.missing.extend(ground.core.err());
         let mut playground = None;
         match ground.refused {
             None => {
@@ -214,6 +228,12 @@ impl Machine {
             Some(reason) => machine.missing.push(format!("namespaces: {reason}")),
         }
         (machine.null, machine.random) = (device(NULL)?, device(RANDOM)?);
+        if machine.has_namespaces() {
+            match forks::probe(machine.per_call, &machine.host.loadavg) {
+                Ok(()) => machine.counts_forks = true,
+                Err(reason) => machine.missing.push(reason),
+            }
+        }
         if machine.oom.is_none() {
             machine.missing.push(
                 "`oom_score_adj`: calls are killed no sooner than others for want of memory".to_owned(),

@@ -24,6 +24,7 @@ mod cgroup;
 mod child;
 mod connect;
 mod fetch;
+mod forks;
 mod front;
 mod given;
 mod heap;

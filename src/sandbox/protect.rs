@@ -27,6 +27,8 @@ pub(super) enum Protection {
     Death,
     /// The rest of the kernel.
     KernelSurface,
+    /// A crash that starts the program of `core_pattern`, as root and outside of the sandbox.
+    CoreHandler,
 }
 
 /// What keeps it.
@@ -62,7 +64,7 @@ pub(super) enum Runs {
 }
 
 /// Each protection, how many layers are wanted of those named for it at `strict`, and these.
-const TABLE: [(Protection, usize, &[Layer]); 10] = {
+const TABLE: [(Protection, usize, &[Layer]); 11] = {
     use Layer::{
         Cgroup, Landlock, Launcher, MountView, NetNamespace, NoCapabilities, OwnUid, PidNamespace, Rlimits,
         Seccomp,
@@ -78,10 +80,18 @@ const TABLE: [(Protection, usize, &[Layer]); 10] = {
         (Protection::Resources, 1, &[Rlimits, Launcher, Cgroup]),
         (Protection::Death, 1, &[PidNamespace, Seccomp, Cgroup]),
         (Protection::KernelSurface, 2, &[Seccomp, NoCapabilities]),
+        // The limit, and that no program sets another.
+        (Protection::CoreHandler, 2, &[Rlimits, Seccomp]),
     ]
 };
 
 impl Protection {
+    /// Whether `standard` does without it: it hangs on a limit that whoever starts PAR can take away, and where a host has
+    /// no such program there is nothing to be kept from.
+    fn is_extra(self) -> bool {
+        self == Self::CoreHandler
+    }
+
     /// The name in records.
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -95,6 +105,7 @@ impl Protection {
             Self::Resources => "resources",
             Self::Death => "death",
             Self::KernelSurface => "kernel surface",
+            Self::CoreHandler => "core handler",
         }
     }
 }
@@ -139,10 +150,11 @@ impl Held {
         TABLE.iter().filter_map(row).collect()
     }
 
-    /// The level that such calls have; `None` where something is not protected at all.
+    /// The level that such calls have; `None` where something that `standard` wants is not protected at all.
     pub(super) fn level(&self, runs: Runs) -> Option<Level> {
         let count = |protection, layers| self.given(runs, protection, layers).count();
-        if TABLE.iter().any(|(protection, _, layers)| count(*protection, layers) == 0) {
+        let wanted = TABLE.iter().filter(|(protection, ..)| !protection.is_extra());
+        if wanted.into_iter().any(|(protection, _, layers)| count(*protection, layers) == 0) {
             return None;
         }
         let is_strict =
@@ -204,7 +216,7 @@ mod tests {
                 held.0.remove(&(Runs::Builtin, protection, *layer));
                 let left = layers.len() - at - 1;
                 let expect = match left {
-                    0 => None,
+                    0 if !protection.is_extra() => None,
                     _ if left >= wanted => Some(Level::Strict),
                     _ => Some(Level::Standard),
                 };

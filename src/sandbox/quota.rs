@@ -14,7 +14,6 @@ use rustix::fs::{
     Access, AtFlags, Mode, OFlags, RawDir, ResolveFlags, StatVfs, accessat, fstatvfs, openat2, statat,
 };
 use rustix::io::Errno;
-use rustix::time::Timespec;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
@@ -82,12 +81,9 @@ impl<'a> Quota<'a> {
         })
     }
 
-    /// Until the next look.
-    pub(super) fn wait(&self) -> Timespec {
-        let us = self.next_us.saturating_sub(mono_us());
-        // Far below a second but where a look took long.
-        let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
-        Timespec { tv_sec: seconds, tv_nsec: i64::try_from(us % 1_000_000 * 1_000).unwrap_or(0) }
+    /// When the next look is due, by [`mono_us`].
+    pub(super) fn next_us(&self) -> u64 {
+        self.next_us
     }
 
     /// A look, if it is time for one.

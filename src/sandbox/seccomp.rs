@@ -56,6 +56,8 @@ enum Test {
     Open(Option<(u32, u32)>),
     /// Family, type and protocol of a socket.
     Socket(Sockets),
+    /// Process, resource and new value of a limit: the caller's own limits, and no new value for [`KEPT_LIMIT`].
+    OwnLimits,
 }
 
 /// Sockets that a launcher lets its children make, each in a network of its own.
@@ -77,7 +79,8 @@ pub(super) fn base(sockets: Sockets, mounts_proc: bool) -> BpfProgram {
     };
     let unix = if sockets.unix { &[libc::SYS_connect][..] } else { &[] };
     let more = [tcp.as_slice(), unix].concat();
-    let mut conditions = vec![unshare_condition(), fcntl_condition(), ioctl_condition(ioctls)];
+    let fcntl = fcntl_condition(Test::NoneOf(FCNTL_REFUSED));
+    let mut conditions = vec![unshare_condition(), fcntl, ioctl_condition(ioctls), own_limits()];
     if sockets.tcp || sockets.unix {
         conditions.push(socket_condition(sockets));
     }
@@ -164,7 +167,7 @@ pub(super) fn of_program(does: Does) -> BpfProgram {
 /// Of a program that changes nothing.
 fn program_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, None));
-    conditions.extend(opens.chain([no_openat2()]));
+    conditions.extend(opens.chain([no_openat2(), fcntl_condition(Test::OneOf(FCNTL))]));
     program_with(more, &[WRITING, WRITING_LEGACY].concat(), conditions)
 }
 
@@ -194,7 +197,11 @@ fn no_openat2() -> Condition {
 fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let lending = libc::S_ISUID | libc::S_ISGID;
     let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, Some((*flags + 1, lending))));
-    conditions.extend(opens.chain([no_openat2()]));
+    conditions.extend(opens.chain([
+        no_openat2(),
+        fcntl_condition(Test::OneOf(FCNTL_AND_LOCKS)),
+        no_whiteout(),
+    ]));
     conditions.extend(CREATING_LEGACY.iter().map(|(call, argument)| Condition {
         call: *call,
         argument: *argument,
@@ -202,6 +209,17 @@ fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
         otherwise: Verdict::Errno(EPERM),
     }));
     program_with(&[WRITING, WRITING_LEGACY, more].concat(), &[], conditions)
+}
+
+/// RENAME_WHITEOUT leaves a device node under the old name (renameat2(2)), which no Landlock counts as making one.
+fn no_whiteout() -> Condition {
+    const RENAME_WHITEOUT: u32 = 4;
+    Condition {
+        call: libc::SYS_renameat2,
+        argument: 4,
+        test: Test::NoBits(RENAME_WHITEOUT),
+        otherwise: Verdict::Errno(EPERM),
+    }
 }
 
 /// Other calls with a mode by their numbers and arguments, where the architecture has them.
@@ -226,7 +244,7 @@ fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> B
         test: Test::OneOf(&[3, 15, 16, 23, 39]),
         otherwise: Verdict::Errno(EPERM),
     };
-    conditions.extend([clone, no_clone3(), prctl, ioctl_condition(IOCTLS), fcntl_condition(), own_limits()]);
+    conditions.extend([clone, no_clone3(), prctl, ioctl_condition(IOCTLS), own_limits()]);
     compile(&allowed, &refused, &conditions, Verdict::Errno(ENOSYS))
 }
 
@@ -307,21 +325,34 @@ fn no_fast_open() -> [Condition; 2] {
     })
 }
 
-/// One's own limits, and not those of the init, which is under the same uid.
+/// The one limit that nobody below the launcher sets, lower ones included: with RLIMIT_CORE at 1 the kernel does not start
+/// the program that `core_pattern` names, and with 0 it does (core(5)).
+const KEPT_LIMIT: u32 = 4;
+
+/// The caller's own limits but that one, and not those of the init, which is under the same uid.
 fn own_limits() -> Condition {
     let otherwise = Verdict::Errno(EPERM);
-    Condition { call: libc::SYS_prlimit64, argument: 0, test: Test::OneOf(&[0]), otherwise }
+    Condition { call: libc::SYS_prlimit64, argument: 0, test: Test::OwnLimits, otherwise }
 }
 
-/// F_SETOWN, F_SETSIG, F_SETOWN_EX and F_SETLEASE send signals to others.
-fn fcntl_condition() -> Condition {
-    Condition {
-        call: libc::SYS_fcntl,
-        argument: 1,
-        test: Test::NoneOf(&[8, 10, 15, 1024]),
-        otherwise: Verdict::Errno(EPERM),
-    }
+fn fcntl_condition(test: Test) -> Condition {
+    Condition { call: libc::SYS_fcntl, argument: 1, test, otherwise: Verdict::Errno(EPERM) }
 }
+
+/// Commands of fcntl(2) that nobody below the launcher has: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY and
+/// F_SETDELEG send signals to others, or hold others up.
+const FCNTL_REFUSED: &[u32] = &[8, 10, 15, 1024, 1026, 1040];
+
+/// Those of a program, which change nothing that outlives its call or is for others to have: F_DUPFD, F_GETFD, F_SETFD,
+/// F_GETFL, F_SETFL, F_GETLK, F_GETOWN, F_GETSIG, F_GETOWN_EX, F_OFD_GETLK, F_GETLEASE, F_DUPFD_QUERY, F_CREATED_QUERY,
+/// F_DUPFD_CLOEXEC, F_GETPIPE_SZ, F_GET_SEALS and the hints F_GET_RW_HINT and F_GET_FILE_RW_HINT. No F_SETPIPE_SZ: large pipes
+/// of one call leave small ones to all others of the user (pipe(7)).
+const FCNTL: &[u32] = &[0, 1, 2, 3, 4, 5, 9, 11, 16, 36, 1025, 1027, 1028, 1030, 1032, 1034, 1035, 1037];
+
+/// And F_SETLK, F_SETLKW, F_OFD_SETLK and F_OFD_SETLKW, for a program with folders to change. The lock of one that only
+/// reads would hold up whoever writes what it reads.
+const FCNTL_AND_LOCKS: &[u32] =
+    &[0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 16, 36, 37, 38, 1025, 1027, 1028, 1030, 1032, 1034, 1035, 1037];
 
 /// Loads `filter` on the calling thread; its children inherit it.
 pub(super) fn load(filter: &BpfProgram) -> Result<(), String> {
@@ -399,12 +430,6 @@ fn head() -> BpfProgram {
 
 fn condition_body(condition: &Condition) -> Vec<sock_filter> {
     let mut out = vec![load_word(16 + 8 * condition.argument)];
-    let listed = |values: &[u32], verdict| {
-        values
-            .iter()
-            .flat_map(move |value| [jump_if_equal(*value, 0, 1), answer(verdict)])
-            .collect::<Vec<_>>()
-    };
     let rest = match condition.test {
         Test::OneOf(values) => {
             out.extend(listed(values, Verdict::Allow));
@@ -434,24 +459,21 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
             }
             Verdict::Allow
         }
-        Test::Socket(Sockets { tcp, unix }) => {
-            let [inet, inet6, local] = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX].map(i32::unsigned_abs);
-            if unix {
-                out.extend([jump_if_equal(local, 0, 1), answer(Verdict::Allow)]);
-            }
-            if !tcp {
-                out.push(answer(condition.otherwise));
-                return out;
-            }
-            out.extend([jump_if_equal(inet, 2, 0), jump_if_equal(inet6, 1, 0), answer(condition.otherwise)]);
-            out.push(load_word(16 + 8));
-            // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
-            let kind = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
-            out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, kind));
-            out.extend([jump_if_equal(libc::SOCK_STREAM.unsigned_abs(), 1, 0), answer(condition.otherwise)]);
-            out.push(load_word(16 + 16));
-            out.extend(listed(&[0, libc::IPPROTO_TCP.unsigned_abs()], Verdict::Allow));
+        Test::Socket(sockets) => {
+            out.extend(socket_body(sockets, condition.otherwise));
             condition.otherwise
+        }
+        Test::OwnLimits => {
+            const NEW_VALUE: u32 = 2;
+            out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
+            out.push(load_word(16 + 8));
+            out.extend([jump_if_equal(KEPT_LIMIT, 1, 0), answer(Verdict::Allow)]);
+            // A pointer, both halves of which are looked at: asking for the limit gives none.
+            for half in [0, 4] {
+                out.push(load_word(16 + 8 * NEW_VALUE + half));
+                out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
+            }
+            Verdict::Allow
         }
         Test::AllBits(bits) => {
             out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
@@ -461,6 +483,30 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
     };
     out.push(answer(rest));
     out
+}
+
+/// The family is loaded. What comes to its end is refused.
+fn socket_body(Sockets { tcp, unix }: Sockets, otherwise: Verdict) -> Vec<sock_filter> {
+    let [inet, inet6, local] = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX].map(i32::unsigned_abs);
+    let mut out = Vec::new();
+    if unix {
+        out.extend([jump_if_equal(local, 0, 1), answer(Verdict::Allow)]);
+    }
+    if tcp {
+        out.extend([jump_if_equal(inet, 2, 0), jump_if_equal(inet6, 1, 0), answer(otherwise)]);
+        out.push(load_word(16 + 8));
+        // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
+        let kind = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
+        out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, kind));
+        out.extend([jump_if_equal(libc::SOCK_STREAM.unsigned_abs(), 1, 0), answer(otherwise)]);
+        out.push(load_word(16 + 16));
+        out.extend(listed(&[0, libc::IPPROTO_TCP.unsigned_abs()], Verdict::Allow));
+    }
+    out
+}
+
+fn listed(values: &[u32], verdict: Verdict) -> Vec<sock_filter> {
+    values.iter().flat_map(|value| [jump_if_equal(*value, 0, 1), answer(verdict)]).collect()
 }
 
 fn load_word(at: u32) -> sock_filter {
@@ -631,10 +677,12 @@ const LAUNCHER: &[i64] = &[
     libc::SYS_pidfd_send_signal,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
+    libc::SYS_sched_setscheduler,
     libc::SYS_seccomp,
     libc::SYS_sendmsg,
     libc::SYS_sendto,
     libc::SYS_setgroups,
+    libc::SYS_setpriority,
     libc::SYS_setresgid,
     libc::SYS_setresuid,
     libc::SYS_signalfd4,
@@ -886,7 +934,7 @@ mod tests {
     }
 
     /// Runs a filter as the kernel would, on a call with its first arguments.
-    fn run<const N: usize>(filter: &BpfProgram, arch: u32, call: u32, arguments: [u32; N]) -> u32 {
+    fn run<const N: usize>(filter: &BpfProgram, arch: u32, call: u32, arguments: [u64; N]) -> u32 {
         let (mut at, mut word) = (0, 0);
         loop {
             let step = &filter[at];
@@ -897,7 +945,7 @@ mod tests {
                     word = match step.k {
                         0 => call,
                         4 => arch,
-                        at => arguments[(at as usize - 16) / 8],
+                        at => (arguments[(at as usize - 16) / 8] >> (at % 8 * 8)) as u32,
                     }
                 }
                 0x15 => at += skip(word == step.k),
@@ -912,6 +960,10 @@ mod tests {
     }
 
     fn check<const N: usize>(filter: &BpfProgram, call: i64, arguments: [u32; N], expect: Verdict) {
+        check_wide(filter, call, arguments.map(u64::from), expect);
+    }
+
+    fn check_wide<const N: usize>(filter: &BpfProgram, call: i64, arguments: [u64; N], expect: Verdict) {
         let call = u32::try_from(call).expect("a number");
         assert_eq!(run(filter, ARCH, call, arguments), expect.code(), "call {call} {arguments:x?}");
     }
@@ -986,9 +1038,9 @@ mod tests {
         check(&program(), libc::SYS_prctl, [15, 0], Verdict::Allow);
         check(&program(), libc::SYS_prctl, [4, 0], eperm);
         for call in [libc::SYS_mkdirat, libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_symlinkat] {
-            check(&writer(), call, [0; 2], Verdict::Allow);
-            check(&program(), call, [0; 2], eperm);
-            check(&builtin(), call, [0; 2], eperm);
+            check(&writer(), call, [0; 5], Verdict::Allow);
+            check(&program(), call, [0; 5], eperm);
+            check(&builtin(), call, [0; 5], eperm);
         }
         for call in [
             libc::SYS_truncate,
@@ -1029,6 +1081,84 @@ mod tests {
         check(&front(), libc::SYS_clone, [0x11, 0], eperm);
         check(&front(), libc::SYS_clone3, [0; 2], enosys);
         check(&front(), libc::SYS_execve, [0; 2], eperm);
+    }
+
+    #[test]
+    fn nobody_below_the_launcher_sets_another_limit_of_cores() {
+        const POINTER: u64 = 0x7ffe_0000_1000;
+        let (eperm, enosys) = (Verdict::Errno(EPERM), Verdict::Errno(ENOSYS));
+        let core = u64::from(super::KEPT_LIMIT);
+        for filter in [base(Sockets::default(), true), program(), writer()] {
+            for new in [POINTER, 0x1000, 1 << 32, 1 << 63] {
+                check_wide(&filter, libc::SYS_prlimit64, [0, core, new, 0], eperm);
+                // The kernel looks at the low half of the resource.
+                check_wide(&filter, libc::SYS_prlimit64, [0, core | 1 << 32, new, 0], eperm);
+            }
+            check_wide(&filter, libc::SYS_prlimit64, [0, core, 0, POINTER], Verdict::Allow);
+            for resource in (0..16).filter(|resource| *resource != core) {
+                check_wide(&filter, libc::SYS_prlimit64, [0, resource, POINTER, 0], Verdict::Allow);
+            }
+            // Nobody else's, whatever it is.
+            for resource in 0..16 {
+                check_wide(&filter, libc::SYS_prlimit64, [1, resource, POINTER, 0], eperm);
+                check_wide(&filter, libc::SYS_prlimit64, [1, resource, 0, POINTER], eperm);
+            }
+            if cfg!(target_arch = "x86_64") {
+                check_wide(&filter, 160, [core, POINTER, 0, 0], enosys);
+            }
+        }
+        for filter in [builtin(), walker(), fetcher()] {
+            check_wide(&filter, libc::SYS_prlimit64, [0, core, POINTER, 0], eperm);
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_call_is_locked_enlarged_or_watched_for_others() {
+        let eperm = Verdict::Errno(EPERM);
+        // F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
+        for command in [6, 7, 37, 38] {
+            check(&program(), libc::SYS_fcntl, [1, command], eperm);
+            check(&writer(), libc::SYS_fcntl, [1, command], Verdict::Allow);
+        }
+        // F_NOTIFY, F_SETPIPE_SZ, F_ADD_SEALS, F_SETDELEG, and what is not known yet
+        for command in [1026, 1031, 1033, 1040, 39, 1041, 4000, u32::MAX] {
+            for filter in [program(), writer()] {
+                check(&filter, libc::SYS_fcntl, [1, command], eperm);
+            }
+        }
+        // F_DUPFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_OFD_GETLK, F_DUPFD_CLOEXEC, F_GETPIPE_SZ
+        for command in [0, 2, 3, 4, 5, 36, 1030, 1032] {
+            for filter in [program(), writer(), base(Sockets::default(), false)] {
+                check(&filter, libc::SYS_fcntl, [1, command], Verdict::Allow);
+            }
+        }
+        // The arguments on standard input may take a larger pipe, which the child makes.
+        check(&base(Sockets::default(), false), libc::SYS_fcntl, [1, 1031], Verdict::Allow);
+        for filter in [program(), builtin(), walker(), fetcher()] {
+            check(&filter, libc::SYS_flock, [1, 2], eperm);
+        }
+    }
+
+    #[test]
+    fn a_rename_makes_no_device_and_no_program_comes_before_others() {
+        let (eperm, enosys) = (Verdict::Errno(EPERM), Verdict::Errno(ENOSYS));
+        // RENAME_NOREPLACE, RENAME_EXCHANGE
+        for flags in [0, 1, 2] {
+            check(&writer(), libc::SYS_renameat2, [0, 0, 0, 0, flags], Verdict::Allow);
+        }
+        for flags in [4, 5, 6, 7] {
+            check(&writer(), libc::SYS_renameat2, [0, 0, 0, 0, flags], eperm);
+        }
+        for call in [libc::SYS_setpriority, libc::SYS_sched_setscheduler] {
+            check(&base(Sockets::default(), false), call, [0; 3], Verdict::Allow);
+            for filter in [program(), writer(), builtin(), walker(), fetcher()] {
+                check(&filter, call, [0; 3], eperm);
+            }
+        }
+        for call in [libc::SYS_sched_setattr, libc::SYS_sched_setparam, libc::SYS_ioprio_set] {
+            check(&program(), call, [0; 3], enosys);
+            check(&builtin(), call, [0; 3], eperm);
+        }
     }
 
     #[test]
@@ -1138,7 +1268,7 @@ mod tests {
             writer(),
             front(),
         ] {
-            assert_eq!(run(&filter, 0x4000_0003, 11, [0; 2]), Verdict::Kill.code());
+            assert_eq!(run(&filter, 0x4000_0003, 11, [0_u64; 2]), Verdict::Kill.code());
             if cfg!(target_arch = "x86_64") {
                 assert_eq!(run(&filter, ARCH, 0x4000_0000, [0; 2]), Verdict::Kill.code());
             }

@@ -237,6 +237,15 @@ pub(super) fn set_mount_attributes(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has this process yield to whatever wakes up (SCHED_BATCH of sched(7)).
+pub(super) fn run_as_batch() -> io::Result<()> {
+    // No priority among others of its kind.
+    let none: libc::c_int = 0;
+    // SAFETY: the kernel reads one integer, which is all of a `sched_param`. Not by the C library, of which some refuse.
+    let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const none) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Makes a network socket, as the self-test does to see it refused; it is closed at once.
 pub(super) fn try_socket() -> rustix::io::Result<()> {
     use rustix::net::{AddressFamily, SocketType, socket};

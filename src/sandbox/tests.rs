@@ -21,9 +21,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod core;
 mod front;
 mod given;
 mod layer_off;
+mod left;
 mod levels;
 mod limits;
 mod proc;
@@ -86,6 +88,11 @@ scenarios! {
     does_without_proc
     older_kernels_are_told_apart
     less_than_the_minimum_is_refused
+    a_crash_starts_no_program_of_the_host
+    no_limit_of_cores_is_a_protection_that_is_missing
+    a_call_leaves_nothing_on_what_others_are_given
+    a_loop_of_forks_is_made_to_wait
+    programs_come_last
     gives_arguments_on_standard_input
     gives_secrets_by_descriptor
     connects_to_named_sockets
@@ -367,11 +374,17 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
+    pub(super) use super::core::{
+        a_crash_starts_no_program_of_the_host, no_limit_of_cores_is_a_protection_that_is_missing,
+    };
     pub(super) use super::front::the_front_reaches_nothing_else;
     pub(super) use super::given::{
         connects_to_named_sockets, gives_arguments_on_standard_input, gives_secrets_by_descriptor,
     };
     pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
+    pub(super) use super::left::{
+        a_call_leaves_nothing_on_what_others_are_given, a_loop_of_forks_is_made_to_wait, programs_come_last,
+    };
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
     pub(super) use super::limits::{
         a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,

@@ -155,6 +155,14 @@ pub const SECRET_PATTERN_BYTES_MAX: usize = 1_024;
 pub const SECRET_PATTERN_SIZE_MAX: usize = 1 << 20;
 /// One id of a project, service or job, in bytes.
 pub const ID_BYTES_MAX: usize = 64;
+/// Processes and threads that one call starts in a second, over its whole life; one that starts more is made to wait.
+pub const FORKS_PER_SECOND_MAX: u64 = 1_000;
+/// Those that it may start ahead of that rate.
+pub const FORKS_BURST_MAX: u64 = 2_000;
+/// Between two looks at how many a call has started, in milliseconds.
+pub const FORKS_LOOK_MS: u64 = 200;
+/// How much later than the launcher programs have their turn, in steps of nice(2).
+pub const PROGRAM_NICE: i32 = 5;
 /// Wait of a call for another that writes in the same folder, in milliseconds.
 pub const WRITE_WAIT_MS_MAX: u64 = 5_000;
 /// One answer of the model, in bytes.

@@ -155,7 +155,8 @@ const CASES: &[Case] = &[
          &["modes", "hard_link", "special_files", "trace", "passwords", "tcp_connect"]),
     // seccomp: the kernel's surface, sockets, modes and times. Files stay closed; what takes a capability stays
     // without one, and who has an unmapped user namespace makes no other.
-    case(&[Filter], &["memory_program", "watches", "own_modes", "own_times", "pair", "hidden_flags", "own_filter"],
+    case(&[Filter], &["memory_program", "watches", "own_modes", "own_times", "pair", "hidden_flags", "own_filter",
+           "core_lowered", "pipe_size"],
          &["absolute", "change", "hard_link", "special_files", "trace", "signal_stranger", "namespaces", "raw", "segments",
            "take_away", "host_name"]),
     case(&[Rules, Filter], &["special_files"], &["hard_link", "trace", "signal_stranger", "raw"]),
@@ -189,7 +190,7 @@ const CASES: &[Case] = &[
     // filter cannot do without, each make nothing of it.
     case(&[View, Rules, Filter, OwnUsers], &[], &["run_lent"]),
     case(&[SuId, View, Rules, Filter, OwnUsers], &["run_lent"], &[]),
-    case(&[Resources], &["memory", "forks", "threads", "open_files", "sparse"], &[]),
+    case(&[Resources], &["memory", "forks", "threads", "open_files", "sparse", "core_lowered"], &[]),
     // A file that is open already is nothing that Landlock looks at; a folder is.
     case(&[Descriptors], &["descriptors"], &["folder_descriptors"]),
     case(&[Descriptors, Rules], &["folder_descriptors"], &[]),
@@ -229,6 +230,7 @@ pub(super) fn no_layer_is_decoration() {
     let lends = stage.lends();
     // What scopes signals is Landlock's from its sixth version on.
     let scopes = sys::landlock_abi().is_some_and(|abi| abi >= 6);
+    let keeps_core = rustix::process::getrlimit(rustix::process::Resource::Core).maximum != Some(0);
     let (mut told, mut with_all) = (Told::default(), BTreeMap::new());
     for case in CASES {
         if !is_root() && case.off.iter().any(|off| [Identity, SuId].contains(off)) {
@@ -239,7 +241,12 @@ pub(super) fn no_layer_is_decoration() {
             continue;
         }
         for (names, goes) in [(case.through, true), (case.held, false)] {
-            for name in names.iter().filter(|name| scopes || **name != "signal_stranger") {
+            let can = |name: &str| match name {
+                "signal_stranger" => scopes,
+                "core_lowered" => keeps_core,
+                _ => true,
+            };
+            for name in names.iter().filter(|name| can(name)) {
                 // With every layer on it is held, or it would tell nothing of the one that is off.
                 let before = with_all.entry(*name).or_insert_with(|| stage.attempt(&[], name)).clone();
                 let line = stage.attempt(case.off, name);
@@ -587,6 +594,8 @@ impl Stage {
             }
         }
         if has(Resources) {
+            // Where the hard limit is 0 nothing is tried of it.
+            let _missing = layers::limit_core(None);
             layers::limit_resources(&Self::LIMITS, 0, 16)?;
         }
         let word = |text: &str| CString::new(text).map_err(|e| e.to_string());

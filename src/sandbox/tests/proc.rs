@@ -169,7 +169,14 @@ int main(int argc, char **argv) {
 }
 "#;
 
-fn manifest(world: &World, name: &str, command: &[&str], resource: &str, sandbox: &str, input: &str) {
+pub(super) fn manifest(
+    world: &World,
+    name: &str,
+    command: &[&str],
+    resource: &str,
+    sandbox: &str,
+    input: &str,
+) {
     let manifest = format!(
         "name = \"{name}\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\n{}\nuntrusted_output = true\n\
          {resource}\n[sandbox]\n{sandbox}\n[limits]\nwall_ms_max = 10000\noutput_bytes_max = 262144\n\
@@ -185,9 +192,9 @@ fn manifest(world: &World, name: &str, command: &[&str], resource: &str, sandbox
     world.tool(name, &manifest);
 }
 
-const HOST: &str = "[resource]\ntype = \"Host\"\nis = \"localhost\"";
+pub(super) const HOST: &str = "[resource]\ntype = \"Host\"\nis = \"localhost\"";
 
-fn text(execution: &Execution) -> String {
+pub(super) fn text(execution: &Execution) -> String {
     assert_eq!(execution.end, End::Exit { code: 0 }, "{execution:?}");
     String::from_utf8_lossy(&execution.stdout).into_owned()
 }

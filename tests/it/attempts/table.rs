@@ -217,4 +217,11 @@ pub(crate) const ROWS: &[Row] = &[
     row(124, "another program in the tool's place", Told("written over, then put in its place", calls::replaced), Held, "PV"),
     row(125, "two tools in one workspace", Tests(&["tests/it/jobs.rs::two_at_once_come_one_behind_the_other"]), Held, "SUP"),
     row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_is_asked_about_anew", "src/gate/tests.rs::a_yes_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
+    row(127, "the limit of cores lowered, so that core_pattern's program starts", Program(&["core_lowered"]), Held, "SC RL"),
+    row(128, "flags, offsets and locks left for the next call", Program(&["left_input"]), Held, "FD SC"),
+    row(129, "a lock on a file that is only read, F_NOTIFY", Program(&["file_locks"]), Held, "SC"),
+    row(130, "pipes of a megabyte", Program(&["pipe_size"]), Held, "SC"),
+    row(131, "a rename that leaves a device (RENAME_WHITEOUT)", Program(&["whiteout"]), Held, "SC"),
+    row(132, "a turn before others (nice, SCHED_OTHER)", Program(&["priority"]), Held, "SC"),
+    row(133, "a loop of forks", Tests(&["src/sandbox/tests/left.rs::a_loop_of_forks_is_made_to_wait"]), Held, "SUP"),
 ];

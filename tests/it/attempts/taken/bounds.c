@@ -1,6 +1,7 @@
 /* More than one's share, and the tool that does not end when and how it should. */
 #include "taken.h"
 #include <pthread.h>
+#include <sched.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
@@ -74,10 +75,43 @@ static int core_dump(void) {
     HELD(setrlimit(RLIMIT_CORE, &now));
     return errno;
 }
+/* Lowered from 1, it starts that program; and so does every limit but 1. */
+static int core_lowered(void) {
+    struct rlimit now, *low;
+    if (getrlimit(RLIMIT_CORE, &now) < 0 || now.rlim_cur != 1) return SUCCEEDED;
+    now.rlim_cur = now.rlim_max = 0;
+    HELD(setrlimit(RLIMIT_CORE, &now));
+    HELD(prlimit(getpid(), RLIMIT_CORE, &now, 0));
+    HELD(syscall(SYS_prlimit64, 0, 1L << 32 | RLIMIT_CORE, &now, 0));
+    HELD(syscall(SYS_setrlimit, RLIMIT_CORE, &now));
+    /* Of its address the low half is 0. */
+    low = mmap((void *)(1L << 32), 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (low != MAP_FAILED) { *low = now; HELD(syscall(SYS_prlimit64, 0, RLIMIT_CORE, low, 0)); }
+    return errno;
+}
+/* What the kernel gives a user of pipes is for all calls together. */
+static int pipe_size(void) {
+    int ends[2];
+    if (pipe(ends) < 0) return errno;
+    HELD(fcntl(ends[0], F_SETPIPE_SZ, 1 << 20));
+    HELD(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20));
+    return errno;
+}
+/* Before others: it has its turn as late as it was given it. */
+static int priority(void) {
+    struct sched_param none = {0};
+    if (getpriority(PRIO_PROCESS, 0) <= 0) return SUCCEEDED;
+    HELD(setpriority(PRIO_PROCESS, 0, 0));
+    HELD(setpriority(PRIO_PROCESS, 0, 19));
+    HELD(sched_setscheduler(0, SCHED_OTHER, &none));
+    HELD(syscall(SYS_ioprio_set, 1, 0, 0));
+    return errno;
+}
 const struct attempt bounds[] = {
     {"forks", forks, 'a'}, {"threads", threads, 'a'}, {"memory", memory, 'a'}, {"other_memory", other_memory, 'a'},
     {"segments", segments, '-'},
-    {"open_files", open_files, 'a'}, {"raised", raised, '-'}, {"core_dump", core_dump, '-'}, {0},
+    {"open_files", open_files, 'a'}, {"raised", raised, '-'}, {"core_dump", core_dump, '-'},
+    {"core_lowered", core_lowered, 'a'}, {"pipe_size", pipe_size, 'a'}, {"priority", priority, 'a'}, {0},
 };
 
 static void stay(void) { for (;;) pause(); }

@@ -33,6 +33,13 @@ static int special_files(void) {
     HELD(mknod(BOX "/device", S_IFCHR | 0600, 0x105));
     return errno;
 }
+/* A rename that leaves a device in its place. */
+static int whiteout(void) {
+    close(open(BOX "/covered", O_CREAT | O_WRONLY, 0600));
+    HELD(renameat2(AT_FDCWD, BOX "/covered", AT_FDCWD, BOX "/moved-away", 4));
+    HELD(renameat2(AT_FDCWD, BOX "/covered", AT_FDCWD, BOX "/moved-away", 4 | RENAME_NOREPLACE));
+    return errno;
+}
 static int lent_rights(void) {
     HELD(open(BOX "/lent", O_CREAT | O_WRONLY, 04755));
     HELD(openat(AT_FDCWD, BOX "/lent", O_CREAT | O_WRONLY, 02755));
@@ -125,6 +132,7 @@ static int watch_lease(void) {
 const struct attempt box[] = {
     {"hard_link", hard_link, 'a'}, {"move_in", move_in, 'a'}, {"move_out", move_out, 'a'},
     {"own_link", own_link, 'a'}, {"link_outside", link_outside, 'a'}, {"special_files", special_files, 'a'},
+    {"whiteout", whiteout, '-'},
     {"lent_rights", lent_rights, 'a'}, {"own_modes", own_modes, 'a'}, {"own_times", own_times, 'a'},
     {"run_own", run_own, 'a'}, {"run_by_loader", run_by_loader, 'a'}, {"map_own", map_own, 'a'},
     {"sparse", sparse, 'a'},

@@ -3,7 +3,7 @@
 #include "taken.h"
 #include <sys/mman.h>
 
-int stranger;
+int stranger, is_marked;
 struct steps *steps;
 
 static void make(const struct attempt *one) {
@@ -27,6 +27,8 @@ int main(int argc, char **argv) {
     stranger = argc > 2 ? atoi(argv[2]) : 0;
     steps = mmap(0, sizeof *steps, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     setvbuf(stdout, 0, _IOLBF, 0);
+    struct flock any = {.l_type = F_WRLCK};
+    is_marked = (fcntl(0, F_GETFL) & O_NONBLOCK) || (fcntl(0, F_OFD_GETLK, &any) == 0 && any.l_type != F_UNLCK);
     /* One that signals everybody is to leave this process to tell of it. */
     signal(SIGTERM, SIG_IGN);
     harm(what);

@@ -110,6 +110,27 @@ static int standard_input(void) {
     if (fstat(0, &found) < 0) return errno;
     return S_ISCHR(found.st_mode) && !isatty(0) && read(0, &got, 1) == 0 ? ENOTTY : SUCCEEDED;
 }
+/* Flags and locks on standard input, for the next call to find. */
+static int left_input(void) {
+    struct flock shared = {.l_type = F_RDLCK};
+    fcntl(0, F_SETFL, O_NONBLOCK);
+    fcntl(0, F_OFD_SETLK, &shared);
+    return is_marked ? SUCCEEDED : ENOENT;
+}
+/* Who only reads holds up nobody who writes, and watches nobody. */
+static int file_locks(void) {
+    struct flock shared = {.l_type = F_RDLCK};
+    int fd = open("/dev/null", O_RDONLY), own = open(BOX "/probe", O_CREAT | O_RDWR, 0600);
+    if (fd < 0) return errno;
+    HELD(fcntl(fd, F_NOTIFY, DN_MULTISHOT));
+    if (own >= 0) { unlink(BOX "/probe"); return errno; }
+    HELD(fcntl(fd, F_SETLK, &shared));
+    HELD(fcntl(fd, F_SETLKW, &shared));
+    HELD(fcntl(fd, F_OFD_SETLK, &shared));
+    HELD(fcntl(fd, F_OFD_SETLKW, &shared));
+    HELD(syscall(SYS_flock, fd, 1));
+    return errno;
+}
 static int terminal_words(void) {
     HELD(syscall(SYS_ioctl, 0, 0x5412, "x")); /* TIOCSTI */
     HELD(syscall(SYS_ioctl, 0, 0x541c, "\3")); /* TIOCLINUX */
@@ -142,6 +163,7 @@ const struct attempt outward[] = {
     {"signal_all", signal_all, '-'}, {"owner_signals", owner_signals, 'a'},
     {"queued_signals", queued_signals, 'a'}, {"scheduling", scheduling, 'a'}, {"descriptors", descriptors, '-'},
     {"folder_descriptors", folder_descriptors, '-'}, {"standard_input", standard_input, '-'},
+    {"left_input", left_input, '-'}, {"file_locks", file_locks, '-'},
     {"terminal_words", terminal_words, '-'}, {"environment", environment, 'a'}, {"own_group", own_group, '-'},
     {"death_signal", death_signal, 'a'}, {0},
 };

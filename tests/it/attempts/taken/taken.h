@@ -45,6 +45,8 @@ struct attempt {
 
 /* A process outside of the call. */
 extern int stranger;
+/* Whether standard input came with what another call had left on it. */
+extern int is_marked;
 extern const struct attempt files[], box[], outward[], network[], kernel[], bounds[];
 
 /* Does what never comes back as an outcome: ends, floods, stays. Returns where `how` is none of them. */
