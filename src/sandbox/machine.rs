@@ -228,12 +228,7 @@ impl Machine {
             Some(reason) => machine.missing.push(format!("namespaces: {reason}")),
         }
         (machine.null, machine.random) = (device(NULL)?, device(RANDOM)?);
-        if machine.has_namespaces() {
-            match forks::probe(machine.per_call, &machine.host.loadavg) {
-                Ok(()) => machine.counts_forks = true,
-                Err(reason) => machine.missing.push(reason),
-            }
-        }
+        machine.try_counting_forks();
         if machine.oom.is_none() {
             machine.missing.push(
                 "`oom_score_adj`: calls are killed no sooner than others for want of memory".to_owned(),
@@ -257,6 +252,16 @@ impl Machine {
                 self.groups = Some(groups);
             }
             Err(reason) => self.groups_missing = vec![format!("{reason}: {NO_GROUPS}")],
+        }
+    }
+
+    /// Programs alone start processes, and there are none without namespaces.
+    fn try_counting_forks(&mut self) {
+        if self.has_namespaces() {
+            match forks::probe(self.per_call, &self.host.loadavg) {
+                Ok(()) => self.counts_forks = true,
+                Err(reason) => self.missing.push(reason),
+            }
         }
     }
 

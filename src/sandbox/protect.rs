@@ -153,8 +153,8 @@ impl Held {
     /// The level that such calls have; `None` where something that `standard` wants is not protected at all.
     pub(super) fn level(&self, runs: Runs) -> Option<Level> {
         let count = |protection, layers| self.given(runs, protection, layers).count();
-        let wanted = TABLE.iter().filter(|(protection, ..)| !protection.is_extra());
-        if wanted.into_iter().any(|(protection, _, layers)| count(*protection, layers) == 0) {
+        let mut wanted = TABLE.iter().filter(|(protection, ..)| !protection.is_extra());
+        if wanted.any(|(protection, _, layers)| count(*protection, layers) == 0) {
             return None;
         }
         let is_strict =
