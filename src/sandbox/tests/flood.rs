@@ -7,7 +7,7 @@ use super::super::wire::{Kind, PIECE_BYTES_MAX, Received, Reply, Request, packet
 use super::super::{Report, serve, start};
 use super::World;
 use crate::gate::{End, Object, Prepared};
-use crate::types::limits::{LINK_UNFINISHED_BYTES_MAX, LINK_WAITING_PACKETS_MAX};
+use crate::types::limits::{LINK_UNFINISHED_BYTES_MAX, LINK_WAITING_PACKETS_MAX, PREPARE_MS_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -100,7 +100,7 @@ async fn said_to_a_front(packets: impl Iterator<Item = Vec<u8>>) -> bool {
     };
     let asking = tokio::spawn({
         let front = front.clone();
-        async move { front.prepare_ask(ask).await }
+        async move { front.prepare_ask(ask, PREPARE_MS_MAX).await }
     });
     rustix::io::ioctl_fionbio(&launcher, true).expect("set");
     // Its question first.

@@ -186,7 +186,7 @@ pub(super) fn all() -> Vec<Attack> {
 fn ends() -> Vec<Attack> {
     let one = |name: &str, act: fn(&TestHome)| Attack::new(Base::Split, name, move |home, _| act(home));
     vec![
-        one("the newest checkpoint gone", |home| drop_newest_checkpoint(home)),
+        one("the newest checkpoint gone", drop_newest_checkpoint),
         one("the newest checkpoint gone, all it covered made anew, and the mark", |home| {
             drop_newest_checkpoint(home);
             make_newest_anew(home, |header| header.replacen("\"wall_us\":1", "\"wall_us\":2", 1));
