@@ -21,7 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-mod core;
+mod crash;
 mod front;
 mod given;
 mod layer_off;
@@ -374,7 +374,7 @@ fn alive(pid: u32) -> bool {
 }
 
 mod scenario {
-    pub(super) use super::core::{
+    pub(super) use super::crash::{
         a_crash_starts_no_program_of_the_host, no_limit_of_cores_is_a_protection_that_is_missing,
     };
     pub(super) use super::front::the_front_reaches_nothing_else;
