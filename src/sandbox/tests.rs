@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod content;
-mod core;
+mod crash;
 mod flood;
 mod front;
 mod given;
@@ -394,7 +394,7 @@ mod scenario {
         content_is_read_and_given_as_a_copy, content_that_changed_after_prepare_is_not_run,
         content_that_is_not_plain_is_refused, what_is_given_is_what_was_decided_on,
     };
-    pub(super) use super::core::{
+    pub(super) use super::crash::{
         a_crash_starts_no_program_of_the_host, no_limit_of_cores_is_a_protection_that_is_missing,
     };
     pub(super) use super::flood::{

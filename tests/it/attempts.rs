@@ -92,7 +92,7 @@ impl Column {
 #[test]
 fn every_number_has_a_row() {
     let numbers: Vec<u32> = ROWS.iter().map(|row| row.number).collect();
-    assert_eq!(numbers, (1..=133).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..=135).collect::<Vec<_>>());
 }
 
 /// Tests that rows name are there.
