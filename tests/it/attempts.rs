@@ -1,4 +1,4 @@
-//! What a model and a tool that were taken over try: a row for each of 126 attempts, with what came of it.
+//! What a model and a tool that were taken over try: a row for each of 135 attempts, with what came of it.
 //!
 //! Programs (`attempts/taken/`) make them as tools of PAR, through the real server, on each ground: with the rights of
 //! older versions of Landlock, without a mount view, without namespaces. `golden/attempts.txt` is the outcome, the same
