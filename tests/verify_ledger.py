@@ -627,7 +627,8 @@ class Verifier:
             self.find("invalid", self.decide(), "it is not what its neighbour was chained to")
         size = self.next
         if self.is_clean() and self.stored and self.signed < size:
-            self.find("incomplete", self.signed, "entries behind the newest checkpoint, which each commit has")
+            # Where nothing is signed no entry is the first that is not.
+            self.find("incomplete", self.signed or None, "no checkpoint covers the last entries, as each commit's does")
         if size == 0:
             self.find("incomplete", 0, "there is no entry")
         if self.mark and self.mark[0] > size:

@@ -165,17 +165,16 @@ impl Ends {
 
     fn make(stage: &Stage) -> Self {
         let all = ROWS.iter().filter_map(|row| if let By::End(ends) = row.by { Some(ends) } else { None });
-        let all: Vec<&(&str, &str)> = all.flatten().collect();
+        let tool = |(what, status): &(&str, &str)| match (*what, *status) {
+            (_, "timeout") => "taken_brief",
+            ("deep", _) | (_, "quota") => "taken_writer",
+            _ => "taken_static",
+        };
+        // One that writes is in a run of its own: behind what ended otherwise than well a person would be asked.
+        let (writers, others): (Vec<_>, Vec<_>) = all.flatten().partition(|end| tool(end) == "taken_writer");
         let mut ended = BTreeMap::new();
-        for some in all.chunks(Self::AT_ONCE) {
-            let call = |(what, status): &&(&str, &str)| {
-                let tool = match (*what, *status) {
-                    (_, "timeout") => "taken_brief",
-                    ("deep", _) | (_, "quota") => "taken_writer",
-                    _ => "taken_static",
-                };
-                (tool, json!({ "what": what }).to_string())
-            };
+        for some in writers.chunks(1).chain(others.chunks(Self::AT_ONCE)) {
+            let call = |end: &&(&'static str, &str)| (tool(end), json!({ "what": end.0 }).to_string());
             let steps = stage.house.calls(&some.iter().map(call).collect::<Vec<_>>());
             let status = |step: &Value| step["status"].as_str().expect("a status").to_owned();
             ended.extend(some.iter().map(|(what, _)| *what).zip(steps.iter().map(status)));
