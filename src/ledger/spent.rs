@@ -28,7 +28,7 @@ const OF_RUNS: [Kind; 8] = [
 pub struct Hour {
     /// Runs that were begun.
     pub runs: u64,
-    /// Payloads of the entries of its runs, and [`ENTRY_BYTES`] for each entry, in bytes.
+    /// Payloads of the entries of its runs, and 1,024 for each entry, in bytes.
     pub bytes: u64,
 }
 
