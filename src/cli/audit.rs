@@ -292,8 +292,8 @@ pub(super) fn summary(report: &Report) -> Vec<String> {
                 format!("  it goes on from the checkpoint of {size} entries that was kept elsewhere.")
             }
             None => {
-                "  no outside checkpoint was given: a rollback or a rewrite by the holder of the files and \
-                     keys cannot be excluded."
+                "  no outside checkpoint was given: a rollback by whoever writes the files, or a rewrite with \
+                     the keys as well, cannot be excluded."
                     .to_owned()
             }
         });

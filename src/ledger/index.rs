@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Lines under one digest: the leaves of a full block are those of a tile.
 pub(super) const BLOCK_ENTRIES: u64 = TILE_WIDTH as u64;
@@ -156,12 +157,12 @@ impl Index {
         let done = inner.advance(&self.ledger);
         let moved = match done {
             Ok(0) => inner.batches > 0,
-            _ => {
-                inner.batches >= BATCHES_BETWEEN_MOVES
-                    || store::log_bytes(&self.files.index()) >= self.files.wal_bytes_max / 2
-            }
+            _ => inner.batches >= BATCHES_BETWEEN_MOVES,
         };
-        if moved {
+        if store::log_bytes(&self.files.index()) >= self.files.wal_bytes_max / 2 {
+            // Where somebody reads by it, the next turn tries again.
+            store::empty_log_within(&inner.db, Duration::ZERO)?;
+        } else if moved {
             inner.batches = 0;
             store::checkpoint(&inner.db)?;
         }

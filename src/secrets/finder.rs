@@ -143,7 +143,7 @@ impl Finder {
         if is_json {
             return None;
         }
-        self.matches(bytes, found).or_else(|| self.tail(bytes, found).filter(|_| is_cut))
+        self.matches(bytes, found).or_else(|| if is_cut { self.tail(bytes, found) } else { None })
     }
 
     /// Every form of every value, replaced.

@@ -65,6 +65,16 @@ fn escapes_that_nobody_needs_hide_nothing() {
     }
 }
 
+/// A whole text that happens to end like a secret begins, as a path may, holds none.
+#[test]
+fn an_end_that_was_not_cut_counts_for_nothing() {
+    let finder = finder(&[("db", b"opensesame")], &[]).expect("finder");
+    for text in ["/srv/open", "\"/srv/open\"", "{\"canonical\":\"/srv/open\"}"] {
+        let (out, found) = replaced(&finder, text.as_bytes(), false);
+        assert_eq!((out.as_slice(), found.is_none()), (text.as_bytes(), true), "{text}");
+    }
+}
+
 #[test]
 fn an_end_that_was_cut_is_held_back() {
     let finder = finder(&[("db", b"opensesame-123")], &[]).expect("finder");
