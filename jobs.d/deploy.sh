@@ -67,7 +67,7 @@ previous=$(live)
 [ -n "$content" ] || tell 1 "there is no incoming/$version"
 if [ "$previous" = "$version" ]; then
     healthy || tell 1 "it was live already, and its check fails"
-    tell 0 "it was live already"
+    tell 0 "it was live already, and nothing was changed: other content wants another version"
 fi
 
 whole "$content" || tell 1 "it is not whole: app or VERSION is missing or another"

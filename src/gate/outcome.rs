@@ -153,7 +153,7 @@ fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
 /// Why a call ended for what it added, and what mends that. Names nothing in its folders: others may have chosen it.
 fn over_quota(unread_folders: u64) -> String {
     let over = "it added more to its folders than the manifest's `written_bytes_max` and `written_files_max` allow, more of \
-                the file system's free space than its share, or moved folders about while they were counted: remove what \
+                the file system's free space than its share, made folders more than 256 deep, or moved folders about while they were counted: remove what \
                 is not needed, or raise the limits";
     match unread_folders {
         0 => over.to_owned(),

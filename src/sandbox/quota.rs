@@ -25,6 +25,9 @@ const SPACE_PART: u64 = 16;
 const BLOCK_BYTES: u64 = 512;
 /// Levels of folders that a walk holds open above where it is; the way further up goes by `..`.
 const OPEN_LEVELS: usize = 32;
+/// Folders in each other that a walk goes down. Opening one takes the kernel longer the deeper it is, since Landlock looks
+/// at each folder above it: a walk without a bound takes the square of the depth.
+const LEVELS_MAX: usize = 256;
 /// One read of a folder, in bytes.
 const READ_BYTES: usize = 32 << 10;
 
@@ -38,6 +41,8 @@ pub(super) struct Quota<'a> {
     next_us: u64,
     /// Folders that the last look could not read.
     unread: u64,
+    /// Folders that lay too deep before.
+    deep: u64,
 }
 
 /// What one look came to.
@@ -69,6 +74,8 @@ struct Found {
     used: Used,
     /// Folders that the tool may not read: each is one entry, whatever is in it.
     unread: u64,
+    /// Folders that lie too deep, likewise. A call that makes more of them is over.
+    deep: u64,
 }
 
 impl<'a> Quota<'a> {
@@ -89,6 +96,7 @@ impl<'a> Quota<'a> {
             least_free: least_free.map_err(|e| format!("quota: {e}"))?,
             next_us: mono_us().saturating_add(LOOK_US),
             unread: before.unread,
+            deep: before.deep,
         })
     }
 
@@ -125,7 +133,8 @@ impl<'a> Quota<'a> {
             Ok(None) if !is_full => Look::Moving,
             Ok(Some(found)) => {
                 self.unread = found.unread;
-                if is_full || found.used.is_over(self.most) { Look::Over } else { Look::Within }
+                let is_over = is_full || found.used.is_over(self.most) || found.deep > self.deep;
+                if is_over { Look::Over } else { Look::Within }
             }
             Ok(None) | Err(_) => Look::Over,
         }
@@ -187,7 +196,12 @@ impl Walk {
                 continue;
             };
             let Some(at) = &level.fd else { break };
-            let Some(next) = self.enter(at, &name)? else { continue };
+            let Some(mut next) = self.enter(at, &name)? else { continue };
+            if levels.len() >= LEVELS_MAX {
+                let deep = u64::try_from(next.inner.len()).unwrap_or(u64::MAX);
+                self.found.deep = self.found.deep.saturating_add(deep);
+                next.inner.clear();
+            }
             levels.push(next);
             if let Some(far) = levels.len().checked_sub(OPEN_LEVELS + 1).and_then(|at| levels.get_mut(at)) {
                 far.fd = None;
@@ -382,6 +396,24 @@ mod tests {
         }
         let found = count(&folders, ANY).expect("counted").expect("still");
         assert_eq!((found.used.files, found.unread), (120, 0));
+    }
+
+    #[test]
+    fn who_makes_folders_too_deep_to_be_counted_is_over_and_who_finds_them_is_not() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folders = open(dir.path());
+        let limits = Limits { written_bytes_max: 1 << 30, written_files_max: 1 << 20, ..LIMITS };
+        let deepen = |below: &str| {
+            let path = [below].into_iter().chain(std::iter::repeat_n("d", 300)).collect::<Vec<_>>().join("/");
+            std::fs::create_dir_all(dir.path().join(path)).expect("made");
+        };
+        deepen("one");
+        let mut quota = Quota::begin(&folders, &limits).expect("counted");
+        assert_eq!(quota.look(), Look::Within);
+        deepen("two");
+        assert_eq!(quota.look(), Look::Over);
+        std::fs::remove_dir_all(dir.path().join("one")).expect("removed");
+        assert_eq!(quota.look(), Look::Within);
     }
 
     #[test]

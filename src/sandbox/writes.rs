@@ -75,7 +75,9 @@ fn take_one(folder: &WriteFolder, at: &OwnedFd, id: Option<&str>) -> Result<Owne
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => {
                 let name = name(folder, id);
-                return Err(format!("another call works in `{name}`, for over {WRITE_WAIT_MS_MAX} ms"));
+                return Err(format!(
+                    "another call works in `{name}`, or a process of the host has it locked, for over {WRITE_WAIT_MS_MAX} ms"
+                ));
             }
             Err(e) => return Err(format!("lock: {e}")),
         }
