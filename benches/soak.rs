@@ -278,8 +278,8 @@ struct Left {
     launcher_descriptors: Option<usize>,
     mounts: Option<usize>,
     launcher_mounts: Option<usize>,
-    /// Of files, by anybody on the machine: by a descriptor they have no process of their own.
-    locks: Option<usize>,
+    /// Of files, but for those of other processes that are alive.
+    locks: usize,
     /// Of calls, with somebody in them.
     groups: usize,
     /// Below the home, but for `data/`.
@@ -297,7 +297,7 @@ impl Left {
             launcher_descriptors: count(format!("/proc/{pid}/fd")),
             mounts: lines("/proc/self/mountinfo".to_owned()),
             launcher_mounts: lines(format!("/proc/{pid}/mountinfo")),
-            locks: lines("/proc/locks".to_owned()),
+            locks: locks(pid),
             groups: groups(pid),
             files,
         }
@@ -321,6 +321,15 @@ fn list(folder: &Path, files: &mut BTreeSet<PathBuf>) {
         }
         files.insert(path);
     }
+}
+
+/// Locks of this process, of the launcher, of descriptors (proc_locks(5) has -1 for them), and of the dead.
+fn locks(launcher: u32) -> usize {
+    let own = [launcher, std::process::id()].map(|pid| pid.to_string());
+    let is_others = |pid: &str| !own.iter().any(|own| own == pid) && Path::new("/proc").join(pid).exists();
+    let table = std::fs::read_to_string("/proc/locks").expect("table");
+    let pids = table.lines().filter_map(|line| line.split_whitespace().nth(4));
+    pids.filter(|pid| !is_others(pid)).count()
 }
 
 /// The write-ahead logs of all databases below a home, in bytes.
