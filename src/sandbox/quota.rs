@@ -1,7 +1,8 @@
 //! What a call adds to the folders that it may change, looked at by its init again and again while it runs.
 //!
 //! The init counts blocks and files below each folder, by descriptors and one name a step, with the rights of its tool
-//! and no more. A folder that these do not let it read is one entry. A file system that hangs hangs the init, and so this call alone. What is written between two looks
+//! and no more. A folder that these do not let it read is one entry,
+//! and so is one that lies too deep. A file system that hangs hangs the init, and so this call alone. What is written between two looks
 //! is not seen before the second: each file of it has the bound of one file. Where folders move about under a look, the
 //! call is stopped for it (`init.rs`).
 //!
