@@ -1,8 +1,11 @@
 //! The house rules that no compiler knows: which room may name which, where unsafe code is, and what
 //! words the source does not use.
 
+mod inside;
+mod source;
+
+use source::{File, files, paths, shown, top, without_words};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 /// Each room with the rooms that it may name, lowest first.
 const ARROWS: [(&str, &[&str]); 15] = [
@@ -39,12 +42,16 @@ const ARROWS: [(&str, &[&str]); 15] = [
 fn rooms_name_only_rooms_below() {
     let arrows: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
     let mut wrong = Vec::new();
-    for (path, text) in sources() {
-        let Some(room) = room_of(&path) else { continue };
-        let allowed = arrows.get(room.as_str()).unwrap_or_else(|| panic!("`{room}` is no room"));
-        for named in named_rooms(product_part(&text)) {
+    for file in files().iter().filter(|file| !file.is_test()) {
+        let Some(room) = file.room() else { continue };
+        let allowed = arrows.get(room).unwrap_or_else(|| panic!("`{room}` is not in the table of rooms"));
+        for named in paths(&file.code)
+            .into_iter()
+            .filter(|path| path[0] == "crate")
+            .filter_map(|path| path.get(1).cloned())
+        {
             if named != room && !allowed.contains(&named.as_str()) {
-                wrong.push(format!("{}: `{room}` names `{named}`", path.display()));
+                wrong.push(format!("{}: `{room}` names `{named}`", shown(&file.path)));
             }
         }
     }
@@ -70,30 +77,26 @@ fn gate_knows_neither_sandbox_nor_model() {
 
 #[test]
 fn unsafe_code_is_in_one_file() {
-    let with: BTreeSet<String> = sources()
-        .into_iter()
-        .filter(|(_, text)| text.lines().any(|line| !is_comment(line) && line.contains("unsafe ")))
-        .map(|(path, _)| path.strip_prefix(top()).expect("below").display().to_string())
-        .collect();
+    let has = |file: &&File| without_words(&file.text).contains("unsafe ");
+    let with: BTreeSet<String> = files().iter().filter(has).map(|file| shown(&file.path)).collect();
     assert_eq!(with, BTreeSet::from(["src/sandbox/sys.rs".to_owned()]));
 }
 
 /// A process number may be another's by the time that it is used. -1 is none: it is all others of a namespace.
 #[test]
 fn only_descriptors_are_signalled() {
-    for (path, text) in sources().into_iter().filter(|(path, _)| !path.to_string_lossy().contains("tests")) {
+    for file in files().iter().filter(|file| !file.is_test()) {
         for word in ["kill_process", "signal::kill(", "libc::kill", "tgkill(", "killpg("] {
             let all = "signal::kill(nix::unistd::Pid::from_raw(-1)";
-            let plain = |line: &str| line.replace("test_kill_process", "").replace(all, "");
-            let has = |line: &str| !is_comment(line) && plain(line).contains(word);
-            let found = product_part(&text).lines().any(has);
-            assert!(!found, "{} has `{word}`", path.display());
+            let plain = file.code.replace("test_kill_process", "").replace(all, "");
+            assert!(!plain.contains(word), "{} has `{word}`", shown(&file.path));
         }
     }
 }
 
 #[test]
 fn pure_files_stay_pure() {
+    let files = files();
     for file in [
         "src/egress/address.rs",
         "src/ledger/anchored.rs",
@@ -115,23 +118,21 @@ fn pure_files_stay_pure() {
         "src/secrets/forms.rs",
         "src/types/host.rs",
     ] {
-        let text = std::fs::read_to_string(top().join(file)).expect("file");
+        let text = files.iter().find(|one| shown(&one.path) == file).expect("the file").code.as_str();
         for word in ["std::fs", "tokio::", "async fn", "clock::", "rusqlite::Connection", "std::net::Tcp"] {
-            let has = |line: &str| !is_comment(line) && line.replace("test_kill_process", "").contains(word);
-            let found = product_part(&text).lines().any(has);
-            assert!(!found, "{file} has `{word}`");
+            assert!(!text.contains(word), "{file} has `{word}`");
         }
     }
 }
 
 #[test]
 fn no_room_or_file_has_an_empty_name() {
-    for (path, _) in sources() {
-        let name = path.file_stem().expect("name").to_string_lossy().into_owned();
+    for file in files() {
+        let name = file.path.file_stem().expect("name").to_string_lossy().into_owned();
         for word in
             ["util", "utils", "common", "core", "manager", "service", "engine", "helper", "helpers", "misc"]
         {
-            assert_ne!(name, word, "{}", path.display());
+            assert_ne!(name, word, "{}", shown(&file.path));
         }
     }
 }
@@ -140,10 +141,10 @@ fn no_room_or_file_has_an_empty_name() {
 fn nothing_is_left_for_later_or_switched_off() {
     let words = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore", "#[allow("];
     let mut found = Vec::new();
-    for (path, text) in sources() {
-        for (at, line) in text.lines().enumerate() {
+    for file in files() {
+        for (at, line) in file.text.lines().enumerate() {
             if words.iter().any(|word| line.contains(word)) {
-                found.push(format!("{}:{}: {}", path.display(), at + 1, line.trim()));
+                found.push(format!("{}:{}: {}", shown(&file.path), at + 1, line.trim()));
             }
         }
     }
@@ -172,56 +173,4 @@ fn every_limit_that_is_documented_is_there() {
     ] {
         assert!(limits.contains(&format!("pub const {name}:")), "{name}");
     }
-}
-
-/// Every source file of the product with its text.
-fn sources() -> Vec<(PathBuf, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![top().join("src")];
-    while let Some(folder) = folders.pop() {
-        for item in std::fs::read_dir(folder).expect("folder") {
-            let path = item.expect("entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ext| ext == "rs") {
-                let text = std::fs::read_to_string(&path).expect("text");
-                found.push((path, text));
-            }
-        }
-    }
-    assert!(found.len() > 50, "the source was not found");
-    found
-}
-
-fn room_of(path: &Path) -> Option<String> {
-    let below = path.strip_prefix(top().join("src")).ok()?;
-    let mut parts = below.components();
-    let first = parts.next()?.as_os_str().to_string_lossy().into_owned();
-    // `lib.rs` and `main.rs` are above all rooms.
-    parts.next().map(|_| first)
-}
-
-/// The rooms that a text names by `crate::room`, also within `use crate::{…}`.
-fn named_rooms(text: &str) -> BTreeSet<String> {
-    let mut named = BTreeSet::new();
-    for line in text.lines().filter(|line| !is_comment(line)) {
-        for rest in line.split("crate::").skip(1) {
-            assert!(!rest.starts_with('{'), "name rooms one by one: {line}");
-            named.insert(rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect());
-        }
-    }
-    named
-}
-
-/// The text before its tests: tests may use more.
-fn product_part(text: &str) -> &str {
-    text.split("#[cfg(test)]").next().unwrap_or(text)
-}
-
-fn is_comment(line: &str) -> bool {
-    line.trim_start().starts_with("//")
-}
-
-fn top() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }

@@ -1,0 +1,107 @@
+//! Arrows inside a room: a module file declares its children lowest first, and a child names only what its parent
+//! declares before it. Names that a parent re-exports are for those above: inside, the module itself is named.
+
+use super::source::{File, declared, files, paths, shown};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rooms whose insides are held to it.
+const ROOMS: [&str; 0] = [];
+
+/// Imports that do run up, with the reason: (from, to).
+const UP: [(&str, &str, &str); 0] = [];
+
+#[test]
+fn inside_a_room_imports_run_down() {
+    let up = running_up();
+    let known: BTreeSet<(String, String)> =
+        UP.iter().map(|(from, to, _)| ((*from).to_owned(), (*to).to_owned())).collect();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (from, to) in &up {
+        let room = from.split("::").next().expect("a room").to_owned();
+        *counts.entry(room.clone()).or_default() += 1;
+        if ROOMS.contains(&room.as_str()) && !known.contains(&(from.clone(), to.clone())) {
+            wrong.push(format!("{from} → {to}"));
+        }
+    }
+    println!("imports that run up: {counts:?}");
+    assert!(wrong.is_empty(), "imports that run up inside a room:\n{}", wrong.join("\n"));
+    for (from, to, reason) in UP {
+        assert!(up.contains(&(from.to_owned(), to.to_owned())), "`{from}` → `{to}` is there no more");
+        assert!(reason.len() > 20, "`{from}` → `{to}` needs its reason");
+    }
+}
+
+/// Pairs of modules of one room: the second is named by the first and does not stand below it.
+fn running_up() -> BTreeSet<(String, String)> {
+    let files = files();
+    let order = declared(&files);
+    let modules: BTreeSet<Vec<String>> = files.iter().map(File::module).collect();
+    let mut up = BTreeSet::new();
+    for file in files.iter().filter(|file| !file.is_test() && file.room().is_some()) {
+        let from = file.module();
+        for path in paths(&file.code) {
+            let Some(to) = resolved(&from, &path, &modules) else { continue };
+            if to.first() != from.first() || is_below(&from, &to, &order) {
+                continue;
+            }
+            up.insert((from.join("::"), to.join("::")));
+        }
+    }
+    up
+}
+
+/// The innermost module that `path` names, seen from `from`.
+fn resolved(from: &[String], path: &[String], modules: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
+    let mut at = from.to_vec();
+    let mut words = path.iter();
+    let mut rest: Vec<&String> = Vec::new();
+    match words.next()?.as_str() {
+        "crate" => at.clear(),
+        "super" => drop(at.pop()),
+        _ => {}
+    }
+    for word in words {
+        if word == "super" && rest.is_empty() {
+            at.pop();
+        } else if word != "self" {
+            rest.push(word);
+        }
+    }
+    for word in rest {
+        let next: Vec<String> = at.iter().chain([word]).cloned().collect();
+        if !modules.contains(&next) {
+            break;
+        }
+        at = next;
+    }
+    Some(at)
+}
+
+/// Whether `to` stands below `from`: inside of it, or declared before it by the module that holds both.
+fn is_below(from: &[String], to: &[String], order: &BTreeMap<Vec<String>, Vec<String>>) -> bool {
+    let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
+    let (Some(mine), Some(theirs)) = (from.get(shared), to.get(shared)) else {
+        // One holds the other: who is inside may not name who is around it.
+        return to.len() >= from.len();
+    };
+    let Some(children) = order.get(&from[..shared]) else { return false };
+    let place = |name: &String| children.iter().position(|child| child == name);
+    matches!((place(mine), place(theirs)), (Some(mine), Some(theirs)) if theirs < mine)
+}
+
+#[test]
+fn what_is_declared_is_read() {
+    let files = files();
+    let lines: usize = files.iter().map(|file| file.text.lines().count()).sum();
+    let kept: usize = files.iter().filter(|file| !file.is_test()).map(|file| file.code.lines().count()).sum();
+    let blank = |file: &File| file.code.lines().filter(|line| line.trim().is_empty()).count();
+    let blanks: usize = files.iter().filter(|file| !file.is_test()).map(blank).sum();
+    println!("{} files, {lines} lines, {} of code", files.len(), kept - blanks);
+    // What the reader takes for comments and tests can never be most of a product's lines.
+    assert!(kept - blanks > lines / 3, "{} of {lines} lines were read as code", kept - blanks);
+    for file in &files {
+        let braces = |c| file.code.matches(c).count();
+        assert_eq!(braces('{'), braces('}'), "{} is not read as Rust reads it", shown(&file.path));
+    }
+}
