@@ -60,32 +60,48 @@
 //! }
 //! ```
 
-mod answer;
-mod asked;
-mod beneath;
-mod counters;
-mod decide;
-mod object;
-mod order;
-mod outcome;
-mod power;
-mod recall;
-mod record;
-mod recover;
 mod rules;
+mod counters;
+mod facts;
+mod outcome;
+mod requested;
+mod mint;
+mod pending;
+mod point;
+mod power;
+mod exchange;
+mod resource;
+mod subtree;
+mod asking;
+mod decided;
+mod question;
+mod decide;
+mod commit;
+mod recover;
+mod recall;
+mod approval;
 
-pub use answer::{Answer, AnswerError, Approval, Asked};
-pub use asked::State;
-pub use beneath::ANY_NAME;
+pub use approval::answer::Answer;
+pub use approval::error::AnswerError;
+pub use approval::view::Approval;
+pub use asking::Asking;
 pub use counters::{counts, ran};
-pub use decide::{Asking, Decided, Gate};
-pub use object::content_words;
-pub use order::{Connecting, Order, Pending, Permit, Running};
-pub use power::{Granted, Refused, Sight};
+pub use decided::Decided;
+pub use facts::CallRecord;
+pub use mint::asked::Asked;
+pub use mint::granted::{Granted, Refused};
+pub use mint::permit::{Connecting, Order, Permit};
+pub use mint::running::Running;
+pub use mint::told::{Outcome, ToolResult, Waiting};
+pub use pending::Pending;
+pub use point::Gate;
+pub use power::Sight;
 pub use recall::{Recall, Recalled};
-pub use record::{CallRecord, Outcome, ToolResult, Waiting};
 pub use recover::{PROJECTION, RecoverError};
+pub use requested::State;
+pub use resource::content_words;
 pub use rules::Rules;
+pub use subtree::ANY_NAME;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ pub mod level;
 pub mod limits;
 pub mod secret;
 pub mod shares;
+pub mod step;
 pub mod text;
 
 pub use digest::Digest;
@@ -21,6 +22,7 @@ pub use host::{HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
 pub use shares::{Full, Share, Shares};
+pub use step::{Decision, StepStatus};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
