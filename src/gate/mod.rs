@@ -3,9 +3,18 @@
 //! ```text
 //! open → (sandbox prepares) → decide | refuse → commit → Permit::begin → (sandbox runs) → settle
 //! ```
-//! The rules may be exchanged at any time (`rules`); each decision is under those in force when it is
-//! committed. A call that needs a person ends the walk at `commit`. `answer` records what the person says, `recall`
-//! finds the call again, and it takes the same walk once more, from `reopen` on.
+//! The rules may be exchanged at any time (`exchange`); each decision is made under those in force when it is
+//! committed. A call that needs a person ends the walk at `commit`. `approval` records what the person answers, `recall`
+//! finds the call again, and it takes the same walk again, from `reopen` on.
+//!
+//! # Layout, lowest first
+//!
+//! `rules` in force, `counters` of the last hour, `facts` of a call, its `outcome` in the words of an entry, and what was
+//! `requested` of a person are values. `mint` holds the proofs, each in a module that alone makes it. `pending` is a call on its
+//! way, `point` the enforcement point itself. On it stand `power` (may somebody use the API so), `exchange` of the rules,
+//! `resource` and `subtree` (from the sandbox's claim to what policies see), `question` (what a person is asked), `decide`,
+//! `commit` (decisions and results become durable), `recover` (after a crash), `recall` (calls of a run, found again) and
+//! `approval`.
 //!
 //! Architecture invariants:
 //! * A [`Permit`] exists only if the decision it carries is on the ledger.
