@@ -58,7 +58,7 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         manifest: facts.manifest,
         status: Some(status(facts, execution)),
         tool: Some(facts.tool.clone()),
-        ..Draft::new(Kind::CallResult, payload)
+        ..Draft::untyped(Kind::CallResult, payload)
     }
 }
 
@@ -74,7 +74,7 @@ fn connection(one: &Connection) -> Value {
 
 /// What may be told of a call that ran, once `draft` is durable.
 pub(super) fn record(facts: Facts, decision: u64, result: u64, draft: &Draft) -> CallRecord {
-    let member = |name: &str| draft.payload.get(name).cloned().unwrap_or(Value::Null);
+    let member = |name: &str| draft.body.members().get(name).cloned().unwrap_or(Value::Null);
     let status = draft.status.unwrap_or("error");
     CallRecord {
         taints: facts.taints(status),

@@ -1,16 +1,17 @@
 //! Whether somebody may use a power of the API: asked in this one place, of the rules in force.
 //!
 //! The API, the dashboard, the admin socket and runs that go on come here. What changes something is recorded with the
-//! request that let it in ([`Granted::json`]).
+//! request that let it in ([`Granted::record`]).
 
 use super::counters;
 use super::decide::Gate;
 use super::rules::Rules;
 use crate::auth::Principal;
+use crate::ledger::payload::PowerUsed;
 use crate::policy::{Answer, Door, Over, Power, Ran, Use, Verdict};
 use crate::types::Digest;
 use crate::types::clock::Wall;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -132,13 +133,13 @@ impl Granted {
     /// As the ledger keeps it: `name`, `policies` (the determining ones), `policy` (the bundle's digest) and the whole
     /// Cedar `request`, which that bundle answers the same way.
     #[must_use]
-    pub fn json(&self) -> Value {
-        json!({
-            "name": self.power.as_str(),
-            "policies": self.policies,
-            "policy": self.policy.hex(),
-            "request": self.request,
-        })
+    pub fn record(&self) -> PowerUsed {
+        PowerUsed {
+            name: self.power.as_str().to_owned(),
+            policies: self.policies.clone(),
+            policy: self.policy,
+            request: self.request.clone(),
+        }
     }
 }
 
