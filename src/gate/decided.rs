@@ -60,17 +60,16 @@ impl Decided {
             decision: Some(self.word.as_str()),
             policies: self.facts.policies.clone(),
             tool: Some(self.facts.tool.clone()),
-            ..Draft::new(Kind::CallDecision, Value::Object(self.payload.clone()))
+            ..Draft::untyped(Kind::CallDecision, Value::Object(self.payload.clone()))
         }
     }
 
     pub(super) fn approval_draft(&self, decision: usize, payload: Map<String, Value>) -> Draft {
         Draft {
-            kind: Kind::ApprovalRequest,
+            body: Draft::untyped(Kind::ApprovalRequest, Value::Object(payload)).body,
             answers: Some(Ref::Sibling(decision)),
             decision: None,
             policies: Vec::new(),
-            payload,
             ..self.draft()
         }
     }

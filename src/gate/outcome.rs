@@ -57,7 +57,7 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         manifest: facts.manifest,
         status: Some(status(facts, execution).as_str()),
         tool: Some(facts.tool.clone()),
-        ..Draft::new(Kind::CallResult, payload)
+        ..Draft::untyped(Kind::CallResult, payload)
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) fn record(
     draft: &Draft,
     status: StepStatus,
 ) -> CallRecord {
-    let member = |name: &str| draft.payload.get(name).cloned().unwrap_or(Value::Null);
+    let member = |name: &str| draft.body.members().get(name).cloned().unwrap_or(Value::Null);
     let (result_seq, taints) = (Some(result), facts.taints(status));
     let truncated = member("truncated") == Value::Bool(true);
     let record = CallRecord::unsettled(facts, decision, Decision::Allow, status, member("result"));

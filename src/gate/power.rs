@@ -1,7 +1,7 @@
 //! Whether somebody may use a power of the API: asked in this one place, of the rules in force.
 //!
 //! The API, the dashboard, the admin socket and runs that go on come here. What changes something is recorded with the
-//! request that let it in ([`Granted::json`]).
+//! request that let it in ([`Granted::record`]).
 
 use super::counters;
 use super::mint::granted::{Granted, Refused, may};

@@ -55,7 +55,7 @@ impl Gate {
             "call_hash": requested.call_hash.hex(),
             "user": by.user(),
             "reason": reason.as_deref().map(text::visible_line),
-            "power": granted.json(),
+            "power": granted.record(),
         });
         if let Some(members) = payload.as_object_mut() {
             reason.found().put(members);
@@ -168,7 +168,7 @@ fn answer_draft(requested: &Requested, kind: Kind, payload: Value) -> Draft {
         policy: Some(requested.policy),
         manifest: Some(requested.manifest),
         tool: Some(requested.tool.clone()),
-        ..Draft::new(kind, payload)
+        ..Draft::untyped(kind, payload)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::auth::Principal;
 use crate::gate::rules::Rules;
+use crate::ledger::payload::PowerUsed;
 use crate::policy::{Answer, Door, Over, Power, Ran, Use, Verdict};
 use crate::types::Digest;
 use crate::types::clock::Wall;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt;
 
 /// A power that the rules in force have granted for one use. Made only here, from the answer of
@@ -65,13 +66,13 @@ impl Granted {
     /// As the ledger keeps it: `name`, `policies` (the determining ones), `policy` (the bundle's digest) and the whole
     /// Cedar `request`, which that bundle answers the same way.
     #[must_use]
-    pub fn json(&self) -> Value {
-        json!({
-            "name": self.power.as_str(),
-            "policies": self.policies,
-            "policy": self.policy.hex(),
-            "request": self.request,
-        })
+    pub fn record(&self) -> PowerUsed {
+        PowerUsed {
+            name: self.power.as_str().to_owned(),
+            policies: self.policies.clone(),
+            policy: self.policy,
+            request: self.request.clone(),
+        }
     }
 }
 

@@ -199,7 +199,7 @@ impl Connecting {
             policy: Some(facts.policy),
             manifest: facts.manifest,
             tool: Some(facts.tool.clone()),
-            ..Draft::new(Kind::CallConnect, payload)
+            ..Draft::untyped(Kind::CallConnect, payload)
         };
         self.ledger.append_one(draft).await.map(drop)
     }

@@ -148,7 +148,8 @@ impl Bench {
     fn wait_for(&self, size: u64) {
         let ledger = self.gate.ledger();
         // The queue is in order: once this one is written, what was queued before it is too.
-        let _receipts = ledger.append_blocking(vec![Draft::new(Kind::Stop, json!({}))]).expect("appended");
+        let _receipts =
+            ledger.append_blocking(vec![Draft::untyped(Kind::Stop, json!({}))]).expect("appended");
         assert_eq!(ledger.head().size, size + 1);
     }
 
@@ -169,7 +170,7 @@ async fn what_was_decided_under_rules_that_are_gone_is_a_deny() {
         bench.read(found("/var/log/syslog", &[])),
         bench.pending("read_file", &json!({ "path": "/var/log/x" })),
     );
-    let load = Draft { policy: Some(digest), ..Draft::new(Kind::PolicyLoad, json!({})) };
+    let load = Draft { policy: Some(digest), ..Draft::untyped(Kind::PolicyLoad, json!({})) };
     let mut prepared = false;
     let receipts = bench.gate.exchange(other, vec![load], || prepared = true).await.expect("exchanged");
     assert!(prepared && receipts.len() == 1);
@@ -200,7 +201,7 @@ async fn rules_that_cannot_be_recorded_do_not_count() {
     let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
     let other = tokio::task::block_in_place(|| Bench::open(LOGS)).gate.rules();
     let before = bench.gate.rules().bundle.digest();
-    let broken = Draft::new(Kind::PolicyLoad, json!({ "no number of the ledger": 0.00001 }));
+    let broken = Draft::untyped(Kind::PolicyLoad, json!({ "no number of the ledger": 0.00001 }));
     let mut prepared = false;
     assert!(bench.gate.exchange(other, vec![broken], || prepared = true).await.is_err());
     assert!(!prepared && bench.gate.rules().bundle.digest() == before);
@@ -381,7 +382,7 @@ async fn every_end_is_on_the_ledger_in_its_order() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
     let calls = ["/var/log/a", "/etc/shadow", "/var/log/b", "/var/log/c"];
     let decided = calls.iter().map(|path| bench.read(found(path, &[]))).collect();
-    let before = vec![Draft::new(Kind::ModelReply, json!({}))];
+    let before = vec![Draft::untyped(Kind::ModelReply, json!({}))];
     let outcomes = bench.gate.commit(before, decided).await.expect("committed");
     let mut running = Vec::new();
     for (at, outcome) in outcomes.into_iter().enumerate() {
