@@ -3,54 +3,30 @@
 //! Architecture invariant: pure. No clock, no disk, no async: the same request under the same bundle
 //! always gives the same answer, today and in a replay.
 
-mod bundle;
-mod cases;
-mod cedar;
-mod clause;
-mod complete;
-mod decide;
-mod fault;
-mod flips;
-mod groups;
-mod kept;
-mod labels;
-mod layout;
-mod links;
-mod lint;
-mod lint_power;
-mod lower;
-mod mutant;
-mod offer;
-mod parse;
 mod power;
-mod prove;
-mod question;
-mod replay;
-mod request;
-mod schema;
-mod shadow;
-mod slice;
-mod suite;
-mod use_case;
 mod uses;
-mod validate;
+mod request;
+mod load;
+mod decide;
+mod testing;
+mod tell;
 
-pub use bundle::Bundle;
-pub use cases::CaseChanges;
-pub use clause::Part;
-pub use decide::{Answer, Considered, Gate, Verdict, nearest};
-pub use fault::{PolicyError, Source};
-pub use flips::{Flip, Said, Side, flips};
-pub use groups::Groups;
-pub use labels::{Given, Labels};
-pub use layout::laid_out;
-pub use mutant::{Change, Score, Survivor};
+pub use decide::decision::{Answer, Considered, Gate, Verdict, nearest};
+pub use decide::explain::Part;
+pub use decide::replay::{Again, Recorded};
+pub use decide::shadow::Shadow;
+pub use load::bundle::Bundle;
+pub use load::error::{PolicyError, Source};
+pub use load::labels::{Given, Labels};
+pub use load::suite::{Place, Suite};
 pub use power::Power;
-pub use prove::{Failure, Folder, Folders};
-pub use question::{Approved, Counts, Question, Resource, Session, TaintSource, UNTRUSTED};
-pub use replay::{Again, Recorded};
-pub use shadow::Shadow;
-pub use suite::{Place, Suite};
+pub use request::groups::Groups;
+pub use request::question::{Approved, Counts, Question, Resource, Session, TaintSource, UNTRUSTED};
+pub use tell::diff::{Flip, Said, Side, flips};
+pub use tell::fmt::laid_out;
+pub use testing::case_diff::CaseChanges;
+pub use testing::mutants::{Change, Score, Survivor};
+pub use testing::runner::{Failure, Folder, Folders};
 pub use uses::{Door, Over, Ran, Use, Via};
 
 #[cfg(test)]

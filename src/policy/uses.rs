@@ -4,13 +4,13 @@
 //! sessions are in. One type for both, so that a policy can say `resource.owner == principal` of either. A key owns
 //! what was asked for with it, whether or not it names a user: another key of the same user is another caller.
 
-use super::bundle::Bundle;
-use super::cedar::{Built, Node, Owed, Uid, Value};
-use super::decide::{Answer, Considered, Verdict};
-use super::groups::Groups;
-use super::offer::looks_at_call;
-use super::power::{GROUP, Power, fits_power, permits_powers};
-use super::request;
+use crate::policy::load::bundle::Bundle;
+use crate::policy::request::cedar::{Built, Node, Owed, Uid, Value};
+use crate::policy::decide::decision::{Answer, Considered, Verdict};
+use crate::policy::request::groups::Groups;
+use crate::policy::decide::visibility::looks_at_call;
+use crate::policy::power::{GROUP, Power, fits_power, permits_powers};
+use crate::policy::request::build;
 use crate::auth::Subject;
 use cedar_policy::{Authorizer, Decision, Effect, Policy, PolicyId, PolicySet};
 use serde_json::json;
@@ -122,7 +122,7 @@ impl Bundle {
     pub(super) fn decide_use_among(&self, asked: &Use<'_>, groups: &Groups) -> Verdict {
         if (asked.power.over() == "Server") != (asked.over == Over::Server) {
             let error = format!("`{}` is held over a `{}`", asked.power.as_str(), asked.power.over());
-            let answer = super::decide::refuse_error(vec![error]);
+            let answer = crate::policy::decide::decision::refuse_error(vec![error]);
             return Verdict { answer, request: json!({}), shadow: None };
         }
         let built = build(asked, groups);
@@ -180,19 +180,19 @@ impl Bundle {
 
 pub(super) fn build(asked: &Use<'_>, groups: &Groups) -> Built {
     let principal = Uid("Caller", asked.subject.id());
-    let (mut nodes, parents) = request::credential_nodes(asked.subject, groups);
-    nodes.push(request::plain(principal.clone(), parents));
+    let (mut nodes, parents) = build::credential_nodes(asked.subject, groups);
+    nodes.push(build::plain(principal.clone(), parents));
     let (id, owner) = match asked.over {
         Over::Server => ("self", None),
         Over::Of { id, owner } => (id, Some(Uid("Caller", owner.to_owned()))),
     };
     // What somebody else is in is not looked up: a lint refuses rules that would ask for it.
     nodes
-        .extend(owner.iter().filter(|uid| **uid != principal).map(|uid| request::plain(uid.clone(), vec![])));
+        .extend(owner.iter().filter(|uid| **uid != principal).map(|uid| build::plain(uid.clone(), vec![])));
     let resource = Uid(asked.power.over(), id.to_owned());
     let attributes = owner.clone().map(|uid| ("owner".to_owned(), Value::Entity(uid)));
     nodes.push(Node { uid: resource.clone(), attributes: attributes.into_iter().collect(), parents: vec![] });
-    let datetime = |us: u64| Value::Datetime(request::milliseconds(us));
+    let datetime = |us: u64| Value::Datetime(build::milliseconds(us));
     let mut context = BTreeMap::from([
         ("now".to_owned(), datetime(asked.now_us)),
         ("via".to_owned(), Value::String(asked.door.via.as_str().to_owned())),
@@ -201,7 +201,7 @@ pub(super) fn build(asked: &Use<'_>, groups: &Groups) -> Built {
     context.extend(asked.expires_us.map(|us| ("expires".to_owned(), datetime(us))));
     // Always there, so that a forbid needs no `has`.
     context.extend((asked.power == Power::Run).then(|| ("run".to_owned(), ran_record(asked.ran))));
-    let owed = Owed { principal: request::credential(asked.subject), owner, ..Owed::default() };
+    let owed = Owed { principal: build::credential(asked.subject), owner, ..Owed::default() };
     Built { principal, action: asked.power.as_str().to_owned(), resource, context, nodes, owed }
 }
 

@@ -5,10 +5,11 @@
 //! `refused` is that nothing of it is loaded. Optional facts (`approver`, `source_ip`) are not taken away: a request
 //! without them is one that there is.
 
-use super::super::bundle::Bundle;
-use super::super::cedar::{Built, Uid, Value};
-use super::super::request;
-use super::super::{Labels, lower};
+use crate::policy::load::bundle::Bundle;
+use crate::policy::request::cedar::{Built, Uid, Value};
+use crate::policy::request::build;
+use crate::policy::Labels;
+use crate::policy::request::lower;
 use super::{
     Answer, Approved, ERRS, PERMIT_ALL, Question, Resource, Role, Session, Source, Subject, arguments, at,
     catalog, host, names, os_subject, session, source, subject, top,
@@ -185,7 +186,7 @@ fn with_question<T>(asked: &Asked, work: impl FnOnce(&Question<'_>) -> T) -> T {
 
 fn build(bundle: &Bundle, question: &Question<'_>) -> Built {
     let input = lower::record(&question.manifest.input, question.arguments).expect("lowered");
-    request::build(question, bundle.groups(), bundle.labels(), input)
+    build::build(question, bundle.groups(), bundle.labels(), input)
 }
 
 /// Every way in which each fault can be put into a request.

@@ -1,6 +1,6 @@
 //! JSON Schema to Cedar: a schema is lowered or refused, and what fits it is a request that Cedar takes.
 
-use super::super::lower::{Unfit, least, record, record_type};
+use crate::policy::request::lower::{Unfit, least, record, record_type};
 use super::{host, names, session, source, subject, top};
 use crate::auth::Role;
 use crate::policy::{Answer, Approved, Bundle, Counts, PolicyError, Question, Recorded};

@@ -1,6 +1,6 @@
 //! Powers of the API: the shipped table, what no policy lifts, and what is left where there are no policies.
 
-use super::super::uses;
+use crate::policy::uses;
 use super::{Subject, catalog, load, names, os_subject, shipped, source, subject, top, try_load};
 use crate::auth::Role;
 use crate::policy::{Answer, Bundle, Door, Groups, Over, Power, Ran, Recorded, Use, Verdict, Via};
@@ -320,7 +320,7 @@ fn a_slice_answers_a_use_as_all_policies_do() {
                 (bundle.ask(&built).expect("sliced"), bundle.ask_slowly(&built).expect("all"));
             assert_eq!(sliced.decision(), all.decision(), "{power:?}");
             let told = |response: &cedar_policy::Response| {
-                super::super::decide::sorted(response.diagnostics().reason())
+                crate::policy::decide::decision::sorted(response.diagnostics().reason())
             };
             assert_eq!(told(&sliced), told(&all), "{power:?}");
         }
@@ -330,7 +330,7 @@ fn a_slice_answers_a_use_as_all_policies_do() {
 /// To Cedar what is not there is in nothing, and is nobody's: a request that has lost anything is refused.
 #[test]
 fn a_use_that_has_lost_something_is_refused() {
-    use super::super::cedar::Built;
+    use crate::policy::request::cedar::Built;
     let (bundle, ann) = (api(), subject(Role::Admin));
     let groups = Groups::new([("ops".to_owned(), vec!["ann".to_owned()])]);
     let of = asked(&ann, Power::Approve, "os:root", HTTP);
@@ -354,7 +354,7 @@ fn a_use_that_has_lost_something_is_refused() {
         let principal = built.principal.clone();
         let owned = built.nodes.iter_mut().filter(|node| node.uid.0 == "Approval");
         owned.for_each(|node| {
-            node.attributes.insert("owner".to_owned(), super::super::cedar::Value::Entity(principal.clone()));
+            node.attributes.insert("owner".to_owned(), crate::policy::request::cedar::Value::Entity(principal.clone()));
         });
     };
     check("another owner", another, false);

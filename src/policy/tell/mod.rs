@@ -1,0 +1,4 @@
+//! Policies for people: laid out, and compared.
+
+pub(super) mod fmt;
+pub(super) mod diff;
