@@ -1,7 +1,7 @@
 //! What a recorded call leaves out below its object, made again from the record.
 
 use crate::gate::ANY_NAME;
-use crate::policy::{Answer, Bundle, Recorded};
+use crate::policy::{Bundle, Recorded, Ruling};
 use serde_json::{Map, Value};
 
 /// What differs between the `beneath` and `exclusions` of a decision's payload and what the rules say to them.
@@ -33,7 +33,7 @@ pub(super) fn difference(
             let (then, now) = (word("decision"), answer.word());
             return Some(format!("recorded `{then}` of `{id}` below the object; the rules say `{now}`"));
         }
-        if !matches!(answer, Answer::Allow { .. }) {
+        if !matches!(answer, Ruling::Allow { .. }) {
             exclusions.push(exclusion(id.trim_end_matches(&in_folder), one));
         }
     }

@@ -9,7 +9,7 @@ mod power;
 use super::beneath;
 use super::bundles::kept_bundle;
 use crate::ledger::{Header, Kind, ReadError, Reader, Stored};
-use crate::policy::{Again, Answer, Bundle, Recorded};
+use crate::policy::{Again, Bundle, Recorded, Ruling};
 use crate::types::json::parse_strict;
 use crate::types::{Digest, limits, text};
 use serde::Serialize;
@@ -294,8 +294,8 @@ impl Replay<'_> {
                 if self.against.is_none() {
                     share.beside(header, recorded, &again);
                 }
-                let is_allowed = matches!(again.answer, Answer::Allow { .. });
-                let may_run = !matches!(again.answer, Answer::Deny { .. });
+                let is_allowed = matches!(again.answer, Ruling::Allow { .. });
+                let may_run = !matches!(again.answer, Ruling::Deny { .. });
                 let below = || beneath::difference(payload, recorded, bundle, is_allowed).filter(|_| may_run);
                 match difference(header, payload, &again).or_else(below) {
                     None => share.told.as_recorded += 1,

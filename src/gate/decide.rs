@@ -11,7 +11,7 @@ use super::record::{CallRecord, Facts, Outcome, ToolResult, Waiting};
 use super::rules::{InForce, Rules, STALE};
 use crate::auth::Principal;
 use crate::ledger::{AppendError, Draft, Kind, Ledger, ReadError, Receipt, Ref};
-use crate::policy::{self, Answer, Approved, Question, Session, TaintSource, Verdict};
+use crate::policy::{self, Approved, Question, Ruling, Session, TaintSource, Verdict};
 use crate::secrets::Secrets;
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::{self, Wall};
@@ -207,11 +207,11 @@ impl Gate {
         let look = |approved: Approved<'_>| paths.decide(|resource| ask_about(approved, resource));
         let mut verdict = ask(Approved::No);
         let mut below = Below::default();
-        if !matches!(verdict.answer, Answer::Deny { .. }) {
+        if !matches!(verdict.answer, Ruling::Deny { .. }) {
             below = look(Approved::No);
         }
         let mut question = None;
-        if let Answer::NeedsApproval { gates, .. } = &verdict.answer {
+        if let Ruling::NeedsApproval { gates, .. } = &verdict.answer {
             // What a yes would leave out: the person sees it, and it is hashed with the call.
             let shown = look(beneath::yes_to(gates));
             let exact = Self::exact(asking, &pending, &verdict.request, &object, &shown.exclusions);
@@ -219,7 +219,7 @@ impl Gate {
             let yes = yes.and_then(|(asked, hash)| asked.consent(hash, gates));
             let granted = yes.map(|yes| (ask(yes), look(yes)));
             let granted = granted.filter(|(verdict, below)| {
-                matches!(verdict.answer, Answer::Allow { .. }) && below.exclusions == shown.exclusions
+                matches!(verdict.answer, Ruling::Allow { .. }) && below.exclusions == shown.exclusions
             });
             match granted {
                 Some(granted) => (verdict, below) = granted,
@@ -229,12 +229,12 @@ impl Gate {
                 },
             }
         }
-        if matches!(verdict.answer, Answer::Allow { .. })
+        if matches!(verdict.answer, Ruling::Allow { .. })
             && let Some(why) = below.obstacle(&pending.manifest().runner)
         {
             verdict = deny(why);
         }
-        let is_allowed = matches!(verdict.answer, Answer::Allow { .. });
+        let is_allowed = matches!(verdict.answer, Ruling::Allow { .. });
         let counted = is_allowed.then(|| turn.count(tool, now_us));
         let mut payload = decision_payload(&pending, &verdict);
         payload.insert("object".to_owned(), object.into_inner());
@@ -275,9 +275,9 @@ impl Gate {
         asking: &Asking<'_>,
         pending: &Pending,
         exact: Value,
-        answer: &Answer,
+        answer: &Ruling,
     ) -> Map<String, Value> {
-        let Answer::NeedsApproval { policies, gates } = answer else { return Map::new() };
+        let Ruling::NeedsApproval { policies, gates } = answer else { return Map::new() };
         let Some(hash) = asked::call_hash(exact.clone()) else { return Map::new() };
         let bundle = &pending.rules.bundle;
         let why = policies.iter().map(|policy| {
@@ -478,7 +478,7 @@ impl Gate {
         asking: &Asking<'_>,
         pending: Pending,
         payload: Map<String, Value>,
-        answer: Answer,
+        answer: Ruling,
         ready: Option<Ready>,
     ) -> Decided {
         let manifest = pending.manifest().clone();
@@ -499,20 +499,20 @@ impl Gate {
         };
         let word = answer.word();
         let (reason, next) = match (answer, ready) {
-            (Answer::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
+            (Ruling::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
                 let hosts = pending.hosts();
                 (Value::Null, Next::Run { valid: Box::new(pending.valid), prepared, exclusions, hosts })
             }
             // A permit needs the prepared child. Without one there is nothing that could run.
-            (Answer::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
-            (Answer::Deny { reason, advice, .. }, _) => (refusal(&reason, &advice), Next::Nothing),
-            (Answer::NeedsApproval { gates, .. }, Some(Ready { question: Some(question), .. }))
+            (Ruling::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
+            (Ruling::Deny { reason, advice, .. }, _) => (refusal(&reason, &advice), Next::Nothing),
+            (Ruling::NeedsApproval { gates, .. }, Some(Ready { question: Some(question), .. }))
                 if !question.is_empty() =>
             {
                 (waiting(&gates, &question), Next::Ask { payload: question })
             }
             // Nobody can be asked about what has no exact form.
-            (Answer::NeedsApproval { .. }, _) => (json!({ "error": "nobody can be asked" }), Next::Nothing),
+            (Ruling::NeedsApproval { .. }, _) => (json!({ "error": "nobody can be asked" }), Next::Nothing),
         };
         Decided { facts, word, payload, reason, next, again: pending.again, counted: None }
     }
@@ -564,7 +564,7 @@ impl Decided {
 
 fn deny(why: &str) -> Verdict {
     Verdict {
-        answer: Answer::Deny {
+        answer: Ruling::Deny {
             policies: Vec::new(),
             reason: why.to_owned(),
             advice: Vec::new(),
@@ -592,7 +592,7 @@ fn decision_payload(pending: &Pending, verdict: &Verdict) -> Map<String, Value> 
     if let Some(shadow) = &verdict.shadow {
         payload.insert("shadow".to_owned(), shadow.json());
     }
-    if let Answer::Deny { reason, errors, advice, .. } = &verdict.answer {
+    if let Ruling::Deny { reason, errors, advice, .. } = &verdict.answer {
         payload.insert("reason".to_owned(), json!(reason));
         if !errors.is_empty() {
             payload.insert("errors".to_owned(), json!(errors));
@@ -622,10 +622,10 @@ fn refusal(reason: &str, advice: &[String]) -> Value {
 }
 
 /// What is told of a call that waits: for whom, and under which name it is answered.
-fn waiting(gates: &[policy::Gate], question: &Map<String, Value>) -> Value {
-    let group = |gate: &policy::Gate| match gate {
-        policy::Gate::Approval { group } => group.clone(),
-        policy::Gate::Confirm => "confirm".to_owned(),
+fn waiting(gates: &[policy::Obligation], question: &Map<String, Value>) -> Value {
+    let group = |gate: &policy::Obligation| match gate {
+        policy::Obligation::Approval { group } => group.clone(),
+        policy::Obligation::Confirm => "confirm".to_owned(),
     };
     let expires = question.get("expires_us").and_then(Value::as_u64).map(|at| Wall(at).rfc3339());
     json!({

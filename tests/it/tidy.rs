@@ -104,24 +104,27 @@ fn pure_files_stay_pure() {
         "src/ledger/entry.rs",
         "src/ledger/merkle.rs",
         "src/ledger/verify.rs",
-        "src/policy/request/completeness.rs",
-        "src/policy/decide/decision.rs",
-        "src/policy/load/archive.rs",
-        "src/policy/load/labels.rs",
-        "src/policy/load/links.rs",
-        "src/policy/request/lower.rs",
-        "src/policy/decide/replay.rs",
-        "src/policy/request/build.rs",
-        "src/policy/decide/shadow.rs",
-        "src/policy/load/slice.rs",
         "src/secrets/finder.rs",
         "src/secrets/forms.rs",
         "src/types/host.rs",
     ] {
-        let text = files.iter().find(|one| shown(&one.path) == file).expect("the file").code.as_str();
-        for word in ["std::fs", "tokio::", "async fn", "clock::", "rusqlite::Connection", "std::net::Tcp"] {
-            assert!(!text.contains(word), "{file} has `{word}`");
-        }
+        let file = files.iter().find(|one| shown(&one.path) == file).unwrap_or_else(|| panic!("{file}"));
+        check_pure(file);
+    }
+}
+
+/// The decision point: a decision made again is the same, so nothing in the room looks anywhere but at its arguments.
+#[test]
+fn the_whole_decision_point_is_pure() {
+    let files = files();
+    let policy = files.iter().filter(|file| file.room() == Some("policy") && !file.is_test());
+    assert!(policy.clone().count() > 30, "the files of `policy` were not found");
+    policy.for_each(check_pure);
+}
+
+fn check_pure(file: &File) {
+    for word in ["std::fs", "tokio::", "async fn", "clock::", "rusqlite::Connection", "std::net::Tcp"] {
+        assert!(!file.code.contains(word), "{} has `{word}`", shown(&file.path));
     }
 }
 

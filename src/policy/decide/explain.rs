@@ -1,101 +1,116 @@
-//! The parts of a policy that have to hold, each evaluated by itself, for `explain`.
-//!
-//! A policy matches where its scope and every one of its conditions hold. A condition that is a chain of
-//! `&&` is as many parts, in the order that Cedar evaluates them.
+//! Which policies were looked at for a decision, and what did not hold of each.
 
-use crate::policy::load::error::line_of;
-use crate::types::text;
-use cedar_policy::{Entities, EvalResult, Expression, Policy, Request, eval_expression};
-use cedar_policy_core::ast::{self, EntityReference, Expr, ExprKind, PrincipalOrResourceConstraint, UnaryOp};
-use cedar_policy_core::parser::Loc;
+use super::parts::{self, Part};
+use crate::policy::load::bundle::Bundle;
+use crate::policy::load::scope::fits_action;
+use crate::policy::request::build;
+use crate::policy::request::groups::Groups;
+use crate::policy::request::lower;
+use crate::policy::request::question::Question;
+use crate::tools::{Class, Manifest};
+use cedar_policy::{Authorizer, Effect, Entities, Policy, PolicySet, Request};
 
-/// A part is shown up to this length, in bytes.
-const PART_BYTES_MAX: usize = 100;
-
-/// A part of a policy that does not hold.
+/// A policy that was looked at, for `explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// What does not hold, in the rule's own words.
-    pub words: String,
-    /// Line in the policy's file, from 1; `None` where that is not known.
-    pub line: Option<usize>,
+pub struct Considered {
+    /// Its id.
+    pub policy: String,
+    /// Whether it permits.
+    pub permits: bool,
+    /// Whether it matched.
+    pub matched: bool,
+    /// The scope or the condition that did not hold first, in its own words.
+    pub failed: Option<String>,
+    /// `file:line` of that.
+    pub failed_at: Option<String>,
+    /// Every part that did not hold, in the order of the text.
+    pub failing: Vec<Part>,
+    /// Why it could not be evaluated, which denies the call.
+    pub error: Option<String>,
+    /// `file:line`.
+    pub origin: Option<String>,
 }
 
-/// The parts of `policy` that do not hold, in their order. The action is not among them: only policies in
-/// reach of the tool are looked at.
-pub(in crate::policy) fn failing(policy: &Policy, request: &Request, entities: &Entities) -> Vec<Part> {
-    let ast: &ast::Policy = policy.as_ref();
-    let holds = |expr: &Expr| {
-        let answer = eval_expression(request, entities, &Expression::from(expr.clone()));
-        matches!(answer, Ok(EvalResult::Bool(true)))
-    };
-    let mut found = Vec::new();
-    let principal = ast.principal_constraint();
-    if !holds(&principal.as_expr()) {
-        found.push(scope("principal", principal.as_inner()));
+impl Considered {
+    /// What did not hold, in one line.
+    #[must_use]
+    pub fn failing(&self) -> String {
+        self.failing.iter().map(|part| part.words.as_str()).collect::<Vec<_>>().join("; ")
     }
-    let resource = ast.resource_constraint();
-    if !holds(&resource.as_expr()) {
-        found.push(scope("resource", resource.as_inner()));
-    }
-    let mut parts = Vec::new();
-    if let Some(conditions) = ast.non_scope_constraints() {
-        split(conditions, &mut parts);
-    }
-    found.extend(parts.into_iter().filter(|part| !holds(part)).map(condition));
-    found
 }
 
-/// The members of a chain of `&&`. What one operator of the text became several in the tree stays whole.
-fn split<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
-    match expr.expr_kind() {
-        ExprKind::And { left, right } if left.source_loc() != right.source_loc() => {
-            split(left, parts);
-            split(right, parts);
+/// The permit that has the fewest parts that do not hold; of equals the first. `None` where one matched.
+#[must_use]
+pub fn nearest(considered: &[Considered]) -> Option<&Considered> {
+    let permits = || considered.iter().filter(|one| one.permits && one.error.is_none());
+    if permits().any(|one| one.matched) {
+        return None;
+    }
+    permits().min_by_key(|one| one.failing.len())
+}
+
+impl Bundle {
+    /// Looks at every permit for the tool, and says of each that did not match why.
+    #[must_use]
+    pub fn explain(&self, question: &Question<'_>) -> Vec<Considered> {
+        self.explain_among(question, &self.groups)
+    }
+
+    /// As [`Bundle::explain`], with other groups than the bundle's.
+    pub(in crate::policy) fn explain_among(
+        &self,
+        question: &Question<'_>,
+        groups: &Groups,
+    ) -> Vec<Considered> {
+        let input = lower::record(&question.manifest.input, question.arguments).unwrap_or_default();
+        let built = build::build(question, groups, &self.labels, input);
+        let Manifest { name, class, .. } = question.manifest;
+        self.consider_each(name, *class, built.cedar(&self.schema, &self.actions))
+    }
+
+    /// Each policy in reach of `tool`, alone.
+    pub(in crate::policy) fn consider_each(
+        &self,
+        tool: &str,
+        class: Class,
+        asked: Result<(Request, Entities), String>,
+    ) -> Vec<Considered> {
+        let in_reach = |policy: &&Policy| fits_action(policy, tool, class);
+        self.set.policies().filter(in_reach).map(|policy| self.consider(policy, asked.as_ref())).collect()
+    }
+
+    pub(in crate::policy) fn consider(
+        &self,
+        policy: &Policy,
+        asked: Result<&(Request, Entities), &String>,
+    ) -> Considered {
+        let id = policy.id().to_string();
+        let (mut matched, mut failing) = (false, Vec::new());
+        let error = match (asked, PolicySet::from_policies([policy.clone()])) {
+            (Ok((request, entities)), Ok(alone)) => {
+                let response = Authorizer::new().is_authorized(request, &alone, entities);
+                let error = response.diagnostics().errors().next().map(ToString::to_string);
+                matched = response.diagnostics().reason().next().is_some();
+                if !matched && error.is_none() {
+                    failing = parts::failing(policy, request, entities);
+                }
+                error
+            }
+            (Err(e), _) => Some(e.clone()),
+            (_, Err(e)) => Some(e.to_string()),
+        };
+        let origin = self.origins.get(&id);
+        let at = |line: usize| origin.map(|origin| format!("{}:{line}", origin.file));
+        let first = failing.first();
+        Considered {
+            permits: policy.effect() == Effect::Permit,
+            matched,
+            failed: first.map(|part| part.words.clone()),
+            failed_at: first.and_then(|part| part.line).and_then(at),
+            failing,
+            error,
+            origin: self.origin(&id),
+            policy: id,
         }
-        _ => parts.push(expr),
     }
-}
-
-/// What stands behind an `unless`, which the tree has as a negation with the clause's own place.
-pub(in crate::policy) fn behind_unless(expr: &Expr) -> Option<&Expr> {
-    let ExprKind::UnaryApp { op: UnaryOp::Not, arg } = expr.expr_kind() else { return None };
-    let words = expr.source_loc().and_then(Loc::snippet)?;
-    words.trim_start().starts_with("unless").then_some(arg)
-}
-
-fn condition(expr: &Expr) -> Part {
-    let snippet = |expr: &Expr| expr.source_loc().and_then(Loc::snippet).map(str::to_owned);
-    let (part, says) = behind_unless(expr).map_or((expr, "does not hold"), |arg| (arg, "holds"));
-    let words = snippet(part).unwrap_or_else(|| part.to_string());
-    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown = text::prefix(&words, PART_BYTES_MAX);
-    let cut = if shown.len() < words.len() { "…" } else { "" };
-    Part { words: format!("`{}{cut}` {says}", text::visible_line(shown)), line: expr.source_loc().map(line) }
-}
-
-/// Says that a scope does not hold, in its words: `resource is not in …`, `resource is not a PAR::Path`.
-fn scope(what: &str, constraint: &PrincipalOrResourceConstraint) -> Part {
-    let uid = |reference: &EntityReference| match reference {
-        EntityReference::EUID(uid) => (uid.to_string(), uid.loc().map(line)),
-        EntityReference::Slot(_) => ("what a template says".to_owned(), None),
-    };
-    let (words, line) = match constraint {
-        PrincipalOrResourceConstraint::Any => ("anything".to_owned(), None),
-        PrincipalOrResourceConstraint::Eq(reference) => uid(reference),
-        PrincipalOrResourceConstraint::In(reference) => {
-            let (name, line) = uid(reference);
-            (format!("in {name}"), line)
-        }
-        PrincipalOrResourceConstraint::Is(kind) => (format!("a {kind}"), kind.loc().map(line)),
-        PrincipalOrResourceConstraint::IsIn(kind, reference) => {
-            let (name, line) = uid(reference);
-            (format!("a {kind} in {name}"), line)
-        }
-    };
-    Part { words: format!("{what} is not {words}"), line }
-}
-
-fn line(loc: &Loc) -> usize {
-    line_of(&loc.src, loc.start())
 }

@@ -3,10 +3,12 @@
 //! What is read back is the form that a request is built in, so that a replay is evaluated by the very
 //! code that decided.
 
+use super::decision::refuse_error;
+use super::explain::Considered;
+use super::ruling::Ruling;
+use super::shadow::Shadow;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::request::cedar::{Built, Node, Owed, Uid, Value};
-use super::decision::{Answer, Considered, refuse_error};
-use super::shadow::Shadow;
 use crate::tools::Catalog;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ pub struct Recorded(Built);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Again {
     /// The answer.
-    pub answer: Answer,
+    pub answer: Ruling,
     /// What policies in shadow mode would have changed.
     pub shadow: Option<Shadow>,
     /// Whether the request fits the bundle's schema. One that does not is a deny.
@@ -120,7 +122,7 @@ impl Bundle {
         &self,
         catalog: &Catalog,
         request: &Json,
-    ) -> Result<(Answer, Vec<Considered>), String> {
+    ) -> Result<(Ruling, Vec<Considered>), String> {
         let recorded = Recorded::read(request)?;
         let tool = recorded.tool();
         let manifest = catalog.find(tool).ok_or_else(|| format!("no tool is named `{tool}`"))?;

@@ -6,102 +6,31 @@
 
 use super::bundle::Bundle;
 use super::error::Source;
+use super::recipe::Recipe;
+use super::suite::file::Suite;
 use crate::policy::request::groups::Groups;
-use super::labels::Labels;
-use super::suite::Suite;
-use crate::tools::Catalog;
+use crate::policy::request::labels::Labels;
 use crate::types::Digest;
 use crate::types::json::{canonical, parse_strict};
 use cedar_policy::get_sdk_version;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The format's name.
 const FORMAT: &str = "par/bundle/1";
-
-/// What a bundle without its groups is made from.
-#[derive(Clone, Debug)]
-pub(in crate::policy) struct Kept {
-    pub(in crate::policy) sources: Vec<Source>,
-    /// The schema that is there without any tool, in Cedar's own language.
-    pub(in crate::policy) base: String,
-    /// The schema of the tools, in Cedar's JSON form, to the byte.
-    pub(in crate::policy) schema: String,
-    /// The version of Cedar's SDK.
-    engine: String,
-    /// What the digest is of: sorted lines `name sha256`.
-    lines: String,
-}
-
-impl Kept {
-    pub(in crate::policy) fn new(sources: &[Source], catalog: &Catalog, base: &str, schema: String) -> Self {
-        let engine = get_sdk_version().to_string();
-        let mut lines: BTreeSet<String> = sources.iter().map(of_source).collect();
-        lines.extend(catalog.manifests().map(|m| line(&format!("tools.d/{}", m.name), m.digest)));
-        lines.extend(catalog.manifests().filter_map(|m| m.script()).map(|s| line(s.name(), s.digest())));
-        // The schema's members stand in the order of the catalog, which is sorted.
-        lines.insert(of_schema(base, &schema));
-        lines.insert(of_engine(&engine));
-        let lines = lines.into_iter().collect();
-        Self { sources: sources.to_vec(), base: base.to_owned(), schema, engine, lines }
-    }
-
-    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema and
-    /// the engine's version.
-    pub(in crate::policy) fn digest(&self) -> Digest {
-        Digest::of(self.lines.as_bytes())
-    }
-
-    /// What is lacking among the lines, or too much: each source has its own, and each policy its source.
-    fn check(&self) -> Result<(), String> {
-        let has = |wanted: &String| self.lines.split_inclusive('\n').any(|line| line == wanted);
-        let mut wanted: BTreeSet<String> = self.sources.iter().map(of_source).collect();
-        // Every such file is a policy, or the links of templates, whoever else may name it; a script of any other
-        // name is none.
-        let is_policy = |line: &&str| {
-            let name = line.rsplit_once(' ').and_then(|(name, _)| name.strip_prefix("policies/"));
-            name.is_some_and(|name| (name.ends_with(".cedar") && !name.contains('/')) || name == "links.toml")
-        };
-        let policies = self.lines.split_inclusive('\n').filter(is_policy).count();
-        if policies != wanted.len() || policies != self.sources.len() {
-            return Err("its policies are not those of its lines".to_owned());
-        }
-        wanted.extend([of_schema(&self.base, &self.schema), of_engine(&self.engine)]);
-        match wanted.iter().find(|line| !has(line)) {
-            None => Ok(()),
-            Some(line) => Err(format!("its lines lack `{}`", line.trim_end())),
-        }
-    }
-}
-
-fn line(name: &str, digest: Digest) -> String {
-    format!("{name} {digest}\n")
-}
-
-fn of_source(source: &Source) -> String {
-    line(&source.name, Digest::of(source.text.as_bytes()))
-}
-
-fn of_schema(base: &str, tools: &str) -> String {
-    line("schema", Digest::of_parts(&[&Digest::of(base.as_bytes()).0, tools.as_bytes()]))
-}
-
-fn of_engine(version: &str) -> String {
-    line("engine", Digest::of(version.as_bytes()))
-}
 
 impl Bundle {
     /// What is to be kept of the bundle under its digest: canonical JSON, and a newline.
     #[must_use]
     pub fn keep(&self) -> String {
-        let policies = self.kept.sources.iter().map(|s| json!({ "name": s.name, "text": s.text }));
+        let policies = self.recipe.sources.iter().map(|s| json!({ "name": s.name, "text": s.text }));
         let kept = json!({
             "t": FORMAT,
             "policies": policies.collect::<Vec<_>>(),
-            "base": self.kept.base,
-            "schema": self.kept.schema,
-            "engine": self.kept.engine,
-            "lines": self.kept.lines,
+            "base": self.recipe.base,
+            "schema": self.recipe.schema,
+            "engine": self.recipe.engine,
+            "lines": self.recipe.lines,
             "tests": self.suite.files().iter().map(|(name, digest)| (name, digest.hex())).collect::<BTreeMap<_, _>>(),
             "entities": self.labels.digest().map(|digest| digest.hex()),
             "groups": self.groups.users(),
@@ -120,14 +49,14 @@ impl Bundle {
         let word = |name: &str| text_of(&value, name);
         let policies = value.get("policies").and_then(Value::as_array).ok_or("has no `policies`")?;
         let source = |one: &Value| Ok(Source { name: text_of(one, "name")?, text: text_of(one, "text")? });
-        let kept = Kept {
+        let recipe = Recipe {
             sources: policies.iter().map(source).collect::<Result<_, String>>()?,
             base: word("base")?,
             schema: word("schema")?,
             engine: word("engine")?,
             lines: word("lines")?,
         };
-        kept.check()?;
+        recipe.check()?;
         let groups: BTreeMap<String, Vec<String>> = member(&value, "groups")?;
         let entities = match value.get("entities") {
             Some(Value::Null) => None,
@@ -138,7 +67,7 @@ impl Bundle {
         let digests = tests.into_iter().map(|(name, hex)| Some((name, Digest::from_hex(&hex)?)));
         let tests = digests.collect::<Option<_>>().ok_or("`tests` has no digests")?;
         let (labels, suite) = (Labels::known_by(entities), Suite::known_by(tests));
-        let bundle = Self::of_kept(kept, labels, suite)?.with_groups(Groups::new(groups));
+        let bundle = Self::of_recipe(recipe, labels, suite)?.with_groups(Groups::new(groups));
         if bundle.digest() == digest {
             Ok(bundle)
         } else {
@@ -149,7 +78,7 @@ impl Bundle {
     /// The version of Cedar's SDK that decided, where it is not this program's.
     #[must_use]
     pub fn other_engine(&self) -> Option<&str> {
-        Some(self.kept.engine.as_str()).filter(|engine| *engine != get_sdk_version().to_string())
+        Some(self.recipe.engine.as_str()).filter(|engine| *engine != get_sdk_version().to_string())
     }
 }
 

@@ -1,27 +1,25 @@
 //! A bundle: policies, the schema that the catalog leads to, and the digest that names them.
 //!
-//! Loading is all or nothing: parse, strict validation with warnings as errors, then a canary. The
-//! canary is a request that two built-in forbids must deny; were entities ever built without the
-//! action hierarchy, forbids on classes would silently stop to match.
+//! Loading is all or nothing: parse, strict validation with warnings as errors, then the canary
+//! (`policy/canary.rs`), without which no bundle leaves the room.
 
-use crate::policy::request::cedar::{Actions, Built};
-use super::error::{PolicyError, Source, line_of, whole};
-use crate::policy::request::groups::Groups;
-use super::archive::Kept;
-use super::labels::{Given, Labels};
-use super::lint;
-use crate::policy::decide::visibility::{Looks, Offering};
-use super::parse::{Origin, parse};
-use crate::policy::request::question::Session;
-use crate::policy::request::build;
+use super::error::{PolicyError, Source, whole};
+use super::lint::words::{labels_of, words_of};
+use super::mode;
+use super::offer_index::OfferIndex;
+use super::origin::{Origin, line_of};
+use super::parse::parse;
+use super::paths::named_paths;
+use super::powers;
+use super::recipe::Recipe;
 use super::schema::{BASE, add_built_in, schema, schema_json};
-use crate::policy::decide::shadow;
 use super::slice::Slices;
-use super::suite::Suite;
-use crate::policy::uses;
+use super::suite::file::Suite;
 use super::validate;
-use crate::auth::Subject;
-use crate::tools::{Catalog, Manifest};
+use crate::policy::request::cedar::Actions;
+use crate::policy::request::groups::Groups;
+use crate::policy::request::labels::{Given, Labels};
+use crate::tools::Catalog;
 use crate::types::Digest;
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema};
 use serde_json::Value;
@@ -41,20 +39,20 @@ pub struct Bundle {
     pub(in crate::policy) origins: BTreeMap<String, Origin>,
     digest: Digest,
     named: Vec<String>,
-    pub(in crate::policy) looks: Looks,
+    pub(in crate::policy) offer_index: OfferIndex,
     pub(in crate::policy) groups: Groups,
     pub(in crate::policy) labels: Labels,
-    pub(in crate::policy) kept: Arc<Kept>,
+    pub(in crate::policy) recipe: Arc<Recipe>,
     pub(in crate::policy) suite: Suite,
     /// The policies on powers, as if all that they ask of context and resource were so.
     pub(in crate::policy) ever: PolicySet,
     /// Why the policies of the files are not in it.
-    broken: Vec<String>,
+    pub(in crate::policy) broken: Vec<String>,
 }
 
 impl Bundle {
-    /// Loads `sources` over `catalog`. `names` are those of `[paths]`, as policies write them (`@logs`).
-    pub fn load(
+    /// What [`Bundle::load`] loads, before its canary.
+    pub(in crate::policy) fn unproven(
         sources: &[Source],
         catalog: &Catalog,
         names: &BTreeSet<String>,
@@ -62,42 +60,35 @@ impl Bundle {
         let schema_json = schema_json(catalog)?;
         let schema = schema(BASE, &schema_json).map_err(|reason| vec![whole("schema", reason)])?;
         let (mut set, origins) = parse(sources)?;
-        let named = validate::named_paths(&set, names, &origins, sources)?;
+        let named = named_paths(&set, names, &origins, sources)?;
         add_built_in(&mut set, &schema_json).map_err(|reason| vec![whole("built-in policies", reason)])?;
         validate::validate(&set, &schema, &origins, sources)?;
         validate::lint(&set, catalog, &origins, sources)?;
-        let kept = Kept::new(sources, catalog, BASE, schema_json.to_string());
+        let recipe = Recipe::new(sources, catalog, BASE, schema_json.to_string());
         let made = |reason: String| vec![whole("policies", reason)];
-        let mut bundle = Self::put_together(kept, set, schema, origins).map_err(made)?;
+        let mut bundle = Self::put_together(recipe, set, schema, origins).map_err(made)?;
         bundle.named = named;
         bundle.slices = Slices::of(&bundle.set, catalog);
-        bundle.looks = Looks::of(&bundle.set, catalog);
+        bundle.offer_index = OfferIndex::of(&bundle.set, catalog);
         if let Some((set, slices)) = &mut bundle.with_shadow {
             *slices = Slices::of(set, catalog);
         }
-        bundle.canary(catalog).map_err(|reason| vec![whole("canary", reason)])?;
         Ok(bundle)
     }
 
-    /// The bundle that `kept` was made from, without its groups, for requests that were recorded: it has no
+    /// The bundle that `recipe` was written of, without its groups, for requests that were recorded: it has no
     /// labels to put on entities, no slices, and offers no tool. No check of a load is made again: it was made before these
     /// rules came into force, perhaps by a version that asked for less.
-    pub(in crate::policy) fn of_kept(kept: Kept, labels: Labels, suite: Suite) -> Result<Self, String> {
+    pub(in crate::policy) fn of_recipe(recipe: Recipe, labels: Labels, suite: Suite) -> Result<Self, String> {
         let told =
             |errors: Vec<PolicyError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let tools: Value = serde_json::from_str(&kept.schema).map_err(|e| format!("schema: {e}"))?;
-        let schema = schema(&kept.base, &tools)?;
-        let (mut set, origins) = parse(&kept.sources).map_err(told)?;
+        let tools: Value = serde_json::from_str(&recipe.schema).map_err(|e| format!("schema: {e}"))?;
+        let schema = schema(&recipe.base, &tools)?;
+        let (mut set, origins) = parse(&recipe.sources).map_err(told)?;
         add_built_in(&mut set, &tools)?;
-        let bundle = Self::put_together(kept, set, schema, origins)?;
+        let bundle = Self::put_together(recipe, set, schema, origins)?;
         let digest = labelled(bundle.digest, &labels);
         Ok(Self { digest, labels, ..bundle }.with_suite(suite))
-    }
-
-    /// No policy of any file, since these could not be loaded: no tool is called and nothing is approved. An
-    /// administrator reads, and by the admin socket manages keys and loads rules anew.
-    pub fn closed(catalog: &Catalog, reasons: Vec<String>) -> Result<Self, Vec<PolicyError>> {
-        Ok(Self { broken: reasons, ..Self::load(&[], catalog, &BTreeSet::new())? })
     }
 
     /// Why the policies of the files are not in force; empty where they are.
@@ -109,32 +100,32 @@ impl Bundle {
     /// Whether no policy of the files permits a power: what is built in stands for them.
     #[must_use]
     pub fn is_bare(&self) -> bool {
-        self.set.policy(&PolicyId::new(uses::BARE)).is_some()
+        self.set.policy(&PolicyId::new(powers::BARE)).is_some()
     }
 
     fn put_together(
-        kept: Kept,
+        recipe: Recipe,
         set: PolicySet,
         schema: Schema,
         origins: BTreeMap<String, Origin>,
     ) -> Result<Self, String> {
-        let (set, with_shadow) = shadow::apart(set)?;
+        let (set, with_shadow) = mode::apart(set)?;
         Ok(Self {
-            ever: uses::ever(&set)?,
+            ever: powers::ever(&set)?,
             broken: Vec::new(),
             with_shadow: with_shadow.map(|all| (all, Slices::default())),
             actions: Actions::of(&schema)?,
             schema,
             slices: Slices::default(),
             origins,
-            digest: kept.digest(),
+            digest: recipe.digest(),
             named: Vec::new(),
-            looks: Looks::default(),
+            offer_index: OfferIndex::default(),
             set,
             groups: Groups::default(),
             labels: Labels::default(),
             suite: Suite::default(),
-            kept: Arc::new(kept),
+            recipe: Arc::new(recipe),
         })
     }
 
@@ -205,14 +196,14 @@ impl Bundle {
     /// spelled wrongly looks the same.
     #[must_use]
     pub fn unasked_labels(&self) -> Vec<Given> {
-        let words: BTreeSet<String> = self.all().policies().flat_map(lint::words).collect();
+        let words: BTreeSet<String> = self.all().policies().flat_map(words_of).collect();
         self.labels.given().filter(|label| !words.contains(&label.name)).collect()
     }
 
     /// Policies of the files with the labels that they look for, in the order of their lines.
     fn labels_wanted(&self) -> impl Iterator<Item = (String, String)> {
         self.origins.keys().flat_map(|id| {
-            let wanted = self.policy(id).map(lint::labels).unwrap_or_default();
+            let wanted = self.policy(id).map(labels_of).unwrap_or_default();
             wanted.into_iter().map(move |label| (id.clone(), label))
         })
     }
@@ -261,7 +252,7 @@ impl Bundle {
     pub(in crate::policy) fn with_set(&self, set: PolicySet, catalog: &Catalog) -> Self {
         Self {
             slices: Slices::of(&set, catalog),
-            looks: Looks::of(&set, catalog),
+            offer_index: OfferIndex::of(&set, catalog),
             set,
             schema: self.schema.clone(),
             actions: self.actions.clone(),
@@ -275,7 +266,7 @@ impl Bundle {
             // Asked of no change.
             ever: self.ever.clone(),
             broken: Vec::new(),
-            kept: self.kept.clone(),
+            recipe: self.recipe.clone(),
         }
     }
 
@@ -338,68 +329,6 @@ impl Bundle {
             }
         }
         found
-    }
-
-    /// Whether the tool of `manifest` is shown to `subject`: some permit could be met, and no forbid is met
-    /// whatever the call is. In doubt yes: each call is decided anyway.
-    #[must_use]
-    pub fn may_offer(&self, subject: &Subject, session: &Session, manifest: &Manifest) -> bool {
-        self.may_offer_among(subject, session, manifest, &self.groups)
-    }
-
-    /// As [`Bundle::may_offer`], with other groups than the bundle's.
-    pub(in crate::policy) fn may_offer_among(
-        &self,
-        subject: &Subject,
-        session: &Session,
-        manifest: &Manifest,
-        groups: &Groups,
-    ) -> bool {
-        Offering::new(self, subject, session, groups).may(manifest)
-    }
-
-    /// Those of `manifests` that [`Bundle::may_offer`] offers.
-    pub fn offered<'a>(
-        &self,
-        subject: &Subject,
-        session: &Session,
-        manifests: impl Iterator<Item = &'a Arc<Manifest>>,
-    ) -> Vec<Arc<Manifest>> {
-        let offering = Offering::new(self, subject, session, &self.groups);
-        manifests.filter(|manifest| offering.may(manifest)).cloned().collect()
-    }
-
-    /// Of each tool a request that its built-in forbids must deny, decided as requests are; of the first one also
-    /// with all policies and all of Cedar's checks.
-    pub(in crate::policy) fn canary(&self, catalog: &Catalog) -> Result<(), String> {
-        self.canary_powers()?;
-        for (at, manifest) in catalog.manifests().enumerate() {
-            if !self.actions.holds(&manifest.name, manifest.class.as_str()) {
-                return Err(format!("`{}` is not known to be in its class", manifest.name));
-            }
-            let built = build::canary(manifest);
-            let reasons = self.reasons(&built)?;
-            let outside = (manifest.resource.kind() == "Path").then(|| "par.outside".to_owned());
-            for expected in std::iter::once(format!("par.ceiling.{}", manifest.name)).chain(outside) {
-                if !reasons.contains(&expected) {
-                    return Err(format!("a request that `{expected}` must deny was answered by {reasons:?}"));
-                }
-            }
-            if at == 0 {
-                let slowly = self.ask_slowly(&built)?;
-                let all: BTreeSet<String> = slowly.diagnostics().reason().map(ToString::to_string).collect();
-                if all != reasons {
-                    return Err(format!(
-                        "a slice answered by {reasons:?} what all policies answer by {all:?}"
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn reasons(&self, built: &Built) -> Result<BTreeSet<String>, String> {
-        Ok(self.ask(built)?.diagnostics().reason().map(ToString::to_string).collect())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why a bundle is not loaded, and where in which file that stands.
 
-use super::parse::Origin;
+use super::origin::{Origin, line_of};
 use crate::types::{limits, text};
 use miette::Diagnostic;
 use std::collections::BTreeMap;
@@ -141,8 +141,4 @@ pub(in crate::policy) fn located(source: &Source, offset: Option<usize>, reason:
 
 pub(in crate::policy) fn first_offset(error: &dyn Diagnostic) -> Option<usize> {
     error.labels().and_then(|mut labels| labels.next()).map(|label| label.offset())
-}
-
-pub(in crate::policy) fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }

@@ -4,9 +4,10 @@
 //! for all that lies below it, by whatever name it is reached: a labelled path is looked for by device and
 //! inode, like one that a policy names.
 
-use crate::policy::request::cedar::Uid;
 use super::error::{PolicyError, Source, located};
-use super::validate::is_plain;
+use super::paths::is_plain;
+use crate::policy::request::cedar::Uid;
+use crate::policy::request::labels::{Carried, Labels};
 use crate::tools::{HostForm, IdKind, check_id};
 use crate::types::Digest;
 use serde::Deserialize;
@@ -15,29 +16,6 @@ use toml::Spanned;
 
 /// A label is no longer than this, in bytes.
 const LABEL_BYTES_MAX: usize = 64;
-
-/// Labels of paths, projects, services, hosts and jobs. None, unless a file says so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels {
-    digest: Option<Digest>,
-    of: BTreeMap<Uid, Carried>,
-}
-
-/// What an entity carries, and the line that says so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Carried {
-    labels: BTreeSet<String>,
-    origin: String,
-}
-
-/// A label, and where it is given: `secret`, `policies/entities.toml:4`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Given {
-    /// The label, or the path that carries one.
-    pub name: String,
-    /// `file:line`.
-    pub origin: String,
-}
 
 /// The file, table by table.
 #[derive(Deserialize)]
@@ -69,8 +47,7 @@ impl Labels {
     pub fn parse(source: &Source, names: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
         let raw: Raw = toml::from_str(&source.text)
             .map_err(|e| vec![located(source, e.span().map(|span| span.start), e.message().to_owned())])?;
-        let mut labels = Self { digest: Some(Digest::of(source.text.as_bytes())), of: BTreeMap::new() };
-        let mut errors = Vec::new();
+        let (mut of, mut errors) = (BTreeMap::new(), Vec::new());
         let tables = [
             ("Path", raw.path),
             (IdKind::Project.as_str(), raw.project),
@@ -82,48 +59,14 @@ impl Labels {
             for (id, entry) in table {
                 match carried(kind, &id, entry, source, names) {
                     Ok(carried) => {
-                        labels.of.insert(Uid(kind, id.into_inner()), carried);
+                        of.insert(Uid(kind, id.into_inner()), carried);
                     }
                     Err(error) => errors.push(error),
                 }
             }
         }
         errors.sort_by_key(|error| error.line);
-        if errors.is_empty() { Ok(labels) } else { Err(errors) }
-    }
-
-    /// Labels of which only the file's digest is known, for requests that have them already.
-    pub(in crate::policy) fn known_by(digest: Option<Digest>) -> Self {
-        Self { digest, of: BTreeMap::new() }
-    }
-
-    /// SHA-256 of the file's text, for the bundle's digest; none without a file.
-    pub(in crate::policy) fn digest(&self) -> Option<Digest> {
-        self.digest
-    }
-
-    /// The labelled paths, absolute ones, for prepare to compare with the object.
-    pub fn paths(&self) -> impl Iterator<Item = Given> {
-        let paths = self.of.iter().filter(|(uid, _)| uid.0 == "Path" && uid.1.starts_with('/'));
-        paths.map(|(uid, carried)| Given { name: uid.1.clone(), origin: carried.origin.clone() })
-    }
-
-    /// Every label, with the first line that gives it.
-    pub fn given(&self) -> impl Iterator<Item = Given> {
-        let mut first: BTreeMap<&String, &String> = BTreeMap::new();
-        for carried in self.of.values() {
-            for label in &carried.labels {
-                first.entry(label).or_insert(&carried.origin);
-            }
-        }
-        first.into_iter().map(|(name, origin)| Given { name: name.clone(), origin: origin.clone() })
-    }
-
-    /// What the entity itself carries.
-    pub(in crate::policy) fn of(&self, kind: &'static str, id: &str) -> impl Iterator<Item = &str> {
-        // Nothing is looked up where nothing is labelled, which is most of the time.
-        let carried = if self.of.is_empty() { None } else { self.of.get(&Uid(kind, id.to_owned())) };
-        carried.into_iter().flat_map(|carried| carried.labels.iter().map(String::as_str))
+        if errors.is_empty() { Ok(Self::new(Digest::of(source.text.as_bytes()), of)) } else { Err(errors) }
     }
 }
 
@@ -191,7 +134,7 @@ fn check_label(label: &str) -> Result<(), String> {
 mod tests {
     use super::{Labels, Source};
     use crate::auth::{Role, Source as Credential, Subject};
-    use crate::policy::{Answer, Approved, Bundle, Counts, PolicyError, Question, Resource, Session};
+    use crate::policy::{Approved, Bundle, Counts, PolicyError, Question, Resource, Ruling, Session};
     use crate::tools::{Catalog, IdKind, Places};
     use crate::types::KeyId;
     use serde_json::{Value, json};
@@ -251,7 +194,7 @@ mod tests {
             "[path.\"/b\"]\nlabels = [\"secret\", \"x\"]\n[path.\"@logs\"]\nlabels = [\"x\"]\n[project.demo]\nlabels = [\"prod\"]",
         )
         .expect("labels");
-        let told = |given: Vec<super::Given>| {
+        let told = |given: Vec<crate::policy::Given>| {
             given.into_iter().map(|one| format!("{} {}", one.name, one.origin)).collect::<Vec<_>>()
         };
         assert_eq!(told(labels.paths().collect()), ["/b policies/entities.toml:1"]);
@@ -284,7 +227,7 @@ mod tests {
         Bundle::load(&[source], &catalog(), &names())?.with_labels(parse(file)?)
     }
 
-    fn ask(bundle: &Bundle, tool: &str, resource: &Resource) -> (Answer, Value) {
+    fn ask(bundle: &Bundle, tool: &str, resource: &Resource) -> (Ruling, Value) {
         let catalog = catalog();
         let id = KeyId::parse("Ab3dEf9h").expect("id");
         let source = Credential::Key { id, name: "k".to_owned() };

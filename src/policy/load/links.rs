@@ -3,9 +3,9 @@
 //! A link becomes a policy of its own, as if it had been written out at the template's place with the names in
 //! the slots: whatever is done with policies is done with it.
 
+use super::error::{PolicyError, Source, located};
+use super::origin::{Linked, Origin, line_of};
 use crate::policy::request::cedar::Uid;
-use super::error::{PolicyError, Source, line_of, located};
-use super::parse::{Linked, Origin};
 use cedar_policy::{EntityUid, PolicyId, PolicySet, SlotId, Template};
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,38 +1,16 @@
 //! Policy files read: every policy under its own name, and where it stands.
 
-use super::error::{PolicyError, Source, first_offset, help, line_of, located};
+use super::error::{PolicyError, Source, first_offset, help, located};
 use super::links::{LINKS, Templates, add_links};
+use super::origin::{Origin, line_of};
 use cedar_policy::{Policy, PolicyId, PolicySet, Template};
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
-/// Where a policy stands; of a link its template.
-#[derive(Clone, Debug)]
-pub(in crate::policy) struct Origin {
-    pub(in crate::policy) file: String,
-    pub(in crate::policy) line: usize,
-    pub(in crate::policy) linked: Option<Linked>,
-}
-
-impl Origin {
-    /// `file:line`, and of a link also where that stands.
-    pub(in crate::policy) fn place(&self) -> String {
-        let linked = self.linked.as_ref().map(|linked| format!(" by {}", linked.at));
-        format!("{}:{}{}", self.file, self.line, linked.unwrap_or_default())
-    }
-}
-
-/// A template with its slots filled.
-#[derive(Clone, Debug)]
-pub(in crate::policy) struct Linked {
-    /// `file:line` of the link.
-    pub(in crate::policy) at: String,
-    /// What was parsed, at the template's line.
-    pub(in crate::policy) text: String,
-}
-
 /// Policies under their own names, and where each stands.
-pub(in crate::policy) fn parse(sources: &[Source]) -> Result<(PolicySet, BTreeMap<String, Origin>), Vec<PolicyError>> {
+pub(in crate::policy) fn parse(
+    sources: &[Source],
+) -> Result<(PolicySet, BTreeMap<String, Origin>), Vec<PolicyError>> {
     let (mut set, mut origins, mut errors) = (PolicySet::new(), BTreeMap::new(), Vec::new());
     let mut templates = Templates::new();
     let (links, policies): (Vec<_>, Vec<_>) = sources.iter().partition(|source| source.name == LINKS);

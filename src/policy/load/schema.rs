@@ -1,9 +1,9 @@
 //! The schema that a catalog leads to, and the forbids that follow from it.
 
 use super::error::{PolicyError, Source, located};
-use crate::policy::request::lower;
+use super::powers;
 use crate::policy::request::build;
-use crate::policy::uses;
+use crate::policy::request::lower;
 use crate::tools::{Catalog, Class};
 use cedar_policy::{Policy, PolicyId, PolicySet, Schema, SchemaFragment};
 use serde_json::{Map, Value, json};
@@ -70,5 +70,5 @@ pub(in crate::policy) fn add_built_in(set: &mut PolicySet, tools: &Value) -> Res
         );
         add("par.outside".to_owned(), outside)?;
     }
-    uses::add_bare(set)
+    powers::add_bare(set)
 }

@@ -5,9 +5,9 @@
 //! found there has a scope that is false, which can neither match nor err: the answer is that of all policies.
 //! Proved by a property test, and looked at by a canary at each load.
 
-use crate::policy::request::cedar::Uid;
-use crate::policy::decide::visibility::fits_action;
+use super::scope::fits_action;
 use crate::policy::power::{Power, fits_power};
+use crate::policy::request::cedar::Uid;
 use crate::tools::{Catalog, Manifest};
 use cedar_policy::{EntityTypeName, Policy, PolicyId, PolicySet, PrincipalConstraint, ResourceConstraint};
 use std::collections::{BTreeMap, HashMap};

@@ -1,50 +1,16 @@
-//! What is checked of policies at load: names of paths, Cedar's own validation, and PAR's lints.
+//! What is checked of policies at load: Cedar's own validation, and PAR's lints.
 
 use super::error::{PolicyError, Source, first_offset, help, near, one_per_line, placed};
-use super::lint;
-use super::parse::Origin;
+use super::lint::finding::At;
+use super::lint::rules;
+use super::origin::Origin;
 use crate::tools::{Catalog, Class, POWERS};
 use cedar_policy::{
     ActionConstraint, PolicyId, PolicySet, Schema, ValidationError, ValidationMode, ValidationWarning,
     Validator,
 };
 use miette::Diagnostic;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Every path that a policy names: absolute and plain, or a known `@name`.
-pub(in crate::policy) fn named_paths(
-    set: &PolicySet,
-    names: &BTreeSet<String>,
-    origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
-) -> Result<Vec<String>, Vec<PolicyError>> {
-    let mut named = BTreeSet::new();
-    let mut errors = Vec::new();
-    for policy in set.policies() {
-        for uid in policy.entity_literals().iter().filter(|uid| uid.type_name().to_string() == "PAR::Path") {
-            let path = uid.id().unescaped().to_owned();
-            let known = path.strip_prefix('@').is_some_and(|name| names.contains(name));
-            if is_plain(&path) {
-                named.insert(path);
-            } else if !known {
-                let reason =
-                    format!("`Path::\"{path}\"` is neither a plain absolute path nor a name of `[paths]`");
-                let known = names.iter().map(|name| format!("`@{name}`")).collect::<Vec<_>>().join(", ");
-                let mend = format!("write it without `.`, `..` and a last `/`; the names are {known}");
-                let id: &str = policy.id().as_ref();
-                let at = near(id, &format!("Path::\"{path}\""), origins, sources);
-                errors.push(placed(id, at, reason, origins, sources).mended(mend));
-            }
-        }
-    }
-    if errors.is_empty() { Ok(named.into_iter().collect()) } else { Err(errors) }
-}
-
-/// Absolute, and spelled without `.`, `..`, empty names and a last `/`.
-pub(in crate::policy) fn is_plain(path: &str) -> bool {
-    let is_name = |name: &str| !matches!(name, "" | "." | "..");
-    path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_name))
-}
+use std::collections::BTreeMap;
 
 /// Cedar's own validation, with warnings as errors.
 pub(in crate::policy) fn validate(
@@ -113,12 +79,12 @@ pub(in crate::policy) fn lint(
     let of_files = set.policies().filter(|policy| origins.contains_key(AsRef::<str>::as_ref(policy.id())));
     let found = of_files.flat_map(|policy| {
         let id: &str = policy.id().as_ref();
-        lint::faults(policy, catalog).into_iter().map(move |fault| {
-            let offset = match fault.place {
-                lint::Place::At(offset) => offset,
-                lint::Place::Near(words) => near(id, &words, origins, sources),
+        rules::faults(policy, catalog).into_iter().map(move |finding| {
+            let offset = match finding.at {
+                At::Offset(offset) => offset,
+                At::Near(words) => near(id, &words, origins, sources),
             };
-            placed(id, offset, fault.reason, origins, sources).mended(fault.mend)
+            placed(id, offset, finding.reason, origins, sources).mended(finding.mend)
         })
     });
     one_per_line(found.collect())

@@ -5,7 +5,7 @@
 
 use super::cedar::{Built, Node, Owed, Uid, Value};
 use super::groups::Groups;
-use crate::policy::load::labels::Labels;
+use super::labels::Labels;
 use super::lower;
 use super::question::{Approved, Counts, Question, Resource, Session};
 use crate::auth::{Role, Source, Subject};

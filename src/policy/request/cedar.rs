@@ -120,7 +120,11 @@ impl Built {
     /// What Cedar evaluates, the entities as they are: this action and what it is in, and the nodes with all
     /// that they are in reckoned out. That these are the entities that a check against the schema gives is
     /// shown by a property test; at each load the canary looks at it.
-    pub(in crate::policy) fn cedar(&self, schema: &Schema, actions: &Actions) -> Result<(Request, Entities), String> {
+    pub(in crate::policy) fn cedar(
+        &self,
+        schema: &Schema,
+        actions: &Actions,
+    ) -> Result<(Request, Entities), String> {
         let actions = actions.0.get(&self.action).ok_or_else(|| format!("`{}` is no action", self.action))?;
         let known = self.known();
         let nodes = self.nodes.iter().map(|node| node.entity(&known).map(Arc::new));

@@ -5,7 +5,7 @@
 
 use super::cedar::{Built, Node, Uid, Value};
 use super::groups::Groups;
-use crate::policy::load::labels::Labels;
+use super::labels::Labels;
 use std::collections::HashSet;
 
 impl Built {

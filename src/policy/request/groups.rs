@@ -51,7 +51,7 @@ impl Groups {
 mod tests {
     use super::Groups;
     use crate::auth::{Role, Source as Credential, Subject};
-    use crate::policy::{Answer, Approved, Bundle, Counts, Question, Resource, Session, Source};
+    use crate::policy::{Approved, Bundle, Counts, Question, Resource, Ruling, Session, Source};
     use crate::tools::{Catalog, Places};
     use serde_json::json;
     use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ mod tests {
         Catalog::load(&folder, &places).expect("tools")
     }
 
-    fn ask(user: &str, approved: Approved<'_>, groups: &Groups) -> (Answer, crate::types::Digest) {
+    fn ask(user: &str, approved: Approved<'_>, groups: &Groups) -> (Ruling, crate::types::Digest) {
         let catalog = catalog();
         let text = "@id(\"group\") permit(principal in PAR::Group::\"release\", action in PAR::Action::\"call_tool\", resource);\n\
                     @id(\"by\") @require_approval(\"night\") forbid(principal, action in PAR::Action::\"call_tool\", resource) unless { \
@@ -149,7 +149,7 @@ mod tests {
         };
         let by = |by| Approved::Approved { by: Some(by) };
         let both = groups(&["ana", "ben"]);
-        assert!(matches!(ask("ana", Approved::No, &both).0, Answer::NeedsApproval { .. }));
+        assert!(matches!(ask("ana", Approved::No, &both).0, Ruling::NeedsApproval { .. }));
         for approver in ["ana", "ben"] {
             assert_eq!(ask("ana", by(approver), &both).0.word(), "allow", "{approver}");
         }

@@ -37,7 +37,7 @@ enum Flat {
 }
 
 /// What policies see of an argument.
-enum Seen {
+enum Visible {
     One(Flat),
     Many(Flat),
     /// Its length and digest.
@@ -45,7 +45,7 @@ enum Seen {
 }
 
 struct Lowered {
-    seen: Seen,
+    seen: Visible,
     may_be_null: bool,
 }
 
@@ -61,12 +61,12 @@ pub(in crate::policy) fn record_type(input: &Value) -> Result<Value, Unfit> {
         let lowered = lowered(name, property).map_err(unfit)?;
         let needed = required.contains(&name.as_str()) && !lowered.may_be_null;
         let mut own = match lowered.seen {
-            Seen::One(flat) => flat.cedar(),
-            Seen::Many(flat) => {
+            Visible::One(flat) => flat.cedar(),
+            Visible::Many(flat) => {
                 attributes.insert(length_of(name), json!({ "type": "Long", "required": needed }));
                 json!({ "type": "Set", "element": flat.cedar() })
             }
-            Seen::Opaque => json!({ "type": "Record", "attributes": {
+            Visible::Opaque => json!({ "type": "Record", "attributes": {
                 "length": { "type": "Long" }, "sha256": { "type": "String" } } }),
         };
         if let Some(own) = own.as_object_mut() {
@@ -90,13 +90,13 @@ pub(in crate::policy) fn record(input: &Value, arguments: &Value) -> Result<BTre
             continue;
         }
         let own = match lowered.seen {
-            Seen::One(flat) => flat.lower(name, value)?,
-            Seen::Many(flat) => {
+            Visible::One(flat) => flat.lower(name, value)?,
+            Visible::Many(flat) => {
                 let items = value.as_array().ok_or_else(|| format!("`{name}` is no array"))?;
                 out.insert(length_of(name), Cedar::Long(length(name, items.len())?));
                 Cedar::Set(items.iter().map(|item| flat.lower(name, item)).collect::<Result<_, _>>()?)
             }
-            Seen::Opaque => opaque(name, value)?,
+            Visible::Opaque => opaque(name, value)?,
         };
         out.insert(name.clone(), own);
     }
@@ -113,15 +113,15 @@ pub(in crate::policy) fn least(input: &Value) -> Result<BTreeMap<String, Cedar>,
             continue;
         }
         let own = match lowered.seen {
-            Seen::One(Flat::Text) => Cedar::String(String::new()),
-            Seen::One(Flat::Integer) => Cedar::Long(0),
-            Seen::One(Flat::Number) => Cedar::Decimal("0.0".to_owned()),
-            Seen::One(Flat::Truth) => Cedar::Bool(false),
-            Seen::Many(_) => {
+            Visible::One(Flat::Text) => Cedar::String(String::new()),
+            Visible::One(Flat::Integer) => Cedar::Long(0),
+            Visible::One(Flat::Number) => Cedar::Decimal("0.0".to_owned()),
+            Visible::One(Flat::Truth) => Cedar::Bool(false),
+            Visible::Many(_) => {
                 out.insert(length_of(name), Cedar::Long(0));
                 Cedar::Set(Vec::new())
             }
-            Seen::Opaque => opaque(name, &json!(""))?,
+            Visible::Opaque => opaque(name, &json!(""))?,
         };
         out.insert(name.clone(), own);
     }
@@ -187,7 +187,7 @@ fn check_name(input: &Value, name: &str) -> Result<(), String> {
 }
 
 fn is_set(name: &str, property: &Value) -> bool {
-    lowered(name, property).is_ok_and(|lowered| matches!(lowered.seen, Seen::Many(_)))
+    lowered(name, property).is_ok_and(|lowered| matches!(lowered.seen, Visible::Many(_)))
 }
 
 fn lowered(name: &str, property: &Value) -> Result<Lowered, String> {
@@ -200,13 +200,13 @@ fn lowered(name: &str, property: &Value) -> Result<Lowered, String> {
         None => {}
         Some(Value::Bool(true)) => {
             check_nested(name, property, true)?;
-            return Ok(Lowered { seen: Seen::Opaque, may_be_null });
+            return Ok(Lowered { seen: Visible::Opaque, may_be_null });
         }
         Some(_) => return Err(format!("`{name}`: `opaque` is `true` or is not there")),
     }
     if kind(name, property)? != "array" {
         let flat = flat(name, property)?;
-        let seen = if is_free(property) { Seen::Opaque } else { Seen::One(flat) };
+        let seen = if is_free(property) { Visible::Opaque } else { Visible::One(flat) };
         return Ok(Lowered { seen, may_be_null });
     }
     check_words(name, property, &["type", "items", "minItems", "maxItems", "uniqueItems", "description"])?;
@@ -215,7 +215,7 @@ fn lowered(name: &str, property: &Value) -> Result<Lowered, String> {
         return Err(only_opaque(name, "an array whose items are of more than one type"));
     }
     let flat = flat(name, items)?;
-    let seen = if is_free(items) { Seen::Opaque } else { Seen::Many(flat) };
+    let seen = if is_free(items) { Visible::Opaque } else { Visible::Many(flat) };
     Ok(Lowered { seen, may_be_null })
 }
 

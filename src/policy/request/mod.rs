@@ -6,6 +6,8 @@
 pub(super) mod question;
 pub(super) mod cedar;
 pub(super) mod groups;
+pub(super) mod labels;
 pub(super) mod lower;
 pub(super) mod build;
+pub(super) mod power_use;
 pub(super) mod completeness;

@@ -3,12 +3,14 @@
 //! Asked are the cases of both, and a table of every role, untainted and tainted, every tool and the resources that
 //! either of them speaks of. That is no proof: what neither names is not asked about.
 
-use crate::policy::load::bundle::Bundle;
-use crate::policy::decide::decision::Answer;
-use crate::policy::testing::runner::{Folders, Ready, place, told};
-use crate::policy::request::question::{Approved, Counts, Question, Resource, UNTRUSTED};
-use crate::policy::load::suite::{Case, Who};
 use crate::auth::Role;
+use crate::policy::decide::ruling::Ruling;
+use crate::policy::load::bundle::Bundle;
+use crate::policy::load::suite::case::{Case, NOW_US, Who};
+use crate::policy::request::question::{Approved, Counts, Question, Resource, UNTRUSTED};
+use crate::policy::testing::folders::{Folders, expand, place};
+use crate::policy::testing::outcome::told;
+use crate::policy::testing::ready::Ready;
 use crate::tools::{Catalog, IdKind, Manifest, Resource as Declared};
 use crate::types::{HostPort, limits};
 use serde_json::{Map, Value, json};
@@ -121,7 +123,7 @@ impl Side<'_> {
             arguments: &arguments,
             resource: &resource,
             approved: Approved::No,
-            now_us: crate::policy::load::suite::NOW_US,
+            now_us: NOW_US,
             source_ip: None,
             counts: Counts::default(),
         };
@@ -146,7 +148,7 @@ impl Side<'_> {
                 Resource::host(host.as_str())
             }
             Declared::Path { argument } => {
-                let path = crate::policy::testing::runner::expand(words, self.folders).ok()?;
+                let path = expand(words, self.folders).ok()?;
                 arguments.insert(argument.clone(), json!(path));
                 place(&path, manifest, self.folders, self.bundle.named(), &[])
             }
@@ -216,7 +218,7 @@ fn sample(input: &Value) -> Map<String, Value> {
     each.collect()
 }
 
-fn said(answer: &Answer) -> Said {
+fn said(answer: &Ruling) -> Said {
     Said { answer: told(answer), policies: answer.policies().to_vec() }
 }
 

@@ -1,6 +1,7 @@
 //! What a change of the bundle's own tests changes: cases that came, went, or are others.
 
-use crate::policy::load::suite::{Case, Expect, Offered, Place, Suite, Who};
+use crate::policy::load::suite::case::{Case, Expect, Offered, Place, Who};
+use crate::policy::load::suite::file::Suite;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cases by file and name, in the order of these.
@@ -86,8 +87,8 @@ fn of_who(who: &Who) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::tests::source;
     use super::{CaseChanges, Suite};
+    use crate::policy::tests::source;
 
     fn check(new: &str, expect: [&[&str]; 3]) {
         let parse = |text: &str| Suite::parse(&[source("policies/tests/p.toml", text)]).expect("suite");

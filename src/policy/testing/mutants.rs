@@ -4,11 +4,12 @@
 //! The changes: the policy is dropped; its effect is flipped; each condition, and each operand of the `&&`
 //! and `||` in it, is taken out. A change that would not load is none.
 
+use super::folders::Folders;
+use super::runner::ReadySuite;
+use crate::policy::decide::parts::behind_unless;
 use crate::policy::load::bundle::Bundle;
-use crate::policy::decide::explain::behind_unless;
-use crate::policy::load::error::line_of;
-use crate::policy::load::lint;
-use super::runner::{Folders, Run};
+use crate::policy::load::lint::rules;
+use crate::policy::load::origin::line_of;
 use crate::tools::Catalog;
 use crate::types::text;
 use cedar_policy::{Policy, PolicyId, PolicySet, ValidationMode, Validator};
@@ -103,10 +104,10 @@ impl Bundle {
     fn loads(&self, policy: &Policy, catalog: &Catalog) -> bool {
         let Ok(alone) = PolicySet::from_policies([policy.clone()]) else { return false };
         let result = Validator::new(self.schema.clone()).validate(&alone, ValidationMode::Strict);
-        result.validation_passed_without_warnings() && lint::faults(policy, catalog).is_empty()
+        result.validation_passed_without_warnings() && rules::faults(policy, catalog).is_empty()
     }
 
-    fn notices(&self, run: &Run<'_>, catalog: &Catalog, id: &str, other: Option<Policy>) -> bool {
+    fn notices(&self, run: &ReadySuite<'_>, catalog: &Catalog, id: &str, other: Option<Policy>) -> bool {
         let mut set = self.set.clone();
         let is_changed =
             set.remove_static(PolicyId::new(id)).is_ok() && other.is_none_or(|other| set.add(other).is_ok());

@@ -1,10 +1,10 @@
 //! A slice answers what all policies answer, and the entities made by hand are those that Cedar makes.
 
-use crate::policy::Labels;
-use crate::policy::request::lower;
-use crate::policy::request::build;
 use super::{ERRS, Session, arguments, at, catalog, host, load, names, sessions, source, subjects};
 use crate::auth::{Source as Credential, Subject};
+use crate::policy::Labels;
+use crate::policy::request::build;
+use crate::policy::request::lower;
 use crate::policy::{Approved, Bundle, Counts, Groups, Question, Resource};
 use crate::tools::IdKind;
 use cedar_policy::{Entities, Response};

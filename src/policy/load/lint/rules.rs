@@ -2,39 +2,23 @@
 //!
 //! They look at Cedar's own syntax tree, all of it: where a rule stands in it makes no difference.
 
-use super::lint_powers;
-use crate::policy::decide::visibility::fits_action;
-use crate::policy::request::question::UNTRUSTED;
-use crate::policy::decide::shadow;
+use super::finding::{At, Finding, offset};
+use super::powers;
 use crate::auth::Role;
+use crate::policy::load::mode;
+use crate::policy::load::scope::fits_action;
+use crate::policy::request::question::UNTRUSTED;
 use crate::tools::{Catalog, Resource};
 use cedar_policy::{ActionConstraint, Effect, Policy, PrincipalConstraint, ResourceConstraint};
 use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal, UnaryOp};
 use std::collections::BTreeSet;
 
-/// What is wrong with a policy.
-#[derive(Debug)]
-pub(in crate::policy) struct Fault {
-    pub(in crate::policy) place: Place,
-    pub(in crate::policy) reason: String,
-    pub(in crate::policy) mend: String,
-}
-
-/// Where a fault stands.
-#[derive(Debug)]
-pub(in crate::policy) enum Place {
-    /// At this offset of the file, or at the policy's first line where the tree does not tell.
-    At(Option<usize>),
-    /// At the first line of the policy that has this, or else at its first.
-    Near(String),
-}
-
 /// Every fault of `policy`.
-pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<Fault> {
-    let mut found: Vec<Fault> =
+pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<Finding> {
+    let mut found: Vec<Finding> =
         [unscoped(policy), asks_nobody(policy), unknown_mode(policy)].into_iter().flatten().collect();
     found.extend(unknown_roles(policy));
-    found.extend(lint_powers::faults(policy));
+    found.extend(powers::faults(policy));
     let ast: &ast::Policy = policy.as_ref();
     let words = path_arguments(policy, catalog);
     for expr in ast.non_scope_constraints().into_iter().flat_map(Expr::subexpressions) {
@@ -47,21 +31,21 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<Fault
 
 /// A permit of everything, to everybody, on everything. A condition does not help: it is the scope that a
 /// reader looks at, and that decides which tools are offered.
-fn unscoped(policy: &Policy) -> Option<Fault> {
+fn unscoped(policy: &Policy) -> Option<Finding> {
     // Every principal is a session: to say so narrows nothing.
     let is_any =
         matches!(policy.principal_constraint(), PrincipalConstraint::Any | PrincipalConstraint::Is(_))
             && policy.action_constraint() == ActionConstraint::Any
             && policy.resource_constraint() == ResourceConstraint::Any;
-    (policy.effect() == Effect::Permit && is_any).then(|| Fault {
-        place: Place::Near("principal".to_owned()),
+    (policy.effect() == Effect::Permit && is_any).then(|| Finding {
+        at: At::Near("principal".to_owned()),
         reason: "a permit names neither principal nor action nor resource".to_owned(),
         mend: "say whom or what it is for, such as `principal in PAR::Role::\"operator\"`".to_owned(),
     })
 }
 
 /// An annotation that is to ask a person, where nobody would be asked.
-fn asks_nobody(policy: &Policy) -> Option<Fault> {
+fn asks_nobody(policy: &Policy) -> Option<Finding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let (reason, mend) = if policy.effect() == Effect::Permit {
@@ -74,14 +58,14 @@ fn asks_nobody(policy: &Policy) -> Option<Fault> {
     } else {
         return None;
     };
-    Some(Fault { place: Place::Near(format!("@{name}")), reason, mend: mend.to_owned() })
+    Some(Finding { at: At::Near(format!("@{name}")), reason, mend: mend.to_owned() })
 }
 
 /// A mode that PAR does not know: what it would mean is not for us to guess.
-fn unknown_mode(policy: &Policy) -> Option<Fault> {
-    let mode = policy.annotation("mode").filter(|mode| *mode != shadow::MODE)?;
-    Some(Fault {
-        place: Place::Near("@mode".to_owned()),
+fn unknown_mode(policy: &Policy) -> Option<Finding> {
+    let mode = policy.annotation("mode").filter(|mode| *mode != mode::MODE)?;
+    Some(Finding {
+        at: At::Near("@mode".to_owned()),
         reason: format!("`@mode(\"{mode}\")` is no mode"),
         mend: "write `@mode(\"shadow\")` for a rule that is only reported, and nothing for one that decides"
             .to_owned(),
@@ -89,12 +73,12 @@ fn unknown_mode(policy: &Policy) -> Option<Fault> {
 }
 
 /// Roles are few and fixed: nobody is in one of another name.
-fn unknown_roles(policy: &Policy) -> impl Iterator<Item = Fault> {
+fn unknown_roles(policy: &Policy) -> impl Iterator<Item = Finding> {
     let roles = policy.entity_literals().into_iter().filter(|uid| uid.type_name().to_string() == "PAR::Role");
     roles.filter_map(|uid| {
         let role = uid.id().unescaped();
-        Role::parse(role).is_none().then(|| Fault {
-            place: Place::Near(format!("Role::\"{role}\"")),
+        Role::parse(role).is_none().then(|| Finding {
+            at: At::Near(format!("Role::\"{role}\"")),
             reason: format!("`{role}` is no role"),
             mend: format!("roles are {}", Role::ALL.map(Role::as_str).join(", ")),
         })
@@ -102,7 +86,7 @@ fn unknown_roles(policy: &Policy) -> impl Iterator<Item = Fault> {
 }
 
 /// A text that what it is compared with never is: the rule says nothing, and a `forbid` forbids nothing.
-fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<Fault> {
+fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<Finding> {
     let ExprKind::BinaryApp { op, arg1, arg2 } = expr.expr_kind() else { return None };
     let member = |expr: &Expr| match expr.expr_kind() {
         ExprKind::GetAttr { expr, attr } => Some((expr.clone(), attr.to_string())),
@@ -123,8 +107,8 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<Fault> {
         }
         _ => return None,
     };
-    (!known.contains(&word)).then(|| Fault {
-        place: Place::At(offset(expr)),
+    (!known.contains(&word)).then(|| Finding {
+        at: At::Offset(offset(expr)),
         reason: format!("`{name}` is never `{word}`"),
         mend: format!("it knows {}", known.join(", ")),
     })
@@ -139,7 +123,7 @@ fn text(expr: &Expr) -> Option<&str> {
 
 /// Arithmetic that may overflow. An error denies every call that the policy looks at, so whoever chooses a
 /// number would choose that.
-fn overflow(expr: &Expr) -> Option<Fault> {
+fn overflow(expr: &Expr) -> Option<Finding> {
     let sign = match expr.expr_kind() {
         ExprKind::UnaryApp { op: UnaryOp::Neg, .. } => "-",
         ExprKind::BinaryApp { op: BinaryOp::Add, .. } => "+",
@@ -147,8 +131,8 @@ fn overflow(expr: &Expr) -> Option<Fault> {
         ExprKind::BinaryApp { op: BinaryOp::Mul, .. } => "*",
         _ => return None,
     };
-    constant(expr).is_none().then(|| Fault {
-        place: Place::At(offset(expr)),
+    constant(expr).is_none().then(|| Finding {
+        at: At::Offset(offset(expr)),
         reason: format!("`{sign}` may overflow, and an error is a deny: only literals are reckoned with"),
         mend: "compare the value itself, with a literal or another value".to_owned(),
     })
@@ -185,43 +169,11 @@ fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
 
 /// A look at a path in the caller's own words, which can spell one file in many ways. Whatever it is asked of:
 /// a record that holds the input would hide it otherwise.
-fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<Fault> {
+fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<Finding> {
     let ExprKind::GetAttr { attr, .. } = expr.expr_kind() else { return None };
-    words.contains(attr.as_str()).then(|| Fault {
-        place: Place::At(offset(expr)),
+    words.contains(attr.as_str()).then(|| Finding {
+        at: At::Offset(offset(expr)),
         reason: format!("`{attr}` is the path in the caller's words, and one file has many: links, `..`"),
         mend: "ask for the resource, such as `resource in PAR::Path::\"/var/log\"`".to_owned(),
     })
-}
-
-/// Every text that `policy` has in its conditions.
-pub(in crate::policy) fn words(policy: &Policy) -> BTreeSet<String> {
-    let ast: &ast::Policy = policy.as_ref();
-    ast.non_scope_constraints().into_iter().flat_map(texts).collect()
-}
-
-/// The labels that `policy` looks for: texts that stand beside `.labels` in an operator. PAR's own are not
-/// among them.
-pub(in crate::policy) fn labels(policy: &Policy) -> BTreeSet<String> {
-    let is_labels =
-        |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "labels");
-    let ast: &ast::Policy = policy.as_ref();
-    let exprs = ast.non_scope_constraints().into_iter().flat_map(Expr::subexpressions);
-    let beside = exprs.filter_map(|expr| match expr.expr_kind() {
-        ExprKind::BinaryApp { arg1, arg2, .. } if is_labels(arg1) => Some(arg2),
-        ExprKind::BinaryApp { arg1, arg2, .. } if is_labels(arg2) => Some(arg1),
-        _ => None,
-    });
-    beside.flat_map(|expr| texts(expr)).filter(|label| !label.starts_with("par:")).collect()
-}
-
-fn texts(expr: &Expr) -> impl Iterator<Item = String> {
-    expr.subexpressions().filter_map(|expr| match expr.expr_kind() {
-        ExprKind::Lit(Literal::String(text)) => Some(text.to_string()),
-        _ => None,
-    })
-}
-
-pub(in crate::policy) fn offset(expr: &Expr) -> Option<usize> {
-    expr.source_loc().map(|loc| loc.span.offset())
 }
