@@ -8,7 +8,7 @@ use source::{File, files, paths, shown, top, without_words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Each room with the rooms that it may name, lowest first.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("types", &[]),
     ("secrets", &["types"]),
     ("config", &["types"]),
@@ -21,19 +21,14 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("gate", &["policy", "tools", "auth", "ledger", "egress", "config", "secrets", "types"]),
     ("llm", &["gate", "tools", "egress", "config", "secrets", "types"]),
     ("sandbox", &["gate", "tools", "config", "types"]),
-    (
-        "agent",
-        &[
-            "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress", "config", "secrets",
-            "types",
-        ],
-    ),
-    ("http", &["agent", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "types"]),
+    ("rules", &["sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "secrets", "types"]),
+    ("agent", &["llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress", "secrets", "types"]),
+    ("http", &["agent", "rules", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "types"]),
     (
         "cli",
         &[
-            "http", "agent", "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress",
-            "config", "secrets", "types",
+            "http", "agent", "rules", "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger",
+            "egress", "config", "secrets", "types",
         ],
     ),
 ];

@@ -1,6 +1,6 @@
 //! The secrets of a home: what PAR itself holds, what the configuration names, and its patterns.
 
-use super::rules::RulesError;
+use super::error::RulesError;
 use crate::auth;
 use crate::config::{Config, log_key_file};
 use crate::ledger::{Files, key};
