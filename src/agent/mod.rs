@@ -5,18 +5,25 @@
 //! ```
 //!
 //! Architecture invariant: what the model is told of a call comes out of the gate as a `ToolResult`.
+//!
+//! # Layout
+//!
+//! `api`: what is asked and answered · `prompt`: what the model is told first · `project`, `list`, `view`: runs as the
+//! ledger has them · `connect`: a call with its connections · `shared`: what all runs share · `walk`: one run · `recall`,
+//! `recover`, `attend`: runs found again, ended by a crash, gone on with · `run`: what can be asked of the agent.
 
 mod api;
-mod attend;
-mod connect;
-mod list;
-mod project;
 mod prompt;
+mod project;
+mod list;
+mod view;
+mod connect;
+mod shared;
+mod walk;
 mod recall;
 mod recover;
+mod attend;
 mod run;
-mod view;
-mod walk;
 
 pub use api::{
     LedgerRange, Limits, RunError, RunReply, RunRequest, RunStatus, Step, StepLedger, ToolView, Usage,
@@ -24,4 +31,4 @@ pub use api::{
 pub use attend::{Askers, GoOnError};
 pub use list::{Figures, RunQuery, RunRow};
 pub use project::PROJECTION;
-pub use run::Agent;
+pub use shared::Agent;

@@ -12,17 +12,18 @@
 //! }
 //! ```
 
-mod finder;
+mod found;
 mod forms;
 mod known;
+mod finder;
 #[cfg(test)]
 mod tests;
 
 pub use finder::Finder;
+pub use found::Found;
 pub use known::{Named, Pattern, Refused};
 
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -158,35 +159,6 @@ impl Pass<'_> {
     /// Counts what was replaced before.
     pub fn count(&mut self, before: &Found) {
         self.found.add_all(before);
-    }
-}
-
-/// How often which secret was replaced.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found(BTreeMap<String, u64>);
-
-impl Found {
-    fn add(&mut self, name: &str) {
-        *self.0.entry(name.to_owned()).or_default() += 1;
-    }
-
-    fn add_all(&mut self, other: &Self) {
-        for (name, count) in &other.0 {
-            *self.0.entry(name.clone()).or_default() += count;
-        }
-    }
-
-    /// Whether nothing was replaced.
-    #[must_use]
-    pub fn is_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Puts the counts into an entry's payload, as `secrets`; nothing where there are none.
-    pub fn put(&self, payload: &mut Map<String, Value>) {
-        if !self.is_none() {
-            payload.insert("secrets".to_owned(), json!(self.0));
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whom a manifest connects its program to.
 
-use super::manifest::Places;
+use super::paths::Places;
 use std::fmt;
 use std::path::PathBuf;
 

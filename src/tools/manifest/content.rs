@@ -1,6 +1,6 @@
 //! The folder whose content a call is about: `content` of a manifest's `[resource]`.
 
-use super::manifest::Element;
+use super::words::Element;
 use serde_json::Value;
 use std::fmt;
 

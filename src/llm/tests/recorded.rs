@@ -1,7 +1,8 @@
 //! Reading against recorded exchanges with real servers, where they are present beside the project.
 
-use super::{Wire, answer, read as read_reply};
 use crate::egress::Response;
+use crate::llm::remote::answer;
+use crate::llm::remote::wire::{Wire, read as read_reply};
 use crate::llm::{ModelErrorKind, ModelReply};
 use crate::types::Digest;
 use serde_json::Value;

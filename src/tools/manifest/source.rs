@@ -1,6 +1,6 @@
 //! Where a manifest's file declares an argument, for messages; and the schema as a model is shown it.
 
-use super::manifest::Manifest;
+use super::tool::Manifest;
 use serde_json::Value;
 use toml::de::DeTable;
 

@@ -1,9 +1,9 @@
 //! The wires side by side: a conversation means the same on each of them.
 
-use super::Wire;
 use super::scripted::{LONG, Server, Step, good, provider, unnamed};
 use crate::llm::anthropic::Messages;
 use crate::llm::openai::ChatCompletions;
+use crate::llm::remote::wire::Wire;
 use crate::llm::{Conversation, Kind, ModelReply, ModelRequest, Stop, ToolOffer, Usage};
 use crate::secrets::Found;
 use crate::tools::ProposedCall;

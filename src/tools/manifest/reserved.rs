@@ -1,6 +1,6 @@
 //! Names that no tool may have: policies know something else by them.
 
-use super::manifest::Class;
+use super::words::Class;
 
 /// The actions of the schema that stand for powers of the API. Which they are is for the room `policy` to say, and
 /// a test there holds the two lists together; the launcher, which reads no policy, refuses the same names.

@@ -1,6 +1,6 @@
 //! Messages over a real socket. What all wires share is tested in `remote`.
 
-use crate::llm::remote::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, settings, unnamed};
+use super::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, settings, unnamed};
 use crate::llm::{Conversation, Kind, ModelErrorKind, ModelReply, ModelRequest, Stop, ToolOffer, build};
 use crate::types::{Digest, limits};
 use serde_json::{Value, json};

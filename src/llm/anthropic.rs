@@ -1,7 +1,10 @@
 //! Messages: `POST {base_url}/messages`, as Anthropic serves them; not streamed.
 
-use super::remote::{Answer, Call, Wire};
-use super::{Conversation, Message, ModelRequest, Stop, ToolOffer, Usage};
+use super::conversation::{Conversation, Message};
+use super::provider::{ModelRequest, ToolOffer};
+use super::remote::answer::{Answer, Call};
+use super::remote::wire::Wire;
+use super::reply::{Stop, Usage};
 use crate::egress::Credential;
 use crate::tools::ProposedCall;
 use crate::types::{Secret, limits};
@@ -239,15 +242,10 @@ fn count(counted: Option<&Value>) -> Usage {
 }
 
 #[cfg(test)]
-mod recorded;
-#[cfg(test)]
-mod served;
-
-#[cfg(test)]
 mod tests {
     use super::{Messages, out_messages};
-    use crate::llm::remote::read;
-    use crate::llm::remote::scripted::unnamed;
+    use crate::llm::remote::wire::read;
+    use crate::llm::tests::scripted::unnamed;
     use crate::llm::{Conversation, ModelReply, Stop};
     use crate::types::Digest;
     use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Chat completions over a real socket. What all wires share is tested in `remote`.
 
-use crate::llm::remote::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, unnamed};
+use super::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, unnamed};
 use crate::llm::{Conversation, Kind, ModelErrorKind, ModelRequest, Stop, ToolOffer};
 use crate::types::Digest;
 use serde_json::{Value, json};

@@ -1,9 +1,10 @@
 //! What every wire owes, over a real socket: the bounds, the tries, and silence about the key.
 
 use super::scripted::{KEY, LONG, Server, Step, answer, ask, settings};
-use super::{Remote, Wire};
 use crate::llm::anthropic::Messages;
 use crate::llm::openai::ChatCompletions;
+use crate::llm::remote::client::Remote;
+use crate::llm::remote::wire::Wire;
 use crate::llm::{Kind, ModelErrorKind};
 use crate::types::limits;
 use std::time::Duration;

@@ -1,8 +1,11 @@
 //! Chat completions: `POST {base_url}/chat/completions`, as OpenAI and many others serve them; not
 //! streamed.
 
-use super::remote::{Answer, Call, Wire};
-use super::{Message, ModelRequest, Stop, ToolOffer, Usage};
+use super::conversation::Message;
+use super::provider::{ModelRequest, ToolOffer};
+use super::remote::answer::{Answer, Call};
+use super::remote::wire::Wire;
+use super::reply::{Stop, Usage};
 use crate::egress::Credential;
 use crate::tools::ProposedCall;
 use crate::types::Secret;
@@ -227,14 +230,9 @@ fn count(counted: Option<&Value>) -> Usage {
 }
 
 #[cfg(test)]
-mod recorded;
-#[cfg(test)]
-mod served;
-
-#[cfg(test)]
 mod tests {
     use super::ChatCompletions;
-    use crate::llm::remote::read;
+    use crate::llm::remote::wire::read;
     use crate::llm::{ModelReply, Stop};
     use crate::types::Digest;
     use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Recorded exchanges with Anthropic's server.
 
-use super::Messages;
+use super::recorded::{Expected, replay, word};
 use crate::llm::Stop;
-use crate::llm::remote::recorded::{Expected, replay, word};
+use crate::llm::anthropic::Messages;
 use serde_json::Value;
 
 fn expected(body: &Value) -> Expected {
