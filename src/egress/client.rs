@@ -2,6 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::error::EgressError;
+use crate::secrets::sealed::Sealed;
 use crate::secrets::{Hold, Pass};
 use crate::types::clock::Wall;
 use crate::types::{Secret, limits, text};
@@ -62,6 +63,8 @@ pub struct Response {
     /// The body, at most [`limits::MODEL_REPLY_BYTES_MAX`] long.
     pub body: Vec<u8>,
 }
+
+impl Sealed for Response {}
 
 impl Hold for Response {
     fn passed(self, pass: &mut Pass<'_>) -> Self {

@@ -1,5 +1,6 @@
 //! What a model answers. All of it is hostile.
 
+use crate::secrets::sealed::Sealed;
 use crate::secrets::{Found, Hold, Pass};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
@@ -25,6 +26,8 @@ pub struct ModelReply {
     /// What was replaced in the bytes before they were read.
     pub found: Found,
 }
+
+impl Sealed for ModelReply {}
 
 impl Hold for ModelReply {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
@@ -62,6 +65,8 @@ pub enum Stop {
     /// What the server says, and this room does not know.
     Other(String),
 }
+
+impl Sealed for Stop {}
 
 impl Hold for Stop {
     fn passed(self, pass: &mut Pass<'_>) -> Self {

@@ -8,27 +8,37 @@ use source::{File, files, paths, shown, top, without_words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Each room with the rooms that it may name, lowest first.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("types", &[]),
-    ("secrets", &["types"]),
+    ("call", &["types"]),
+    ("secrets", &["call", "types"]),
     ("config", &["types"]),
     ("store", &["config", "types"]),
-    ("egress", &["config", "secrets", "types"]),
+    ("egress", &["config", "secrets", "call", "types"]),
     ("ledger", &["store", "egress", "config", "types"]),
     ("auth", &["ledger", "store", "config", "secrets", "types"]),
     ("tools", &["ledger", "store", "egress", "config", "types"]),
     ("policy", &["auth", "tools", "ledger", "config", "types"]),
-    ("gate", &["policy", "tools", "auth", "ledger", "egress", "config", "secrets", "types"]),
+    ("gate", &["policy", "tools", "auth", "ledger", "egress", "config", "secrets", "call", "types"]),
     ("llm", &["gate", "tools", "egress", "config", "secrets", "types"]),
-    ("sandbox", &["gate", "tools", "config", "types"]),
-    ("rules", &["sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "secrets", "types"]),
-    ("agent", &["llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress", "secrets", "types"]),
+    ("sandbox", &["gate", "tools", "config", "call", "types"]),
+    (
+        "rules",
+        &["sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "secrets", "call", "types"],
+    ),
+    (
+        "agent",
+        &[
+            "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress", "secrets", "call",
+            "types",
+        ],
+    ),
     ("http", &["agent", "rules", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "types"]),
     (
         "cli",
         &[
             "http", "agent", "rules", "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger",
-            "egress", "config", "secrets", "types",
+            "egress", "config", "secrets", "call", "types",
         ],
     ),
 ];
