@@ -4,9 +4,7 @@
 //! meanwhile, the decision is a deny that says so: behind a `policy.load` nobody is allowed anything by
 //! the rules before it.
 
-use super::decide::Gate;
 use crate::ledger::payload::{NameChanges, RulesDifference};
-use crate::ledger::{AppendError, Draft, Receipt};
 use crate::policy::Bundle;
 use crate::tools::Catalog;
 use std::collections::BTreeMap;
@@ -41,31 +39,8 @@ impl InForce {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, rules: Rules) {
+    pub(super) fn set(&self, rules: Rules) {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = rules;
-    }
-}
-
-impl Gate {
-    /// Puts `rules` in force, once `drafts`, which tell of it, are durable. `prepared` is done in between:
-    /// what must be in place before the first call under the new rules.
-    ///
-    /// Waits for decisions that are being written; on an error everything stays as it was.
-    pub async fn exchange(
-        &self,
-        rules: Rules,
-        drafts: Vec<Draft>,
-        prepared: impl FnOnce(),
-    ) -> Result<Vec<Receipt>, AppendError> {
-        let alone = self.in_force.turn.write().await;
-        let receipts = self.ledger().append(drafts).await?;
-        // From here on the ledger says that the new rules count: nothing is decided before they do.
-        prepared();
-        self.in_force.set(rules);
-        drop(alone);
-        // What was asked under the old rules is to be asked anew.
-        self.stir();
-        Ok(receipts)
     }
 }
 
