@@ -11,6 +11,8 @@
 
 // The source keeps the house rules: arrows between rooms, and where each power lives.
 mod tidy;
+// Proofs are made in their mints alone, and the compiler says so.
+mod forgery;
 // The shipped policies decide as the table says.
 mod decisions;
 // The ledger sees every change, survives kills, and refuses without space.

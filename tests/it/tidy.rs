@@ -2,7 +2,7 @@
 //! words the source does not use.
 
 mod inside;
-mod source;
+pub(crate) mod source;
 
 use source::{File, files, paths, shown, top, without_words};
 use std::collections::{BTreeMap, BTreeSet};

@@ -61,7 +61,7 @@ pub(super) fn files() -> Vec<File> {
 }
 
 /// The repository.
-pub(super) fn top() -> PathBuf {
+pub(crate) fn top() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
