@@ -4,8 +4,8 @@ use super::TestApp;
 use super::client::{Answer, Tail};
 use crate::auth::Role;
 use crate::ledger::payload::{
-    CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
-    StopPayload,
+    CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
+    RunRequestPayload, StopPayload,
 };
 use crate::ledger::{Body, Draft, Payload, Ref};
 use crate::types::{CallId, Digest, RunId, SessionId};
@@ -397,7 +397,10 @@ async fn two_hundred_rows_fit_a_page() {
         decision: Some("deny"),
         tool: Some("read_file".to_owned()),
         policies: vec!["par.outside".to_owned()],
-        ..Draft::new(CallDecisionPayload { arguments: Some(json!({ "path": "/etc/shadow" })), ..Default::default() })
+        ..Draft::new(CallDecisionPayload {
+            arguments: Some(json!({ "path": "/etc/shadow" })),
+            ..Default::default()
+        })
     };
     app.home.ledger.append((0..300).map(|_| draft()).collect()).await.expect("appended");
     let page = app.page("/ui/audit?limit=200&q=tool:read_*", &session).await;
