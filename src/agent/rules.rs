@@ -6,9 +6,9 @@ use super::secrets::load_secrets;
 use crate::auth::Principal;
 use crate::config::{Config, ConfigError, Home, Shown, trusted};
 use crate::gate::{Granted, Rules};
+use crate::launcher::{Report, StartError};
 use crate::ledger::{AppendError, Draft, Kind};
 use crate::policy::{Bundle, Folder, Folders, Groups, Labels, PolicyError, Source, Suite};
-use crate::sandbox::{Report, StartError};
 use crate::secrets::Finder;
 use crate::tools::{Catalog, CatalogError, Places};
 use crate::types::{limits, text};
@@ -34,8 +34,7 @@ impl std::error::Error for RulesError {}
 /// What manifests are resolved against.
 #[must_use]
 pub fn places(config: &Config) -> Places {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    Places { names: config.paths.clone(), private: vec![real(&config.home.etc), real(&config.home.data)] }
+    Places::of(config)
 }
 
 /// The folders of `[paths]`, for cases of the bundle's own tests.

@@ -5,6 +5,7 @@ use crate::agent::{self, Agent, Askers};
 use crate::auth::{self, Authority, Principal, Role};
 use crate::config::{self, Config};
 use crate::gate::{self, Gate, Rules};
+use crate::launcher::Report;
 use crate::ledger::{Draft, Files, Hour, Kind, Ledger, Lock, LockError, OpenError, Projection, Rotation};
 use crate::llm::{self, Provider};
 use crate::sandbox;
@@ -29,21 +30,6 @@ pub(super) fn files(config: &Config) -> Files {
             payload_ms_max: config.segments.payload_s_max.map(|s| s.saturating_mul(1_000)),
         },
         ..Files::below(&config.home.data)
-    }
-}
-
-/// What the launcher needs; it reads the manifests itself.
-pub(super) fn spec(config: &Config) -> sandbox::Spec {
-    sandbox::Spec {
-        tools_dir: config.home.etc.join("tools.d"),
-        places: agent::places(config),
-        user: None,
-        slot_uids: config.slot_uids,
-        minimum: config.sandbox_minimum,
-        landlock_abi_max: config.landlock_abi_max,
-        ca_file: config.sandbox_ca_file.clone(),
-        secrets: Some(config.home.clone()),
-        journal: None,
     }
 }
 
@@ -91,7 +77,7 @@ pub(super) fn start_drafts(
     config: &Config,
     rules: &Rules,
     what: &str,
-    report: &sandbox::Report,
+    report: &Report,
     secrets: &Secrets,
 ) -> Result<Vec<Draft>, Fail> {
     agent::keep_bundle(&config.home.data, &rules.bundle)

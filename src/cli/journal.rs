@@ -1,8 +1,8 @@
 //! `par audit verify --launcher`: what launchers were ordered to start, held against what was decided.
 
 use super::exit::Fail;
+use crate::launcher::{Journals, Ordered};
 use crate::ledger::{Header, Kind, ReadError, Reader, Report, Stored, Verdict};
-use crate::sandbox::{Journals, Ordered};
 use crate::types::Digest;
 use crate::types::json::canonical;
 use serde_json::Value;

@@ -3,12 +3,10 @@
 //! It forks both before any runtime starts, gives the front a new launcher when asked, and ends all
 //! when the front ends. Nothing outlives it: everything below has a parent-death signal.
 
-use super::link::{LinkSeed, Origin};
-use super::wire::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
-use super::{launcher, sys};
-use crate::config::{Home, KEY_VARIABLES};
-use crate::tools::Places;
-use crate::types::Level;
+use super::client::{LinkSeed, Origin};
+use crate::config::KEY_VARIABLES;
+use crate::launcher::protocol::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
+use crate::launcher::{Spec, StartError, run, sys};
 use crate::types::limits::LAUNCHERS_MAX;
 use nix::sys::signal::{SigSet, Signal as Signo};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -21,58 +19,16 @@ use rustix::process::{
     Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, setsid, waitid,
 };
 use rustix::time::Timespec;
-use std::fmt;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// From a launcher's fork to its first word, in seconds.
 const HELLO_S_MAX: i64 = 20;
 /// Exit code of a front that a signal ended.
 const FAILED: u8 = 1;
-
-/// What a launcher needs to load and open the tools by itself.
-#[derive(Clone, Debug)]
-pub struct Spec {
-    /// The folder of the manifests.
-    pub tools_dir: PathBuf,
-    /// What the manifests' words are resolved against.
-    pub places: Places,
-    /// Uid and gid of tools where the launcher is root; `None` is the user `par-tool`, else 65534.
-    pub user: Option<(u32, u32)>,
-    /// First and last of the uids of calls that write nothing, where the launcher is root; `None` is [`Self::user`].
-    pub slot_uids: Option<(u32, u32)>,
-    /// A machine that reaches less is refused.
-    pub minimum: Option<Level>,
-    /// No right of a later version of Landlock's is used: to see what an older kernel would give.
-    pub landlock_abi_max: Option<u32>,
-    /// A file of certificates (PEM) that connections of builtins are believed for too, beside the system's.
-    pub ca_file: Option<PathBuf>,
-    /// The home whose named secrets it reads by itself, and gives to programs; `None` where it gives none.
-    pub secrets: Option<Home>,
-    /// The folder of the launcher's journal; `None` where it keeps none.
-    pub journal: Option<PathBuf>,
-}
-
-/// Why no launcher is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartError(String);
-
-impl StartError {
-    pub(super) fn new(step: &str, cause: impl fmt::Display) -> Self {
-        Self(format!("{step}: {cause}"))
-    }
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the launcher did not start: {}", self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// Forks a launcher under the calling process, which is the front. A launcher that dies is not
 /// replaced.
@@ -229,7 +185,7 @@ fn fork_launcher(spec: &Spec) -> Result<(OwnedFd, OwnedFd), StartError> {
             if rustix::process::getppid() != Some(parent) {
                 sys::exit_now(FAILED);
             }
-            sys::exit_now(launcher::run(spec, launcher))
+            sys::exit_now(run(spec, launcher))
         }
     }
 }
@@ -251,7 +207,7 @@ fn greet(socket: OwnedFd, origin: Origin) -> Result<LinkSeed, StartError> {
         };
         match assembler.take(&packet).map_err(|e| StartError::new("hello", e))? {
             Arrival::Message(0, Reply::Hello(Ok(report))) => return Ok(LinkSeed { socket, origin, report }),
-            Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError(reason)),
+            Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError::of(reason)),
             Arrival::Piece => {}
             Arrival::Message(..) | Arrival::Output(..) => {
                 return Err(StartError::new("hello", "it said something else first"));

@@ -17,6 +17,7 @@ mod declared;
 mod given;
 mod manifest;
 mod numbers;
+mod places;
 mod reach;
 mod script;
 mod taken;

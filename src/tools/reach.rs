@@ -1,8 +1,8 @@
 //! Where on the network a tool may be connected to, and how its argument names a host.
 
 use super::manifest::Resource;
-use crate::egress::IpNet;
 use crate::types::{HostPort, WebUrl, text};
+use ipnet::IpNet;
 
 /// How an argument names a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

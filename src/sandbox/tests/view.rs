@@ -1,9 +1,12 @@
 //! The launcher's private view: what it shows, what it does not, and that nobody below can change it.
 
-use super::super::machine::{self, Ground, Machine};
-use super::super::{namespaces, sys, view};
 use super::{World, compile};
 use crate::call::{End, Object};
+use crate::launcher::host::ground::Ground;
+use crate::launcher::host::machine::Machine;
+use crate::launcher::host::named::plan;
+use crate::launcher::sys;
+use crate::launcher::view::{namespaces, root};
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sched::CloneFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -50,7 +53,7 @@ fn inside(world: &World, locked: bool, scene: impl FnOnce()) {
             let machine = Machine::settle(ground, manifests(), second).expect("a machine");
             assert_eq!(machine.missing, Vec::<String>::new());
         } else {
-            view::enter(&machine::plan(manifests()), is_root()).expect("a view");
+            root::enter(&plan(manifests()), is_root()).expect("a view");
         }
         scene();
     };
@@ -268,9 +271,9 @@ pub(super) fn follows_no_later_mount() {
         assert!(!String::from_utf8_lossy(&found.stdout).contains("after"), "{found:?}");
         // A launcher that starts now knows it; whoever compares the two tells.
         let now = super::start(&stage.spec).expect("another launcher");
-        let since = super::super::mounted_since(&before, &now.report().mounted);
+        let since = crate::launcher::mounted_since(&before, &now.report().mounted);
         assert_eq!(since, [words(&late)]);
-        assert_eq!(super::super::mounted_since(&before, &before), [""; 0]);
+        assert_eq!(crate::launcher::mounted_since(&before, &before), [""; 0]);
     });
 }
 
