@@ -235,7 +235,7 @@ impl Walk {
                 self.has_moved = true;
                 return Ok(None);
             }
-            // It is one entry, counted with the folder that it is in. No tool makes such a folder (`seccomp.rs`).
+            // It is one entry, counted with the folder that it is in. No tool makes such a folder (`confine/seccomp`).
             Err(Errno::ACCESS | Errno::PERM) => {
                 self.found.unread = self.found.unread.saturating_add(1);
                 return Ok(None);

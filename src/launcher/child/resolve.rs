@@ -9,9 +9,7 @@ use crate::launcher::host::machine::Machine;
 use crate::launcher::tool::Root;
 use crate::launcher::view::files::{id, kind, name_of, open};
 use crate::launcher::view::mounts::Origins;
-use rustix::fs::{
-    Access, AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, accessat, fstat, openat, openat2,
-};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, accessat, fstat, openat, openat2};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Component, Path};

@@ -1,4 +1,4 @@
-//! The child of one call: prepare, wait for go, go. A spare waits for its call before (`spare.rs`).
+//! The child of one call: prepare, wait for go, go. A spare waits for its call before (`prefork.rs`).
 //!
 //! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
 //! to the launcher's code: the child ends in this file.

@@ -1,6 +1,6 @@
 //! The table of protections: what a call is kept from, and which layers keep it.
 //!
-//! A layer counts for a protection where its canary was refused (`canary.rs`), on this machine, at this start. A
+//! A layer counts for a protection where its canary was refused (`selftest.rs`), on this machine, at this start. A
 //! level is what the whole table comes to; a protection that nothing gives has a name, and refuses what needs it.
 
 use crate::types::Level;

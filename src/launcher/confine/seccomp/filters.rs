@@ -139,7 +139,7 @@ pub(crate) fn no_openat2() -> Condition {
 /// Of a program with folders to change: names in them too, never modes, owners, times or hard links, which Landlock
 /// does not keep within them. Nor may a file be made that lends its owner's rights: the tool's user is one that
 /// another process could take. Nor a folder that its owner cannot look into, by its mode or by the mask: what lies in it
-/// would be in no count (`quota.rs`).
+/// would be in no count (`child/quota.rs`).
 fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let lending = libc::S_ISUID | libc::S_ISGID;
     let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, Some((*flags + 1, lending))));
