@@ -1,29 +1,22 @@
 //! The front's side of the launcher's socket: asynchronous, many calls at once.
 
-use super::lock::Dials;
-use super::supervisor;
+use super::filter::Dials;
+use super::link::{EMPTY_BYTES, Event, Link, lock};
+use super::source::{Origin, Source};
 use crate::call::{End, Execution, Held, Object, Prepared};
 use crate::gate::{Order, Pending};
-use crate::launcher::protocol::{
-    self, Arrival, Ask, Assembler, Ended, Go, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request,
-    receive_with,
-};
-use crate::launcher::{StartError, sys};
+use crate::launcher::StartError;
+use crate::launcher::protocol::{Ask, Go, Kind, Report, Request};
 use crate::tools::{Limits, Manifest};
-use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX, LINK_CALL_MESSAGES_MAX};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, send, shutdown};
+use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX};
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
 /// What the front waits beyond the launcher's own deadlines, in milliseconds.
@@ -33,25 +26,6 @@ const RENEW_MS_MAX: u64 = 20_000;
 
 const ENDED: &str = "the launcher ended, and there is no other one yet";
 const SILENT: &str = "the launcher does not answer";
-
-/// Where a launcher came from, and the next one comes from.
-#[derive(Debug)]
-pub(super) enum Origin {
-    /// Forked by this process, which cannot fork any more: there is no other.
-    Forked,
-    /// The way to the supervisor, who forks another.
-    Supervisor(OwnedFd),
-    /// A socket at which every connection is another.
-    Socket(PathBuf),
-}
-
-/// [`Origin`] within a runtime.
-#[derive(Debug)]
-enum Source {
-    Forked,
-    Supervisor(AsyncFd<OwnedFd>),
-    Socket(PathBuf),
-}
 
 /// A launcher that was started, before there is a runtime. [`LinkSeed::connect`] makes it usable.
 #[derive(Debug)]
@@ -81,19 +55,13 @@ impl LinkSeed {
     /// The seed of a launcher that has ended, for tests of the rooms above.
     #[cfg(test)]
     pub(crate) fn of_ended() -> Self {
-        let (socket, _) = supervisor::pair().expect("a socket pair");
+        let (socket, _) = super::source::pair().expect("a socket pair");
         Self { socket, origin: Origin::Forked, report: Report::default() }
     }
 
     /// Connects within a tokio runtime with its I/O driver on.
     pub fn connect(self) -> Result<Launcher, StartError> {
-        let source = match self.origin {
-            Origin::Forked => Source::Forked,
-            Origin::Socket(path) => Source::Socket(path),
-            Origin::Supervisor(control) => {
-                Source::Supervisor(nonblocking(control).map_err(|e| StartError::new("control", e))?)
-            }
-        };
+        let source = Source::of(self.origin)?;
         let (link, _) =
             Link::open(self.socket, Some(self.report)).map_err(|e| StartError::new("socket", e))?;
         Ok(Launcher {
@@ -159,69 +127,6 @@ struct Seat {
     events: Option<UnboundedReceiver<Event>>,
     /// Of a call with a network of its own.
     listener: Option<OwnedFd>,
-}
-
-/// One launcher's socket, its reader and its writer.
-#[derive(Debug)]
-struct Link {
-    outgoing: Outgoing,
-    listeners: Arc<Listeners>,
-    report: Mutex<Option<Report>>,
-    /// Questions in a row that it left without an answer.
-    missed: AtomicU32,
-}
-
-/// Packets on their way out: straight into the socket, and only where that is full by way of the
-/// writer, which costs a change of task.
-#[derive(Debug)]
-struct Outgoing {
-    socket: Arc<AsyncFd<OwnedFd>>,
-    queue: UnboundedSender<(Vec<u8>, Option<OwnedFd>)>,
-    /// Packets that the writer has not sent yet. While there are any, all go its way, to stay in order.
-    queued: Arc<Mutex<usize>>,
-}
-
-#[derive(Debug, Default)]
-struct Listeners {
-    calls: Mutex<HashMap<u64, Listener>>,
-    ended: AtomicBool,
-}
-
-/// Who hears of one call, and what the launcher may still say about it. A launcher that was taken over could say more
-/// than anybody takes.
-#[derive(Debug)]
-struct Listener {
-    events: UnboundedSender<Event>,
-    messages_left: u32,
-    /// None before its go.
-    output_bytes_left: usize,
-}
-
-/// What an empty piece of output counts for: it takes memory too.
-const EMPTY_BYTES: usize = 1;
-
-impl Listener {
-    /// Whether `event` is one that a launcher may say now; it is counted.
-    fn counts(&mut self, event: &Event) -> bool {
-        let left = match event {
-            Event::Output(_, bytes) => {
-                let left = self.output_bytes_left.checked_sub(bytes.len().max(EMPTY_BYTES));
-                left.map(|left| self.output_bytes_left = left)
-            }
-            _ => self.messages_left.checked_sub(1).map(|left| self.messages_left = left),
-        };
-        left.is_some()
-    }
-}
-
-#[derive(Debug)]
-enum Event {
-    Hello(Result<Report, String>),
-    Prepared(Object, Option<OwnedFd>),
-    NotPrepared(String),
-    Output(Kind, Vec<u8>),
-    Ended(Ended),
-    Pong,
 }
 
 impl Launcher {
@@ -319,7 +224,7 @@ impl Launcher {
             Ok(()) => timeout(wait, events.recv()).await,
             Err(refused) => return Err(refused),
         };
-        lock(&link.listeners.calls).remove(&id);
+        link.listeners.forget(id);
         match answer {
             Ok(Some(Event::Pong)) => Ok(()),
             Ok(_) => Err(PrepareError::LauncherEnded),
@@ -415,7 +320,7 @@ impl Launcher {
         if told == Ok(true) {
             // The launcher has reaped it: there is nothing to release.
             lock(&self.inner.seats).remove(&id);
-            lock(&link.listeners.calls).remove(&id);
+            link.listeners.forget(id);
         }
         execution
     }
@@ -507,7 +412,7 @@ fn release(inner: &Arc<Inner>) -> Arc<dyn Fn(u64) + Send + Sync> {
     Arc::new(move |id| {
         let seat = inner.upgrade().and_then(|inner| lock(&inner.seats).remove(&id));
         if let Some(seat) = seat {
-            lock(&seat.link.listeners.calls).remove(&id);
+            seat.link.listeners.forget(id);
             // A launcher that is gone has no child left to release.
             seat.link.send(id, &Request::Release, None).ok();
         }
@@ -516,203 +421,11 @@ fn release(inner: &Arc<Inner>) -> Arc<dyn Fn(u64) + Send + Sync> {
 
 async fn new_link(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
     let fail = |e: io::Error| StartError::new("renew", e);
-    let socket = match source {
-        Source::Forked => return Err(StartError::new("renew", "no supervisor")),
-        Source::Supervisor(control) => ask_supervisor(control).await.map_err(fail)?,
-        Source::Socket(path) => {
-            let path = path.clone();
-            let dialled = tokio::task::spawn_blocking(move || supervisor::connect_to(&path)).await;
-            dialled.map_err(|e| StartError::new("renew", e))??
-        }
-    };
+    let socket = source.another().await?;
     let (link, mut events) = Link::open(socket, None).map_err(fail)?;
     match events.recv().await {
         Some(Event::Hello(Ok(report))) => Ok((link, report)),
         Some(Event::Hello(Err(reason))) => Err(StartError::new("renew", reason)),
         _ => Err(StartError::new("renew", "it ended before its first word")),
     }
-}
-
-async fn ask_supervisor(control: &AsyncFd<OwnedFd>) -> io::Result<OwnedFd> {
-    control.async_io(Interest::WRITABLE, |fd| Ok(send(fd, b"l", rustix::net::SendFlags::NOSIGNAL)?)).await?;
-    control.async_io(Interest::READABLE, receive_socket).await
-}
-
-fn receive_socket(control: &OwnedFd) -> io::Result<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0_u8; 1];
-    let received =
-        recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let sockets = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    let socket = sockets.flatten().next();
-    socket
-        .filter(|_| received.bytes > 0)
-        .ok_or_else(|| io::Error::other("the supervisor started no launcher"))
-}
-
-impl Listeners {
-    /// Nobody hears anything any more; each waiting call is over.
-    fn end(&self) {
-        let mut calls = lock(&self.calls);
-        self.ended.store(true, Ordering::Release);
-        calls.clear();
-    }
-
-    /// From here on the call `id` may print.
-    fn expect_output(&self, id: u64, bytes_max: usize) {
-        if let Some(listener) = lock(&self.calls).get_mut(&id) {
-            listener.output_bytes_left = bytes_max;
-        }
-    }
-
-    /// Gives `event` to who hears of the call `id`. Whether the launcher may say it.
-    fn tell(&self, id: u64, event: Event) -> bool {
-        let mut calls = lock(&self.calls);
-        // Of a call that nobody waits for any more the launcher may still speak.
-        let Some(listener) = calls.get_mut(&id) else { return true };
-        let may = listener.counts(&event);
-        if may {
-            listener.events.send(event).ok();
-        }
-        may
-    }
-}
-
-impl Link {
-    /// Starts reader and writer. The receiver hears number 0: a hello that is still to come.
-    fn open(socket: OwnedFd, report: Option<Report>) -> io::Result<(Arc<Self>, UnboundedReceiver<Event>)> {
-        let socket = Arc::new(nonblocking(socket)?);
-        let (queue, packets) = unbounded_channel();
-        let queued = Arc::new(Mutex::new(0));
-        let outgoing = Outgoing { socket: socket.clone(), queue, queued: queued.clone() };
-        let listeners = Arc::new(Listeners::default());
-        let report = Mutex::new(report);
-        let link = Self { outgoing, listeners: listeners.clone(), report, missed: AtomicU32::new(0) };
-        let hello = link.listen(0);
-        tokio::spawn(write(socket.clone(), packets, queued));
-        tokio::spawn(read(socket, listeners));
-        Ok((Arc::new(link), hello))
-    }
-
-    fn has_ended(&self) -> bool {
-        self.listeners.ended.load(Ordering::Acquire)
-    }
-
-    fn listen(&self, id: u64) -> UnboundedReceiver<Event> {
-        let (sender, receiver) = unbounded_channel();
-        let mut calls = lock(&self.listeners.calls);
-        // Looked at under the lock that the reader takes to end all: no listener is added behind it.
-        if !self.has_ended() {
-            let listener =
-                Listener { events: sender, messages_left: LINK_CALL_MESSAGES_MAX, output_bytes_left: 0 };
-            calls.insert(id, listener);
-        }
-        receiver
-    }
-
-    /// `fd` goes with the last packet.
-    fn send(&self, id: u64, request: &Request, fd: Option<OwnedFd>) -> Result<(), String> {
-        if self.outgoing.send(protocol::packets(id, request)?, fd).is_err() {
-            // The reader would see it too, but later: the next call is to find another launcher.
-            self.listeners.end();
-            return Err("the launcher ended".to_owned());
-        }
-        Ok(())
-    }
-
-    /// Gives the launcher up: its calls are over, and its first stage, which sees the end of the connection even where
-    /// the launcher hangs, ends it and all that it started.
-    fn cut(&self) {
-        self.listeners.end();
-        // One that is closed already needs no closing.
-        let _ = shutdown(&*self.outgoing.socket, Shutdown::Both);
-    }
-}
-
-impl Outgoing {
-    /// Sends the packets of one message, and none of another between them: the launcher holds no more than one message
-    /// that is unfinished. `fd` goes with the last.
-    fn send(&self, packets: Vec<Vec<u8>>, mut fd: Option<OwnedFd>) -> Result<(), ()> {
-        let mut queued = lock(&self.queued);
-        let mut packets = packets.into_iter().peekable();
-        while let Some(packet) = packets.next() {
-            let fd = if packets.peek().is_none() { fd.take() } else { None };
-            let at_once =
-                || protocol::send_with(self.socket.get_ref(), &packet, fd.as_ref().map(OwnedFd::as_fd));
-            if *queued == 0 && at_once().map_err(|_| ())? {
-                continue;
-            }
-            *queued += 1;
-            self.queue.send((packet, fd)).map_err(|_| ())?;
-        }
-        Ok(())
-    }
-}
-
-/// Sends until nobody can ask for more, then closes: the launcher ends every call and itself.
-async fn write(
-    socket: Arc<AsyncFd<OwnedFd>>,
-    mut packets: UnboundedReceiver<(Vec<u8>, Option<OwnedFd>)>,
-    queued: Arc<Mutex<usize>>,
-) {
-    while let Some((packet, with)) = packets.recv().await {
-        let with = with.as_ref().map(OwnedFd::as_fd);
-        let sent = socket
-            .async_io(Interest::WRITABLE, |fd| match protocol::send_with(fd, &packet, with)? {
-                true => Ok(()),
-                false => Err(io::ErrorKind::WouldBlock.into()),
-            })
-            .await;
-        if sent.is_err() {
-            break;
-        }
-        *lock(&queued) -= 1;
-    }
-    // One that is closed already needs no closing.
-    let _ = shutdown(&*socket, Shutdown::Both);
-}
-
-/// Gives each packet to its call, until the launcher is gone or speaks another language.
-async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
-    let mut assembler = Assembler::default();
-    loop {
-        let packet = socket
-            .async_io(Interest::READABLE, |fd| match receive_with(fd, PACKET_BYTES_MAX) {
-                (Received::Packet(packet), with) => Ok((packet, with)),
-                (Received::Nothing, _) => Err(io::ErrorKind::WouldBlock.into()),
-                (Received::End, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-            })
-            .await;
-        let Ok((packet, with)) = packet else { break };
-        let Ok(arrival) = assembler.take(&packet) else { break };
-        let (id, event) = match arrival {
-            Arrival::Piece => continue,
-            Arrival::Output(id, kind, bytes) => (id, Event::Output(kind, bytes)),
-            Arrival::Message(id, Reply::Hello(report)) => (id, Event::Hello(report)),
-            Arrival::Message(id, Reply::Prepared(object)) => (id, Event::Prepared(object, with)),
-            Arrival::Message(id, Reply::NotPrepared(reason)) => (id, Event::NotPrepared(reason)),
-            Arrival::Message(id, Reply::Ended(ended)) => (id, Event::Ended(ended)),
-            Arrival::Message(id, Reply::Pong) => (id, Event::Pong),
-        };
-        if !listeners.tell(id, event) {
-            break;
-        }
-    }
-    listeners.end();
-    // One that says what it may not say is told so by the end of its connection.
-    let _ = shutdown(&*socket, Shutdown::Both);
-}
-
-fn nonblocking(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    rustix::io::ioctl_fionbio(&socket, true)?;
-    sys::register(socket)
-}
-
-/// A panic elsewhere leaves these maps whole: each change is one insertion or removal.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

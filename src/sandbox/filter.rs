@@ -3,13 +3,21 @@
 //! Both list what is refused: the front holds a runtime, SQLite and a C library that resolves names, and what these ask
 //! is long. The second also refuses whatever is newer than its list.
 
-use super::lock::Dials;
 use crate::launcher::confine::seccomp::compile::{Condition, Kind, Test, Verdict, compile, compile_table};
 use crate::launcher::confine::seccomp::filters::{
     IOCTLS, OPENING, ioctl_condition, no_clone3, no_openat2, opening, own_limits,
 };
 use libc::{ENOSYS, EPERM};
 use seccompiler::BpfProgram;
+
+/// Sockets of the host that a front makes while it serves, beside those of the internet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dials {
+    /// None: the supervisor hands over each launcher, or there is one alone.
+    Nothing,
+    /// To a socket at which every connection is a launcher.
+    Launchers,
+}
 
 /// Everything but starting processes and reaching into others or the kernel.
 pub(crate) fn front() -> BpfProgram {

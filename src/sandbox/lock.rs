@@ -1,7 +1,7 @@
 //! The front's own lock: the part that talks to the network and the model cannot start a process, nor
 //! write what decides what may run, nor listen where nobody asked it to.
 
-use super::filter::{front, serving};
+use super::filter::{Dials, front, serving};
 use crate::launcher::StartError;
 use crate::launcher::confine::layers::{self, Grant, Landlock};
 use crate::launcher::confine::seccomp::compile::{load, load_everywhere};
@@ -21,15 +21,6 @@ use std::path::{Path, PathBuf};
 /// error. A folder of `writable` that is not there is one.
 pub fn lock_front(writable: &[PathBuf]) -> Result<Vec<String>, StartError> {
     lock(writable).map_err(|reason| StartError::new("front", reason))
-}
-
-/// Sockets of the host that a front makes while it serves, beside those of the internet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dials {
-    /// None: the supervisor hands over each launcher, or there is one alone.
-    Nothing,
-    /// To a socket at which every connection is a launcher.
-    Launchers,
 }
 
 /// Takes from every thread of the process what a front that serves does not need: new listeners, sockets but those of

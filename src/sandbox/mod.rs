@@ -13,16 +13,20 @@
 //!
 //! # Layout
 //!
-//! `filter` and `lock` (what the front gives up), `client` (calls over the socket), `supervisor` (who forks both). What both sides
+//! `filter` and `lock` (what the front gives up), `source` (where launchers come from), `link` (one
+//! launcher's socket), `client` (calls over it), `supervisor` (who forks both). What both sides
 //! say to each other is `launcher::protocol`.
 
-mod lock;
 pub(crate) mod filter;
+mod lock;
+mod source;
+mod link;
 mod client;
 mod supervisor;
 #[cfg(test)]
 mod tests;
 
 pub use client::{Launcher, LinkSeed, PrepareError, Renewal};
-pub use lock::{Dials, lock_front, narrow_front};
+pub use filter::Dials;
+pub use lock::{lock_front, narrow_front};
 pub use supervisor::{dial, serve, start};

@@ -3,7 +3,8 @@
 //! It forks both before any runtime starts, gives the front a new launcher when asked, and ends all
 //! when the front ends. Nothing outlives it: everything below has a parent-death signal.
 
-use super::client::{LinkSeed, Origin};
+use super::client::LinkSeed;
+use super::source::{Origin, connect_to, pair};
 use crate::config::KEY_VARIABLES;
 use crate::launcher::protocol::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
 use crate::launcher::{Spec, StartError, run, sys};
@@ -11,10 +12,7 @@ use crate::types::limits::LAUNCHERS_MAX;
 use nix::sys::signal::{SigSet, Signal as Signo};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, sendmsg, socket_with, socketpair,
-};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{
     Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, setsid, waitid,
 };
@@ -46,15 +44,6 @@ pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
 /// Blocking, until the launcher has tested itself.
 pub fn dial(path: &Path) -> Result<LinkSeed, StartError> {
     greet(connect_to(path)?, Origin::Socket(path.to_owned()))
-}
-
-pub(super) fn connect_to(path: &Path) -> Result<OwnedFd, StartError> {
-    let at = |e| StartError::new(&path.display().to_string(), e);
-    let address = SocketAddrUnix::new(path).map_err(at)?;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-    let socket = socket.map_err(at)?;
-    connect(&socket, &address).map_err(at)?;
-    Ok(socket)
 }
 
 /// Runs `front` in a process of its own, with a launcher beside it, and returns its exit code.
@@ -214,11 +203,6 @@ fn greet(socket: OwnedFd, origin: Origin) -> Result<LinkSeed, StartError> {
             }
         }
     }
-}
-
-pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), StartError> {
-    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|e| StartError::new("socket", e))
 }
 
 fn block_signals() -> Result<SignalFd, StartError> {

@@ -2,6 +2,7 @@
 //! words the source does not use.
 
 mod inside;
+mod reach;
 mod source;
 
 use source::{File, files, paths, shown, top, without_words};

@@ -1,50 +1,30 @@
-//! Groups of processes (cgroups(7), version 2): one for each call, where this process's own group is its to divide.
-//!
-//! ```text
-//! the group it starts in, which is delegated
-//! ├── par-above            the processes above the launcher, where one of them has to leave the way
-//! └── par-launcher-<pid>   held by a lock for as long as that launcher lives
-//!     ├── main             the launcher itself: a group with controllers has no processes of its own
-//!     └── 0, 1, …          one call each
-//! ```
-//!
-//! A group adds up what the processes of a call use, and kills them all at once. What is there is an extra: each call has
-//! its other bounds anyway. A group that nothing happened to is used again by a call with the same bounds; one that
-//! was killed is removed, since Linux 6.18 kills whoever starts in it, and so is one that ran out of memory.
+//! The launcher's own group, and those of its calls.
 
+use super::base::{Controllers, base, clear_leftovers, make_own};
+use super::files::{hand_down, make, read, wait, write};
 use crate::launcher::confine::protection::Protection;
 use crate::launcher::sys;
-use crate::launcher::view::mounts::unescape;
 use nix::sched::CloneFlags;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, mkdirat, openat, unlinkat,
-};
+use rustix::event::PollFlags;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, pidfd_send_signal, waitid};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use rustix::time::Timespec;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd as _, OwnedFd};
 
-const LAUNCHER: &str = "par-launcher-";
-const ABOVE: &str = "par-above";
 const MAIN: &str = "main";
-/// Names that are tried for a launcher's group: those of dead ones were removed before.
-const NAMES_MAX: u32 = 16;
+
 /// Groups that wait to be used again.
 const FREE_MAX: usize = 64;
-/// From a kill to the end, and for one canary, in seconds.
-const WAIT_S_MAX: i64 = 5;
+
 /// Memory of a call beside its tool's: its init, the kernel's own for its processes.
 const OWN_BYTES: u64 = 16 << 20;
 /// What a canary of memory takes.
 const CANARY_BYTES: usize = 8 << 20;
 /// The launcher's share of the processor beside calls, of which each has 100.
 const MAIN_WEIGHT: &str = "1000";
-/// One file of the kernel's here, in bytes: numbers and words, and the processes of a group that has few.
-const FILE_BYTES_MAX: usize = 4 << 10;
 
 /// What it means that there are none.
 pub(crate) const NO_GROUPS: &str =
@@ -56,16 +36,6 @@ pub(crate) struct Bounds {
     /// Of all its processes together.
     pub(crate) memory_bytes_max: u64,
     pub(crate) processes_max: u64,
-}
-
-/// What was found to be there. Each is a layer of every call, and each that is not says what that means.
-#[derive(Clone, Debug, Default)]
-struct Controllers {
-    memory: bool,
-    pids: bool,
-    cpu: bool,
-    /// Why none was handed down, where some are there.
-    refused: Option<String>,
 }
 
 /// The launcher's groups.
@@ -348,194 +318,4 @@ fn end(child: &OwnedFd) -> Option<u8> {
     }
     let end = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED).ok()??;
     Some(end.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
-}
-
-fn wait(fd: &OwnedFd, flags: PollFlags) -> bool {
-    let mut fds = [PollFd::new(fd, flags)];
-    matches!(poll(&mut fds, Some(&Timespec { tv_sec: WAIT_S_MAX, tv_nsec: 0 })), Ok(1))
-}
-
-/// The group that launchers' groups are made in.
-struct Base {
-    fd: OwnedFd,
-}
-
-/// By this process's own entry and the mount of the hierarchy, wherever that is.
-fn base() -> Result<Base, String> {
-    let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
-    let own = read("/proc/self/cgroup")?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("version 2 is not mounted")?;
-    let mut path = read("/proc/self/mountinfo")?
-        .lines()
-        .find_map(|line| place(line, own))
-        .ok_or("its own group is not in sight")?;
-    if path.file_name().is_some_and(|name| name == ABOVE) {
-        path.pop();
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = openat(CWD, &path, flags, Mode::empty()).map_err(|e| format!("`{}`: {e}", path.display()))?;
-    Ok(Base { fd })
-}
-
-/// Where a line of the mount table (proc_pid_mountinfo(5)) shows the group `own`.
-fn place(line: &str, own: &str) -> Option<PathBuf> {
-    let (front, back) = line.split_once(" - ")?;
-    let mut words = front.split(' ').skip(3);
-    let (root, point) = (unescape(words.next()?), unescape(words.next()?));
-    if back.split(' ').next()? != "cgroup2" || own.contains("/..") {
-        return None;
-    }
-    Some(Path::new(&point).join(Path::new(own).strip_prefix(&root).ok()?))
-}
-
-impl Base {
-    /// Makes the controllers that are here known below, as far as they are wanted and it is for this process to do.
-    fn hand_down(&self) -> Controllers {
-        let fd = self.fd.as_fd();
-        let there = read(fd, "cgroup.controllers").unwrap_or_default();
-        let wanted = ["memory", "pids", "cpu"].map(|name| there.split_whitespace().any(|one| one == name));
-        if wanted == [false; 3] {
-            return Controllers::default();
-        }
-        if let Err(e) = self.vacate() {
-            return Controllers { refused: Some(e), ..Controllers::default() };
-        }
-        let [memory, pids, cpu] = wanted;
-        Controllers {
-            memory: memory && hand_down(fd, "memory"),
-            pids: pids && hand_down(fd, "pids"),
-            cpu: cpu && hand_down(fd, "cpu"),
-            refused: None,
-        }
-    }
-
-    /// A group that divides what it has has no processes of its own, unless it is the one above all, which has no
-    /// type. The process above this one goes into a group beside; of others, nobody knows what they are.
-    fn vacate(&self) -> Result<(), String> {
-        let fd = self.fd.as_fd();
-        let at = |e: Errno| format!("controllers are not handed down: {e}");
-        if read(fd, "cgroup.type").is_err() {
-            return Ok(());
-        }
-        let above = getppid().map_or(0, Pid::as_raw_pid).to_string();
-        let inside = read(fd, "cgroup.procs").map_err(at)?;
-        if inside.is_empty() {
-            return Ok(());
-        }
-        if inside.lines().any(|pid| pid != above) {
-            return Err("controllers are not handed down: other processes are in the group that this was \
-                        started in"
-                .to_owned());
-        }
-        make(fd, ABOVE).or_else(|e| if e == Errno::EXIST { Ok(()) } else { Err(at(e)) })?;
-        write(fd, &format!("{ABOVE}/cgroup.procs"), &above).map_err(at)
-    }
-}
-
-/// Whether the controller can be used below.
-fn hand_down(group: BorrowedFd<'_>, controller: &str) -> bool {
-    write(group, "cgroup.subtree_control", &format!("+{controller}")).is_ok()
-}
-
-/// A launcher's own group, locked.
-fn make_own(base: BorrowedFd<'_>) -> Result<OwnedFd, String> {
-    let pid = rustix::process::getpid().as_raw_pid();
-    for at in 0..NAMES_MAX {
-        let name = if at == 0 { format!("{LAUNCHER}{pid}") } else { format!("{LAUNCHER}{pid}-{at}") };
-        match make(base, &name) {
-            Ok(()) => {}
-            Err(Errno::EXIST) => continue,
-            Err(e) => return Err(format!("its group is not its own to divide: {e}")),
-        }
-        // One that was taken for a dead launcher's in between is gone, or about to go.
-        if let Ok(own) = take(base, &name) {
-            return Ok(own);
-        }
-    }
-    Err("no name for the launcher's group is free".to_owned())
-}
-
-fn make(at: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    mkdirat(at, name, Mode::RWXU)
-}
-
-/// Opens and locks a launcher's group.
-fn take(base: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let own = openat(base, name, flags, Mode::empty())?;
-    flock(&own, FlockOperation::NonBlockingLockExclusive)?;
-    // Whether it is still there.
-    read(own.as_fd(), "cgroup.procs").map(|_| own)
-}
-
-/// Removes the groups of launchers that nobody holds any more, with what is left in them.
-fn clear_leftovers(base: BorrowedFd<'_>) {
-    for name in names(base) {
-        if !name.starts_with(LAUNCHER) {
-            continue;
-        }
-        let Ok(left) = take(base, &name) else { continue };
-        // What cannot be killed or removed is somebody else's, or for the next start.
-        if write(left.as_fd(), "cgroup.kill", "1").is_ok() {
-            wait_until_empty(left.as_fd());
-        }
-        for inner in names(left.as_fd()) {
-            let _ = unlinkat(&left, inner, AtFlags::REMOVEDIR);
-        }
-        let _ = unlinkat(base, &name, AtFlags::REMOVEDIR);
-    }
-}
-
-fn wait_until_empty(group: BorrowedFd<'_>) {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(events) = openat(group, "cgroup.events", flags, Mode::empty()) else { return };
-    let is_empty = || {
-        let mut bytes = [0_u8; 256];
-        let read = rustix::io::pread(&events, &mut bytes, 0).unwrap_or(0);
-        bytes.get(..read).unwrap_or_default().starts_with(b"populated 0")
-    };
-    // The kernel tells of a change; one look may be too early, and each wait has its end.
-    while !is_empty() && wait(&events, PollFlags::PRI) {}
-}
-
-/// The groups in a group.
-fn names(group: BorrowedFd<'_>) -> Vec<String> {
-    let Ok(folder) = Dir::read_from(group) else { return Vec::new() };
-    let entries = folder.flatten().filter(|entry| entry.file_type() == FileType::Directory);
-    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-    names.filter(|name| name != "." && name != "..").collect()
-}
-
-fn read(group: BorrowedFd<'_>, file: &str) -> Result<String, Errno> {
-    let fd = openat(group, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut bytes = [0_u8; FILE_BYTES_MAX];
-    let read = rustix::io::read(&fd, &mut bytes)?;
-    Ok(String::from_utf8_lossy(bytes.get(..read).unwrap_or_default()).into_owned())
-}
-
-fn write(group: BorrowedFd<'_>, file: &str, value: &str) -> Result<(), Errno> {
-    let fd = openat(group, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::io::write(&fd, value.as_bytes()).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::place;
-    use std::path::PathBuf;
-
-    #[test]
-    fn groups_are_found_where_their_hierarchy_is_mounted() {
-        let unified = "39 31 0:36 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
-        let part = "39 31 0:36 /a /mnt/c\\040d rw shared:3 - cgroup2 cgroup2 rw,nsdelegate";
-        for (line, own, expect) in [
-            (unified, "/", Some("/sys/fs/cgroup/unified")),
-            (unified, "/a/b.service", Some("/sys/fs/cgroup/unified/a/b.service")),
-            (unified, "/../b", None),
-            (part, "/a/b", Some("/mnt/c d/b")),
-            (part, "/ab", None),
-            ("35 31 0:32 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids", "/", None),
-        ] {
-            assert_eq!(place(line, own), expect.map(PathBuf::from), "{line} {own}");
-        }
-    }
 }
