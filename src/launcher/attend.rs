@@ -10,7 +10,7 @@ use super::protocol::{self, Reply};
 use super::secrets::Vault;
 use super::serve::Launcher;
 use super::spec::{Spec, StartError};
-use super::sys;
+use super::sys::{self, SingleThread};
 use super::uids::Slots;
 use super::view::namespaces::{self, FirstStage};
 use crate::tools::{Builtin, Catalog, Manifest, Runner};
@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 /// The first stage: enters the namespaces, forks the launcher proper, and only waits for it. Called in
 /// a fresh process that is this stage alone; the result is its exit code.
-pub(crate) fn run(spec: &Spec, front: OwnedFd) -> u8 {
-    match start(spec, &front) {
+pub(crate) fn run(spec: &Spec, front: OwnedFd, one: SingleThread) -> u8 {
+    match start(spec, &front, &one) {
         Ok(()) => 0,
         Err(reason) => {
             // The front may be gone already; then nobody asks.
@@ -41,7 +41,7 @@ pub(crate) fn run(spec: &Spec, front: OwnedFd) -> u8 {
 /// Serves the connection that a service manager accepted as descriptor `fd`, in this process, until the
 /// front is gone. The result is the exit code.
 ///
-/// The caller has one thread and never uses the descriptor itself. A peer that does not run as
+/// The caller has one thread, which is counted, and never uses the descriptor itself. A peer that does not run as
 /// `front_uid` is refused: the socket's mode lets nobody else connect, and this holds where it was set
 /// wrong.
 pub fn attend(spec: &Spec, fd: RawFd, front_uid: u32) -> Result<u8, StartError> {
@@ -59,10 +59,11 @@ pub fn attend(spec: &Spec, fd: RawFd, front_uid: u32) -> Result<u8, StartError> 
     if peer != front_uid {
         return Err(refuse(&format!("the peer runs as uid {peer}, not as {front_uid}")));
     }
-    Ok(run(spec, socket))
+    let one = SingleThread::counted().map_err(|e| refuse(&e))?;
+    Ok(run(spec, socket, one))
 }
 
-fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
+fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String> {
     // Its own session: an interrupt at the terminal is for the front.
     let _ = setsid();
     sys::close_all_but(&[2, front.as_raw_fd()]).map_err(|e| format!("close_range: {e}"))?;
@@ -70,16 +71,16 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
     // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
-    let vault = Vault::open(spec, &catalog)?;
+    let vault = Vault::open(spec, &catalog, one)?;
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
     let connects = |manifest: &Arc<Manifest>| manifest.runner == Runner::Builtin(Builtin::HttpGet);
     let tls = catalog.manifests().any(connects).then(|| trust(spec.ca_file.as_deref())).transpose()?;
     // All that was to be read of it is read. What is forked from here on, builtins among it, has no copy of a key there.
-    sys::overwrite_environment(|_| true);
+    sys::overwrite_environment(one, |_| true);
     let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
     let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::of).transpose()?;
     let (first, second) = namespaces::stages()?;
-    match sys::fork().map_err(|e| format!("fork: {e}"))? {
+    match sys::fork(one).map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
             // No other copy of a socket: it would hide the launcher's ends from the others. This one goes with this
             // process, which ends when the launcher does.
@@ -89,10 +90,10 @@ fn start(spec: &Spec, front: &OwnedFd) -> Result<(), String> {
             guard(&child, front, first, &ground.proc);
             sys::exit_now(0)
         }
-        sys::Fork::Child => {
+        sys::Fork::Child(own) => {
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             drop(first);
-            let mut machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second)?;
+            let mut machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second, own)?;
             machine.tls = tls;
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;

@@ -50,8 +50,8 @@ impl Child {
         }
         let namespaces = tool.namespaces(machine);
         let pidfd = machine.as_victim(|| match group {
-            Some(group) => sys::clone_into(namespaces, group.as_fd()),
-            None => sys::clone_call(namespaces),
+            Some(group) => sys::clone_into(&machine.one, namespaces, group.as_fd()),
+            None => sys::clone_call(&machine.one, namespaces),
         });
         let Some(pidfd) = pidfd.map_err(|e| format!("the child was not started: {e}"))? else {
             run(&Birth {

@@ -7,7 +7,7 @@
 
 use crate::config::{Config, SecretSource};
 use crate::launcher::spec::Spec;
-use crate::launcher::sys;
+use crate::launcher::sys::{self, SingleThread};
 use crate::tools::Catalog;
 use crate::types::{Digest, limits, secret};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -38,11 +38,10 @@ struct Kept {
 }
 
 impl Vault {
-    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read anew, as a reload does. Called with
-    /// one thread.
+    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read anew, as a reload does.
     ///
     /// One that cannot be read refuses its tools and not the start: which user the launcher is, the front cannot know.
-    pub(crate) fn open(spec: &Spec, catalog: &Catalog) -> Result<Self, String> {
+    pub(crate) fn open(spec: &Spec, catalog: &Catalog, one: &SingleThread) -> Result<Self, String> {
         let mut vault = Self::default();
         let names: BTreeSet<&String> = catalog.manifests().flat_map(|manifest| &manifest.secrets).collect();
         if names.is_empty() {
@@ -55,7 +54,7 @@ impl Vault {
         let memory = names.into_iter().map(|name| Ok((name.clone(), memory_file("secret")?)));
         let memory: BTreeMap<String, OwnedFd> =
             memory.collect::<Result<_, Errno>>().map_err(|e| refuse(&e))?;
-        let mut told = read_apart(&memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
+        let mut told = read_apart(one, &memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
         for (name, memory) in memory {
             let proof = told.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
             let proof = proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no proof".to_owned()));
@@ -84,13 +83,14 @@ impl Vault {
 
 /// Has another process put each value into its `memory`, and waits for its end.
 fn read_apart(
+    one: &SingleThread,
     memory: &BTreeMap<String, OwnedFd>,
     sources: &BTreeMap<String, SecretSource>,
     salt: &[u8; 32],
 ) -> Result<Told, String> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| e.to_string())?;
-    match sys::fork().map_err(|e| e.to_string())? {
-        sys::Fork::Child => {
+    match sys::fork(one).map_err(|e| e.to_string())? {
+        sys::Fork::Child(_) => {
             let told: Told = memory
                 .iter()
                 .map(|(name, memory)| (name.clone(), put(sources.get(name), memory, salt)))

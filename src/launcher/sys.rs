@@ -14,20 +14,43 @@ use tokio::io::unix::AsyncFd;
 /// Stack of the vforked child until its exec, in bytes.
 const SPAWN_STACK_BYTES: usize = 64 << 10;
 
+/// Says that this process has one thread, so that no lock is held by another one when this one forks.
+///
+/// Made by counting, and in a child by the fork itself. Whoever holds one starts no thread: launcher, supervisor and children
+/// have none, and a front gives its own away before it starts a runtime.
+#[derive(Debug)]
+pub(crate) struct SingleThread(());
+
+/// Threads that are there. A harness of tests has one more, which waits.
+const THREADS: usize = if cfg!(test) { 2 } else { 1 };
+/// A thread that was joined may be seen for a moment longer, in milliseconds.
+const LEAVING_MS_MAX: u32 = 200;
+
+impl SingleThread {
+    /// Counts the threads of this process.
+    pub(crate) fn counted() -> io::Result<Self> {
+        for _ in 0..LEAVING_MS_MAX {
+            if std::fs::read_dir("/proc/self/task")?.count() <= THREADS {
+                return Ok(Self(()));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Err(io::Error::other("this process has other threads"))
+    }
+}
+
 /// Where a fork returned.
 pub(crate) enum Fork {
-    Child,
+    /// In the child, whose one thread is the caller's.
+    Child(SingleThread),
     Parent(OwnedFd),
 }
 
 /// Forks a long-lived process; the parent holds its pidfd.
-///
-/// The caller has one thread, or others that hold no lock: only the caller's thread lives on in the
-/// child.
-pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: the contract above; glibc's own locks are taken care of by its `fork`.
+pub(crate) fn fork(_one: &SingleThread) -> io::Result<Fork> {
+    // SAFETY: there is no other thread; glibc's own locks are taken care of by its `fork`.
     match unsafe { nix::unistd::fork() }? {
-        nix::unistd::ForkResult::Child => Ok(Fork::Child),
+        nix::unistd::ForkResult::Child => Ok(Fork::Child(SingleThread(()))),
         nix::unistd::ForkResult::Parent { child } => {
             let pid = rustix::process::Pid::from_raw(child.as_raw()).ok_or(io::ErrorKind::NotFound)?;
             // The child is not reaped by anybody else, so the number still names it.
@@ -38,8 +61,8 @@ pub(crate) fn fork() -> io::Result<Fork> {
 
 /// Forks the child of one call into the new `namespaces` (`CLONE_NEW*`).
 ///
-/// The caller has one thread. `None` in the child.
-pub(crate) fn clone_call(namespaces: CloneFlags) -> io::Result<Option<OwnedFd>> {
+/// `None` in the child, which has one thread as the caller.
+pub(crate) fn clone_call(_one: &SingleThread, namespaces: CloneFlags) -> io::Result<Option<OwnedFd>> {
     let mut pidfd: RawFd = -1;
     let flags = namespaces.bits() | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without CLONE_VM the child has its own copy of the memory and, the stack being null,
@@ -56,7 +79,11 @@ pub(crate) fn clone_call(namespaces: CloneFlags) -> io::Result<Option<OwnedFd>> 
 }
 
 /// As [`clone_call`], the child in the `group` (cgroups(7)) from its first moment on.
-pub(crate) fn clone_into(namespaces: CloneFlags, group: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn clone_into(
+    _one: &SingleThread,
+    namespaces: CloneFlags,
+    group: BorrowedFd<'_>,
+) -> io::Result<Option<OwnedFd>> {
     let mut pidfd: RawFd = -1;
     // SAFETY: every field of the structure is an integer, of which none needs a value.
     let mut wanted: libc::clone_args = unsafe { std::mem::zeroed() };
@@ -84,8 +111,9 @@ pub(crate) type Before<'a> = &'a mut dyn FnMut() -> Result<(), String>;
 /// Starts `program` by its descriptor and tells whether exec succeeded.
 ///
 /// The child shares the memory of the caller, who waits until the exec; `before` runs in the child and
-/// must not rely on its effects on memory being undone. The caller has one thread.
+/// must not rely on its effects on memory being undone.
 pub(crate) fn spawn(
+    _one: &SingleThread,
     program: BorrowedFd<'_>,
     argv: &[CString],
     envp: &[CString],
@@ -138,9 +166,9 @@ fn execute(program: BorrowedFd<'_>, argv: &[*const c_char], envp: &[*const c_cha
 /// Overwrites each variable of the environment whose name `goes`, where it stands: a copy of the kernel's that every fork
 /// inherits.
 ///
-/// The caller has one thread, which keeps nothing that it borrowed from there.
-pub(crate) fn overwrite_environment(goes: impl Fn(&[u8]) -> bool) {
-    // SAFETY: nobody else reads or changes the environment, by the contract above. `environ` is null or an array that ends
+/// The caller keeps nothing that it borrowed from there.
+pub(crate) fn overwrite_environment(_one: &SingleThread, goes: impl Fn(&[u8]) -> bool) {
+    // SAFETY: nobody else reads or changes the environment: there is no other thread, and nothing is borrowed by the contract above. `environ` is null or an array that ends
     // with a null pointer, of strings that this process may write (environ(7)); each keeps its place and ends earlier.
     unsafe {
         let mut at: *const *mut c_char = libc::environ;

@@ -7,7 +7,8 @@ use super::client::LinkSeed;
 use super::source::{Origin, connect_to, pair};
 use crate::config::KEY_VARIABLES;
 use crate::launcher::protocol::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
-use crate::launcher::{Spec, StartError, run, sys};
+use crate::launcher::sys::{self, SingleThread};
+use crate::launcher::{Spec, StartError, run};
 use crate::types::limits::LAUNCHERS_MAX;
 use nix::sys::signal::{SigSet, Signal as Signo};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -34,7 +35,7 @@ const FAILED: u8 = 1;
 /// The caller has one thread: call this before any runtime starts. Returns once the launcher has
 /// tested itself.
 pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
-    let (socket, _first_stage) = fork_launcher(spec)?;
+    let (socket, _first_stage) = fork_launcher(spec, &one_thread()?)?;
     greet(socket, Origin::Forked)
 }
 
@@ -51,15 +52,18 @@ pub fn dial(path: &Path) -> Result<LinkSeed, StartError> {
 /// The caller has one thread. `SIGTERM` and `SIGINT` go on to the front, whose end ends all. The front
 /// may ask for another launcher, to replace a dead one or to reload.
 pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, StartError> {
-    let (socket, first_stage) = fork_launcher(spec)?;
+    let one = one_thread()?;
+    let (socket, first_stage) = fork_launcher(spec, &one)?;
     let (control, control_front) = pair()?;
     let seed = greet(socket, Origin::Supervisor(control_front))?;
     let parent = rustix::process::getpid();
     // Before the fork, so that none is lost between it and the loop.
     let before = SigSet::thread_get_mask().map_err(|e| StartError::new("signal mask", e))?;
     let signals = block_signals()?;
-    match sys::fork().map_err(|e| StartError::new("fork", e))? {
-        sys::Fork::Child => {
+    match sys::fork(&one).map_err(|e| StartError::new("fork", e))? {
+        sys::Fork::Child(own) => {
+            // It is about to have more threads.
+            drop(own);
             drop((control, first_stage, signals));
             let _ = before.thread_set_mask();
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -77,14 +81,16 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
             // The front's own copies are the ones that count.
             drop(seed);
             // What the front alone needs. Launchers that are forked later read the rest.
-            sys::overwrite_environment(|name| KEY_VARIABLES.iter().any(|key| key.as_bytes() == name));
-            Supervisor { spec, front, control: Some(control), launchers: vec![first_stage] }.watch(&signals)
+            sys::overwrite_environment(&one, |name| KEY_VARIABLES.iter().any(|key| key.as_bytes() == name));
+            Supervisor { spec, one, front, control: Some(control), launchers: vec![first_stage] }
+                .watch(&signals)
         }
     }
 }
 
 struct Supervisor<'a> {
     spec: &'a Spec,
+    one: SingleThread,
     front: OwnedFd,
     control: Option<OwnedFd>,
     /// First stages: killing one ends its launcher and every tool of it.
@@ -150,7 +156,7 @@ impl Supervisor<'_> {
         if self.launchers.len() >= LAUNCHERS_MAX {
             return send_socket(control, None);
         }
-        match fork_launcher(self.spec) {
+        match fork_launcher(self.spec, &self.one) {
             Ok((socket, first_stage)) => {
                 send_socket(control, Some(&socket));
                 self.launchers.push(first_stage);
@@ -160,13 +166,17 @@ impl Supervisor<'_> {
     }
 }
 
+fn one_thread() -> Result<SingleThread, StartError> {
+    SingleThread::counted().map_err(|e| StartError::new("fork", e))
+}
+
 /// Forks a launcher; this process keeps the front's end of its socket and the first stage's pidfd.
-fn fork_launcher(spec: &Spec) -> Result<(OwnedFd, OwnedFd), StartError> {
+fn fork_launcher(spec: &Spec, one: &SingleThread) -> Result<(OwnedFd, OwnedFd), StartError> {
     let (front, launcher) = pair()?;
     let parent = rustix::process::getpid();
-    match sys::fork().map_err(|e| StartError::new("fork", e))? {
+    match sys::fork(one).map_err(|e| StartError::new("fork", e))? {
         sys::Fork::Parent(first_stage) => Ok((front, first_stage)),
-        sys::Fork::Child => {
+        sys::Fork::Child(own) => {
             drop(front);
             // Signals that a supervisor blocks are not for the launcher and its tools to inherit.
             let _ = SigSet::all().thread_unblock();
@@ -174,7 +184,7 @@ fn fork_launcher(spec: &Spec) -> Result<(OwnedFd, OwnedFd), StartError> {
             if rustix::process::getppid() != Some(parent) {
                 sys::exit_now(FAILED);
             }
-            sys::exit_now(run(spec, launcher))
+            sys::exit_now(run(spec, launcher, own))
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::base::{Controllers, base, clear_leftovers, make_own};
 use super::files::{hand_down, make, read, wait, write};
 use crate::launcher::confine::protection::Protection;
-use crate::launcher::sys;
+use crate::launcher::sys::{self, SingleThread};
 use nix::sched::CloneFlags;
 use rustix::event::PollFlags;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
@@ -226,40 +226,40 @@ impl Groups {
 
     /// Tries what is there, by canaries, in the process that is to start calls. What does not hold is not counted;
     /// where nobody can be started in a group, or killed by one, there are none for calls.
-    pub(crate) fn prove(&mut self) {
+    pub(crate) fn prove(&mut self, one: &SingleThread) {
         if self.refused.is_none() {
-            self.refused = self.try_all().err();
+            self.refused = self.try_all(one).err();
         }
     }
 
-    fn try_all(&mut self) -> Result<(), String> {
+    fn try_all(&mut self, thread: &SingleThread) -> Result<(), String> {
         let ample = Bounds { memory_bytes_max: 1 << 30, processes_max: 64 };
-        if !self.ends_all(ample)? {
+        if !self.ends_all(thread, ample)? {
             return Err("cgroup.kill: a process outlived its group".to_owned());
         }
         let one = Bounds { processes_max: 1, ..ample };
-        self.controllers.pids &= self.starts_another(ample) && !self.starts_another(one);
-        self.controllers.memory &= self.counts_memory(ample);
+        self.controllers.pids &= self.starts_another(thread, ample) && !self.starts_another(thread, one);
+        self.controllers.memory &= self.counts_memory(thread, ample);
         Ok(())
     }
 
     /// Two that go on for ever end with their group.
-    fn ends_all(&mut self, bounds: Bounds) -> Result<bool, String> {
+    fn ends_all(&mut self, one: &SingleThread, bounds: Bounds) -> Result<bool, String> {
         let group = self.open(CANARY, bounds)?;
-        let children = [start(&group, forever)?, start(&group, forever)?];
+        let children = [start(one, &group, forever)?, start(one, &group, forever)?];
         self.close(CANARY);
         Ok(children.iter().all(|child| end(child).is_some()))
     }
 
     /// Whether one in such a group may start another.
-    fn starts_another(&mut self, bounds: Bounds) -> bool {
-        let act = || match sys::clone_call(CloneFlags::empty()) {
+    fn starts_another(&mut self, one: &SingleThread, bounds: Bounds) -> bool {
+        let act = || match sys::clone_call(one, CloneFlags::empty()) {
             Ok(None) => 0,
             // Nobody else would reap it: the launcher is its PID namespace's first process.
             Ok(Some(child)) => u8::from(end(&child).is_some()),
             Err(_) => 0,
         };
-        let child = self.open(CANARY, bounds).and_then(|group| start(&group, act));
+        let child = self.open(CANARY, bounds).and_then(|group| start(one, &group, act));
         let code = child.ok().and_then(|child| end(&child));
         self.close(CANARY);
         code == Some(1)
@@ -267,7 +267,7 @@ impl Groups {
 
     /// Whether what is taken in a group is seen in it, and its bound is as it was set. It is not run out of: the
     /// kernel would write a page to its log at each start.
-    fn counts_memory(&mut self, bounds: Bounds) -> bool {
+    fn counts_memory(&mut self, one: &SingleThread, bounds: Bounds) -> bool {
         let Ok((told, tell)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
         let act = || {
             let taken = vec![1_u8; CANARY_BYTES];
@@ -275,7 +275,7 @@ impl Groups {
             let _told = rustix::io::write(&tell, std::hint::black_box(&taken).get(..1).unwrap_or_default());
             forever()
         };
-        let Ok(child) = self.open(CANARY, bounds).and_then(|group| start(&group, act)) else {
+        let Ok(child) = self.open(CANARY, bounds).and_then(|group| start(one, &group, act)) else {
             self.close(CANARY);
             return false;
         };
@@ -296,8 +296,8 @@ impl Groups {
 const CANARY: u64 = u64::MAX;
 
 /// Starts a canary in `group`.
-fn start(group: &OwnedFd, act: impl FnOnce() -> u8) -> Result<OwnedFd, String> {
-    match sys::clone_into(CloneFlags::empty(), group.as_fd()) {
+fn start(one: &SingleThread, group: &OwnedFd, act: impl FnOnce() -> u8) -> Result<OwnedFd, String> {
+    match sys::clone_into(one, CloneFlags::empty(), group.as_fd()) {
         Ok(Some(child)) => Ok(child),
         Ok(None) => sys::exit_now(act()),
         Err(e) => Err(format!("starting in a group: {e}")),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Whom connections are believed: the system's certificates, and those in `ca_file` (PEM). Reads files of the host, so
 /// it is called before there is a view.
-pub(in crate::launcher) fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     // What cannot be read is trusted less, never more.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -74,7 +74,8 @@ pub(crate) fn run(
         // The last word before the program's first: what it does at once may be the end of this process.
         tell(&control, &confined)
     };
-    let pid = sys::spawn(rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
+    let pid =
+        sys::spawn(&start.machine.one, rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
     // The pipes are the program's: they reach their end when it and what it started have ended.
     let mut keep =
         vec![start.control.as_raw_fd(), children.as_raw_fd(), start.machine.host.loadavg.as_raw_fd()];

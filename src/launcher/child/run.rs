@@ -37,7 +37,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 const SHARED_UID_CALLS: u64 = (CALLS_MAX + SPARES_MAX) as u64;
 
 /// What a child is started with.
-pub(in crate::launcher) struct Birth<'a> {
+pub(crate) struct Birth<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) tool: &'a Tool,
     /// Uid and gid of this call, where the launcher may change them.
@@ -58,7 +58,7 @@ struct Outward<'a> {
 }
 
 /// Runs the call. Never returns.
-pub(in crate::launcher) fn run(birth: &Birth<'_>) -> ! {
+pub(crate) fn run(birth: &Birth<'_>) -> ! {
     let code = match live(birth) {
         Ok(code) => code,
         Err(reason) => {
@@ -143,7 +143,7 @@ fn rehearse(birth: &Birth<'_>, origins: &Origins) {
 
 /// What the launcher sends when the call may start: the places, among what was found below the object, of what
 /// is left out.
-pub(in crate::launcher) fn go_packet(left_out: &[usize]) -> Vec<u8> {
+pub(crate) fn go_packet(left_out: &[usize]) -> Vec<u8> {
     let places = left_out.iter().map(usize::to_string).collect::<Vec<_>>();
     format!("go {}", places.join(" ")).into_bytes()
 }

@@ -5,7 +5,7 @@
 //! of its PID namespace, which `/proc/loadavg` tells whoever reads it, wherever it was opened: every process and thread
 //! takes one. A call over its rate is stopped until it is within it again, and goes on; its deadline does not wait.
 
-use crate::launcher::sys;
+use crate::launcher::sys::{self, SingleThread};
 use crate::types::clock::mono_us;
 use crate::types::limits::{FORKS_BURST_MAX, FORKS_LOOK_MS, FORKS_PER_SECOND_MAX, PROGRAM_NICE};
 use nix::sched::CloneFlags;
@@ -33,11 +33,11 @@ pub(crate) fn come_last(program_nice: i32) -> Result<(), String> {
 
 /// Whether the init of a call can count: the first process of a namespace finds its own number to be the newest. Where
 /// `/proc` is made up by somebody else it is not.
-pub(crate) fn probe(per_call: CloneFlags, loadavg: &OwnedFd) -> Result<(), String> {
+pub(crate) fn probe(one: &SingleThread, per_call: CloneFlags, loadavg: &OwnedFd) -> Result<(), String> {
     let refuse = |e: &dyn std::fmt::Display| {
         format!("`/proc/loadavg`: {e}: nothing bounds the forks of a call in a second")
     };
-    let Some(pidfd) = sys::clone_call(per_call).map_err(|e| refuse(&e))? else {
+    let Some(pidfd) = sys::clone_call(one, per_call).map_err(|e| refuse(&e))? else {
         sys::exit_now(u8::from(newest(loadavg) != Some(1)));
     };
     let end = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map_err(|e| refuse(&e))?;

@@ -10,7 +10,7 @@ use super::layers::{self, Grant, Landlock};
 use super::protection::{Held, Layer, Protection, Runs};
 use super::seccomp::compile::{Sockets, load};
 use super::seccomp::filters::{Does, of_program};
-use crate::launcher::sys;
+use crate::launcher::sys::{self, SingleThread};
 use crate::launcher::view::files::open_path;
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::root::CANARY;
@@ -40,6 +40,7 @@ const ALL: &[Runs] = &[Runs::Builtin, Runs::Program, Runs::Proxied];
 /// What of the machine the canaries go by.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
+    pub(crate) one: &'a SingleThread,
     pub(crate) landlock: Landlock,
     pub(crate) null: &'a OwnedFd,
     pub(crate) tree: &'a HostTree,
@@ -122,9 +123,9 @@ pub(crate) fn probe(machine: &Subject<'_>, ground: Option<&OwnedFd>, outside: Op
         held.add(&[Runs::Proxied], Layer::Seccomp, filter(machine, &of_program(connects)));
     }
     held.add(ALL, Layer::Rlimits, rlimits(machine));
-    held.add(ALL, Layer::NoCapabilities, capabilities());
+    held.add(ALL, Layer::NoCapabilities, capabilities(machine.one));
     if let Some((uid, gid)) = machine.identity {
-        held.add(ALL, Layer::OwnUid, own_uid(ground, uid, gid));
+        held.add(ALL, Layer::OwnUid, own_uid(machine.one, ground, uid, gid));
     }
     if machine.has_namespaces() {
         held.add(ALL, Layer::PidNamespace, pid_namespace(machine));
@@ -139,7 +140,7 @@ pub(crate) fn probe(machine: &Subject<'_>, ground: Option<&OwnedFd>, outside: Op
 /// Why a call that takes another identity gets no user namespace of its own, which its limit of processes rests on.
 pub(crate) fn no_user_namespace(machine: &Subject<'_>) -> Option<String> {
     let (uid, gid) = machine.identity.filter(|_| machine.has_namespaces())?;
-    let tried = sys::clone_call(machine.per_call).map_err(|e| e.to_string()).and_then(|child| {
+    let tried = sys::clone_call(machine.one, machine.per_call).map_err(|e| e.to_string()).and_then(|child| {
         let Some(pidfd) = child else {
             let entered = become_user(uid, gid).is_ok() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
             sys::exit_now(u8::from(!entered));
@@ -183,7 +184,7 @@ fn landlock(machine: &Subject<'_>, ground: Option<&OwnedFd>) -> BTreeSet<Protect
             machine.landlock.ruleset(&[Some(null), own].into_iter().flatten().collect::<Vec<_>>())?,
         )
     };
-    let mut refused = compared(confine, &tries);
+    let mut refused = compared(machine.one, confine, &tries);
     // Sockets with a path are handled from there on; only together with abstract ones is that a protection.
     if !machine.landlock.knows_socket_paths() {
         refused.remove(&Protection::UnixSockets);
@@ -215,13 +216,13 @@ fn filter(machine: &Subject<'_>, filter: &BpfProgram) -> BTreeSet<Protection> {
         a_try(Protection::UnixSockets, NO, || a_socket(AddressFamily::UNIX, SocketType::STREAM)),
         a_signal(NO),
         a_try(Protection::KernelSurface, NO, || memfd_create("canary", MemfdFlags::CLOEXEC).map(drop)),
-        a_try(Protection::Death, NO, start_another),
+        a_try(Protection::Death, NO, || start_another(machine.one)),
     ];
     // It keeps the limit as it is, which is of no use where that is none.
     if machine.keeps_core {
         tries.push(a_try(Protection::CoreHandler, NO, layers::set_core));
     }
-    compared(|| load(filter), &tries)
+    compared(machine.one, || load(filter), &tries)
 }
 
 fn rlimits(machine: &Subject<'_>) -> BTreeSet<Protection> {
@@ -240,49 +241,50 @@ fn rlimits(machine: &Subject<'_>) -> BTreeSet<Protection> {
         all.map(drop)
     };
     let tries = [a_try(Protection::Resources, &[Errno::MFILE], open_many)];
-    let mut refused = compared(|| layers::limit_resources(&limits, machine.mapped_bytes, 64), &tries);
+    let mut refused =
+        compared(machine.one, || layers::limit_resources(&limits, machine.mapped_bytes, 64), &tries);
     // What is to crash would start a program outside: that the limit is there is read back, in a child as calls are.
     let kept = [a_try(Protection::CoreHandler, &[Errno::PERM], || {
         if layers::keeps_core() { Err(Errno::PERM) } else { Ok(()) }
     })];
     if machine.keeps_core {
-        refused.extend(refused_by_all(&kept));
+        refused.extend(refused_by_all(machine.one, &kept));
     }
     refused
 }
 
 /// What every child of the launcher is refused.
-fn refused_by_all(tries: &[Try<'_>]) -> BTreeSet<Protection> {
-    refused(CloneFlags::empty(), || Ok(()), tries).unwrap_or_default()
+fn refused_by_all(one: &SingleThread, tries: &[Try<'_>]) -> BTreeSet<Protection> {
+    refused(one, CloneFlags::empty(), || Ok(()), tries).unwrap_or_default()
 }
 
 /// That none is left is read back; what they would allow, a machine may refuse anyway.
-fn capabilities() -> BTreeSet<Protection> {
+fn capabilities(one: &SingleThread) -> BTreeSet<Protection> {
     let held = || if layers::holds_capabilities() == Ok(false) { Err(Errno::PERM) } else { Ok(()) };
     let tries = [a_try(Protection::KernelSurface, &[Errno::PERM], held)];
     let confine = || layers::keep_capabilities(CapabilitySet::empty());
-    refused(CloneFlags::empty(), confine, &tries).unwrap_or_default()
+    refused(one, CloneFlags::empty(), confine, &tries).unwrap_or_default()
 }
 
-fn own_uid(ground: Option<&OwnedFd>, uid: u32, gid: u32) -> BTreeSet<Protection> {
+fn own_uid(one: &SingleThread, ground: Option<&OwnedFd>, uid: u32, gid: u32) -> BTreeSet<Protection> {
     let mut tries = vec![a_signal(&[Errno::PERM])];
     if let Some(ground) = ground {
         tries.push(a_try(Protection::Files, &[Errno::ACCESS], move || {
             openat(ground, CANARY, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
         }));
     }
-    compared(|| become_user(uid, gid), &tries)
+    compared(one, || become_user(uid, gid), &tries)
 }
 
 fn pid_namespace(machine: &Subject<'_>) -> BTreeSet<Protection> {
     let tries = [a_signal(&[Errno::SRCH])];
-    let plain = refused(CloneFlags::empty(), || Ok(()), &tries);
-    let own = refused(machine.per_call, || Ok(()), &tries);
+    let plain = refused(machine.one, CloneFlags::empty(), || Ok(()), &tries);
+    let own = refused(machine.one, machine.per_call, || Ok(()), &tries);
     let mut out = BTreeSet::new();
     if let (Ok(plain), Ok(own)) = (plain, own) {
         out.extend(own.difference(&plain).copied());
     }
-    if ends_with_its_first(machine.per_call).unwrap_or(false) {
+    if ends_with_its_first(machine.one, machine.per_call).unwrap_or(false) {
         out.insert(Protection::Death);
     }
     out
@@ -300,7 +302,7 @@ fn net_namespace(machine: &Subject<'_>, outside: Option<&Outside>) -> BTreeSet<P
     if let Some(outside) = outside.filter(|_| machine.has_view) {
         tries.push(a_try(Protection::UnixSockets, &[Errno::CONNREFUSED], || outside.reach()));
     }
-    refused_by_all(&tries)
+    refused_by_all(machine.one, &tries)
 }
 
 fn mount_view(machine: &Subject<'_>) -> BTreeSet<Protection> {
@@ -314,7 +316,7 @@ fn mount_view(machine: &Subject<'_>) -> BTreeSet<Protection> {
         a_try(Protection::Truncate, &[Errno::ROFS], || empty(CWD, OFlags::RDONLY)),
         a_try(Protection::DeviceIoctl, &[Errno::NOENT], move || gone(zero)),
     ];
-    refused_by_all(&tries)
+    refused_by_all(machine.one, &tries)
 }
 
 fn empty(at: BorrowedFd<'_>, how: OFlags) -> Result<(), Errno> {
@@ -332,8 +334,8 @@ fn ask_a_device() -> Result<(), Errno> {
     }
 }
 
-fn start_another() -> Result<(), Errno> {
-    match sys::clone_call(CloneFlags::empty()) {
+fn start_another(one: &SingleThread) -> Result<(), Errno> {
+    match sys::clone_call(one, CloneFlags::empty()) {
         Ok(None) => sys::exit_now(0),
         // Nobody else would reap it: the launcher is its PID namespace's first process.
         Ok(Some(pidfd)) => waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map(drop),
@@ -342,20 +344,25 @@ fn start_another() -> Result<(), Errno> {
 }
 
 /// What is refused with `confine` and not without.
-fn compared(confine: impl Fn() -> Result<(), String>, tries: &[Try<'_>]) -> BTreeSet<Protection> {
-    let plain = outcomes(CloneFlags::empty(), || Ok(()), tries);
-    let with = outcomes(CloneFlags::empty(), confine, tries);
+fn compared(
+    one: &SingleThread,
+    confine: impl Fn() -> Result<(), String>,
+    tries: &[Try<'_>],
+) -> BTreeSet<Protection> {
+    let plain = outcomes(one, CloneFlags::empty(), || Ok(()), tries);
+    let with = outcomes(one, CloneFlags::empty(), confine, tries);
     let (Ok(plain), Ok(with)) = (plain, with) else { return BTreeSet::new() };
     let both = with.iter().zip(plain).map(|(with, plain)| *with && !plain);
     all_refused(tries, both)
 }
 
 fn refused(
+    one: &SingleThread,
     namespaces: CloneFlags,
     confine: impl Fn() -> Result<(), String>,
     tries: &[Try<'_>],
 ) -> Result<BTreeSet<Protection>, String> {
-    Ok(all_refused(tries, outcomes(namespaces, confine, tries)?.into_iter()))
+    Ok(all_refused(tries, outcomes(one, namespaces, confine, tries)?.into_iter()))
 }
 
 /// Protections of which every try was refused.
@@ -369,12 +376,13 @@ fn all_refused(tries: &[Try<'_>], outcomes: impl Iterator<Item = bool>) -> BTree
 
 /// Whether each try was refused as its layer refuses, in a child of its own that is confined first.
 fn outcomes(
+    thread: &SingleThread,
     namespaces: CloneFlags,
     confine: impl Fn() -> Result<(), String>,
     tries: &[Try<'_>],
 ) -> Result<Vec<bool>, String> {
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| format!("canary: {e}"))?;
-    let Some(pidfd) = sys::clone_call(namespaces).map_err(|e| format!("canary: {e}"))? else {
+    let Some(pidfd) = sys::clone_call(thread, namespaces).map_err(|e| format!("canary: {e}"))? else {
         let launcher = getppid();
         if confine().is_err() {
             sys::exit_now(1);
@@ -397,10 +405,10 @@ fn outcomes(
 }
 
 /// Whether what the first process of a namespace started is gone with it.
-fn ends_with_its_first(namespaces: CloneFlags) -> Result<bool, String> {
+fn ends_with_its_first(one: &SingleThread, namespaces: CloneFlags) -> Result<bool, String> {
     let (held, hold) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| format!("canary: {e}"))?;
-    let Some(pidfd) = sys::clone_call(namespaces).map_err(|e| format!("canary: {e}"))? else {
-        match sys::clone_call(CloneFlags::empty()) {
+    let Some(pidfd) = sys::clone_call(one, namespaces).map_err(|e| format!("canary: {e}"))? else {
+        match sys::clone_call(one, CloneFlags::empty()) {
             Ok(None) => loop {
                 // Holds its end for as long as it lives.
                 let never = Timespec { tv_sec: 60, tv_nsec: 0 };

@@ -12,7 +12,7 @@ use crate::launcher::host::ground::Ground;
 use crate::launcher::host::named::{NULL, RANDOM, device, open_libraries, plan};
 use crate::launcher::host::score::Score;
 use crate::launcher::protocol::Mounted;
-use crate::launcher::sys;
+use crate::launcher::sys::{self, SingleThread};
 use crate::launcher::view::files::open_path;
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::{self, Mount, Origins};
@@ -40,6 +40,8 @@ const USUAL: &[&str] =
 /// The machine as one launcher sees it. Built once, inherited by each child.
 #[derive(Debug)]
 pub(crate) struct Machine {
+    /// By which calls' children are forked.
+    pub(crate) one: SingleThread,
     pub(crate) landlock: Landlock,
     /// `/proc`, by `O_PATH`: for names of descriptors and for reopening them. The view's, where it has one.
     pub(crate) proc: OwnedFd,
@@ -109,6 +111,7 @@ impl Machine {
         ground: Ground,
         manifests: impl Iterator<Item = &'m Manifest>,
         second: SecondStage,
+        one: SingleThread,
     ) -> Result<Self, String> {
         let pid = own_pid(&ground.proc);
         let manifests: Vec<&Manifest> = manifests.collect();
@@ -121,6 +124,7 @@ impl Machine {
         let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
         let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
         let mut machine = Self {
+            one,
             landlock: ground.landlock,
             proc: ground.proc,
             tree: ground.tree,
@@ -180,6 +184,7 @@ impl Machine {
     /// What canaries go by.
     fn subject(&self) -> Subject<'_> {
         Subject {
+            one: &self.one,
             landlock: self.landlock,
             null: &self.null,
             tree: &self.tree,
@@ -197,7 +202,7 @@ impl Machine {
     fn own_groups(&mut self, groups: Result<Groups, String>) {
         match groups {
             Ok(mut groups) => {
-                groups.prove();
+                groups.prove(&self.one);
                 self.held.add(&[Runs::Builtin, Runs::Program], Layer::Cgroup, groups.protections());
                 self.inherited.extend(groups.layers());
                 self.groups_missing = groups.missing();
@@ -210,7 +215,7 @@ impl Machine {
     /// Programs alone start processes, and there are none without namespaces.
     fn try_counting_forks(&mut self) {
         if self.has_namespaces() {
-            match forks::probe(self.per_call, &self.host.loadavg) {
+            match forks::probe(&self.one, self.per_call, &self.host.loadavg) {
                 Ok(()) => self.counts_forks = true,
                 Err(reason) => self.missing.push(reason),
             }
@@ -260,7 +265,7 @@ impl Machine {
         }
         if let Some(own) = &mut self.own_proc {
             *own = match has_proc {
-                true => own_proc::probe(self.per_call),
+                true => own_proc::probe(&self.one, self.per_call),
                 false => Err("that of this machine is masked".to_owned()),
             };
         }
@@ -354,7 +359,8 @@ impl Machine {
 
     /// Starts a child that confines itself and tries what must be refused.
     fn test(&self) -> Result<(), String> {
-        let Some(pidfd) = sys::clone_call(self.per_call).map_err(|e| format!("clone: {e}"))? else {
+        let Some(pidfd) = sys::clone_call(&self.one, self.per_call).map_err(|e| format!("clone: {e}"))?
+        else {
             sys::exit_now(self.canary());
         };
         let end =

@@ -1,6 +1,6 @@
 //! The `/proc` of one call, as it is mounted: its processes, and nothing else of the kernel.
 
-use crate::launcher::sys;
+use crate::launcher::sys::{self, SingleThread};
 use nix::sched::CloneFlags;
 use rustix::fs::stat;
 use rustix::io::Errno;
@@ -24,8 +24,8 @@ const OPTIONS: &CStr = c"hidepid=ptraceable,subset=pid";
 pub(crate) const NAMESPACES: CloneFlags = CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWNET);
 
 /// Tries it in a child, which must see itself there and nothing else of the kernel. An error says why calls have none.
-pub(crate) fn probe(per_call: CloneFlags) -> Result<(), String> {
-    let started = sys::clone_call(per_call | NAMESPACES).map_err(|e| e.to_string());
+pub(crate) fn probe(one: &SingleThread, per_call: CloneFlags) -> Result<(), String> {
+    let started = sys::clone_call(one, per_call | NAMESPACES).map_err(|e| e.to_string());
     let ended = started.and_then(|child| {
         let Some(pidfd) = child else {
             let seen =

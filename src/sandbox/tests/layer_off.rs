@@ -2,6 +2,7 @@
 //! that none of them is decoration. The child here is made of the same steps as a call's, minus those; what came of it
 //! is `tests/it/golden/layers-off.txt`.
 
+use super::view::one;
 use super::{ORDINARY, World, become_user};
 use crate::call::End;
 use crate::launcher::confine::layers::{self, Grant, Landlock};
@@ -512,7 +513,7 @@ impl Stage {
         }
         sys::unshare(all).map_err(|e| e.to_string())?;
         let (first, second) = namespaces::stages()?;
-        let sys::Fork::Parent(child) = sys::fork().map_err(|e| e.to_string())? else {
+        let sys::Fork::Parent(child) = sys::fork(&one()).map_err(|e| e.to_string())? else {
             drop(first);
             let code = self.second_stage(off, what, out, &proc, second);
             sys::exit_now(told(code, out))
@@ -615,7 +616,7 @@ impl Stage {
 /// Has `run` done by a child in `namespaces`, and waits for it; where it comes back with a reason, that is its output,
 /// for whoever looks for the fault.
 fn wait_for(run: impl FnOnce() -> Result<i32, String>, namespaces: CloneFlags, out: &OwnedFd) -> Option<i32> {
-    let Some(child) = sys::clone_call(namespaces).expect("a child") else {
+    let Some(child) = sys::clone_call(&one(), namespaces).expect("a child") else {
         sys::exit_now(told(run(), out));
     };
     code_of(&child).ok()
