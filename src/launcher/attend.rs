@@ -77,7 +77,7 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
     let tls = catalog.manifests().any(connects).then(|| trust(spec.ca_file.as_deref())).transpose()?;
     // All that was to be read of it is read. What is forked from here on, builtins among it, has no copy of a key there.
     sys::overwrite_environment(one, |_| true);
-    let ground = Ground::enter(spec.user, spec.landlock_abi_max)?;
+    let ground = Ground::enter(spec.user, spec.landlock_abi_max, tls)?;
     let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::of).transpose()?;
     let (first, second) = namespaces::stages()?;
     match sys::fork(one).map_err(|e| format!("fork: {e}"))? {
@@ -93,12 +93,12 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
         sys::Fork::Child(own) => {
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             drop(first);
-            let mut machine = Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second, own)?;
-            machine.tls = tls;
+            let (machine, groups) =
+                Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second, own)?;
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
-            Launcher::open(catalog, machine, front, journal, vault, slots)?.serve()
+            Launcher::open(catalog, machine, groups, front, journal, vault, slots)?.serve()
         }
     }
 }

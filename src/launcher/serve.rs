@@ -67,14 +67,15 @@ enum Source {
 impl<'a> Launcher<'a> {
     pub(crate) fn open(
         catalog: Catalog,
-        mut machine: Machine,
+        machine: Machine,
+        groups: Option<Groups>,
         front: &'a OwnedFd,
         journal: Option<Journal>,
         vault: Vault,
         slots: Option<Slots>,
     ) -> Result<Self, String> {
-        let (missing, mounted) = (machine.missing.clone(), machine.mounted.clone());
-        let mut report = Report { pid: machine.pid, missing, mounted, ..Report::default() };
+        let (missing, mounted) = (machine.told.missing.clone(), machine.told.mounted.clone());
+        let mut report = Report { pid: machine.told.pid, missing, mounted, ..Report::default() };
         report.level = machine.level();
         report.protections = machine.held.table(Runs::Builtin);
         report.program_protections = machine.held.table(Runs::Program);
@@ -87,7 +88,6 @@ impl<'a> Launcher<'a> {
         machine.confine()?;
         report.layers = layers_of(&machine, slots.as_ref());
         rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
-        let groups = machine.groups.take();
         Ok(Self {
             front,
             machine,
@@ -470,7 +470,7 @@ fn bounds(tool: &Tool) -> Bounds {
 
 /// The layers that every call gets.
 fn layers_of(machine: &Machine, slots: Option<&Slots>) -> Vec<String> {
-    let mut out = machine.inherited.clone();
+    let mut out = machine.told.inherited.clone();
     if machine.has_namespaces() {
         out.push("pid namespace".to_owned());
     }

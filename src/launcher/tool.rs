@@ -128,7 +128,7 @@ impl Tool {
             }
         }
         for Connect::Unix(path) in &manifest.connect {
-            if machine.tree.find_plain(path).is_err() {
+            if machine.paths.tree.find_plain(path).is_err() {
                 skip(path);
             }
         }
@@ -272,13 +272,14 @@ fn program_grants<'a>(
     machine: &'a Machine,
 ) -> impl Iterator<Item = Grant<'a>> {
     let dynamic = matches!(&manifest.runner, Runner::Program(program) if program.runtime == Runtime::Dynamic);
-    let libraries = machine.libraries.iter().filter(move |_| dynamic);
+    let libraries = machine.supplies.libraries.iter().filter(move |_| dynamic);
     let libraries = libraries.map(|(fd, rights)| Grant { at: fd.as_fd(), rights: *rights });
     // Programs expect them to be there.
     let devices = match &manifest.runner {
         Runner::Program(_) => {
-            let null = Grant { at: machine.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile };
-            vec![null, Grant { at: machine.random.as_fd(), rights: AccessFs::ReadFile.into() }]
+            let null =
+                Grant { at: machine.supplies.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile };
+            vec![null, Grant { at: machine.supplies.random.as_fd(), rights: AccessFs::ReadFile.into() }]
         }
         Runner::Builtin(_) => Vec::new(),
     };
@@ -295,7 +296,7 @@ impl WriteFolder {
     /// `None` where there is no such folder, or it has no canonical name.
     fn open(root: &WriteRoot, machine: &Machine) -> Option<Self> {
         let fd = open_path(&root.folder).ok()?;
-        let canonical = name_of(&machine.proc, &fd)?;
+        let canonical = name_of(&machine.paths.proc, &fd)?;
         let folder = FileType::from_raw_mode(fstat(&fd).ok()?.st_mode) == FileType::Directory;
         folder.then_some(Self { canonical, fd, by_id: root.by_id })
     }
@@ -317,7 +318,7 @@ impl Root {
     /// `None` where the folder is absent, or has no canonical name, or the tool has no right on it.
     fn open(path: &std::path::Path, manifest: &Manifest, machine: &Machine) -> Option<Self> {
         let fd = open_path(path).ok()?;
-        let canonical = name_of(&machine.proc, &fd)?;
+        let canonical = name_of(&machine.paths.proc, &fd)?;
         let folder = FileType::from_raw_mode(fstat(&fd).ok()?.st_mode) == FileType::Directory;
         let rights = rights(&manifest.runner, folder);
         (!rights.is_empty()).then_some(Self { canonical, fd, rights })
@@ -343,7 +344,7 @@ impl OpenProgram {
             return Err(at(&"is no regular file"));
         }
         let link = format!("self/fd/{}", fd.as_raw_fd());
-        let file = openat(&machine.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        let file = openat(&machine.paths.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| at(&e))?;
         let sha256 = hash(&file).map_err(|e| at(&e))?;
         Ok(Self { fd, sha256, stat })

@@ -102,7 +102,7 @@ fn read(start: &Start<'_>, folder: &OwnedFd, copy_in: Option<&OwnedFd>) -> Resul
     };
     let copy = copy_in.map(|at| make_folder(at, COPY, &stat)).transpose()?;
     let mut walk = Walk {
-        proc: start.machine.proc.as_fd(),
+        proc: start.machine.paths.proc.as_fd(),
         root: &root,
         copy: copy.as_ref(),
         limits: &start.tool.manifest.limits,

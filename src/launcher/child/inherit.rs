@@ -95,7 +95,7 @@ impl Given {
 /// flags and the locks that one call leaves would be there for all others.
 pub(crate) fn own(machine: &Machine, fd: &OwnedFd) -> Result<OwnedFd, Errno> {
     let link = format!("self/fd/{}", fd.as_raw_fd());
-    openat(&machine.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    openat(&machine.paths.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// The arguments as one line of canonical JSON. The resource is told as it was decided on, not as it was written.

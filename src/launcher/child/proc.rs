@@ -35,8 +35,8 @@ impl OwnProc {
         mount_here().map_err(refuse)?;
         let root = open_path("/proc").map_err(refuse)?;
         let writes = tool.writes.iter().map(open_again).collect::<Result<_, _>>()?;
-        let table = tool.manifest.recursive.then(|| mounts::table(&machine.proc)).transpose()?;
-        let origins = table.map(|table| machine.origins.of_copy(&table));
+        let table = tool.manifest.recursive.then(|| mounts::table(&machine.paths.proc)).transpose()?;
+        let origins = table.map(|table| machine.paths.origins.of_copy(&table));
         Ok(Self { root, writes, origins })
     }
 

@@ -5,7 +5,7 @@
 
 use crate::call::{FileId, FileKind, Object, PathObject};
 use crate::launcher::child::subtree::{Folder, Found, Names, ancestors};
-use crate::launcher::host::machine::Machine;
+use crate::launcher::host::entered::Paths;
 use crate::launcher::tool::Root;
 use crate::launcher::view::files::{id, kind, name_of, open};
 use crate::launcher::view::mounts::Origins;
@@ -17,7 +17,7 @@ use std::path::{Component, Path};
 /// Where resolving happens.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    pub(crate) machine: &'a Machine,
+    pub(crate) paths: &'a Paths,
     /// Of the mounts that this process sees.
     pub(crate) origins: &'a Origins,
     pub(crate) roots: &'a [Root],
@@ -39,7 +39,7 @@ impl Place<'_> {
     /// `None`: outside, unreadable, or without a name that can be decided on.
     fn describe(self, fd: &OwnedFd, named: &[String]) -> Result<Option<PathObject>, String> {
         let Some((canonical, stat, above)) = self.identify(fd) else { return Ok(None) };
-        let names = Names::look(self.machine, self.origins, named)?;
+        let names = Names::look(self.paths, self.origins, named)?;
         let within = names.holding(&canonical, &above);
         let found = if self.recursive && kind(&stat) == FileKind::Folder {
             let folder = Folder { canonical: &canonical, id: id(&stat), fd: fd.as_fd(), above: &above };
@@ -52,11 +52,11 @@ impl Place<'_> {
     }
 
     fn identify(self, fd: &OwnedFd) -> Option<(String, Stat, Vec<FileId>)> {
-        let canonical = name_of(&self.machine.proc, fd).filter(|name| self.holds(name))?;
+        let canonical = name_of(&self.paths.proc, fd).filter(|name| self.holds(name))?;
         let link = format!("self/fd/{}", fd.as_raw_fd());
-        accessat(&self.machine.proc, link, Access::READ_OK, AtFlags::empty()).ok()?;
+        accessat(&self.paths.proc, link, Access::READ_OK, AtFlags::empty()).ok()?;
         let stat = fstat(fd).ok()?;
-        let above = ancestors(&self.machine.tree, &canonical, &stat)?;
+        let above = ancestors(&self.paths.tree, &canonical, &stat)?;
         Some((canonical, stat, above))
     }
 
@@ -86,7 +86,7 @@ impl Place<'_> {
         }
         rest.reverse();
         let folder = fstat(fd).is_ok_and(|stat| kind(&stat) == FileKind::Folder);
-        match name_of(&self.machine.proc, fd).filter(|name| folder && self.holds(name)) {
+        match name_of(&self.paths.proc, fd).filter(|name| folder && self.holds(name)) {
             Some(folder) => Object::Absent { folder, rest: rest.join("/") },
             None => Object::Outside,
         }

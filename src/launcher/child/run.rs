@@ -82,10 +82,10 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     layers.extend(confine(birth, own_proc.as_ref())?);
     let keep = kept(birth, own_proc.as_ref());
     let until_ready: Vec<RawFd> = proxy.iter().map(OwnedFd::as_raw_fd).chain(keep.iter().copied()).collect();
-    close_all_but(&[until_ready.as_slice(), &[machine.tree.descriptor().as_raw_fd()]].concat())?;
+    close_all_but(&[until_ready.as_slice(), &[machine.paths.tree.descriptor().as_raw_fd()]].concat())?;
     limit(birth, own_user)?;
     layers.push("rlimits".to_owned());
-    let origins = own_proc.as_ref().and_then(|own| own.origins.as_ref()).unwrap_or(&machine.origins);
+    let origins = own_proc.as_ref().and_then(|own| own.origins.as_ref()).unwrap_or(&machine.paths.origins);
     let told;
     let call = match birth.call {
         Some(call) => call,
@@ -104,7 +104,7 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
     let object = resolve(&start, origins, own_proc.as_ref())?;
     check_mounts(origins, &object, mounts.as_deref())?;
-    let sockets = unix::find(&machine.tree, &tool.manifest.connect)?;
+    let sockets = unix::find(&machine.paths.tree, &tool.manifest.connect)?;
     // The way to the rest of the host ends here.
     let numbers = sockets.iter().map(|place| place.fd.as_raw_fd());
     close_all_but(&until_ready.iter().copied().chain(numbers).collect::<Vec<_>>())?;
@@ -135,7 +135,7 @@ fn wait(birth: &Birth<'_>, origins: &Origins) -> Result<Option<Ask>, String> {
 fn rehearse(birth: &Birth<'_>, origins: &Origins) {
     let Birth { machine, tool, .. } = *birth;
     let Some(root) = tool.roots.first() else { return };
-    let place = Place { machine, origins, roots: &tool.roots, recursive: false };
+    let place = Place { paths: &machine.paths, origins, roots: &tool.roots, recursive: false };
     let object = place.resolve(&root.canonical, std::slice::from_ref(&root.canonical));
     drop(object.map(|object| serde_json::to_vec(&Word::Ready(object))));
     drop(machine.landlock.ruleset(&[]));
@@ -185,7 +185,7 @@ fn mount_table(birth: &Birth<'_>) -> Result<Option<Vec<Mount>>, String> {
     if !birth.tool.looks_at_mounts() {
         return Ok(None);
     }
-    mounts::table(&birth.machine.proc).map(Some)
+    mounts::table(&birth.machine.paths.proc).map(Some)
 }
 
 /// A program is not let at a folder with mounts below it: what policies name elsewhere may be among them.
@@ -206,11 +206,11 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
     nix::unistd::dup2_stdout(&birth.stdout).map_err(|e| format!("stdout: {e}"))?;
     nix::unistd::dup2_stderr(&birth.stderr).map_err(|e| format!("stderr: {e}"))?;
     if birth.tool.program.is_some() {
-        let null = inherit::own(machine, &machine.null).map_err(|e| format!("stdin: {e}"))?;
+        let null = inherit::own(machine, &machine.supplies.null).map_err(|e| format!("stdin: {e}"))?;
         nix::unistd::dup2_stdin(&null).map_err(|e| format!("stdin: {e}"))?;
     }
 
-    let mut layers = machine.inherited.clone();
+    let mut layers = machine.told.inherited.clone();
     if birth.tool.manifest.is_proxied() {
         layers.push("proxy".to_owned());
     }
@@ -239,15 +239,15 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
 /// Descriptors that the child needs: no other call's, not the front's socket.
 fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
     let machine = birth.machine;
-    let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.proc.as_raw_fd()];
+    let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.paths.proc.as_raw_fd()];
     keep.extend(own_proc.into_iter().flat_map(OwnProc::descriptors));
     if birth.tool.program.is_some() {
-        let figures = [&machine.null, &machine.random, &machine.host.loadavg];
+        let figures = [&machine.supplies.null, &machine.supplies.random, &machine.supplies.host.loadavg];
         keep.extend(birth.tool.descriptors().chain(figures).map(OwnedFd::as_raw_fd));
-        keep.extend(machine.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
+        keep.extend(machine.supplies.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
     }
     if birth.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {
-        let host = &machine.host;
+        let host = &machine.supplies.host;
         keep.extend([&host.loadavg, &host.meminfo, &host.stat, &host.uptime].map(OwnedFd::as_raw_fd));
         keep.extend(host.disks.iter().map(|disk| disk.folder.as_raw_fd()));
     }
@@ -288,7 +288,7 @@ fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> 
         Named::Path { argument } => {
             let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
             let (machine, recursive) = (start.machine, start.tool.manifest.recursive);
-            let place = Place { machine, origins, roots: &start.tool.roots, recursive };
+            let place = Place { paths: &machine.paths, origins, roots: &start.tool.roots, recursive };
             let object = place.resolve(path, start.named)?;
             if names(&object) > PATH_NAMES_MAX {
                 return Err(format!("the path leads to one of more than {PATH_NAMES_MAX} names"));
@@ -319,7 +319,7 @@ fn go_on(
         Object::Fixed | Object::Content(_) => None,
         Object::Path(path) => Some((path, reopen(path)?)),
         Object::Absent { .. } => {
-            last_builtin_step(start, &start.machine.builtin_filter, layers)?;
+            last_builtin_step(start, &start.machine.filters.builtin, layers)?;
             return answer(Err(NOT_FOUND.to_owned()));
         }
         Object::Outside => return Err("the object lies outside the tool's folders".to_owned()),
@@ -338,7 +338,7 @@ fn go_on(
             Err("a program cannot leave out what lies below its folder".to_owned())
         }
         (Runner::Program(program), Some(open)) => {
-            let connected = unix::connect(outward.sockets, start.machine.proc.as_fd())?;
+            let connected = unix::connect(outward.sockets, start.machine.paths.proc.as_fd())?;
             let taken = take_folders(start, own_proc)?;
             let content = match (object, taken.first()) {
                 (Object::Content(decided), Some(folder)) => content::take(start, folder, decided)?,
@@ -403,17 +403,17 @@ fn builtin(
     let opened = decided.map(|(path, fd)| (*path, open_object(start, which, path, fd)));
     let machine = start.machine;
     let filter = match which {
-        Builtin::SearchFiles => &machine.walker_filter,
-        Builtin::HttpGet => &machine.fetcher_filter,
-        Builtin::HealthCheck | Builtin::ListDir | Builtin::ReadFile => &machine.builtin_filter,
+        Builtin::SearchFiles => &machine.filters.walker,
+        Builtin::HttpGet => &machine.filters.fetcher,
+        Builtin::HealthCheck | Builtin::ListDir | Builtin::ReadFile => &machine.filters.builtin,
     };
     last_builtin_step(start, filter, layers)?;
     let limits = start.tool.manifest.limits;
     let cap = limits.output_bytes_max;
     answer(match (which, opened) {
-        (Builtin::HealthCheck, _) => builtin::health_check(&start.machine.host),
+        (Builtin::HealthCheck, _) => builtin::health_check(&start.machine.supplies.host),
         (Builtin::HttpGet, _) => {
-            http::get(machine.tls.as_ref(), connected, host_words(start), start.arguments, cap)
+            http::get(machine.supplies.tls.as_ref(), connected, host_words(start), start.arguments, cap)
         }
         (_, None) => Err(NOT_FOUND.to_owned()),
         (_, Some((_, Err(reason)))) => Err(reason),
@@ -424,7 +424,7 @@ fn builtin(
             builtin::list_dir(fd.as_fd(), &path.canonical, start.arguments, cap)
         }
         (Builtin::SearchFiles, Some((path, Ok(fd)))) => {
-            search::search(start.machine, path, &fd, excluded, start.arguments, &limits)
+            search::search(&start.machine.paths, path, &fd, excluded, start.arguments, &limits)
         }
     })
 }
@@ -455,7 +455,7 @@ fn open_object(
         (Builtin::ListDir, _) => return Err(format!("`{}` is not a folder", path.canonical)),
         (_, _) => return Err(format!("`{}` is not a regular file", path.canonical)),
     }
-    open_for_reading(start.machine.proc.as_fd(), fd).map_err(|_| NOT_FOUND.to_owned())
+    open_for_reading(start.machine.paths.proc.as_fd(), fd).map_err(|_| NOT_FOUND.to_owned())
 }
 
 fn last_builtin_step(start: &Start<'_>, filter: &BpfProgram, mut layers: Vec<String>) -> Result<(), String> {

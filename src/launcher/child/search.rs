@@ -5,7 +5,7 @@
 //! The walk stays on its folder's mount of the host, which no other name of what lies elsewhere leads out of.
 
 use crate::call::{Beneath, FileKind, PathObject};
-use crate::launcher::host::machine::Machine;
+use crate::launcher::host::entered::Paths;
 use crate::launcher::view::files::{id, kind, open_for_reading};
 use crate::tools::Limits;
 use crate::tools::builtin::{Answer, Search};
@@ -22,7 +22,7 @@ const ENTRIES_MAX: usize = 100_000;
 const READ_BYTES: usize = 32 << 10;
 
 struct Walk<'a> {
-    machine: &'a Machine,
+    paths: &'a Paths,
     excluded: &'a [&'a Beneath],
     mount: Option<u64>,
     entries_left: usize,
@@ -31,7 +31,7 @@ struct Walk<'a> {
 
 /// Searches `object`, a file or folder that is open for reading as `fd`, but for what is `excluded` below it.
 pub(crate) fn search(
-    machine: &Machine,
+    paths: &Paths,
     object: &PathObject,
     fd: &OwnedFd,
     excluded: &[&Beneath],
@@ -41,8 +41,8 @@ pub(crate) fn search(
     // What was found by then is told: the launcher's clock would leave nothing.
     let end_us = mono_us().saturating_add(limits.wall_ms_max.saturating_mul(750));
     let search = Search::new(&object.canonical, arguments, limits.output_bytes_max, end_us)?;
-    let mount = machine.origins.of(fd.as_fd());
-    let mut walk = Walk { machine, excluded, mount, entries_left: ENTRIES_MAX, search };
+    let mount = paths.origins.of(fd.as_fd());
+    let mut walk = Walk { paths, excluded, mount, entries_left: ENTRIES_MAX, search };
     let path = object.canonical.trim_end_matches('/').as_bytes();
     match object.kind {
         FileKind::Folder => walk.folder(fd, path, walk.search.depth()),
@@ -74,17 +74,17 @@ impl Walk<'_> {
         if self.excluded.iter().any(|one| is_excluded(&one)) {
             return self.search.exclude();
         }
-        let is_here = self.mount.is_some() && self.machine.origins.of(fd.as_fd()) == self.mount;
+        let is_here = self.mount.is_some() && self.paths.origins.of(fd.as_fd()) == self.mount;
         match kind(&stat) {
             FileKind::Folder if is_here && depth > 0 => {
-                match open_for_reading(self.machine.proc.as_fd(), &fd) {
+                match open_for_reading(self.paths.proc.as_fd(), &fd) {
                     Ok(folder) => self.folder(&folder, path, depth - 1),
                     Err(_) => self.search.skip_folder(),
                 }
             }
             FileKind::Folder => self.search.skip_folder(),
             FileKind::File if is_here && self.search.wants(name.to_bytes()) => {
-                match open_for_reading(self.machine.proc.as_fd(), &fd) {
+                match open_for_reading(self.paths.proc.as_fd(), &fd) {
                     Ok(file) => self.search.read(path, file.as_fd()),
                     Err(_) => self.search.skip_file(),
                 }

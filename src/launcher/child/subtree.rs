@@ -5,7 +5,7 @@
 //! on the host: a view would not show where most names lead.
 
 use crate::call::{Beneath, FileId, FileKind};
-use crate::launcher::host::machine::Machine;
+use crate::launcher::host::entered::Paths;
 use crate::launcher::view::files::{id, kind, name_of};
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::Origins;
@@ -20,7 +20,7 @@ const ANCESTORS_MAX: usize = 2_048;
 
 /// Named paths, each looked at once.
 pub(crate) struct Names<'a> {
-    machine: &'a Machine,
+    paths: &'a Paths,
     origins: &'a Origins,
     all: Vec<(&'a str, Result<FileId, Errno>)>,
 }
@@ -44,16 +44,12 @@ pub(crate) struct Found {
 
 impl<'a> Names<'a> {
     /// An error refuses the call: nobody knows where a name leads that keeps changing.
-    pub(crate) fn look(
-        machine: &'a Machine,
-        origins: &'a Origins,
-        named: &'a [String],
-    ) -> Result<Self, String> {
-        let find = |name: &'a String| match machine.tree.find(name).and_then(fstat) {
+    pub(crate) fn look(paths: &'a Paths, origins: &'a Origins, named: &'a [String]) -> Result<Self, String> {
+        let find = |name: &'a String| match paths.tree.find(name).and_then(fstat) {
             Err(Errno::AGAIN) => Err(format!("where `{name}` leads keeps changing")),
             found => Ok((name.as_str(), found.map(|stat| id(&stat)))),
         };
-        Ok(Self { machine, origins, all: named.iter().map(find).collect::<Result<_, _>>()? })
+        Ok(Self { paths, origins, all: named.iter().map(find).collect::<Result<_, _>>()? })
     }
 
     /// Names of what is `canonical` or holds it: by inode, however they are spelled; and by their words, where
@@ -74,7 +70,7 @@ impl<'a> Names<'a> {
             if is_above || Path::new(folder.canonical).starts_with(name) {
                 continue;
             }
-            match self.machine.tree.find(name) {
+            match self.paths.tree.find(name) {
                 Ok(fd) => self.there(folder, mount, name, &fd, &mut found),
                 Err(Errno::NOENT | Errno::NOTDIR) => self.absent(folder, name, &mut found),
                 // It kept changing: nobody knows where it leads.
@@ -93,10 +89,10 @@ impl<'a> Names<'a> {
     }
 
     fn there(&self, folder: &Folder<'_>, mount: Option<u64>, name: &str, fd: &OwnedFd, found: &mut Found) {
-        let Some((canonical, stat)) = name_of(&self.machine.proc, fd).zip(fstat(fd).ok()) else {
+        let Some((canonical, stat)) = name_of(&self.paths.proc, fd).zip(fstat(fd).ok()) else {
             return found.unseen.push(name.to_owned());
         };
-        let Some(above) = above(&self.machine.tree, &canonical, &stat) else {
+        let Some(above) = above(&self.paths.tree, &canonical, &stat) else {
             return found.unseen.push(name.to_owned());
         };
         let is_below = below(&canonical, folder) || below(name, folder) || above.contains(&folder.id);
@@ -110,8 +106,8 @@ impl<'a> Names<'a> {
 
     /// Nothing is there now. What comes there is told by its name.
     fn absent(&self, folder: &Folder<'_>, name: &str, found: &mut Found) {
-        let real = deepest(&self.machine.tree, name).and_then(|(fd, rest)| {
-            let at = name_of(&self.machine.proc, &fd)?;
+        let real = deepest(&self.paths.tree, name).and_then(|(fd, rest)| {
+            let at = name_of(&self.paths.proc, &fd)?;
             Some(format!("{}/{rest}", at.trim_end_matches('/')))
         });
         let words = [real.as_deref(), Some(name)].into_iter().flatten();
@@ -124,7 +120,7 @@ impl<'a> Names<'a> {
 
     /// Whether what cannot be looked at lies below the folder by its words, or behind a folder that does.
     fn is_near(&self, folder: &Folder<'_>, name: &str) -> bool {
-        let (proc, tree) = (&self.machine.proc, &self.machine.tree);
+        let (proc, tree) = (&self.paths.proc, &self.paths.tree);
         let behind = deepest(tree, name).is_some_and(|(fd, _)| {
             let here = fstat(&fd).map(|stat| (id(&stat), stat));
             let known = name_of(proc, &fd).zip(here.ok());

@@ -9,7 +9,9 @@ use crate::launcher::view::mounts::{self, Mount};
 use crate::launcher::view::{files, namespaces, procfs};
 use crate::tools::builtin::Host;
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustls::ClientConfig;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// What is opened of the host before anything is entered, in the launcher's first stage.
 #[derive(Debug)]
@@ -24,7 +26,9 @@ pub(crate) struct Ground {
     pub(crate) mounts: Vec<Mount>,
     pub(crate) outside: Option<Outside>,
     /// Groups of calls, or why there are none.
-    pub(crate) groups: Result<Groups, String>,
+    pub(crate) groups: Option<Result<Groups, String>>,
+    /// Whom connections are believed; where a builtin makes any.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     /// Why a crash would start a program outside.
     pub(crate) core: Result<(), String>,
     /// Why there are no namespaces.
@@ -35,8 +39,12 @@ impl Ground {
     /// Opens what is kept of the host, then enters namespaces of the launcher's own. The next fork is
     /// the first process of its PID namespace. Not confined yet.
     ///
-    /// `user` is whom tools run as, where this is root; no right of Landlock above `landlock_abi_max` is used.
-    pub(crate) fn enter(user: Option<(u32, u32)>, landlock_abi_max: Option<u32>) -> Result<Self, String> {
+    /// `user` is whom tools run as, where this is root; no right of Landlock above `landlock_abi_max` is used. `tls` is kept for calls.
+    pub(crate) fn enter(
+        user: Option<(u32, u32)>,
+        landlock_abi_max: Option<u32>,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self, String> {
         if user.is_some_and(|(uid, gid)| uid == 0 || gid == 0) {
             return Err("tools do not run as root".to_owned());
         }
@@ -58,7 +66,8 @@ impl Ground {
         if let Ok(groups) = &mut groups {
             groups.settle();
         }
-        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, core, refused })
+        let groups = Some(groups);
+        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, tls, core, refused })
     }
 
     /// Whether tools run under another uid than the launcher.

@@ -4,10 +4,11 @@
 //!
 //! # Layout
 //!
-//! `ground` (before anything is entered), `named` (what manifests name), `score` (who goes first for want of memory), `machine`
-//! (what the second stage has).
+//! `ground` (before anything is entered), `named` (what manifests name), `score` (who goes first for want of memory), `entered`
+//! (namespaces and view are there), `machine` (and what was seen to hold). Each is made of the one before, by value.
 
 pub(crate) mod ground;
 pub(crate) mod named;
 mod score;
+pub(crate) mod entered;
 pub(crate) mod machine;

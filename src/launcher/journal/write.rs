@@ -2,9 +2,9 @@
 
 use crate::call::End;
 use crate::launcher::protocol::Go;
+use crate::types::Digest;
 use crate::types::clock::{Wall, boot_id};
 use crate::types::json::canonical;
-use crate::types::Digest;
 use rustix::fs::{CWD, Mode, OFlags, open, openat};
 use serde_json::{Value, json};
 use std::fs::File;

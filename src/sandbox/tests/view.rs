@@ -55,15 +55,15 @@ fn inside(world: &World, locked: bool, scene: impl FnOnce()) {
     let manifests = || catalog.manifests().map(AsRef::as_ref);
     let second_stage = |ground, second| {
         if locked {
-            let machine = Machine::settle(ground, manifests(), second, one()).expect("a machine");
-            assert_eq!(machine.missing, Vec::<String>::new());
+            let (machine, _groups) = Machine::settle(ground, manifests(), second, one()).expect("a machine");
+            assert_eq!(machine.told.missing, Vec::<String>::new());
         } else {
             root::enter(&plan(manifests()), is_root()).expect("a view");
         }
         scene();
     };
     apart("the first stage", || {
-        let ground = Ground::enter(None, None).expect("ground");
+        let ground = Ground::enter(None, None, None).expect("ground");
         let (first, second) = namespaces::stages().expect("stages");
         match sys::fork(&one()).expect("a fork") {
             sys::Fork::Parent(child) => {
