@@ -61,9 +61,8 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
     let before = SigSet::thread_get_mask().map_err(|e| StartError::new("signal mask", e))?;
     let signals = block_signals()?;
     match sys::fork(&one).map_err(|e| StartError::new("fork", e))? {
-        sys::Fork::Child(own) => {
-            // It is about to have more threads.
-            drop(own);
+        // It is about to have more threads.
+        sys::Fork::Child(_) => {
             drop((control, first_stage, signals));
             let _ = before.thread_set_mask();
             let _ = set_parent_process_death_signal(Some(Signal::KILL));

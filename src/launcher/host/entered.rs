@@ -91,6 +91,14 @@ pub(crate) struct Supplies {
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
+impl Supplies {
+    /// In the view, where there is one.
+    fn open(host: Host, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
+        let (null, random) = (device(NULL)?, device(RANDOM)?);
+        Ok(Self { host, libraries: open_libraries(), null, random, tls })
+    }
+}
+
 /// The last filters of builtins. A program's is its tool's.
 #[derive(Debug)]
 pub(crate) struct Filters {
@@ -99,6 +107,12 @@ pub(crate) struct Filters {
     pub(crate) walker: BpfProgram,
     /// For the builtin that is connected.
     pub(crate) fetcher: BpfProgram,
+}
+
+impl Filters {
+    fn new() -> Self {
+        Self { builtin: filters::builtin(), walker: filters::walker(), fetcher: filters::fetcher() }
+    }
 }
 
 /// What goes into the report.
@@ -168,10 +182,13 @@ impl Entered {
             }
             Some(reason) => told.missing.push(format!("namespaces: {reason}")),
         }
-        let (null, random) = (device(NULL)?, device(RANDOM)?);
+        let supplies = Supplies::open(ground.host, ground.tls)?;
         // Programs alone start processes, and there are none without namespaces.
-        let counting =
-            if per_call.is_empty() { None } else { Some(forks::probe(&one, per_call, &ground.host.loadavg)) };
+        let counting = if per_call.is_empty() {
+            None
+        } else {
+            Some(forks::probe(&one, per_call, &supplies.host.loadavg))
+        };
         let counts_forks = counting == Some(Ok(()));
         told.missing.extend(counting.and_then(Result::err));
         if oom.is_none() {
@@ -187,18 +204,8 @@ impl Entered {
             sockets,
             mapped_bytes: procfs::mapped_bytes(&paths.proc),
             paths,
-            supplies: Supplies {
-                host: ground.host,
-                libraries: open_libraries(),
-                null,
-                random,
-                tls: ground.tls,
-            },
-            filters: Filters {
-                builtin: filters::builtin(),
-                walker: filters::walker(),
-                fetcher: filters::fetcher(),
-            },
+            supplies,
+            filters: Filters::new(),
             told,
             oom,
             has_view: playground.is_some(),

@@ -79,7 +79,7 @@ impl<'a> House<'a> {
             // Modules by their plain names: children, and those that were imported.
             let mut heads: BTreeMap<String, Path> = own
                 .iter()
-                .map(|child| (child.clone(), [module.as_slice(), &[child.clone()]].concat()))
+                .map(|child| (child.clone(), [module.as_slice(), std::slice::from_ref(child)].concat()))
                 .collect();
             for path in &named {
                 if let (Some(last), Some(whole)) = (path.last(), house.module(path)) {
