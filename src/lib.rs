@@ -25,6 +25,7 @@
 //! | [`gate`] | the enforcement point; only maker of a permit, a running call and a tool result |
 //! | [`llm`] | model providers |
 //! | [`sandbox`] | the supervisor, the front's lock, its way to a launcher |
+//! | [`rules`] | what decides: loaded, kept, exchanged, replayed |
 //! | [`agent`] | the loop |
 //! | [`http`] | routes and status codes |
 //! | [`cli`] | commands and exit codes |
@@ -41,6 +42,7 @@ pub mod launcher;
 pub mod ledger;
 pub mod llm;
 pub mod policy;
+pub mod rules;
 pub mod sandbox;
 pub mod secrets;
 pub mod store;
