@@ -1,9 +1,9 @@
 //! `par audit verify --launcher`: what launchers were ordered to start, held against what was decided.
 
 use super::exit::Fail;
+use crate::launcher::{Journals, Ordered};
 use crate::ledger::payload::{CallDecisionPayload, CallResultPayload};
 use crate::ledger::{Header, Kind, ReadError, Reader, Report, Stored, Verdict};
-use crate::sandbox::{Journals, Ordered};
 use crate::types::json::canonical;
 use crate::types::{Decision, Digest};
 use std::collections::{BTreeMap, BTreeSet};

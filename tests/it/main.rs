@@ -70,6 +70,8 @@ mod service;
 mod dashboard;
 // The dashboard looks right and behaves in a real browser.
 mod browser;
+// The binary of the launcher holds no more than it needs.
+mod launcher_binary;
 // A home, a server, and a way to talk to both.
 mod support;
 // A model that was taken over asks for everything, and gets what the policy allows and no more.
