@@ -5,7 +5,7 @@ use crate::floors;
 use crate::{Aim, Table, median};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
-use par::ledger::evidence::Evidence;
+use par::ledger::export::proof_file::Evidence;
 use par::ledger::{self, Note, Reader, VerifierKey};
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use super::exit::{self, Fail};
 use super::{house, known, show};
 use crate::config::Config;
-use crate::ledger::evidence::{Evidence, Proven};
+use crate::ledger::export::proof_file::{Evidence, Proven};
 use crate::ledger::{Filter, Header, Note, Order, ReadError, Reader, VerifierKey};
 use crate::types::clock::Wall;
 use crate::types::text;

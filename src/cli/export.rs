@@ -5,7 +5,7 @@ use super::{evidence, house, show};
 use crate::auth::{self, Role};
 use crate::config::Config;
 use crate::http::admin::{self, AdminError};
-use crate::ledger::exported::{self, Exported};
+use crate::ledger::export::verify::{self as exported, Exported};
 use crate::ledger::{Export, ExportError, Filter, Format};
 use crate::types::text;
 use clap::Args;

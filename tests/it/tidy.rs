@@ -99,11 +99,11 @@ fn pure_files_stay_pure() {
     let files = files();
     for file in [
         "src/egress/address.rs",
-        "src/ledger/anchored.rs",
-        "src/ledger/cosignature.rs",
-        "src/ledger/entry.rs",
-        "src/ledger/merkle.rs",
-        "src/ledger/verify.rs",
+        "src/ledger/checkpoint/anchored.rs",
+        "src/ledger/checkpoint/witness.rs",
+        "src/ledger/entry/header.rs",
+        "src/ledger/tree/merkle.rs",
+        "src/ledger/verify/walk.rs",
         "src/policy/complete.rs",
         "src/policy/decide.rs",
         "src/policy/kept.rs",

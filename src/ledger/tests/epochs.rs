@@ -1,7 +1,7 @@
 //! The keys that sign: each epoch has its own, and the one before is gone.
 
 use super::{Home, Verdict, assert_verified, call_drafts, named, sign_anew};
-use crate::ledger::key::Signer;
+use crate::ledger::checkpoint::signer::Signer;
 use crate::ledger::tests::tampered::rechain;
 use crate::ledger::{Checkpoint, Draft, Head, Kind, Lock, Note, OpenError, Reader};
 use crate::types::Digest;

@@ -1,7 +1,7 @@
 //! An export is checked with the key alone, and whatever is changed in it is seen.
 
 use super::{Home, call_drafts};
-use crate::ledger::exported::{Exported, check};
+use crate::ledger::export::verify::{Exported, check};
 use crate::ledger::{Draft, Erasure, Export, Filter, Format, Kind, Ledger, Targets};
 use crate::types::json::canonical;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 //! `PAR_KILLS` says how many kills there are; 10,000 take some minutes.
 
 use super::{Home, PROJECTIONS, call_drafts, key};
-use crate::ledger::merkle::{Frontier, leaf};
+use crate::ledger::tree::merkle::{Frontier, leaf};
 use crate::ledger::{Draft, Erasure, Files, Kind, Ledger, Lock, Reader, Ref, Targets, audit};
 use crate::types::RunId;
 use serde_json::json;

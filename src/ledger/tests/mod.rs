@@ -20,11 +20,11 @@ mod tampered;
 mod threads;
 mod writing;
 
-use super::look::Looked;
-use super::verify::Walk;
+use super::verify::entry::Looked;
+use super::verify::walk::Walk;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
-    Report, Row, Verdict, VerifierKey, audit, audit_from, epoch, key, merkle,
+    Report, Row, Verdict, VerifierKey, audit, audit_from, checkpoint::epoch, key, tree::merkle,
 };
 use crate::types::{CallId, Digest, RunId, SessionId};
 use ed25519_dalek::SigningKey;

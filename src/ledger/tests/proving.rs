@@ -2,8 +2,8 @@
 
 use super::epochs::three_epochs;
 use super::{Home, call_drafts};
-use crate::ledger::evidence::Evidence;
-use crate::ledger::proof::is_extended;
+use crate::ledger::export::proof_file::Evidence;
+use crate::ledger::tree::proof::is_extended;
 use crate::ledger::{Checkpoint, Epochs, Filter, Note, Order, Reader, VerifierKey};
 
 fn reader(home: &Home) -> Reader {

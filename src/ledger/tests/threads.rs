@@ -1,9 +1,9 @@
 //! Verification by several threads sees what one would have seen, wherever pages end.
 
 use super::{Draft, Home, Kind, Ledger, Ref, Report, Verdict, Walk, call_drafts, named};
-use crate::ledger::audit::{checkpoints, entries_until, schema};
-use crate::ledger::pages::Reading;
-use crate::ledger::writer::{Append, Task};
+use crate::ledger::verify::whole::{checkpoints, entries_until, schema};
+use crate::ledger::verify::pipeline::Reading;
+use crate::ledger::write::writer::{Append, Task};
 use rusqlite::Connection;
 use serde_json::json;
 use std::ops::ControlFlow;

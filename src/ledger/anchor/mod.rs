@@ -1,0 +1,4 @@
+//! Anchors.
+
+pub(super) mod task;
+

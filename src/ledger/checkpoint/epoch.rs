@@ -1,0 +1,241 @@
+//! The keys that sign checkpoints, and how each comes to be trusted. Pure: no disk, no clock.
+//!
+//! Two keys sign: the *log key*, which stays, and the *epoch key*, which is replaced each day and then
+//! erased. The log's id is made of the first two, so that who knows the id knows both; every further epoch
+//! key is named in a checkpoint that the one before it signed, its *seal*. Who takes a host over later
+//! finds no key that could sign the past again.
+
+use super::note::{Checkpoint, Note, VerifierKey};
+use crate::types::{Digest, digest};
+use serde_json::Value;
+
+/// The log's id: the first 16 bytes, in hex, of SHA-256("par/log/1\0" ‖ log key ‖ key of epoch 1).
+#[must_use]
+pub fn log_id(log: &[u8; 32], first: &[u8; 32]) -> String {
+    let id = Digest::of_parts(&[b"par/log/1\0", log, first]);
+    digest::hex(id.0.first_chunk::<16>().map_or(&[][..], |head| head))
+}
+
+/// The name that a log signs under.
+#[must_use]
+pub fn origin(log: &str) -> String {
+    format!("par/{log}")
+}
+
+/// The name that the key of epoch `number`, from 1, signs under.
+#[must_use]
+pub fn epoch_name(origin: &str, number: u64) -> String {
+    format!("{origin}/epoch/{number}")
+}
+
+/// The line of a seal that names the next epoch's key.
+pub(in crate::ledger) const SUCCESSOR: &str = "successor ";
+
+/// The keys of a log up to some entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Epochs {
+    log: VerifierKey,
+    /// For each epoch the entry that began it, and its key.
+    keys: Vec<(u64, VerifierKey)>,
+}
+
+impl Epochs {
+    /// The keys of a log's beginning; together they must be what its name is made of.
+    pub fn new(log: VerifierKey, first: VerifierKey) -> Result<Self, String> {
+        let name = origin(&log_id(log.public(), first.public()));
+        if log.name() != name {
+            return Err(format!("the keys are those of `{name}`, and not of `{}`", log.name()));
+        }
+        if first.name() != epoch_name(&name, 1) {
+            return Err(format!("the key of epoch 1 is called `{}`", first.name()));
+        }
+        Ok(Self { log, keys: vec![(0, first)] })
+    }
+
+    /// The keys that a genesis entry of log `log` pins in its payload.
+    pub fn of_genesis(log: &str, payload: &[u8]) -> Result<Self, String> {
+        let payload = object(payload)?;
+        let epochs = Self::new(verifier(&payload, "log_key")?, verifier(&payload, "epoch_key")?)?;
+        if epochs.log.name() != origin(log) || member(&payload, "origin") != Some(epochs.log.name()) {
+            return Err(format!("the genesis entry is that of `{}`", epochs.log.name()));
+        }
+        Ok(epochs)
+    }
+
+    /// Takes the payload of the `key.epoch` entry `seq`; hands back the seal of the epoch that ends, whose
+    /// root is still to be compared.
+    pub fn follow(&mut self, seq: u64, payload: &[u8]) -> Result<Checkpoint, String> {
+        let payload = object(payload)?;
+        let note = member(&payload, "seal").ok_or("it has no seal")?;
+        let mut next = self.clone();
+        let seal = next.seal(note)?;
+        if seal.head.size != seq {
+            return Err(format!("its seal is of {} entries", seal.head.size));
+        }
+        if payload.get("epoch").and_then(Value::as_u64) != Some(next.number())
+            || member(&payload, "key") != Some(&next.current().to_string())
+        {
+            return Err("its seal names another epoch or key".to_owned());
+        }
+        *self = next;
+        Ok(seal)
+    }
+
+    /// Takes the seal of the newest epoch, and begins the next one with the key that it names.
+    pub fn seal(&mut self, note: &str) -> Result<Checkpoint, String> {
+        let seal = self.check(&Note::parse(note)?)?;
+        let since = self.keys.last().map_or(0, |(since, _)| *since);
+        let [successor] = seal.extensions.as_slice() else {
+            return Err("a seal names one successor".to_owned());
+        };
+        let key = successor.strip_prefix(SUCCESSOR).and_then(VerifierKey::parse);
+        let key = key.ok_or("the seal's successor is no verifier key")?;
+        if seal.head.size <= since || key.name() != epoch_name(self.log.name(), self.number() + 1) {
+            return Err(format!("the seal of epoch {} is followed by `{}`", self.number(), key.name()));
+        }
+        self.keys.push((seal.head.size, key));
+        Ok(seal)
+    }
+
+    /// What `note` says, if the log key signed it and the key of the epoch that its size falls into.
+    pub fn check(&self, note: &Note) -> Result<Checkpoint, String> {
+        let checkpoint = Checkpoint::parse(note.text())?;
+        if checkpoint.origin != self.log.name() {
+            return Err(format!(
+                "the checkpoint is of `{}`, and not of `{}`",
+                checkpoint.origin,
+                self.log.name()
+            ));
+        }
+        if !note.is_signed_by(&self.log) {
+            return Err("the log key did not sign the checkpoint".to_owned());
+        }
+        let of_size = |(since, _): &&(u64, VerifierKey)| *since < checkpoint.head.size;
+        match self.keys.iter().rev().find(of_size) {
+            Some((_, key)) if note.is_signed_by(key) => Ok(checkpoint),
+            Some((_, key)) => Err(format!("`{}` did not sign the checkpoint", key.name())),
+            None => Err("the checkpoint is of no entry".to_owned()),
+        }
+    }
+
+    /// The log key.
+    #[must_use]
+    pub fn log(&self) -> &VerifierKey {
+        &self.log
+    }
+
+    /// The newest epoch, from 1.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// The newest epoch's key.
+    #[must_use]
+    pub fn current(&self) -> &VerifierKey {
+        // There is one from the beginning.
+        self.keys.last().map_or(&self.log, |(_, key)| key)
+    }
+}
+
+fn object(payload: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(payload).map_err(|e| format!("its payload is no JSON: {e}"))
+}
+
+fn member<'a>(payload: &'a Value, name: &str) -> Option<&'a str> {
+    payload.get(name).and_then(Value::as_str)
+}
+
+fn verifier(payload: &Value, name: &str) -> Result<VerifierKey, String> {
+    let text = member(payload, name).unwrap_or_default();
+    VerifierKey::parse(text).ok_or_else(|| format!("the genesis entry's `{name}` is no verifier key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Epochs, SUCCESSOR, epoch_name, log_id, origin};
+    use crate::ledger::Head;
+    use crate::ledger::checkpoint::note::{Checkpoint, Note, VerifierKey};
+    use crate::types::Digest;
+    use ed25519_dalek::SigningKey;
+
+    struct Keys {
+        origin: String,
+        log: SigningKey,
+        epochs: Vec<SigningKey>,
+    }
+
+    impl Keys {
+        fn new() -> Self {
+            let key = |byte| SigningKey::from_bytes(&[byte; 32]);
+            let (log, epochs) = (key(1), vec![key(2), key(3), key(4)]);
+            let id = log_id(log.verifying_key().as_bytes(), epochs[0].verifying_key().as_bytes());
+            Self { origin: origin(&id), log, epochs }
+        }
+
+        fn verifier(&self, number: usize) -> VerifierKey {
+            VerifierKey::of(epoch_name(&self.origin, number as u64), &self.epochs[number - 1])
+        }
+
+        fn epochs(&self) -> Epochs {
+            let log = VerifierKey::of(self.origin.clone(), &self.log);
+            Epochs::new(log, self.verifier(1)).expect("keys")
+        }
+
+        /// A checkpoint that the log key and that of epoch `number` signed.
+        fn note(&self, size: u64, number: usize, successor: Option<usize>) -> Note {
+            let name = epoch_name(&self.origin, number as u64);
+            let extensions = successor.map(|next| format!("{SUCCESSOR}{}", self.verifier(next)));
+            let head = Head { size, root: Digest::of(&size.to_be_bytes()) };
+            let text = Checkpoint {
+                origin: self.origin.clone(),
+                head,
+                extensions: extensions.into_iter().collect(),
+            };
+            Note::sign(text.text(), &[(&self.origin, &self.log), (&name, &self.epochs[number - 1])])
+        }
+    }
+
+    #[test]
+    fn each_epoch_signs_its_own_sizes_and_no_others() {
+        let keys = Keys::new();
+        let mut epochs = keys.epochs();
+        epochs.seal(&keys.note(10, 1, Some(2)).to_string()).expect("first seal");
+        epochs.seal(&keys.note(20, 2, Some(3)).to_string()).expect("second seal");
+        for (size, number, is_right) in [
+            (1, 1, true),
+            (10, 1, true),
+            (11, 1, false),
+            (10, 2, false),
+            (11, 2, true),
+            (20, 2, true),
+            (21, 3, true),
+            (5, 3, false),
+        ] {
+            assert_eq!(epochs.check(&keys.note(size, number, None)).is_ok(), is_right, "{size} by {number}");
+        }
+    }
+
+    #[test]
+    fn epochs_are_contiguous_and_have_one_seal_each() {
+        let keys = Keys::new();
+        let mut epochs = keys.epochs();
+        assert!(epochs.seal(&keys.note(10, 1, Some(3)).to_string()).is_err(), "one is left out");
+        assert!(epochs.seal(&keys.note(10, 1, None).to_string()).is_err(), "nobody follows");
+        assert!(epochs.seal(&keys.note(10, 2, Some(2)).to_string()).is_err(), "signed by its own successor");
+        epochs.seal(&keys.note(10, 1, Some(2)).to_string()).expect("sealed");
+        assert!(epochs.seal(&keys.note(12, 1, Some(2)).to_string()).is_err(), "sealed twice");
+        assert!(epochs.seal(&keys.note(10, 1, Some(2)).to_string()).is_err(), "again");
+        assert_eq!(epochs.number(), 2);
+    }
+
+    #[test]
+    fn other_keys_are_another_log() {
+        let keys = Keys::new();
+        let log = VerifierKey::of(keys.origin.clone(), &keys.log);
+        let other = VerifierKey::of(epoch_name(&keys.origin, 1), &keys.epochs[1]);
+        assert!(Epochs::new(log, other).is_err(), "another first epoch key has another name");
+        let foreign = VerifierKey::of(keys.origin.clone(), &keys.epochs[2]);
+        assert!(Epochs::new(foreign, keys.verifier(1)).is_err());
+    }
+}

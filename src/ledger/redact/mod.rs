@@ -1,0 +1,7 @@
+//! Erasing payloads.
+
+pub(super) mod residue;
+pub(super) mod index;
+pub(super) mod erasure;
+
+pub(super) use residue::Raw;
