@@ -1,250 +1,77 @@
-//! The ledger's handle: what appends, asks and waits.
+//! The ledger's handle: who holds one may append to the ledger, ask it and wait for it.
 
-use crate::ledger::entry::{Draft, DraftError, Header};
-use crate::ledger::read::Reader;
-use crate::ledger::redact::Raw;
-use crate::ledger::write::{Append, Files, Hour, Lock, Spent, Tally, Task};
-use crate::types::{Digest, limits};
+use super::entry::{Draft, Header, Kind};
+use super::files::{Files, HighWater, Lock};
+use super::projection::Projection;
+use super::read::Reader;
+use super::tree::Head;
+use super::write::{AppendError, Hour, OpenError, Opened, Queue, Receipt, Shared, Tally, open};
 use rusqlite::Connection;
-use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Semaphore, mpsc, watch};
-
-/// Proof that an entry is durable: it was committed and synced before this was made.
-#[derive(Debug)]
-#[must_use = "a receipt is what lets the next step happen"]
-pub struct Receipt {
-    pub(in crate::ledger) seq: u64,
-    pub(in crate::ledger) behind: Arc<Behind>,
-}
-
-/// The ledger behind a commit.
-#[derive(Debug)]
-pub(in crate::ledger) struct Behind {
-    pub(in crate::ledger) head: Head,
-    pub(in crate::ledger) checkpoint: Option<Arc<str>>,
-}
-
-impl Receipt {
-    /// The entry's number.
-    #[must_use]
-    pub fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    /// The ledger behind the commit that held the entry.
-    #[must_use]
-    pub fn head(&self) -> Head {
-        self.behind.head
-    }
-
-    /// The signed checkpoint of that commit, over all entries up to its last one.
-    #[must_use]
-    pub fn checkpoint(&self) -> Option<&str> {
-        self.behind.checkpoint.as_deref()
-    }
-}
-
-/// A state of the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// Number of entries.
-    pub size: u64,
-    /// Merkle root over them.
-    pub root: Digest,
-}
-
-/// Why nothing was appended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AppendError {
-    /// A draft cannot become an entry; the ledger is fine.
-    Draft(DraftError),
-    /// The disk is full: nothing was written, and appends may succeed again once there is space.
-    Full,
-    /// What is on the disk is not known, or the file is not the one that was opened: nothing is
-    /// accepted until a restart.
-    Poisoned(String),
-    /// The writer has ended.
-    Closed,
-}
-
-impl fmt::Display for AppendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Draft(e) => write!(f, "the entry cannot be written: {e}"),
-            Self::Full => f.write_str("the disk under the ledger is full"),
-            Self::Poisoned(what) => write!(f, "the ledger is not written any more: {what}"),
-            Self::Closed => f.write_str("the ledger is closed"),
-        }
-    }
-}
-
-impl std::error::Error for AppendError {}
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The writing side of the ledger, shared by all who append.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    pub(in crate::ledger) queue: mpsc::Sender<Task>,
-    pub(in crate::ledger) places: Arc<Semaphore>,
-    pub(in crate::ledger) shared: Arc<Shared>,
-    pub(in crate::ledger) reader: Arc<Reader>,
-    pub(in crate::ledger) state: Arc<Mutex<Connection>>,
-    pub(in crate::ledger) files: Arc<Files>,
-    pub(in crate::ledger) log: Arc<str>,
+    queue: Queue,
+    shared: Arc<Shared>,
+    reader: Arc<Reader>,
+    state: Arc<Mutex<Connection>>,
+    files: Arc<Files>,
+    log: Arc<str>,
     /// Held as long as any clone lives, and by the writer's thread.
-    pub(in crate::ledger) _lock: Arc<Lock>,
-}
-
-/// What the writer tells everyone.
-#[derive(Debug)]
-pub(in crate::ledger) struct Shared {
-    pub(in crate::ledger) now: Mutex<Now>,
-    pub(in crate::ledger) followed: Condvar,
-    pub(in crate::ledger) tally: Mutex<Tally>,
-    pub(in crate::ledger) spent: Mutex<Spent>,
-    /// Entries that were there when this process opened the ledger: they are counted from it.
-    pub(in crate::ledger) opened: u64,
-    pub(in crate::ledger) raw: Raw,
-    pub(in crate::ledger) is_poisoned: watch::Sender<bool>,
-    /// First entry of the segment that is written.
-    pub(in crate::ledger) segment: AtomicU64,
-    /// Held while write-ahead logs are copied into their files: SQLite lets one do so at a time, and nobody wait for it.
-    pub(in crate::ledger) copying: Mutex<()>,
-}
-
-#[derive(Debug)]
-pub(in crate::ledger) struct Now {
-    pub(in crate::ledger) head: Head,
-    /// The newest signed checkpoint.
-    pub(in crate::ledger) checkpoint: Option<Arc<str>>,
-    /// Entries that state.db has followed.
-    pub(in crate::ledger) applied: u64,
-    /// It could not follow the last commit.
-    pub(in crate::ledger) lags: bool,
-    pub(in crate::ledger) fault: Option<AppendError>,
-}
-
-impl Shared {
-    pub(in crate::ledger) fn at(head: Head, checkpoint: Option<Arc<str>>) -> Self {
-        Self {
-            now: Mutex::new(Now { head, checkpoint, applied: head.size, lags: false, fault: None }),
-            followed: Condvar::new(),
-            tally: Mutex::default(),
-            spent: Mutex::default(),
-            opened: head.size,
-            raw: Raw::default(),
-            is_poisoned: watch::Sender::new(false),
-            segment: AtomicU64::default(),
-            copying: Mutex::default(),
-        }
-    }
-
-    pub(in crate::ledger) fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A commit passed.
-    pub(in crate::ledger) fn advance(&self, head: Head) {
-        self.now().head = head;
-    }
-
-    /// A full disk is over.
-    pub(in crate::ledger) fn ease(&self) {
-        self.now().fault = None;
-    }
-
-    pub(in crate::ledger) fn signed(&self, note: Arc<str>) {
-        self.now().checkpoint = Some(note);
-    }
-
-    pub(in crate::ledger) fn checkpoint(&self) -> Option<Arc<str>> {
-        self.now().checkpoint.clone()
-    }
-
-    pub(in crate::ledger) fn applied(&self, size: u64) {
-        let mut now = self.now();
-        (now.applied, now.lags) = (size, false);
-        drop(now);
-        self.followed.notify_all();
-    }
-
-    pub(in crate::ledger) fn count<'a>(&self, entries: impl Iterator<Item = &'a Header>) {
-        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut spent = self.spent();
-        entries.for_each(|header| {
-            tally.count(header);
-            spent.count(header);
-        });
-    }
-
-    pub(in crate::ledger) fn spent(&self) -> MutexGuard<'_, Spent> {
-        // A panic elsewhere leaves the numbers whole: each change is one entry.
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(in crate::ledger) fn fail(&self, error: &AppendError) {
-        self.now().fault = Some(error.clone());
-        self.followed.notify_all();
-        self.is_poisoned.send_if_modified(|is| {
-            let is_first = !*is && matches!(error, AppendError::Poisoned(_));
-            *is |= is_first;
-            is_first
-        });
-    }
-
-    /// As [`Shared::fail`], where state.db could not follow.
-    pub(in crate::ledger) fn lag(&self, error: &AppendError) {
-        self.now().lags = true;
-        self.fail(error);
-    }
-
-    pub(in crate::ledger) fn is_full(&self) -> bool {
-        self.now().fault == Some(AppendError::Full)
-    }
-
-    pub(in crate::ledger) fn is_well(&self) -> bool {
-        self.now().fault.is_none()
-    }
-
-    /// The fault that no append can pass any more; a full disk is tried again each time.
-    pub(in crate::ledger) fn fault(&self) -> Option<AppendError> {
-        self.now().fault.clone().filter(|error| matches!(error, AppendError::Poisoned(_)))
-    }
-
-    /// Waits until state.db has followed every durable entry, or cannot any more.
-    pub(in crate::ledger) fn wait_until_followed(&self) {
-        let follows = |now: &mut Now| {
-            now.applied < now.head.size && !now.lags && !matches!(now.fault, Some(AppendError::Poisoned(_)))
-        };
-        drop(self.followed.wait_while(self.now(), follows).unwrap_or_else(PoisonError::into_inner));
-    }
+    lock: Arc<Lock>,
 }
 
 impl Ledger {
+    /// Opens the ledger for writing under `lock`, brings state.db up to date, and writes the genesis
+    /// entry where there is none: it names the log that was set aside last. Starts the writer's thread.
+    ///
+    /// A ledger that is shorter than its high-water mark or than what state.db saw is refused.
+    pub fn open(files: Files, lock: Lock, projections: &'static [Projection]) -> Result<Self, OpenError> {
+        let Opened { queue, shared, reader, state, files, log, lock, genesis } =
+            open(files, lock, projections)?;
+        let (state, files, log) = (Arc::new(Mutex::new(state)), Arc::new(files), log.into());
+        let ledger = Self { queue, shared, reader, state, files, log, lock };
+        if let Some(payload) = genesis {
+            let first = ledger.append_blocking(vec![Draft::new(Kind::Genesis, payload)]);
+            let _receipts = first.map_err(OpenError::Append)?;
+        }
+        Ok(ledger)
+    }
+
+    /// Begins a log behind the one that was set aside last. There must be none in `files`.
+    pub fn succeed(files: Files, lock: Lock, projections: &'static [Projection]) -> Result<Self, OpenError> {
+        let at = |e| OpenError::File(files.data.clone(), e);
+        if !files.segments().map_err(at)?.is_empty() || HighWater::read(&files.high_water()).is_some() {
+            return Err(OpenError::Incomplete("there is a log already".to_owned()));
+        }
+        Self::open(files, lock, projections)
+    }
+
+    /// Tells other processes through the lock file where this server listens.
+    pub fn tell_url(&self, url: &str) -> std::io::Result<()> {
+        self.lock.tell(Some(url))
+    }
+
     /// Appends entries in one commit, all or none, and returns after the sync with their receipts in
     /// order. Appends of others may share the commit.
     ///
     /// Waits for a place in the queue ([`limits::QUEUE_ENTRIES_MAX`]). Cancel-safe only in that the
     /// entries may be written although nobody waits any more.
     pub async fn append(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
-        self.send(drafts, false).await
+        self.queue.append(drafts, false).await
     }
 
     /// As [`Ledger::append`], of what has happened already: on a full disk it is not refused, but written with
     /// the space of the reserve, or waits in memory until there is space. A full disk is an error here only
     /// where the process ends before.
     pub async fn append_owed(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
-        self.send(drafts, true).await
+        self.queue.append(drafts, true).await
     }
 
-    async fn send(&self, drafts: Vec<Draft>, is_owed: bool) -> Result<Vec<Receipt>, AppendError> {
-        let places = u32::try_from(drafts.len().min(limits::QUEUE_ENTRIES_MAX)).unwrap_or(u32::MAX);
-        let permit = self.places.clone().acquire_many_owned(places).await.map_err(|_| AppendError::Closed)?;
-        let (append, answer) = Append::of(drafts)?;
-        let append = Append { is_owed, places: Some(permit), ..append };
-        self.queue.send(Task::Append(append)).await.map_err(|_| AppendError::Closed)?;
-        answer.await.map_err(|_| AppendError::Closed)?
+    /// As [`Ledger::append`], from a thread outside any async runtime.
+    pub fn append_blocking(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
+        self.queue.append_blocking(drafts)
     }
 
     /// Whether the writer answers and may write. Nothing is appended.
@@ -260,23 +87,13 @@ impl Ledger {
     /// As [`Ledger::append`], without waiting and without an answer: for what is recorded from a drop.
     /// Where the queue is full nothing is written, and the next start's recovery does it.
     pub fn append_detached(&self, drafts: Vec<Draft>) {
-        let places = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
-        let Ok(permit) = self.places.clone().try_acquire_many_owned(places) else {
-            return tracing::error!("the ledger's queue is full: a dropped call is left to recovery");
-        };
-        let append = match Append::of(drafts) {
-            Ok((append, _nobody_waits)) => Append { is_owed: true, places: Some(permit), ..append },
-            Err(e) => return tracing::error!(error = %e, "a dropped call is left to recovery"),
-        };
-        if let Err(e) = self.queue.try_send(Task::Append(append)) {
-            tracing::error!(error = %e, "a dropped call is left to recovery");
-        }
+        self.queue.append_detached(drafts);
     }
 
     /// The newest durable state.
     #[must_use]
     pub fn head(&self) -> Head {
-        self.shared.now().head
+        self.shared.head()
     }
 
     /// The signed checkpoint of the newest commit, a C2SP signed note.
@@ -288,7 +105,7 @@ impl Ledger {
     /// What was committed since this process opened the ledger, counted.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.tally()
     }
 
     /// What the runs of `principal` have put on the ledger in the hour up to `now_us`, on the wall clock.
@@ -305,7 +122,7 @@ impl Ledger {
 
     /// Counts an entry from before this process opened the ledger; each is to be given once, in any order.
     pub fn count_earlier(&self, header: &Header) {
-        if header.seq < self.shared.opened {
+        if header.seq < self.shared.opened() {
             self.shared.spent().count(header);
         }
     }
@@ -313,8 +130,7 @@ impl Ledger {
     /// What keeps entries from being written, if anything: the last fault, or too little free space.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
-        let fault = self.shared.now().fault.as_ref().map(ToString::to_string);
-        fault.or_else(|| {
+        self.shared.fault_text().or_else(|| {
             let free = self.files.free_bytes()?;
             (free < self.files.free_bytes_min).then(|| {
                 format!("{free} bytes are free under the ledger, fewer than {}", self.files.free_bytes_min)
@@ -324,10 +140,8 @@ impl Ledger {
 
     /// Comes back once nothing can be appended any more until a restart, with what happened.
     pub async fn poisoned(&self) -> String {
-        let mut is_poisoned = self.shared.is_poisoned.subscribe();
-        // The sender lives as long as this.
-        drop(is_poisoned.wait_for(|is| *is).await);
-        self.shared.now().fault.as_ref().map(ToString::to_string).unwrap_or_default()
+        self.shared.poisoned().await;
+        self.shared.fault_text().unwrap_or_default()
     }
 
     /// The reading side.
@@ -357,5 +171,20 @@ impl Ledger {
     ) -> Result<T, rusqlite::Error> {
         self.shared.wait_until_followed();
         ask(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The way to the writer, for what is not a plain append.
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// What the writer tells everyone.
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The reading side, to be kept by what outlives a call.
+    pub(super) fn shared_reader(&self) -> Arc<Reader> {
+        self.reader.clone()
     }
 }

@@ -18,6 +18,7 @@
 
 mod entry;
 mod tree;
+mod files;
 mod checkpoint;
 mod projection;
 mod read;
@@ -29,29 +30,22 @@ mod redact;
 pub mod export;
 mod anchor;
 
-pub use anchor::task::{Anchor, Standing, warning as anchor_warning};
-pub use checkpoint::epoch::Epochs;
-pub use checkpoint::note::{Checkpoint, Note, VerifierKey};
-pub use checkpoint::signer as key;
-pub use checkpoint::witness::WitnessKey;
-pub use entry::header::{Draft, DraftError, Header, Kind, Ref};
-pub use export::stream::{Export, ExportError, Format};
-pub use handle::{AppendError, Head, Ledger, Receipt};
+pub use anchor::{Anchor, Standing, warning as anchor_warning};
+pub use checkpoint::{Checkpoint, CheckpointError, Epochs, Note, VerifierKey, WitnessKey, key};
+pub use entry::{Draft, DraftError, Header, HeaderError, Kind, Ref};
+pub use export::{Export, ExportError, Format, ProofError};
+pub use files::{Files, HighWater, Lock, LockError, Rotation};
+pub use handle::Ledger;
 pub use projection::{Projection, Row};
-pub use query::filter::Filter;
-pub use query::index::{Coverage, Index, IndexError};
-pub use query::indexer::Follower;
-pub use query::search::Found;
-pub use read::reader::{Order, ReadError, Reader, Stored};
-pub use redact::erasure::{Erasure, RedactError, Redacted, Targets};
-pub use tree::proof;
-pub use verify::partial::audit_from;
-pub use verify::walk::{Finding, Outside, Report, Verdict};
-pub use verify::whole::{audit, audit_telling};
-pub use write::counters::{CallOutcome, Tally};
-pub use write::open::{Files, HighWater, Lock, LockError, OpenError, Rotation};
-pub use write::spending::{Hour, Spent};
-pub use write::succession::{Aside, Before, copy, digest_of, set_aside};
+pub use query::{Coverage, Filter, Follower, Found, Index, IndexError, Order};
+pub use read::{ReadError, Reader, Stored};
+pub use redact::{Erasure, RedactError, Redacted, Targets};
+pub use tree::{Head, proof};
+pub use verify::{Finding, Outside, Report, Verdict, audit, audit_from, audit_telling};
+pub use write::{
+    AppendError, Aside, Before, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of,
+    set_aside,
+};
 
 #[cfg(test)]
 mod tests;

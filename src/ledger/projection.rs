@@ -3,7 +3,8 @@
 //! Each room gives a pure function from an entry to rows; rows and the applied size are committed
 //! together. The file may lag behind the ledger and never leads it: it can be deleted at will.
 
-use crate::ledger::entry::{Header, Kind};
+use super::entry::{Header, Kind};
+use crate::store::StoreError;
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, params_from_iter};
 
@@ -83,4 +84,9 @@ pub(in crate::ledger) fn applied(state: &Connection) -> Result<u64, rusqlite::Er
 pub(in crate::ledger) fn is_applied_one(state: &Connection) -> Result<bool, rusqlite::Error> {
     let sql = "SELECT count(*) = 1 AND min(one) = 1 AND min(size) >= 0 FROM applied";
     Ok(state.query_row(sql, [], |row| row.get::<_, Option<bool>>(0))?.unwrap_or(false))
+}
+
+/// What is said of a state.db that is not a database any more. The ledger holds all that it does.
+pub(in crate::ledger) fn garbled(error: &StoreError) -> String {
+    format!("{error}: stop the server and delete this file, which is then made anew from the ledger")
 }

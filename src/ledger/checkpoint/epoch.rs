@@ -5,6 +5,7 @@
 //! key is named in a checkpoint that the one before it signed, its *seal*. Who takes a host over later
 //! finds no key that could sign the past again.
 
+use super::error::CheckpointError;
 use super::note::{Checkpoint, Note, VerifierKey};
 use crate::types::{Digest, digest};
 use serde_json::Value;
@@ -41,80 +42,88 @@ pub struct Epochs {
 
 impl Epochs {
     /// The keys of a log's beginning; together they must be what its name is made of.
-    pub fn new(log: VerifierKey, first: VerifierKey) -> Result<Self, String> {
+    pub fn new(log: VerifierKey, first: VerifierKey) -> Result<Self, CheckpointError> {
         let name = origin(&log_id(log.public(), first.public()));
         if log.name() != name {
-            return Err(format!("the keys are those of `{name}`, and not of `{}`", log.name()));
+            return Err(CheckpointError::OtherKeys { is: name, named: log.name().to_owned() });
         }
         if first.name() != epoch_name(&name, 1) {
-            return Err(format!("the key of epoch 1 is called `{}`", first.name()));
+            return Err(CheckpointError::FirstKeyName(first.name().to_owned()));
         }
         Ok(Self { log, keys: vec![(0, first)] })
     }
 
     /// The keys that a genesis entry of log `log` pins in its payload.
-    pub fn of_genesis(log: &str, payload: &[u8]) -> Result<Self, String> {
+    pub fn of_genesis(log: &str, payload: &[u8]) -> Result<Self, CheckpointError> {
         let payload = object(payload)?;
         let epochs = Self::new(verifier(&payload, "log_key")?, verifier(&payload, "epoch_key")?)?;
         if epochs.log.name() != origin(log) || member(&payload, "origin") != Some(epochs.log.name()) {
-            return Err(format!("the genesis entry is that of `{}`", epochs.log.name()));
+            return Err(CheckpointError::OtherGenesis(epochs.log.name().to_owned()));
         }
         Ok(epochs)
     }
 
     /// Takes the payload of the `key.epoch` entry `seq`; hands back the seal of the epoch that ends, whose
     /// root is still to be compared.
-    pub fn follow(&mut self, seq: u64, payload: &[u8]) -> Result<Checkpoint, String> {
+    pub fn follow(&mut self, seq: u64, payload: &[u8]) -> Result<Checkpoint, CheckpointError> {
         let payload = object(payload)?;
-        let note = member(&payload, "seal").ok_or("it has no seal")?;
+        let note = member(&payload, "seal").ok_or(CheckpointError::NoSeal)?;
         let mut next = self.clone();
         let seal = next.seal(note)?;
         if seal.head.size != seq {
-            return Err(format!("its seal is of {} entries", seal.head.size));
+            return Err(CheckpointError::SealSize(seal.head.size));
         }
         if payload.get("epoch").and_then(Value::as_u64) != Some(next.number())
             || member(&payload, "key") != Some(&next.current().to_string())
         {
-            return Err("its seal names another epoch or key".to_owned());
+            return Err(CheckpointError::SealKey);
         }
         *self = next;
         Ok(seal)
     }
 
     /// Takes the seal of the newest epoch, and begins the next one with the key that it names.
-    pub fn seal(&mut self, note: &str) -> Result<Checkpoint, String> {
+    pub fn seal(&mut self, note: &str) -> Result<Checkpoint, CheckpointError> {
         let seal = self.check(&Note::parse(note)?)?;
         let since = self.keys.last().map_or(0, |(since, _)| *since);
         let [successor] = seal.extensions.as_slice() else {
-            return Err("a seal names one successor".to_owned());
+            return Err(CheckpointError::Successor);
         };
         let key = successor.strip_prefix(SUCCESSOR).and_then(VerifierKey::parse);
-        let key = key.ok_or("the seal's successor is no verifier key")?;
+        let key = key.ok_or(CheckpointError::SuccessorKey)?;
         if seal.head.size <= since || key.name() != epoch_name(self.log.name(), self.number() + 1) {
-            return Err(format!("the seal of epoch {} is followed by `{}`", self.number(), key.name()));
+            return Err(CheckpointError::OutOfTurn { number: self.number(), by: key.name().to_owned() });
         }
         self.keys.push((seal.head.size, key));
         Ok(seal)
     }
 
+    /// The keys of a log, from the key of epoch 1 and the seals of the epochs that are over.
+    pub fn follow_seals(log: VerifierKey, first: &str, seals: &[String]) -> Result<Self, CheckpointError> {
+        let first = VerifierKey::parse(first).ok_or(CheckpointError::FirstKey)?;
+        let mut epochs = Self::new(log, first)?;
+        for seal in seals {
+            let number = epochs.number();
+            epochs.seal(seal).map_err(|what| CheckpointError::Seal(number, Box::new(what)))?;
+        }
+        Ok(epochs)
+    }
+
     /// What `note` says, if the log key signed it and the key of the epoch that its size falls into.
-    pub fn check(&self, note: &Note) -> Result<Checkpoint, String> {
+    pub fn check(&self, note: &Note) -> Result<Checkpoint, CheckpointError> {
         let checkpoint = Checkpoint::parse(note.text())?;
         if checkpoint.origin != self.log.name() {
-            return Err(format!(
-                "the checkpoint is of `{}`, and not of `{}`",
-                checkpoint.origin,
-                self.log.name()
-            ));
+            let asked = self.log.name().to_owned();
+            return Err(CheckpointError::OtherLog { is: checkpoint.origin, asked });
         }
         if !note.is_signed_by(&self.log) {
-            return Err("the log key did not sign the checkpoint".to_owned());
+            return Err(CheckpointError::LogKey);
         }
         let of_size = |(since, _): &&(u64, VerifierKey)| *since < checkpoint.head.size;
         match self.keys.iter().rev().find(of_size) {
             Some((_, key)) if note.is_signed_by(key) => Ok(checkpoint),
-            Some((_, key)) => Err(format!("`{}` did not sign the checkpoint", key.name())),
-            None => Err("the checkpoint is of no entry".to_owned()),
+            Some((_, key)) => Err(CheckpointError::EpochKey(key.name().to_owned())),
+            None => Err(CheckpointError::Empty),
         }
     }
 
@@ -138,24 +147,24 @@ impl Epochs {
     }
 }
 
-fn object(payload: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(payload).map_err(|e| format!("its payload is no JSON: {e}"))
+fn object(payload: &[u8]) -> Result<Value, CheckpointError> {
+    Ok(serde_json::from_slice(payload)?)
 }
 
 fn member<'a>(payload: &'a Value, name: &str) -> Option<&'a str> {
     payload.get(name).and_then(Value::as_str)
 }
 
-fn verifier(payload: &Value, name: &str) -> Result<VerifierKey, String> {
+fn verifier(payload: &Value, name: &'static str) -> Result<VerifierKey, CheckpointError> {
     let text = member(payload, name).unwrap_or_default();
-    VerifierKey::parse(text).ok_or_else(|| format!("the genesis entry's `{name}` is no verifier key"))
+    VerifierKey::parse(text).ok_or(CheckpointError::GenesisKey(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Epochs, SUCCESSOR, epoch_name, log_id, origin};
     use crate::ledger::Head;
-    use crate::ledger::checkpoint::note::{Checkpoint, Note, VerifierKey};
+    use crate::ledger::checkpoint::{Checkpoint, Note, VerifierKey};
     use crate::types::Digest;
     use ed25519_dalek::SigningKey;
 

@@ -1,7 +1,8 @@
 //! Signed notes, verifier keys and checkpoints, as C2SP signed-note and tlog-checkpoint have them, with
 //! Ed25519 (RFC 8032) alone. Pure: no disk, no clock.
 
-use crate::ledger::handle::Head;
+use super::error::CheckpointError;
+use crate::ledger::tree::Head;
 use crate::types::Digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -84,18 +85,18 @@ pub struct Note {
 impl Note {
     /// Reads a note: a text that ends in a newline, an empty line, and signature lines. There is no other
     /// way to write the same note.
-    pub fn parse(note: &str) -> Result<Self, String> {
+    pub fn parse(note: &str) -> Result<Self, CheckpointError> {
         if note.len() > NOTE_BYTES_MAX {
-            return Err(format!("the note is longer than {NOTE_BYTES_MAX} bytes"));
+            return Err(CheckpointError::TooLong(NOTE_BYTES_MAX));
         }
         if note.contains(|c: char| c.is_control() && c != '\n') {
-            return Err("the note holds a control character".to_owned());
+            return Err(CheckpointError::ControlCharacter);
         }
-        let (text, signed) = note.rsplit_once("\n\n").ok_or("the note has no signatures")?;
+        let (text, signed) = note.rsplit_once("\n\n").ok_or(CheckpointError::Unsigned)?;
         let signatures = signed.split_terminator('\n').map(signature).collect::<Option<Vec<_>>>();
         let read = Self { text: format!("{text}\n"), signatures: signatures.unwrap_or_default() };
         if read.signatures.is_empty() || read.to_string() != note {
-            return Err("the note's signature lines are malformed".to_owned());
+            return Err(CheckpointError::SignatureLines);
         }
         Ok(read)
     }
@@ -201,7 +202,7 @@ impl Checkpoint {
     }
 
     /// Reads the text of a note.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, CheckpointError> {
         let mut lines = text.split_terminator('\n').map(str::to_owned);
         let read = (|| {
             let (origin, size, root) = (lines.next()?, lines.next()?, lines.next()?);
@@ -211,7 +212,7 @@ impl Checkpoint {
         })();
         // The same text must come out again: no sign, no leading zero, no empty line.
         read.filter(|read| read.text() == text && !read.extensions.iter().any(String::is_empty))
-            .ok_or_else(|| "the note is no checkpoint".to_owned())
+            .ok_or(CheckpointError::NoCheckpoint)
     }
 }
 

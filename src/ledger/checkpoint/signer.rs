@@ -1,124 +1,13 @@
-//! The signing keys on disk: the log key, and the epoch key that is replaced and erased.
+//! What signs checkpoints: the log key, and the key of the epoch that is now.
 
-use crate::ledger::handle::Head;
-use crate::ledger::write::{Before, Files};
-use super::epoch;
-use super::epoch::SUCCESSOR;
+use super::epoch::{self, SUCCESSOR};
+use super::key::{Epoch, SigningKeyError, at, erase, install, read_log_key, write_new};
 use super::note::{Checkpoint, Note, VerifierKey};
-use crate::types::{digest, limits};
+use crate::ledger::files::KeyFiles;
+use crate::ledger::tree::Head;
+use crate::types::limits;
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use zeroize::Zeroizing;
-
-/// Makes a log key: a file of 32 secret bytes, mode 0600, synced. Fails where the file is there.
-pub fn make(path: &Path) -> io::Result<()> {
-    write_new(path, random()?.as_ref())
-}
-
-/// A file's name, and the secret bytes in it.
-pub type Seed = (&'static str, Zeroizing<Vec<u8>>);
-
-/// The seeds that lie below `files`, each by the name of its file: what must never be told. One that is not there yet is
-/// left out.
-pub fn seeds(files: &Files) -> Result<Vec<Seed>, String> {
-    let KeyFiles { log, epoch, next } = files.keys();
-    let mut seeds = Vec::new();
-    if log.exists() {
-        seeds.push(("log.key", Zeroizing::new(read_log_key(&log)?.to_bytes().to_vec())));
-    }
-    for (name, path) in [("epoch.key", epoch), ("epoch.next", next)] {
-        // A change of epochs may be moving it: looked at again. What a crash left torn is no key, and the opening of
-        // the ledger ends it or says so.
-        if let Some(epoch) = (0..3).find_map(|_| Epoch::read(&path).ok()) {
-            seeds.push((name, Zeroizing::new(epoch.key.to_bytes().to_vec())));
-        }
-    }
-    Ok(seeds)
-}
-
-fn random() -> io::Result<Zeroizing<[u8; 32]>> {
-    let mut seed = Zeroizing::new([0_u8; 32]);
-    getrandom::fill(seed.as_mut()).map_err(io::Error::other)?;
-    Ok(seed)
-}
-
-/// Writes a file that is not there yet, mode 0600, and syncs it and its folder.
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    sync_folder(path)
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
-}
-
-/// Overwrites a file with zeros, synced, and removes it: what stays on a device that does not write in place
-/// is out of reach from here.
-fn erase(path: &Path) -> io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
-    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-    file.write_all(&vec![0; length])?;
-    file.sync_all()?;
-    std::fs::remove_file(path)?;
-    sync_folder(path)
-}
-
-fn at(path: &Path) -> impl Fn(io::Error) -> String {
-    move |e| format!("{}: {e}", path.display())
-}
-
-/// Where the keys lie.
-#[derive(Clone, Debug)]
-pub(in crate::ledger) struct KeyFiles {
-    /// 32 secret bytes, the seed of the log key.
-    pub(in crate::ledger) log: PathBuf,
-    /// The epoch key in force.
-    pub(in crate::ledger) epoch: PathBuf,
-    /// The one that is about to be.
-    pub(in crate::ledger) next: PathBuf,
-}
-
-/// An epoch's secret half, and which one it is.
-#[derive(Clone)]
-struct Epoch {
-    number: u64,
-    /// The entry that began it.
-    since: u64,
-    /// When, in microseconds since 1970.
-    began_us: u64,
-    key: SigningKey,
-}
-
-impl Epoch {
-    fn begin(number: u64, since: u64, began_us: u64) -> io::Result<Self> {
-        Ok(Self { number, since, began_us, key: SigningKey::from_bytes(&*random()?) })
-    }
-
-    /// One line: number, entry, time, and the seed in hex.
-    fn line(&self) -> Zeroizing<String> {
-        let seed = Zeroizing::new(digest::hex(self.key.as_bytes()));
-        Zeroizing::new(format!("{} {} {} {}\n", self.number, self.since, self.began_us, *seed))
-    }
-
-    fn read(path: &Path) -> Result<Self, String> {
-        let line = Zeroizing::new(std::fs::read_to_string(path).map_err(at(path))?);
-        let mut words = line.split_ascii_whitespace();
-        let mut number = || words.next()?.parse().ok();
-        let epoch = (|| Some((number()?, number()?, number()?)))();
-        let seed = words.next().and_then(crate::types::Digest::from_hex);
-        match (epoch, seed) {
-            (Some((number, since, began_us)), Some(seed)) => {
-                Ok(Self { number, since, began_us, key: SigningKey::from_bytes(&seed.0) })
-            }
-            _ => Err(format!("{}: is no epoch key", path.display())),
-        }
-    }
-}
 
 /// Signs checkpoints with the log key and the key of the epoch.
 #[derive(Clone)]
@@ -135,19 +24,9 @@ impl std::fmt::Debug for Signer {
     }
 }
 
-fn read_log_key(path: &Path) -> Result<SigningKey, String> {
-    let mut seed = Zeroizing::new([0_u8; 32]);
-    let mut file = std::fs::File::open(path).map_err(at(path))?;
-    file.read_exact(seed.as_mut()).map_err(at(path))?;
-    match file.read(&mut [0]).map_err(at(path))? {
-        0 => Ok(SigningKey::from_bytes(&seed)),
-        _ => Err(format!("{}: is longer than a log key, 32 bytes", path.display())),
-    }
-}
-
 impl Signer {
     /// Begins a log: reads its key, makes the key of epoch 1, and with both the log's id.
-    pub(in crate::ledger) fn begin(files: KeyFiles, now_us: u64) -> Result<(Self, String), String> {
+    pub(in crate::ledger) fn begin(files: KeyFiles, now_us: u64) -> Result<(Self, String), SigningKeyError> {
         let log = read_log_key(&files.log)?;
         let epoch = Epoch::begin(1, 0, now_us).map_err(at(&files.epoch))?;
         // Without an entry there is nothing that an older one could have signed.
@@ -167,19 +46,19 @@ impl Signer {
     pub(in crate::ledger) fn resume(
         files: KeyFiles,
         id: &str,
-        payload: impl Fn(u64) -> Result<Value, String>,
+        payload: impl Fn(u64) -> Option<Value>,
         newest: &Note,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SigningKeyError> {
         let log = read_log_key(&files.log)?;
         let origin = epoch::origin(id);
         if !newest.is_signed_by(&VerifierKey::of(origin.clone(), &log)) {
-            return Err(format!("{}: is not the key of this log", files.log.display()));
+            return Err(SigningKeyError::OtherLog(files.log));
         }
         let is_of_ledger = |epoch: &Epoch| {
             let member = if epoch.since == 0 { "epoch_key" } else { "key" };
             let name = VerifierKey::of(epoch::epoch_name(&origin, epoch.number), &epoch.key).to_string();
             payload(epoch.since)
-                .is_ok_and(|payload| payload.get(member).and_then(Value::as_str) == Some(&name))
+                .is_some_and(|payload| payload.get(member).and_then(Value::as_str) == Some(&name))
         };
         if files.next.exists() {
             match Epoch::read(&files.next) {
@@ -191,16 +70,13 @@ impl Signer {
         let epoch = Epoch::read(&files.epoch)?;
         let name = epoch::epoch_name(&origin, epoch.number);
         if !is_of_ledger(&epoch) || !newest.is_signed_by(&VerifierKey::of(name, &epoch.key)) {
-            return Err(format!(
-                "{}: is not the epoch key of this ledger as it stands",
-                files.epoch.display()
-            ));
+            return Err(SigningKeyError::OtherEpoch(files.epoch));
         }
         Ok(Self { files, origin, log, epoch })
     }
 
     /// The payload of the genesis entry: pins the keys, and names the log before, if there is one.
-    pub(in crate::ledger) fn genesis(&self, before: Option<&Before>) -> Value {
+    pub(in crate::ledger) fn genesis(&self, before: Option<Value>) -> Value {
         let mut genesis = json!({
             "origin": self.origin,
             "log_key": VerifierKey::of(self.origin.clone(), &self.log).to_string(),
@@ -208,7 +84,7 @@ impl Signer {
             "program": crate::types::VERSION,
         });
         if let (Some(members), Some(before)) = (genesis.as_object_mut(), before) {
-            members.insert("before".to_owned(), json!(before));
+            members.insert("before".to_owned(), before);
         }
         genesis
     }
@@ -235,7 +111,7 @@ impl Signer {
 
     /// The next epoch behind `head`, and the payload of the entry that begins it. Its key is on the disk
     /// before anything names it; [`Signer::install`] ends the change once the entry is durable.
-    pub(in crate::ledger) fn next(&self, head: Head, now_us: u64) -> Result<(Self, Value), String> {
+    pub(in crate::ledger) fn next(&self, head: Head, now_us: u64) -> Result<(Self, Value), SigningKeyError> {
         let epoch = Epoch::begin(self.epoch.number + 1, head.size, now_us).map_err(at(&self.files.next))?;
         if self.files.next.exists() {
             match Epoch::read(&self.files.next) {
@@ -254,16 +130,7 @@ impl Signer {
     }
 
     /// Erases the key of the epoch before, and puts this one in its place.
-    pub(in crate::ledger) fn install(&self) -> Result<(), String> {
+    pub(in crate::ledger) fn install(&self) -> Result<(), SigningKeyError> {
         install(&self.files)
     }
-}
-
-/// The key that is about to be takes the place of the one before it, which is overwritten first.
-fn install(files: &KeyFiles) -> Result<(), String> {
-    if files.epoch.exists() {
-        erase(&files.epoch).map_err(at(&files.epoch))?;
-    }
-    std::fs::rename(&files.next, &files.epoch).map_err(at(&files.next))?;
-    sync_folder(&files.epoch).map_err(at(&files.epoch))
 }

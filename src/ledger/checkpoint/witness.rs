@@ -1,6 +1,7 @@
 //! Witnesses: what one is asked, what it answers, and its timestamped signature, as C2SP tlog-witness and
 //! tlog-cosignature (`cosignature/v1`, Ed25519) have them. Pure: no disk, no clock, no network.
 
+use super::error::CheckpointError;
 use super::note::{Note, is_name, signature};
 use crate::types::Digest;
 use base64::Engine as _;
@@ -45,17 +46,16 @@ impl WitnessKey {
 
     /// The time, in seconds since 1970, at which the witness signed the text of `note`, if one of `lines`
     /// is its signature. Lines of others say nothing; a line of its own that does not verify is an error.
-    pub fn cosigned(&self, note: &Note, lines: &str) -> Result<Option<(u64, String)>, String> {
+    pub fn cosigned(&self, note: &Note, lines: &str) -> Result<Option<(u64, String)>, CheckpointError> {
         let mut found = None;
         for line in lines.split_terminator('\n') {
-            let (name, bytes) = signature(line).ok_or("it answered what is no signature line")?;
+            let (name, bytes) = signature(line).ok_or(CheckpointError::NoSignatureLine)?;
             let Some((hash, signed)) = bytes.split_first_chunk::<4>() else { continue };
             if name != self.name || *hash != self.hash() {
                 continue;
             }
-            let time = self
-                .time(note, signed)
-                .ok_or_else(|| format!("the line of `{}` is no signature of this checkpoint", self.name))?;
+            let time =
+                self.time(note, signed).ok_or_else(|| CheckpointError::Cosignature(self.name.clone()))?;
             found.get_or_insert((time, format!("{line}\n")));
         }
         Ok(found)
@@ -80,9 +80,9 @@ impl fmt::Display for WitnessKey {
 
 /// The body of `add-checkpoint`: the size that the witness has seen, the proof that `note` goes on from it,
 /// and `note`.
-pub(in crate::ledger) fn request(old: u64, proof: &[Digest], note: &Note) -> Result<String, String> {
+pub(in crate::ledger) fn request(old: u64, proof: &[Digest], note: &Note) -> Result<String, CheckpointError> {
     if proof.len() > PROOF_LINES_MAX {
-        return Err(format!("the consistency proof has {} hashes", proof.len()));
+        return Err(CheckpointError::ProofLength(proof.len()));
     }
     let proof: String = proof.iter().map(|hash| STANDARD.encode(hash.0) + "\n").collect();
     Ok(format!("old {old}\n{proof}\n{note}"))
@@ -90,7 +90,7 @@ pub(in crate::ledger) fn request(old: u64, proof: &[Digest], note: &Note) -> Res
 
 /// What a witness says to a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum Said {
+pub(in crate::ledger) enum WitnessAnswer {
     /// It signed; the line, and when.
     Cosigned(String, u64),
     /// It has seen another size than the one that the request went on from.
@@ -101,7 +101,7 @@ pub(in crate::ledger) enum Said {
     Refused(String),
 }
 
-impl Said {
+impl WitnessAnswer {
     /// Reads the answer to `note`.
     pub(in crate::ledger) fn read(status: u16, body: &[u8], note: &Note, key: &WitnessKey) -> Self {
         let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= ANSWER_BYTES_MAX);
@@ -110,7 +110,7 @@ impl Said {
             (200, Some(lines)) => match key.cosigned(note, lines) {
                 Ok(Some((time, line))) => Self::Cosigned(line, time),
                 Ok(None) => Self::Conflict(format!("`{}` did not sign", key.name)),
-                Err(what) => Self::Conflict(what),
+                Err(what) => Self::Conflict(what.to_string()),
             },
             (409, text) => match text.and_then(size) {
                 Some(size) => Self::Seen(size),
@@ -132,9 +132,9 @@ fn size(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COSIGNATURE, Said, WitnessKey, request};
+    use super::{COSIGNATURE, WitnessAnswer, WitnessKey, request};
     use crate::ledger::Head;
-    use crate::ledger::checkpoint::note::{Checkpoint, Note};
+    use crate::ledger::checkpoint::{Checkpoint, Note};
     use crate::types::{Digest, digest};
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -167,10 +167,10 @@ mod tests {
         let (now, later) = (note(7), note(8));
         let other = "\u{2014} witness.example/w2 AAAAAAAAAAAAAAAA\n";
         let good = format!("{other}{}", line(&now, 1_700_000_000));
-        let said = |body: &str| Said::read(200, body.as_bytes(), &now, &key);
-        assert_eq!(said(&good), Said::Cosigned(line(&now, 1_700_000_000), 1_700_000_000));
+        let said = |body: &str| WitnessAnswer::read(200, body.as_bytes(), &now, &key);
+        assert_eq!(said(&good), WitnessAnswer::Cosigned(line(&now, 1_700_000_000), 1_700_000_000));
         for bad in [other, "", "no line", &line(&later, 1_700_000_000), &line(&now, u64::MAX)] {
-            assert!(matches!(said(bad), Said::Conflict(_)), "{bad}: {:?}", said(bad));
+            assert!(matches!(said(bad), WitnessAnswer::Conflict(_)), "{bad}: {:?}", said(bad));
         }
         // The time is signed: none of its bits, and none of the signature's, can be changed.
         let (_, encoded) = good.trim_end().rsplit_once(' ').expect("a line");
@@ -179,21 +179,21 @@ mod tests {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let changed = format!("\u{2014} {NAME} {}\n", STANDARD.encode(bytes));
-            assert!(matches!(said(&changed), Said::Conflict(_)), "bit {bit}");
+            assert!(matches!(said(&changed), WitnessAnswer::Conflict(_)), "bit {bit}");
         }
     }
 
     #[test]
     fn answers_are_told_apart() {
         let (_, key) = key();
-        let said = |status, body: &str| Said::read(status, body.as_bytes(), &note(7), &key);
-        assert_eq!(said(409, "12\n"), Said::Seen(12));
+        let said = |status, body: &str| WitnessAnswer::read(status, body.as_bytes(), &note(7), &key);
+        assert_eq!(said(409, "12\n"), WitnessAnswer::Seen(12));
         for body in ["12", "012\n", "+12\n", "", "12\n\n", "twelve\n"] {
-            assert!(matches!(said(409, body), Said::Conflict(_)), "{body:?}");
+            assert!(matches!(said(409, body), WitnessAnswer::Conflict(_)), "{body:?}");
         }
-        assert!(matches!(said(422, ""), Said::Conflict(_)));
+        assert!(matches!(said(422, ""), WitnessAnswer::Conflict(_)));
         for status in [302, 400, 403, 404, 500, 503] {
-            assert!(matches!(said(status, "12\n"), Said::Refused(_)), "{status}");
+            assert!(matches!(said(status, "12\n"), WitnessAnswer::Refused(_)), "{status}");
         }
     }
 

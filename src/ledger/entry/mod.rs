@@ -1,7 +1,26 @@
-//! Entries: header, payload and their bytes.
+//! Entries: their kinds, headers and payloads, and the bytes of each. The format is written down in `docs/ledger-format.md`.
+//!
+//! What may happen here: bytes are made and read. What cannot: nothing in this wing touches a disk or a clock, and no entry
+//! gets its place in the log except by [`seal`].
+//!
+//! # Layout
+//!
+//! `kind` names what is recorded · `draft` is an entry to be, with its payload and the commitment to it · `header` is an
+//! entry's header, `plain` the fast reader of its plain form, `parse` the one way from bytes to it · `seal` writes it ·
+//! `segments` reads what entries say of segments.
 
-pub(super) mod header;
-pub(super) mod plain;
+mod kind;
+mod draft;
+mod header;
+mod plain;
+mod parse;
+mod seal;
+mod segments;
 
-pub(super) use header::{Draft, DraftError, Header, Kind, Ref, Sealed, Stamp, Written, commitment};
-pub(super) use plain::Brief;
+pub use draft::{Draft, DraftError, Ref};
+pub(super) use draft::{Written, commitment};
+pub use header::{Header, HeaderError};
+pub use kind::Kind;
+pub(super) use plain::PlainHeader;
+pub(super) use seal::{Sealed, Stamp, seal};
+pub(super) use segments::{dropped, sealed};

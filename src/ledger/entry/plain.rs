@@ -1,16 +1,16 @@
-//! A header read without copying it. Pure: no disk, no clock.
+//! The fast reader of headers: reads one without copying it. Pure: no disk, no clock.
 //!
-//! Headers as they are written here have one plain form: canonical, no escapes. That form is read in one pass over
-//! the bytes; whatever is written otherwise is left to the reader of all JSON, which decides what is a header.
+//! Headers that PAR writes have one plain form: canonical JSON without escapes. This module reads that form in one pass
+//! over the bytes. It leaves every other form to [`Header::parse_any`], which decides what a header is.
 
-use super::header::{Header, is_of_its_type};
+use super::header::{FORMAT, Header, is_of_its_type};
 use crate::types::json::INTEGER_MAX;
 use crate::types::{Digest, limits};
 use serde_json::{Map, Value};
 
 /// What a header says that verification looks at, and its members.
 #[derive(Clone, Debug)]
-pub(in crate::ledger) struct Brief<'a> {
+pub(in crate::ledger) struct PlainHeader<'a> {
     pub(in crate::ledger) log: &'a str,
     pub(in crate::ledger) seq: u64,
     pub(in crate::ledger) prev: Option<Digest>,
@@ -19,28 +19,28 @@ pub(in crate::ledger) struct Brief<'a> {
     pub(in crate::ledger) payload_len: u64,
     /// `ref`.
     pub(in crate::ledger) answers: Option<u64>,
-    members: Vec<(&'a str, Plain<'a>)>,
+    members: Vec<(&'a str, PlainValue<'a>)>,
 }
 
 /// A value of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum Plain<'a> {
+pub(in crate::ledger) enum PlainValue<'a> {
     Text(&'a str),
     Number(i64),
     Flag(bool),
     List(Vec<&'a str>),
 }
 
-impl<'a> Brief<'a> {
+impl<'a> PlainHeader<'a> {
     /// Reads header bytes of the plain form. `None` says only that the form is another.
     pub(in crate::ledger) fn read(bytes: &'a [u8]) -> Option<Self> {
         if bytes.len() >= limits::HEADER_ENTRY_BYTES_MAX {
             return None;
         }
         let members = Cursor { rest: std::str::from_utf8(bytes).ok()? }.object()?;
-        let mut brief = Fields::default();
-        let is_right = members.iter().all(|(name, value)| brief.take(name, value));
-        let whole = is_right.then_some(brief).filter(|brief| brief.always == Fields::ALWAYS)?;
+        let mut known = Fields::default();
+        let is_right = members.iter().all(|(name, value)| known.take(name, value));
+        let whole = is_right.then_some(known).filter(|known| known.always == Fields::ALWAYS)?;
         Some(Self {
             log: whole.log?,
             seq: whole.seq?,
@@ -61,12 +61,12 @@ impl<'a> Brief<'a> {
     /// A member that is a number.
     pub(in crate::ledger) fn number(&self, name: &str) -> Option<i64> {
         match self.members.iter().find(|(member, _)| *member == name)?.1 {
-            Plain::Number(number) => Some(number),
+            PlainValue::Number(number) => Some(number),
             _ => None,
         }
     }
 
-    /// The header, as [`Header::parse`] gives it out.
+    /// The header, as [`Header::parse_any`] returns it.
     pub(in crate::ledger) fn header(self) -> Header {
         let mut fields = Map::with_capacity(self.members.len());
         for (name, value) in self.members {
@@ -102,7 +102,7 @@ impl<'a> Fields<'a> {
     const ALWAYS: u8 = 4;
 
     /// Takes a member; false where it is not of its type.
-    fn take(&mut self, name: &str, value: &Plain<'a>) -> bool {
+    fn take(&mut self, name: &str, value: &PlainValue<'a>) -> bool {
         let digest = || value.text().and_then(Digest::from_hex);
         match name {
             "log" => taken(&mut self.log, value.text()),
@@ -112,9 +112,9 @@ impl<'a> Fields<'a> {
             "payload" => taken(&mut self.payload, digest()),
             "payload_len" => taken(&mut self.payload_len, value.count()),
             "ref" => taken(&mut self.answers, value.count()),
-            "t" if value.text() != Some(super::header::FORMAT) => false,
+            "t" if value.text() != Some(FORMAT) => false,
             "t" | "boot" => self.counted(value.text().is_some()),
-            "wall_us" | "mono_us" => self.counted(matches!(value, Plain::Number(_))),
+            "wall_us" | "mono_us" => self.counted(matches!(value, PlainValue::Number(_))),
             "policy" | "manifest" => digest().is_some(),
             "run" | "session" | "call" | "principal" | "decision" | "status" | "tool" => {
                 value.text().is_some()
@@ -135,7 +135,7 @@ fn taken<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     place.is_some()
 }
 
-impl<'a> Plain<'a> {
+impl<'a> PlainValue<'a> {
     fn text(&self) -> Option<&'a str> {
         match self {
             Self::Text(text) => Some(text),
@@ -167,7 +167,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// One object and nothing behind it, its names rising, so that none comes twice.
-    fn object(mut self) -> Option<Vec<(&'a str, Plain<'a>)>> {
+    fn object(mut self) -> Option<Vec<(&'a str, PlainValue<'a>)>> {
         let mut members = Vec::with_capacity(20);
         let mut before = "";
         self.eat('{')?;
@@ -187,13 +187,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn value(&mut self) -> Option<Plain<'a>> {
+    fn value(&mut self) -> Option<PlainValue<'a>> {
         match self.rest.as_bytes().first()? {
-            b'"' => self.string().map(Plain::Text),
-            b'[' => self.list().map(Plain::List),
-            b't' => self.word("true").map(|()| Plain::Flag(true)),
-            b'f' => self.word("false").map(|()| Plain::Flag(false)),
-            _ => self.number().map(Plain::Number),
+            b'"' => self.string().map(PlainValue::Text),
+            b'[' => self.list().map(PlainValue::List),
+            b't' => self.word("true").map(|()| PlainValue::Flag(true)),
+            b'f' => self.word("false").map(|()| PlainValue::Flag(false)),
+            _ => self.number().map(PlainValue::Number),
         }
     }
 
@@ -247,18 +247,18 @@ impl<'a> Cursor<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Brief;
-    use crate::ledger::entry::header::Header;
+    use super::PlainHeader;
+    use crate::ledger::entry::Header;
     use proptest::prelude::*;
     use serde_json::json;
 
     /// Where the plain form is read, the reader of all JSON reads the same.
     fn agrees(bytes: &[u8]) -> bool {
         let slow = Header::parse_any(bytes);
-        match Brief::read(bytes) {
-            Some(brief) => {
-                let answers = brief.answers;
-                let fast = brief.header();
+        match PlainHeader::read(bytes) {
+            Some(plain) => {
+                let answers = plain.answers;
+                let fast = plain.header();
                 assert_eq!(answers, fast.u64("ref"));
                 assert_eq!(Ok(fast), slow, "{}", String::from_utf8_lossy(bytes));
                 true

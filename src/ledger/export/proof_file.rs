@@ -3,10 +3,12 @@
 //!
 //! One entry is a C2SP `tlog-proof`; a whole run is JSON. Both are written down in `docs/ledger-format.md`.
 
-use crate::ledger::checkpoint::{Checkpoint, Epochs, Note, VerifierKey};
+use super::error::ProofError;
+use super::line::only;
+use crate::ledger::checkpoint::{Checkpoint, Epochs, Note, VerifierKey, origin};
 use crate::ledger::entry::{Header, Kind, commitment};
-use crate::ledger::tree::{is_included, leaf};
-use super::verify::only;
+use crate::ledger::tree::leaf;
+use crate::ledger::tree::proof::is_included;
 use crate::types::json::{canonical, parse_strict};
 use crate::types::{Digest, digest, limits};
 use base64::Engine as _;
@@ -62,10 +64,10 @@ pub struct Proven {
 
 impl Item {
     /// Checks it against the tree that it is to be in: the header, and the payload where it is told.
-    pub(in crate::ledger) fn check(&self, checkpoint: &Checkpoint) -> Result<(Header, Option<Value>), String> {
+    pub(super) fn check(&self, checkpoint: &Checkpoint) -> Result<(Header, Option<Value>), ProofError> {
         let header = Header::parse(&self.header)?;
-        let fail = |what: &str| Err(format!("entry {}: {what}", header.seq));
-        if crate::ledger::checkpoint::origin(&header.log) != checkpoint.origin {
+        let fail = |what: &str| Err(ProofError::Entry(header.seq, what.to_owned()));
+        if origin(&header.log) != checkpoint.origin {
             return fail("it is of another log");
         }
         if !is_included(leaf(&self.header), header.seq, checkpoint.head, &self.path) {
@@ -75,7 +77,7 @@ impl Item {
             None => None,
             Some((salt, body)) if commitment(salt, body) == header.payload => Some(
                 parse_strict(body, limits::JSON_DEPTH_MAX)
-                    .map_err(|e| format!("entry {}: {e}", header.seq))?,
+                    .map_err(|e| ProofError::Entry(header.seq, e.to_string()))?,
             ),
             Some(_) => return fail("its payload is not the one that the header commits to"),
         };
@@ -83,16 +85,16 @@ impl Item {
     }
 
     /// As it stands in the proof of a run, and in an export.
-    pub(in crate::ledger) fn json(&self) -> Result<Value, String> {
+    pub(super) fn json(&self) -> Result<Value, ProofError> {
         self.members("path", self.path.iter().map(written).collect())
     }
 
     /// A line of an export.
-    pub(in crate::ledger) fn read_line(line: &[u8]) -> Option<Self> {
+    pub(super) fn read_line(line: &[u8]) -> Option<Self> {
         read_with_path(&only(line, &["header", "path", "payload", "salt"], "it").ok()?)
     }
 
-    fn members(&self, name: &str, more: Value) -> Result<Value, String> {
+    fn members(&self, name: &str, more: Value) -> Result<Value, ProofError> {
         let mut members = Map::new();
         members.insert("header".to_owned(), text(&self.header)?.into());
         if let Some((salt, body)) = &self.payload {
@@ -106,7 +108,7 @@ impl Item {
 
 impl Evidence {
     /// Of the first line of an export: the entry that records it.
-    pub(in crate::ledger) fn of_export(head: &Value) -> Option<Self> {
+    pub(super) fn of_export(head: &Value) -> Option<Self> {
         let (first, seals) = read_epochs(head.get("epochs")?)?;
         let checkpoint = member(head, "checkpoint")?.to_owned();
         let record = read_with_path(head.get("record")?)?;
@@ -114,15 +116,15 @@ impl Evidence {
     }
 
     /// The file's text.
-    pub fn write(&self) -> Result<String, String> {
+    pub fn write(&self) -> Result<String, ProofError> {
         let epochs = json!({ "first": self.first, "seals": self.seals });
         let Some(run) = &self.run else {
             let [item] = self.items.as_slice() else {
-                return Err("one entry is proven at a time".to_owned());
+                return Err(ProofError::malformed("one entry is proven at a time"));
             };
             let index = Header::parse(&item.header)?.seq;
             let extra = item.members("epochs", epochs)?;
-            let extra = STANDARD.encode(canonical(&extra).map_err(|e| e.to_string())?);
+            let extra = STANDARD.encode(canonical(&extra)?);
             let path: String = item.path.iter().map(|step| written(step) + "\n").collect();
             return Ok(format!("{TLOG_PROOF}\nextra {extra}\nindex {index}\n{path}\n{}", self.checkpoint));
         };
@@ -132,38 +134,34 @@ impl Evidence {
             "run": run,
             "epochs": epochs,
             "checkpoint": self.checkpoint,
-            "entries": items.collect::<Result<Vec<Value>, String>>()?,
+            "entries": items.collect::<Result<Vec<Value>, ProofError>>()?,
         });
-        Ok(canonical(&whole).map_err(|e| e.to_string())? + "\n")
+        Ok(canonical(&whole)? + "\n")
     }
 
     /// Reads a file of either kind.
-    pub fn read(file: &str) -> Result<Self, String> {
+    pub fn read(file: &str) -> Result<Self, ProofError> {
         if let Some(rest) = file.strip_prefix(TLOG_PROOF) {
-            return read_one(rest).ok_or_else(|| "the proof of an entry is malformed".to_owned());
+            return read_one(rest).ok_or_else(|| ProofError::malformed("the proof of an entry is malformed"));
         }
-        let whole =
-            parse_strict(file.trim_end().as_bytes(), DEPTH_MAX).map_err(|e| format!("no proof file: {e}"))?;
+        let whole = parse_strict(file.trim_end().as_bytes(), DEPTH_MAX);
+        let whole = whole.map_err(|e| ProofError::from(e).at("no proof file"))?;
         if member(&whole, "t") != Some(RUN_PROOF) {
-            return Err(format!("no proof file: `t` is not `{RUN_PROOF}`"));
+            return Err(ProofError::malformed(format!("no proof file: `t` is not `{RUN_PROOF}`")));
         }
-        read_run(&whole).ok_or_else(|| "the proof of a run is malformed".to_owned())
+        read_run(&whole).ok_or_else(|| ProofError::malformed("the proof of a run is malformed"))
     }
 
     /// Checks everything with nothing but the log's verifier key.
-    pub fn check(&self, key: &VerifierKey) -> Result<Proven, String> {
-        let first = VerifierKey::parse(&self.first).ok_or("the key of epoch 1 is no verifier key")?;
-        let mut epochs = Epochs::new(key.clone(), first)?;
-        for seal in &self.seals {
-            epochs.seal(seal).map_err(|what| format!("the seal of epoch {}: {what}", epochs.number()))?;
-        }
+    pub fn check(&self, key: &VerifierKey) -> Result<Proven, ProofError> {
+        let epochs = Epochs::follow_seals(key.clone(), &self.first, &self.seals)?;
         let checkpoint = epochs.check(&Note::parse(&self.checkpoint)?)?;
         let mut entries = Vec::with_capacity(self.items.len());
         for item in &self.items {
             entries.push(item.check(&checkpoint)?);
         }
         if entries.is_empty() {
-            return Err("it holds no entry: nothing is proven".to_owned());
+            return Err(ProofError::malformed("it holds no entry: nothing is proven"));
         }
         if let Some(run) = &self.run {
             is_whole(run, &entries)?;
@@ -173,27 +171,27 @@ impl Evidence {
 }
 
 /// Whether these are the entries of `run`, and all that its last reply speaks of.
-fn is_whole(run: &str, entries: &[(Header, Option<Value>)]) -> Result<(), String> {
+fn is_whole(run: &str, entries: &[(Header, Option<Value>)]) -> Result<(), ProofError> {
     let mut seqs = BTreeSet::new();
     for (header, _) in entries {
         if header.str("run") != Some(run) {
-            return Err(format!("entry {} is not of {run}", header.seq));
+            return Err(ProofError::malformed(format!("entry {} is not of {run}", header.seq)));
         }
         if seqs.last().is_some_and(|last| *last >= header.seq) {
-            return Err(format!("entry {} stands in the wrong place", header.seq));
+            return Err(ProofError::malformed(format!("entry {} stands in the wrong place", header.seq)));
         }
         seqs.insert(header.seq);
     }
     if !entries.first().is_some_and(|(header, _)| header.is(Kind::RunRequest)) {
-        return Err("it does not begin with the run's request".to_owned());
+        return Err(ProofError::malformed("it does not begin with the run's request"));
     }
     let Some((_, reply)) = entries.last().filter(|(header, _)| header.is(Kind::RunReply)) else {
-        return Err("it does not end with the run's reply".to_owned());
+        return Err(ProofError::malformed("it does not end with the run's reply"));
     };
     let steps = reply.as_ref().and_then(|reply| reply.get("steps")?.as_array()).into_iter().flatten();
     let named = steps.flat_map(|step| [step.pointer("/ledger/decision"), step.pointer("/ledger/result")]);
     match named.flatten().filter_map(Value::as_u64).find(|seq| !seqs.contains(seq)) {
-        Some(seq) => Err(format!("entry {seq}, which the reply names, is left out")),
+        Some(seq) => Err(ProofError::malformed(format!("entry {seq}, which the reply names, is left out"))),
         None => Ok(()),
     }
 }
@@ -202,8 +200,8 @@ fn member<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.get(name)?.as_str()
 }
 
-fn text(bytes: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(bytes).map_err(|_| "an entry is no text".to_owned())
+fn text(bytes: &[u8]) -> Result<&str, ProofError> {
+    std::str::from_utf8(bytes).map_err(|_| ProofError::NoText)
 }
 
 fn read_one(rest: &str) -> Option<Evidence> {

@@ -11,12 +11,11 @@
 //! * anything else is free text: words that stand side by side in a payload that may be shown.
 //! * `-` in front turns a word round. Quotes hold what has spaces, and take `*`, `:` and `-` by themselves.
 
-use crate::ledger::entry::{Header, Kind};
-use super::tokens::{any_text, has, words};
+use super::term::{Criterion, FIELDS, Term, Want};
+use super::tokens::{any_text, has};
+use crate::ledger::entry::Header;
 use crate::types::clock::Wall;
 use crate::types::{limits, text};
-use jiff::Timestamp;
-use jiff::civil::Date;
 use serde_json::Value;
 use std::fmt;
 use std::ops::Range;
@@ -24,71 +23,13 @@ use std::ops::Range;
 /// What entries are asked for; every word must hold. An empty one is met by all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    pub(in crate::ledger) terms: Vec<Term>,
+    pub(super) terms: Vec<Term>,
 }
-
-/// A word of the query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) struct Term {
-    pub(in crate::ledger) is_negated: bool,
-    pub(in crate::ledger) ask: Ask,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum Ask {
-    Field {
-        name: &'static str,
-        want: Want,
-    },
-    /// From the first number to the last.
-    Seq(u64, u64),
-    /// Microseconds since 1970.
-    Since(i64),
-    Until(i64),
-    Text {
-        want: Want,
-        words: Vec<String>,
-    },
-}
-
-/// A value, or with `is_start` any that begins with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) struct Want {
-    pub(in crate::ledger) value: String,
-    pub(in crate::ledger) is_start: bool,
-}
-
-/// What the field `decision` may say.
-const DECISIONS: [&str; 4] = ["allow", "deny", "needs_approval", "invalid"];
-/// What the field `status` may say: of results, of replies, and of refusals that time gave.
-const STATUSES: [&str; 17] = [
-    "ok",
-    "error",
-    "signal",
-    "timeout",
-    "oom",
-    "output_cap",
-    "quota",
-    "killed",
-    "refused",
-    "interrupted",
-    "done",
-    "denied",
-    "failed",
-    "limit",
-    "waiting",
-    "cancelled",
-    "expired",
-];
-
-/// Numbers above are not written: a header cannot hold them.
-const SEQ_MAX: u64 = i64::MAX as u64;
 
 impl Filter {
     /// Fields of the header that may be asked for. Beside them there are `key`, a principal that is a key, by its id,
     /// and `seq`, `since` and `until`.
-    pub const FIELDS: [&'static str; 9] =
-        ["kind", "run", "session", "call", "principal", "decision", "status", "tool", "policy"];
+    pub const FIELDS: [&'static str; 9] = FIELDS;
 
     /// Reads a query; an error names the word and says what would be right. Spans of time end now.
     pub fn parse(query: &str) -> Result<Self, String> {
@@ -121,9 +62,9 @@ impl Filter {
     }
 
     /// The numbers from the lowest to behind the highest that are asked for by number; all where none is.
-    pub(in crate::ledger) fn seqs(&self) -> Range<u64> {
+    pub(super) fn seqs(&self) -> Range<u64> {
         let asked = self.terms.iter().filter(|term| !term.is_negated).filter_map(|term| match term.ask {
-            Ask::Seq(first, last) => Some(first..last.saturating_add(1)),
+            Criterion::Seq(first, last) => Some(first..last.saturating_add(1)),
             _ => None,
         });
         asked.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)).unwrap_or(0..u64::MAX)
@@ -133,7 +74,7 @@ impl Filter {
     #[must_use]
     pub fn of(name: &'static str, value: &str) -> Self {
         let want = Want { value: value.to_owned(), is_start: false };
-        Self { terms: vec![Term { is_negated: false, ask: Ask::Field { name, want } }] }
+        Self { terms: vec![Term { is_negated: false, ask: Criterion::Field { name, want } }] }
     }
 
     /// Whether every entry meets it.
@@ -145,13 +86,13 @@ impl Filter {
     /// Whether it looks into payloads.
     #[must_use]
     pub fn has_text(&self) -> bool {
-        self.terms.iter().any(|term| matches!(term.ask, Ask::Text { .. }))
+        self.terms.iter().any(|term| matches!(term.ask, Criterion::Text { .. }))
     }
 
     /// Whether the header meets all that is asked of it. Of the payload see [`Filter::matches_text`].
     #[must_use]
     pub fn matches(&self, header: &Header) -> bool {
-        self.terms.iter().filter(|term| !matches!(term.ask, Ask::Text { .. })).all(|term| {
+        self.terms.iter().filter(|term| !matches!(term.ask, Criterion::Text { .. })).all(|term| {
             if term.is_negated {
                 return !term.ask.holds(header);
             }
@@ -170,144 +111,11 @@ impl Filter {
         let shown = body.filter(|_| header.shows_payload());
         let payload: Value = shown.and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
         self.terms.iter().all(|term| match &term.ask {
-            Ask::Text { want, words } => {
+            Criterion::Text { want, words } => {
                 any_text(&payload, &mut |text| has(text, words, want.is_start)) != term.is_negated
             }
             _ => true,
         })
-    }
-}
-
-impl Term {
-    fn parse(word: &str, now_us: i64) -> Result<Self, String> {
-        let (is_negated, rest) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
-        let colon = rest.find(':').filter(|at| rest.find('"').is_none_or(|quote| *at < quote));
-        let ask = match colon.and_then(|at| Some((rest.get(..at)?, rest.get(at + 1..)?))) {
-            Some((name, value)) => Ask::of_field(name, value, now_us)?,
-            None => Ask::of_text(Want::parse(rest)?)?,
-        };
-        Ok(Self { is_negated, ask })
-    }
-}
-
-impl Ask {
-    fn of_field(name: &str, value: &str, now_us: i64) -> Result<Self, String> {
-        if value.is_empty() {
-            return Err(format!("a value is missing behind `{name}:`"));
-        }
-        match name {
-            "since" => return Ok(Self::Since(moment(value, now_us)?)),
-            "until" => return Ok(Self::Until(moment(value, now_us)?)),
-            "seq" => return seqs(value),
-            _ => {}
-        }
-        let known = Self::names().find(|known| *known == name).ok_or_else(|| {
-            format!(
-                "`{}` is none of the fields {}, seq, since and until; a text with a colon stands in quotes",
-                text::visible_line(name),
-                Self::names().collect::<Vec<_>>().join(", ")
-            )
-        })?;
-        Ok(Self::Field { name: known, want: Want::parse(value)? })
-    }
-
-    /// Why nothing can meet it: the field has a closed list of values, and this is none of them.
-    fn unknown(&self) -> Option<String> {
-        let Self::Field { name, want } = self else { return None };
-        let known: Vec<&str> = match *name {
-            "kind" => Kind::ALL.iter().map(|kind| kind.as_str()).collect(),
-            "decision" => DECISIONS.to_vec(),
-            "status" => STATUSES.to_vec(),
-            _ => return None,
-        };
-        if known.iter().any(|known| want.is(known)) {
-            return None;
-        }
-        let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
-        let rest = if want.is_start { "*" } else { "" };
-        Some(format!("`{name}:{shown}{rest}`: no {name} is `{shown}{rest}`: there are {}", known.join(", ")))
-    }
-
-    fn names() -> impl Iterator<Item = &'static str> {
-        Filter::FIELDS.into_iter().chain(["key"])
-    }
-
-    fn of_text(want: Want) -> Result<Self, String> {
-        let words: Vec<String> = words(&want.value).collect();
-        if words.is_empty() {
-            return Err("there is no letter or digit to look for".to_owned());
-        }
-        Ok(Self::Text { want, words })
-    }
-
-    /// Whether both ask for the same thing, so that one of them is enough.
-    fn is_like(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Field { name, .. }, Self::Field { name: other, .. }) => name == other,
-            (Self::Text { .. }, _) => false,
-            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
-        }
-    }
-
-    fn holds(&self, header: &Header) -> bool {
-        let wall_us = || header.fields.get("wall_us").and_then(Value::as_i64).unwrap_or_default();
-        match self {
-            Self::Field { name: "key", want } => {
-                header.str("principal").and_then(|by| by.strip_prefix("key:")).is_some_and(|id| want.is(id))
-            }
-            Self::Field { name, want } => header.str(name).is_some_and(|is| want.is(is)),
-            Self::Seq(first, last) => (*first..=*last).contains(&header.seq),
-            Self::Since(us) => wall_us() >= *us,
-            Self::Until(us) => wall_us() < *us,
-            Self::Text { .. } => true,
-        }
-    }
-}
-
-impl Want {
-    fn parse(word: &str) -> Result<Self, String> {
-        let Some(quoted) = word.strip_prefix('"') else {
-            let (value, is_start) = word.strip_suffix('*').map_or((word, false), |start| (start, true));
-            return match value.find(['"', '*']) {
-                None if word.is_empty() => Err("a word is missing behind `-`".to_owned()),
-                None => Ok(Self { value: value.to_owned(), is_start }),
-                Some(at) if value.get(at..).is_some_and(|rest| rest.starts_with('*')) => {
-                    Err("a `*` stands at the end, or in quotes where it is meant itself".to_owned())
-                }
-                Some(_) => Err("a quote begins a value; within quotes it is `\\\"`".to_owned()),
-            };
-        };
-        let (mut value, mut rest) = (String::new(), quoted.chars());
-        loop {
-            match rest.next() {
-                Some('"') => break,
-                Some('\\') => value.extend(rest.next()),
-                Some(c) => value.push(c),
-                None => return Err("the closing quote is missing".to_owned()),
-            }
-        }
-        match rest.as_str() {
-            _ if value.is_empty() => Err("there is nothing between the quotes".to_owned()),
-            "" => Ok(Self { value, is_start: false }),
-            "*" => Ok(Self { value, is_start: true }),
-            _ => Err("behind a closing quote comes a space or `*`".to_owned()),
-        }
-    }
-
-    fn is(&self, value: &str) -> bool {
-        if self.is_start { value.starts_with(&self.value) } else { value == self.value }
-    }
-
-    /// As it is written; a value among others is quoted where `is_text` would read it otherwise.
-    fn write(&self, f: &mut fmt::Formatter<'_>, is_text: bool) -> fmt::Result {
-        let is_plain = |c: char| !(c.is_whitespace() || "\"*".contains(c) || is_text && c == ':');
-        let is_bare = self.value.chars().all(is_plain) && !(is_text && self.value.starts_with('-'));
-        if is_bare {
-            f.write_str(&self.value)?;
-        } else {
-            write!(f, "\"{}\"", self.value.replace('\\', "\\\\").replace('"', "\\\""))?;
-        }
-        f.write_str(if self.is_start { "*" } else { "" })
     }
 }
 
@@ -322,29 +130,10 @@ impl fmt::Display for Filter {
     }
 }
 
-impl fmt::Display for Term {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_negated { "-" } else { "" })?;
-        let time = |us: i64| Timestamp::from_microsecond(us).map_err(|_| fmt::Error);
-        match &self.ask {
-            Ask::Field { name, want } => {
-                write!(f, "{name}:")?;
-                want.write(f, false)
-            }
-            Ask::Seq(first, last) if first == last => write!(f, "seq:{first}"),
-            Ask::Seq(first, SEQ_MAX) => write!(f, "seq:{first}-"),
-            Ask::Seq(first, last) => write!(f, "seq:{first}-{last}"),
-            Ask::Since(us) => write!(f, "since:{}", time(*us)?),
-            Ask::Until(us) => write!(f, "until:{}", time(*us)?),
-            Ask::Text { want, .. } => want.write(f, true),
-        }
-    }
-}
-
 /// The word `name:value`, for a query that is made by a click. None where no field has this name, or no value is there.
 #[must_use]
 pub fn word(name: &str, value: &str) -> Option<String> {
-    let name = Ask::names().find(|known| *known == name).filter(|_| !value.is_empty())?;
+    let name = Criterion::names().find(|known| *known == name).filter(|_| !value.is_empty())?;
     Some(Filter::of(name, value).to_string())
 }
 
@@ -371,50 +160,6 @@ pub fn split(query: &str) -> Result<Vec<&str>, String> {
         }
         _ => Ok(found),
     }
-}
-
-fn seqs(value: &str) -> Result<Ask, String> {
-    let number = |text: &str| text.parse::<u64>().ok().filter(|seq| *seq < SEQ_MAX);
-    let ends = match value.split_once('-') {
-        None => number(value).map(|seq| (seq, seq)),
-        Some((first, "")) => number(first).map(|first| (first, SEQ_MAX)),
-        Some((first, last)) => number(first).zip(number(last)),
-    };
-    let ends = ends.filter(|(first, last)| first <= last);
-    let (first, last) = ends.ok_or("it is neither a number (`7`) nor a range (`7-9`, `7-`)")?;
-    Ok(Ask::Seq(first, last))
-}
-
-/// A time in microseconds since 1970.
-fn moment(value: &str, now_us: i64) -> Result<i64, String> {
-    let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
-    let at = span(value).map(|us| now_us.saturating_sub(us)).or_else(|| {
-        let day = || value.parse::<Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
-        let is_day = value.len() == "2026-11-01".len();
-        let at = if is_day { day()?.timestamp() } else { value.parse::<Timestamp>().ok()? };
-        Some(at.as_microsecond())
-    });
-    // What cannot be written as a time is none.
-    at.filter(|us| Timestamp::from_microsecond(*us).is_ok()).ok_or_else(|| {
-        "it is neither a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) nor a span before now (`90s`, `30m`, \
-         `24h`, `7d`, `2w`)"
-            .to_owned()
-    })
-}
-
-/// A number and its unit, in microseconds.
-fn span(value: &str) -> Option<i64> {
-    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let seconds: i64 = match value.get(digits.len()..)? {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return None,
-    };
-    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    digits.parse::<i64>().ok().filter(|_| is_number)?.checked_mul(seconds)?.checked_mul(1_000_000)
 }
 
 #[cfg(test)]

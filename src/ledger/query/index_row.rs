@@ -1,28 +1,30 @@
 //! A line of the index: what queries ask of a header, and the digest over the lines of a block.
 
-use crate::ledger::entry::{Brief, Header};
-use crate::ledger::read::Stored;
-use crate::ledger::tree::leaf;
 use super::filter::Filter;
-use super::index::BLOCK_ENTRIES;
+use crate::ledger::entry::{Header, PlainHeader};
+use crate::ledger::read::{Stored, number};
+use crate::ledger::tree::{TILE_WIDTH, leaf};
 use crate::types::Digest;
 use rusqlite::types::Value as Cell;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, Row as RowRef, params, params_from_iter};
 use serde_json::Value;
 use std::ops::Range;
 
+/// Lines under one digest: the leaves of a full block are those of a tile.
+pub(in crate::ledger) const BLOCK_ENTRIES: u64 = TILE_WIDTH as u64;
+
 /// A row of the table `line`.
-pub(in crate::ledger) struct Line {
-    pub(in crate::ledger) seq: u64,
-    pub(in crate::ledger) leaf: Digest,
+pub(super) struct IndexRow {
+    pub(super) seq: u64,
+    pub(super) leaf: Digest,
     wall_us: i64,
     /// In the order of [`Filter::FIELDS`].
     fields: [Option<String>; Filter::FIELDS.len()],
     text: Option<Digest>,
 }
 
-impl Line {
-    pub(in crate::ledger) fn of(stored: &Stored, text: Option<&str>) -> Self {
+impl IndexRow {
+    pub(super) fn of(stored: &Stored, text: Option<&str>) -> Self {
         let header = &stored.header;
         Self {
             seq: header.seq,
@@ -34,16 +36,16 @@ impl Line {
     }
 
     /// Whether it is the line of the entry with this header, but for its words.
-    pub(in crate::ledger) fn is_of(&self, bytes: &[u8]) -> bool {
+    pub(super) fn is_of(&self, bytes: &[u8]) -> bool {
         if self.leaf != leaf(bytes) {
             return false;
         }
         let is = |seq, wall_us: Option<i64>| self.seq == seq && self.wall_us == wall_us.unwrap_or_default();
         let mut fields = self.fields.iter().zip(Filter::FIELDS);
-        match Brief::read(bytes) {
-            Some(brief) => {
-                is(brief.seq, brief.number("wall_us"))
-                    && fields.all(|(field, name)| field.as_deref() == brief.text(name))
+        match PlainHeader::read(bytes) {
+            Some(plain) => {
+                is(plain.seq, plain.number("wall_us"))
+                    && fields.all(|(field, name)| field.as_deref() == plain.text(name))
             }
             // Written in another form than this program's.
             None => Header::parse_any(bytes).is_ok_and(|header| {
@@ -53,7 +55,7 @@ impl Line {
         }
     }
 
-    fn read(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
+    fn read(row: &RowRef<'_>) -> Result<Self, rusqlite::Error> {
         let mut fields = <[Option<String>; Filter::FIELDS.len()]>::default();
         for (at, field) in fields.iter_mut().enumerate() {
             *field = row.get(at + 3)?;
@@ -69,7 +71,7 @@ impl Line {
         })
     }
 
-    pub(in crate::ledger) fn insert(&self, db: &Connection) -> Result<(), rusqlite::Error> {
+    pub(super) fn insert(&self, db: &Connection) -> Result<(), rusqlite::Error> {
         let blob = |digest: Digest| Cell::Blob(digest.0.to_vec());
         let fields = self.fields.iter().map(|field| field.clone().map_or(Cell::Null, Cell::Text));
         let cells = [Cell::Integer(number(self.seq)), blob(self.leaf), Cell::Integer(self.wall_us)]
@@ -83,7 +85,7 @@ impl Line {
 
 /// SHA-256(`par/index/1` ‖ 0x00 ‖ the lines): of each the leaf, the time, every field with its length, and the digest of
 /// its words; what is not there is one byte 0x00, what is there has 0x01 in front.
-pub(in crate::ledger) fn digest(lines: &[Line]) -> Digest {
+pub(super) fn digest(lines: &[IndexRow]) -> Digest {
     let mut bytes = b"par/index/1\0".to_vec();
     for line in lines {
         bytes.extend(line.leaf.0);
@@ -101,9 +103,9 @@ pub(in crate::ledger) fn digest(lines: &[Line]) -> Digest {
     Digest::of(&bytes)
 }
 
-pub(in crate::ledger) fn lines(db: &Connection, range: Range<u64>) -> Result<Vec<Line>, rusqlite::Error> {
+pub(super) fn lines(db: &Connection, range: Range<u64>) -> Result<Vec<IndexRow>, rusqlite::Error> {
     let mut statement = db.prepare_cached("SELECT * FROM line WHERE seq >= ?1 AND seq < ?2 ORDER BY seq")?;
-    let rows = statement.query_map([number(range.start), number(range.end)], Line::read)?;
+    let rows = statement.query_map([number(range.start), number(range.end)], IndexRow::read)?;
     rows.collect()
 }
 
@@ -112,8 +114,4 @@ pub(in crate::ledger) fn seal(db: &Connection, id: u64) -> Result<(), rusqlite::
     db.prepare_cached("REPLACE INTO block VALUES (?1, ?2)")?
         .execute(params![number(id), digest(&lines).0])
         .map(drop)
-}
-
-pub(in crate::ledger) fn number(seq: u64) -> i64 {
-    i64::try_from(seq).unwrap_or(i64::MAX)
 }

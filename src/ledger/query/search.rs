@@ -1,11 +1,14 @@
 //! Queries by the index: what it covers is looked up, what lies behind is read from the ledger, and so is every block
 //! that cannot be believed. Each answer is a header of the ledger that meets the query; the index only says where to look.
 
+use super::filter::Filter;
+use super::index::{Coverage, Index};
+use super::index_file::{IndexError, IndexFile};
+use super::index_row::BLOCK_ENTRIES;
+use super::scan::Order;
+use super::term::{Criterion, Want};
 use crate::ledger::entry::Header;
-use crate::ledger::read::{Order, ReadError};
-use super::filter::{Ask, Filter, Want};
-use super::index_row::number;
-use super::index::{BLOCK_ENTRIES, Coverage, Index, IndexError, Inner};
+use crate::ledger::read::{ReadError, number};
 use crate::types::limits;
 use rusqlite::params_from_iter;
 use rusqlite::types::Value as Cell;
@@ -37,8 +40,15 @@ impl Index {
         limit: usize,
         scan_max: usize,
     ) -> Result<Found, ReadError> {
-        let mut search =
-            Search { index: self, filter, order, limit, left: scan_max, bytes: 0, found: Found::default() };
+        let mut search = IndexSearch {
+            index: self,
+            filter,
+            order,
+            limit,
+            left: scan_max,
+            bytes: 0,
+            found: Found::default(),
+        };
         if !narrows(filter) {
             search.scan(from, None)?;
             return Ok(search.found);
@@ -59,11 +69,11 @@ impl Index {
 
 /// Whether a query asks for something that the index leads to. Numbers are found without it.
 fn narrows(filter: &Filter) -> bool {
-    let leads = |ask: &Ask| matches!(ask, Ask::Field { .. } | Ask::Text { .. });
+    let leads = |ask: &Criterion| matches!(ask, Criterion::Field { .. } | Criterion::Text { .. });
     filter.terms.iter().any(|term| !term.is_negated && leads(&term.ask))
 }
 
-struct Search<'a> {
+struct IndexSearch<'a> {
     index: &'a Index,
     filter: &'a Filter,
     order: Order,
@@ -75,8 +85,8 @@ struct Search<'a> {
     found: Found,
 }
 
-impl Search<'_> {
-    fn run(&mut self, inner: &mut Inner, from: u64) -> Result<(), IndexError> {
+impl IndexSearch<'_> {
+    fn run(&mut self, inner: &mut IndexFile, from: u64) -> Result<(), IndexError> {
         let covered = inner.covered(self.index.ledger())?;
         self.found.index = Some(Coverage { covered, unsound: Vec::new() });
         // No other number can match.
@@ -123,7 +133,7 @@ impl Search<'_> {
     /// block that is not is scanned, and the stretch is empty where it ends.
     fn stretch(
         &mut self,
-        inner: &mut Inner,
+        inner: &mut IndexFile,
         seq: u64,
         covered: u64,
         checked: &mut u64,
@@ -157,7 +167,7 @@ impl Search<'_> {
     }
 
     /// Finds what matches in a stretch; where it is empty, in the block that is not sound. Returns where to go on.
-    fn look(&mut self, inner: &mut Inner, stretch: Range<u64>) -> Result<Option<u64>, IndexError> {
+    fn look(&mut self, inner: &mut IndexFile, stretch: Range<u64>) -> Result<Option<u64>, IndexError> {
         if stretch.is_empty() {
             let block = stretch.start / BLOCK_ENTRIES;
             return Ok(match self.order {
@@ -210,19 +220,19 @@ impl Search<'_> {
 
 /// The numbers within `stretch` that may match: everything that does is among them.
 fn candidates(
-    inner: &Inner,
+    inner: &IndexFile,
     filter: &Filter,
     order: Order,
     stretch: &Range<u64>,
 ) -> Result<Vec<u64>, rusqlite::Error> {
     let mut sql = "SELECT seq FROM line WHERE seq >= ?1 AND seq < ?2".to_owned();
     let mut cells = vec![Cell::Integer(number(stretch.start)), Cell::Integer(number(stretch.end))];
-    let positive: Vec<&Ask> =
+    let positive: Vec<&Criterion> =
         filter.terms.iter().filter(|term| !term.is_negated).map(|term| &term.ask).collect();
     let mut done = BTreeSet::new();
     for ask in &positive {
         match ask {
-            Ask::Text { want, words } => {
+            Criterion::Text { want, words } => {
                 let end = if want.is_start { "*" } else { "" };
                 cells.push(Cell::Text(format!("\"{}\"{end}", words.join(" "))));
                 let at = cells.len();
@@ -230,9 +240,9 @@ fn candidates(
                     " AND seq IN (SELECT rowid FROM words WHERE words MATCH ?{at} AND rowid >= ?1 AND rowid < ?2)"
                 ));
             }
-            Ask::Field { name, .. } if done.insert(*name) => {
+            Criterion::Field { name, .. } if done.insert(*name) => {
                 let same = positive.iter().filter_map(|other| match other {
-                    Ask::Field { name: other, want } if other == name => {
+                    Criterion::Field { name: other, want } if other == name => {
                         Some(condition(name, want, &mut cells))
                     }
                     _ => None,

@@ -3,7 +3,8 @@
 //! The log is one: numbers, chain and tree go on from file to file. Only the newest segment is appended to; the others
 //! end with a `segment.seal` and are only read, but for what is erased in them.
 
-use super::reader::ReadError;
+use super::error::ReadError;
+use crate::ledger::files::{firsts, path_of};
 use crate::store::{self, StoreError};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -14,55 +15,9 @@ use std::path::{Path, PathBuf};
 /// Connections to sealed segments that are kept open at once.
 const OPEN_MAX: usize = 8;
 
-/// The file of the segment that begins with entry `first`: `ledger.db` of the first, `ledger-FIRST.db` of others,
-/// where FIRST has at least 12 digits.
-pub(in crate::ledger) fn path_of(data: &Path, first: u64) -> PathBuf {
-    match first {
-        0 => data.join("ledger.db"),
-        _ => data.join(format!("ledger-{first:012}.db")),
-    }
-}
-
-/// The digits of a name `ledger-DIGITS.db`.
-fn digits(path: &Path) -> Option<&str> {
-    let digits = path.file_name()?.to_str()?.strip_prefix("ledger-")?.strip_suffix(".db")?;
-    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
-}
-
-/// The first entry of the segment whose name this is.
-fn of_name(data: &Path, path: &Path) -> Option<u64> {
-    let first = digits(path)?.parse().ok()?;
-    (first > 0 && path_of(data, first) == *path).then_some(first)
-}
-
-/// Files of `data` that are named like a segment, by a number that is written otherwise than segments write theirs: none is
-/// read, and none belongs there.
-pub(in crate::ledger) fn strays(data: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut strays = vec![];
-    for entry in std::fs::read_dir(data)? {
-        let path = entry?.path();
-        if digits(&path).is_some() && of_name(data, &path).is_none() {
-            strays.push(path);
-        }
-    }
-    strays.sort_unstable();
-    Ok(strays)
-}
-
-/// The first entries of the segments whose files are in `data`, rising. Files of other names are none.
-pub(in crate::ledger) fn firsts(data: &Path) -> std::io::Result<Vec<u64>> {
-    let mut firsts = vec![];
-    for entry in std::fs::read_dir(data)? {
-        firsts.extend(of_name(data, &entry?.path()));
-    }
-    firsts.extend(path_of(data, 0).exists().then_some(0));
-    firsts.sort_unstable();
-    Ok(firsts)
-}
-
 /// Reading connections to the segments, opened when an entry of theirs is asked for.
 #[derive(Debug)]
-pub(in crate::ledger) struct Shelf {
+pub(in crate::ledger) struct Segments {
     data: PathBuf,
     /// Rising and never empty. A file may be missing all the same: then its entries are not there.
     firsts: Vec<u64>,
@@ -71,7 +26,7 @@ pub(in crate::ledger) struct Shelf {
     is_snapshot: bool,
 }
 
-impl Shelf {
+impl Segments {
     /// The segments beside the file at `path`, which is that of the first one.
     pub(in crate::ledger) fn open(path: &Path) -> Result<Self, StoreError> {
         Self::with(path, false)
@@ -92,11 +47,11 @@ impl Shelf {
             firsts.push(0);
         }
         let asked = if is_snapshot { firsts.clone() } else { firsts.last().copied().into_iter().collect() };
-        let mut shelf = Self { data, firsts, open: BTreeMap::new(), is_snapshot };
+        let mut segments = Self { data, firsts, open: BTreeMap::new(), is_snapshot };
         for first in asked {
-            shelf.segment(first)?;
+            segments.segment(first)?;
         }
-        Ok(shelf)
+        Ok(segments)
     }
 
     /// The first entries of the segments.

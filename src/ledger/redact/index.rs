@@ -1,11 +1,11 @@
 //! What the index knows of erased payloads, taken out of it. It holds their words in another form than the ledger, so it
 //! is searched for those: SQLite may have left some beside its rows. Where it has, the index is emptied and made anew.
 
-use crate::ledger::query::{BLOCK_ENTRIES, IndexError, Inner, forget_one, seal, text_of};
+use super::payload::Payload;
+use super::residue::{SearchError, Traces};
+use crate::ledger::files::{Files, RawFiles, name};
+use crate::ledger::query::{BLOCK_ENTRIES, IndexError, IndexFile, forget_one, seal, text_of};
 use crate::ledger::read::Reader;
-use crate::ledger::write::Files;
-use super::erasure::Payload;
-use super::residue::{Raw, Traces};
 use crate::store;
 use crate::types::limits;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const WORD_BYTES_MIN: usize = 8;
 const STEP_MS: u64 = 20;
 
 /// Takes the words out of the index, if there is one. Tells what may be left. Blocking, as the redaction that it is of.
-pub(in crate::ledger) fn forget(files: &Files, raw: &Raw, payloads: &[Payload]) -> Vec<String> {
+pub(super) fn forget(files: &Files, raw: &RawFiles, payloads: &[Payload]) -> Vec<String> {
     if !files.index().exists() {
         return Vec::new();
     }
@@ -29,22 +29,21 @@ pub(in crate::ledger) fn forget(files: &Files, raw: &Raw, payloads: &[Payload]) 
     }
 }
 
-fn clean(files: &Files, raw: &Raw, payloads: &[Payload]) -> Result<bool, String> {
-    let text = |e: IndexError| e.to_string();
-    let mut inner = Inner::open(files).map_err(text)?;
-    let ledger = Reader::open(&files.ledger()).map_err(|e| e.to_string())?;
-    take_out(&mut inner, &ledger, payloads).map_err(text)?;
-    let words = Traces::of_words(lone_words(&inner, payloads).map_err(text)?)?;
+fn clean(files: &Files, raw: &RawFiles, payloads: &[Payload]) -> Result<bool, SearchError> {
+    let mut inner = IndexFile::open(files)?;
+    let ledger = Reader::open(&files.ledger())?;
+    take_out(&mut inner, &ledger, payloads)?;
+    let words = Traces::of_words(lone_words(&inner, payloads)?)?;
     if empty_log(&inner)? && !is_found(files, raw, &words)? {
         return Ok(true);
     }
-    inner.clear().map_err(|e| text(e.into()))?;
+    inner.clear().map_err(IndexError::from)?;
     Ok(empty_log(&inner)? && !is_found(files, raw, &words)?)
 }
 
 /// In one transaction: who follows waits for it, and reads no erased payload behind it. A block that did not fit before
 /// gets no digest that fits: it is made anew.
-fn take_out(inner: &mut Inner, ledger: &Reader, payloads: &[Payload]) -> Result<(), IndexError> {
+fn take_out(inner: &mut IndexFile, ledger: &Reader, payloads: &[Payload]) -> Result<(), IndexError> {
     inner.db.execute_batch("BEGIN IMMEDIATE")?;
     let mut take_all = || -> Result<(), IndexError> {
         let covered = inner.covered(ledger)?;
@@ -64,7 +63,7 @@ fn take_out(inner: &mut Inner, ledger: &Reader, payloads: &[Payload]) -> Result<
 }
 
 /// Their words that nothing else in the index has: neither a text, nor what stays of them in a header.
-fn lone_words(inner: &Inner, payloads: &[Payload]) -> Result<Vec<String>, IndexError> {
+fn lone_words(inner: &IndexFile, payloads: &[Payload]) -> Result<Vec<String>, IndexError> {
     let mut found = BTreeSet::new();
     for Payload { header, body, .. } in payloads {
         let text = text_of(header, Some(body)).unwrap_or_default();
@@ -85,26 +84,26 @@ fn lone_words(inner: &Inner, payloads: &[Payload]) -> Result<Vec<String>, IndexE
     Ok(lone)
 }
 
-fn empty_log(inner: &Inner) -> Result<bool, String> {
+fn empty_log(inner: &IndexFile) -> Result<bool, SearchError> {
     for _ in 0..limits::REDACTION_WAIT_MS_MAX / STEP_MS {
         match store::empty_log(&inner.db) {
             Ok(true) => return Ok(true),
             Ok(false) => std::thread::sleep(Duration::from_millis(STEP_MS)),
-            Err(e) => return Err(format!("index.db: {e}")),
+            Err(e) => return Err(SearchError::Database("index.db".to_owned(), e)),
         }
     }
     Ok(false)
 }
 
-fn is_found(files: &Files, raw: &Raw, words: &Traces) -> Result<bool, String> {
+fn is_found(files: &Files, raw: &RawFiles, words: &Traces) -> Result<bool, SearchError> {
     let mut log = files.index().into_os_string();
     log.push("-wal");
     for path in [files.index(), PathBuf::from(log)] {
-        match raw.search(&path, words) {
+        match words.in_raw(raw, &path) {
             Ok(found) if found.is_empty() => {}
             Ok(_) => return Ok(true),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(format!("{}: {e}", super::residue::name(files, &path))),
+            Err(e) => return Err(SearchError::File(name(files, &path), e)),
         }
     }
     Ok(false)

@@ -1,16 +1,18 @@
 //! What an erased payload could still be known by: its salt, and pieces of its body. Looked for in the raw bytes of
 //! every file of `data/`, whatever SQLite says of them.
 
-use crate::ledger::write::Files;
-use super::erasure::Payload;
+use super::payload::Payload;
+use crate::ledger::files::{Files, RawFiles, name};
+use crate::ledger::query::IndexError;
+use crate::ledger::read::ReadError;
+use crate::store::StoreError;
 use crate::types::limits;
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a piece, as many as a salt has: what is shorter could stand elsewhere by chance.
 const PIECE_BYTES: usize = 32;
@@ -19,16 +21,28 @@ const STEP_BYTES: usize = 512;
 /// Read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The databases' files, opened once and kept: to close one of them would take from every connection of this
-/// process its POSIX lock, and then a stranger's `sqlite3` could take the write-ahead log away.
-#[derive(Debug, Default)]
-pub(in crate::ledger) struct Raw {
-    open: Mutex<BTreeMap<PathBuf, File>>,
+/// Why a search could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SearchError {
+    #[error(transparent)]
+    Needles(#[from] aho_corasick::BuildError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// A database, by its name.
+    #[error("{0}: {1}")]
+    Database(String, #[source] rusqlite::Error),
+    /// A file, by its name.
+    #[error("{0}: {1}")]
+    File(String, #[source] io::Error),
 }
 
 /// What is searched for. Salts come first, and are nobody else's.
 #[derive(Debug)]
-pub(in crate::ledger) struct Traces {
+pub(super) struct Traces {
     needles: AhoCorasick,
     pieces: Vec<Vec<u8>>,
     salts: usize,
@@ -36,17 +50,17 @@ pub(in crate::ledger) struct Traces {
 
 /// What a search of the files saw.
 #[derive(Debug, Default)]
-pub(in crate::ledger) struct Sight {
+pub(super) struct Sighting {
     /// Files that were read whole.
-    pub(in crate::ledger) files: usize,
+    pub(super) files: usize,
     /// By file, what was found in it.
-    pub(in crate::ledger) found: BTreeMap<PathBuf, BTreeSet<usize>>,
+    pub(super) found: BTreeMap<PathBuf, BTreeSet<usize>>,
     /// Files that could not be read, and why.
-    pub(in crate::ledger) unread: Vec<String>,
+    pub(super) unread: Vec<String>,
 }
 
 impl Traces {
-    pub(in crate::ledger) fn of(payloads: &[Payload]) -> Result<Self, String> {
+    pub(super) fn of(payloads: &[Payload]) -> Result<Self, SearchError> {
         let mut pieces: Vec<Vec<u8>> = payloads.iter().map(|payload| payload.salt.to_vec()).collect();
         let salts = pieces.len();
         let total: usize = payloads.iter().map(|payload| payload.body.len()).sum();
@@ -59,37 +73,37 @@ impl Traces {
         }
         pieces.extend(bodies.into_iter().map(<[u8]>::to_vec));
         let needles = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&pieces);
-        Ok(Self { needles: needles.map_err(|e| e.to_string())?, pieces, salts })
+        Ok(Self { needles: needles?, pieces, salts })
     }
 
     /// A search for words.
-    pub(in crate::ledger) fn of_words(words: Vec<String>) -> Result<Self, String> {
+    pub(super) fn of_words(words: Vec<String>) -> Result<Self, SearchError> {
         let pieces: Vec<Vec<u8>> = words.into_iter().map(String::into_bytes).collect();
         let needles = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&pieces);
-        Ok(Self { needles: needles.map_err(|e| e.to_string())?, pieces, salts: 0 })
+        Ok(Self { needles: needles?, pieces, salts: 0 })
     }
 
     /// Whether it is a salt.
-    pub(in crate::ledger) fn is_salt(&self, needle: usize) -> bool {
+    pub(super) fn is_salt(&self, needle: usize) -> bool {
         needle < self.salts
     }
 
     /// The same search for these alone.
-    pub(in crate::ledger) fn only(&self, wanted: &BTreeSet<usize>) -> Result<Self, String> {
+    pub(super) fn only(&self, wanted: &BTreeSet<usize>) -> Result<Self, SearchError> {
         let pieces: Vec<Vec<u8>> =
             wanted.iter().filter_map(|needle| self.pieces.get(*needle).cloned()).collect();
         let needles = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&pieces);
-        Ok(Self { needles: needles.map_err(|e| e.to_string())?, pieces, salts: 0 })
+        Ok(Self { needles: needles?, pieces, salts: 0 })
     }
 
     /// Adds what `bytes` hold to `found`.
-    pub(in crate::ledger) fn in_bytes(&self, bytes: &[u8], found: &mut BTreeSet<usize>) {
+    pub(super) fn in_bytes(&self, bytes: &[u8], found: &mut BTreeSet<usize>) {
         found.extend(self.needles.find_overlapping_iter(bytes).map(|hit| hit.pattern().as_usize()));
     }
 
     /// Searches every file below `data/`.
-    pub(in crate::ledger) fn search(&self, files: &Files, raw: &Raw) -> Sight {
-        let mut sight = Sight::default();
+    pub(super) fn search(&self, files: &Files, raw: &RawFiles) -> Sighting {
+        let mut sight = Sighting::default();
         let mut databases = vec![files.state(), files.index()];
         match files.segments() {
             Ok(firsts) => databases.extend(firsts.into_iter().map(|first| files.segment(first))),
@@ -115,7 +129,7 @@ impl Traces {
                     continue;
                 }
                 let found = match databases.contains(&path) {
-                    true => raw.search(&path, self),
+                    true => self.in_raw(raw, &path),
                     false => File::open(&path).and_then(|file| self.in_file(&file)),
                 };
                 match found {
@@ -131,6 +145,11 @@ impl Traces {
             }
         }
         sight
+    }
+
+    /// Which of them the database at `path` holds in its raw bytes.
+    pub(super) fn in_raw(&self, raw: &RawFiles, path: &Path) -> io::Result<BTreeSet<usize>> {
+        raw.with(path, |file| self.in_file(file))
     }
 
     /// Which of them the bytes of `file` hold.
@@ -151,25 +170,4 @@ impl Traces {
             block.copy_within(end - kept..end, 0);
         }
     }
-}
-
-impl Raw {
-    pub(in crate::ledger) fn search(&self, path: &Path, traces: &Traces) -> io::Result<BTreeSet<usize>> {
-        // A panic elsewhere leaves the map whole: each change is one insertion.
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = std::fs::metadata(path)?;
-        let is_same = |file: &File| {
-            file.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == (there.dev(), there.ino()))
-        };
-        // Another file under the name: nobody has locks on the one before any more.
-        if !open.get(path).is_some_and(is_same) {
-            open.insert(path.to_owned(), File::open(path)?);
-        }
-        open.get(path).map_or_else(|| Err(io::ErrorKind::NotFound.into()), |file| traces.in_file(file))
-    }
-}
-
-/// A file of `data/` as it is told.
-pub(in crate::ledger) fn name(files: &Files, path: &Path) -> String {
-    path.strip_prefix(&files.data).unwrap_or(path).display().to_string()
 }

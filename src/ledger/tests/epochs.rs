@@ -1,7 +1,7 @@
 //! The keys that sign: each epoch has its own, and the one before is gone.
 
 use super::{Home, Verdict, assert_verified, call_drafts, named, sign_anew};
-use crate::ledger::checkpoint::signer::Signer;
+use crate::ledger::checkpoint::Signer;
 use crate::ledger::tests::tampered::rechain;
 use crate::ledger::{Checkpoint, Draft, Head, Kind, Lock, Note, OpenError, Reader};
 use crate::types::Digest;
@@ -184,7 +184,7 @@ fn other_keys_sign_nothing() {
         let copy = home.copy();
         edit(&copy);
         match copy.try_open() {
-            Err(OpenError::Keys(what)) => assert!(what.contains("key"), "{change}: {what}"),
+            Err(OpenError::Keys(what)) => assert!(what.to_string().contains("key"), "{change}: {what}"),
             Err(other) => panic!("{change}: {other}"),
             Ok(_) => panic!("{change}: was opened"),
         }

@@ -2,7 +2,7 @@
 
 use super::{Home, call_drafts};
 use crate::ledger::export::verify::{Exported, check};
-use crate::ledger::{Draft, Erasure, Export, Filter, Format, Kind, Ledger, Targets};
+use crate::ledger::{Draft, Erasure, Export, Filter, Format, Kind, Ledger, ProofError, Targets};
 use crate::types::json::canonical;
 use serde_json::{Value, json};
 use std::io::BufReader;
@@ -29,7 +29,7 @@ fn export(ledger: &Ledger, query: &str, format: Format) -> String {
     String::from_utf8(whole).expect("text")
 }
 
-fn checked(text: &str) -> Result<Exported, String> {
+fn checked(text: &str) -> Result<Exported, ProofError> {
     check(&mut BufReader::new(text.as_bytes()), None)
 }
 
@@ -53,6 +53,7 @@ fn an_export_is_checked_with_the_key_alone() {
     assert!(
         check(&mut BufReader::new(all.as_bytes()), Some(&stranger))
             .expect_err("of another")
+            .to_string()
             .contains("not of")
     );
 }

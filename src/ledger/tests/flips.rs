@@ -1,8 +1,8 @@
 //! One changed bit.
 
 use super::{Home, follow, named};
-use crate::ledger::verify::whole::checkpoints;
-use crate::ledger::verify::walk::{Mark, Walk};
+use crate::ledger::verify::checkpoints;
+use crate::ledger::verify::{Mark, Walk};
 use crate::ledger::{HighWater, Reader};
 use rusqlite::{Connection, params};
 

@@ -4,7 +4,7 @@
 //! `PAR_KILLS` says how many kills there are; 10,000 take some minutes.
 
 use super::{Home, PROJECTIONS, call_drafts, key};
-use crate::ledger::tree::merkle::{Frontier, leaf};
+use crate::ledger::tree::{Frontier, leaf};
 use crate::ledger::{Draft, Erasure, Files, Kind, Ledger, Lock, Reader, Ref, Targets, audit};
 use crate::types::RunId;
 use serde_json::json;
@@ -103,8 +103,8 @@ fn write_for_ever(data: &Path) {
 
 /// What earlier writers left that can be erased.
 fn results(ledger: &Ledger) -> Vec<u64> {
-    let mut shelf = ledger.reader().shelf();
-    let db = shelf.newest().expect("segment");
+    let mut segments = ledger.reader().segments();
+    let db = segments.newest().expect("segment");
     let sql = "SELECT e.seq FROM entry e JOIN payload p USING (seq) \
                WHERE p.body IS NOT NULL AND CAST(e.header AS TEXT) LIKE '%\"kind\":\"call.result\"%'";
     let mut asked = db.prepare(sql).expect("select");
@@ -197,8 +197,8 @@ impl Told {
         let report = audit(&files(data), &PROJECTIONS, &[]);
         assert!(report.verdict.holds(), "a false alarm, or a loss: {:?}", report.findings);
         let reader = Reader::open(&files(data).ledger()).expect("ledger");
-        let mut shelf = reader.shelf();
-        let db = shelf.newest().expect("segment");
+        let mut segments = reader.segments();
+        let db = segments.newest().expect("segment");
         let mut rows = db
             .prepare("SELECT e.header, p.body IS NULL FROM entry e JOIN payload p USING (seq) ORDER BY seq");
         let rows = rows.as_mut().expect("select");

@@ -1,9 +1,9 @@
 //! Laws of chain and tree, over any entries.
 
 use super::{Held, Home, assert_verified, follow};
-use crate::ledger::entry::header::{Draft, Kind, Ref, Stamp, Written, seal};
-use crate::ledger::tree::merkle::{Frontier, leaf};
-use crate::ledger::verify::walk::{Mark, Walk};
+use crate::ledger::entry::{Draft, Kind, Ref, Stamp, Written, seal};
+use crate::ledger::tree::{Frontier, leaf};
+use crate::ledger::verify::{Mark, Walk};
 use crate::ledger::{Head, Report};
 use crate::types::{Digest, RunId};
 use proptest::prelude::*;

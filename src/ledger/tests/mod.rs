@@ -20,11 +20,11 @@ mod tampered;
 mod threads;
 mod writing;
 
-use super::verify::entry::Looked;
-use super::verify::walk::Walk;
+use super::verify::Looked;
+use super::verify::Walk;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
-    Report, Row, Verdict, VerifierKey, audit, audit_from, checkpoint::epoch, key, tree::merkle,
+    Report, Row, Verdict, VerifierKey, audit, audit_from, checkpoint, key, tree,
 };
 use crate::types::{CallId, Digest, RunId, SessionId};
 use ed25519_dalek::SigningKey;
@@ -206,9 +206,9 @@ impl Held {
     /// Made up, for entries that never see a disk.
     fn made_up() -> Self {
         let (log, epoch) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
-        let id = epoch::log_id(log.verifying_key().as_bytes(), epoch.verifying_key().as_bytes());
-        let origin = epoch::origin(&id);
-        Self { epoch_name: epoch::epoch_name(&origin, 1), origin, log, epoch }
+        let id = checkpoint::log_id(log.verifying_key().as_bytes(), epoch.verifying_key().as_bytes());
+        let origin = checkpoint::origin(&id);
+        Self { epoch_name: checkpoint::epoch_name(&origin, 1), origin, log, epoch }
     }
 
     /// Those that lie in the folder.
@@ -217,9 +217,9 @@ impl Held {
         let line = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("epoch key");
         let words: Vec<&str> = line.split_whitespace().collect();
         let genesis = Reader::open(&home.files().ledger()).expect("ledger").entry(0).expect("read");
-        let origin = epoch::origin(&genesis.expect("genesis").header.log);
+        let origin = checkpoint::origin(&genesis.expect("genesis").header.log);
         Self {
-            epoch_name: epoch::epoch_name(&origin, words[0].parse().expect("number")),
+            epoch_name: checkpoint::epoch_name(&origin, words[0].parse().expect("number")),
             origin,
             log: SigningKey::from_bytes(&seed.try_into().expect("32 bytes")),
             epoch: SigningKey::from_bytes(&Digest::from_hex(words[3]).expect("seed").0),
@@ -254,10 +254,10 @@ fn follow(walk: &mut Walk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
 fn sign_anew(home: &Home) {
     let held = Held::of(home);
     let db = home.db();
-    let mut frontier = merkle::Frontier::default();
+    let mut frontier = tree::Frontier::default();
     let mut statement = db.prepare("SELECT header FROM entry ORDER BY seq").expect("select");
     let headers = statement.query_map([], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
-    headers.for_each(|header| frontier.push(merkle::leaf(&header.expect("header"))));
+    headers.for_each(|header| frontier.push(tree::leaf(&header.expect("header"))));
     let note = held.sign(Head { size: frontier.size(), root: frontier.root() }).to_string();
     let size = i64::try_from(frontier.size()).expect("size");
     db.execute("DELETE FROM checkpoint", []).expect("delete");

@@ -120,10 +120,10 @@ fn every_flipped_bit_of_a_proof_file_is_seen() {
         for bit in (0..file.len() * 8).step_by(file.len() * 8 / most + 1) {
             let mut bytes = file.clone().into_bytes();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            let checked = String::from_utf8(bytes).map_err(|e| e.to_string());
-            match checked.and_then(|file| Evidence::read(&file)?.check(&key)) {
-                Err(_) => seen += 1,
-                Ok(proven) => {
+            let checked = String::from_utf8(bytes).ok();
+            match checked.and_then(|file| Evidence::read(&file).ok()?.check(&key).ok()) {
+                None => seen += 1,
+                Some(proven) => {
                     assert_eq!(format!("{:?}", proven.entries), told, "bit {bit} of {file}");
                     same += 1;
                 }

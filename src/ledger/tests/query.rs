@@ -1,6 +1,6 @@
 //! Laws of the query grammar, over random queries and entries.
 
-use crate::ledger::entry::header::{Stamp, Written, seal};
+use crate::ledger::entry::{Stamp, Written, seal};
 use crate::ledger::{Draft, Filter, Header, Kind};
 use crate::types::{Digest, RunId};
 use proptest::collection::vec;

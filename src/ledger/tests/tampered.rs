@@ -1,8 +1,8 @@
 //! Rows, tables and files changed behind the ledger's back.
 
 use super::{Home, Verdict, assert_verified, connect, named, sign_anew};
-use crate::ledger::entry::header::Header;
-use crate::ledger::tree::merkle::leaf;
+use crate::ledger::entry::Header;
+use crate::ledger::tree::leaf;
 use crate::ledger::{Note, Reader};
 use crate::types::Digest;
 use crate::types::json::canonical;

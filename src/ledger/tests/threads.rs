@@ -1,9 +1,9 @@
 //! Verification by several threads sees what one would have seen, wherever pages end.
 
 use super::{Draft, Home, Kind, Ledger, Ref, Report, Verdict, Walk, call_drafts, named};
-use crate::ledger::verify::whole::{checkpoints, entries_until, schema};
-use crate::ledger::verify::pipeline::Reading;
-use crate::ledger::write::writer::{Append, Task};
+use crate::ledger::read::schema;
+use crate::ledger::verify::Reading;
+use crate::ledger::verify::{checkpoints, entries_until};
 use rusqlite::Connection;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -96,10 +96,7 @@ fn a_payload_erased_between_two_snapshots_is_no_alarm() {
 fn erase(ledger: &Ledger, target: u64) {
     let payload = json!({ "reason": "asked for", "kind": "model.reply", "bytes": 1 });
     let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::new(Kind::Redaction, payload) };
-    let (append, answer) = Append::of(vec![draft]).expect("written");
-    let append = Append { erases: vec![target], ..append };
-    ledger.queue.blocking_send(Task::Append(append)).expect("sent");
-    let _receipts = answer.blocking_recv().expect("answer").expect("appended");
+    let _receipts = ledger.queue().append_erasing(vec![draft], vec![target]).expect("appended");
 }
 
 /// Beside a writer that appends without a pause every verification holds.

@@ -124,6 +124,13 @@ impl Tile {
         self.hashes.iter().flat_map(|hash| hash.0).collect()
     }
 
+    /// The hashes in a stored tile; a length that is no multiple of 32 loses its rest, and the comparison
+    /// of the whole tile finds it.
+    #[must_use]
+    pub fn stored(bytes: &[u8]) -> Vec<Digest> {
+        bytes.chunks_exact(32).filter_map(|chunk| chunk.try_into().ok().map(Digest)).collect()
+    }
+
     /// Root of the perfect subtree that the tile covers.
     #[must_use]
     pub fn root(hashes: &[Digest]) -> Digest {

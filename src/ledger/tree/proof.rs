@@ -1,7 +1,7 @@
 //! Proofs over the tree: that an entry is in it, and that a later tree holds all of an earlier one
 //! (RFC 6962 section 2.1, checked as RFC 9162 sections 2.1.3.2 and 2.1.4.2 say). Pure: no disk, no clock.
 
-use crate::ledger::handle::Head;
+use super::head::Head;
 use super::merkle::{empty_root, node};
 use crate::types::Digest;
 
@@ -26,7 +26,11 @@ pub(in crate::ledger) fn root<E>(size: u64, subtree: &mut Subtree<'_, E>) -> Res
 }
 
 /// The audit path of leaf `index` in the tree of `size` leaves, from the leaf up.
-pub(in crate::ledger) fn inclusion<E>(index: u64, size: u64, subtree: &mut Subtree<'_, E>) -> Result<Vec<Digest>, E> {
+pub(in crate::ledger) fn inclusion<E>(
+    index: u64,
+    size: u64,
+    subtree: &mut Subtree<'_, E>,
+) -> Result<Vec<Digest>, E> {
     let (mut from, mut to, mut path) = (0, size, Vec::new());
     while to - from > 1 {
         let middle = from + split(to - from);
@@ -44,7 +48,11 @@ pub(in crate::ledger) fn inclusion<E>(index: u64, size: u64, subtree: &mut Subtr
 
 /// The proof that the tree of `new` leaves begins with that of `old`; there is none of nothing, and
 /// none is needed of equal trees.
-pub(in crate::ledger) fn consistency<E>(old: u64, new: u64, subtree: &mut Subtree<'_, E>) -> Result<Vec<Digest>, E> {
+pub(in crate::ledger) fn consistency<E>(
+    old: u64,
+    new: u64,
+    subtree: &mut Subtree<'_, E>,
+) -> Result<Vec<Digest>, E> {
     if old == 0 || old >= new {
         return Ok(Vec::new());
     }
@@ -140,7 +148,7 @@ pub fn is_extended(old: Head, new: Head, path: &[Digest]) -> bool {
 mod tests {
     use super::{consistency, inclusion, is_extended, is_included, root};
     use crate::ledger::Head;
-    use crate::ledger::tree::merkle::{Frontier, leaf};
+    use crate::ledger::tree::{Frontier, leaf};
     use crate::types::Digest;
     use proptest::prelude::*;
     use std::convert::Infallible;

@@ -1,9 +1,9 @@
 //! What one entry's bytes say by themselves: header, leaf and commitment. Pure: no disk, no clock.
 //!
 //! This is the dear part of a verification, and needs no entry but its own, so that several threads can look at
-//! several entries. What needs the entries before is [`Walk`](super::walk::Walk)'s.
+//! several entries. What needs the entries before is the walk's.
 
-use crate::ledger::entry::{Brief, Header, Kind, commitment};
+use crate::ledger::entry::{Header, HeaderError, Kind, PlainHeader, commitment};
 use crate::ledger::tree::leaf;
 use crate::types::Digest;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use std::sync::Arc;
 pub(in crate::ledger) struct Looked {
     pub(in crate::ledger) leaf: Digest,
     /// What the header says, or why it is none.
-    pub(in crate::ledger) header: Result<Facts, String>,
-    pub(in crate::ledger) payload: Payload,
+    pub(in crate::ledger) header: Result<EntryFacts, HeaderError>,
+    pub(in crate::ledger) payload: PayloadState,
 }
 
 /// What the walk has to know of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) struct Facts {
+pub(in crate::ledger) struct EntryFacts {
     pub(in crate::ledger) log: Arc<str>,
     pub(in crate::ledger) seq: u64,
     pub(in crate::ledger) prev: Option<Digest>,
-    pub(in crate::ledger) kind: Word,
+    pub(in crate::ledger) kind: KindWord,
     /// `ref`.
     pub(in crate::ledger) answers: Option<u64>,
 }
 
 /// A kind, perhaps one of a later version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum Word {
+pub(in crate::ledger) enum KindWord {
     Known(Kind),
     Other(Box<str>),
 }
 
 /// How a payload stands to its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum Payload {
+pub(in crate::ledger) enum PayloadState {
     /// It is the one that the header commits to.
     Sound,
     /// Neither salt nor body are there.
@@ -46,7 +46,7 @@ pub(in crate::ledger) enum Payload {
     Wrong(&'static str),
 }
 
-impl Word {
+impl KindWord {
     fn of(kind: &str) -> Self {
         Kind::parse(kind).map_or_else(|| Self::Other(kind.into()), Self::Known)
     }
@@ -65,17 +65,22 @@ impl Word {
 
 impl Looked {
     /// Looks at an entry. `log` is the id that was read last: most entries have the same.
-    pub(in crate::ledger) fn at(header: &[u8], salt: Option<&[u8]>, body: Option<&[u8]>, log: &mut Arc<str>) -> Self {
+    pub(in crate::ledger) fn at(
+        header: &[u8],
+        salt: Option<&[u8]>,
+        body: Option<&[u8]>,
+        log: &mut Arc<str>,
+    ) -> Self {
         let leaf = leaf(header);
         let mut facts = |id: &str, seq, prev, kind: &str, answers| {
             if **log != *id {
                 *log = id.into();
             }
-            Facts { log: log.clone(), seq, prev, kind: Word::of(kind), answers }
+            EntryFacts { log: log.clone(), seq, prev, kind: KindWord::of(kind), answers }
         };
-        if let Some(brief) = Brief::read(header) {
-            let payload = payload(&brief.payload, brief.payload_len, salt, body);
-            let facts = facts(brief.log, brief.seq, brief.prev, brief.kind, brief.answers);
+        if let Some(plain) = PlainHeader::read(header) {
+            let payload = payload(&plain.payload, plain.payload_len, salt, body);
+            let facts = facts(plain.log, plain.seq, plain.prev, plain.kind, plain.answers);
             return Self { leaf, header: Ok(facts), payload };
         }
         match Header::parse_any(header) {
@@ -85,22 +90,22 @@ impl Looked {
                 payload: payload(&read.payload, read.payload_len, salt, body),
             },
             // What it would commit to nobody knows.
-            Err(what) => Self { leaf, header: Err(what), payload: Payload::Erased },
+            Err(what) => Self { leaf, header: Err(what), payload: PayloadState::Erased },
         }
     }
 }
 
-fn payload(committed: &Digest, len: u64, salt: Option<&[u8]>, body: Option<&[u8]>) -> Payload {
+fn payload(committed: &Digest, len: u64, salt: Option<&[u8]>, body: Option<&[u8]>) -> PayloadState {
     let (salt, body) = match (salt, body) {
         (Some(salt), Some(body)) => (salt, body),
-        (None, None) => return Payload::Erased,
-        _ => return Payload::Wrong("half of the payload is gone"),
+        (None, None) => return PayloadState::Erased,
+        _ => return PayloadState::Wrong("half of the payload is gone"),
     };
     let Ok(salt) = <&[u8; 32]>::try_from(salt) else {
-        return Payload::Wrong("the payload's salt is not 32 bytes");
+        return PayloadState::Wrong("the payload's salt is not 32 bytes");
     };
     if body.len() as u64 != len || commitment(salt, body) != *committed {
-        return Payload::Wrong("the payload does not match the header's commitment");
+        return PayloadState::Wrong("the payload does not match the header's commitment");
     }
-    Payload::Sound
+    PayloadState::Sound
 }

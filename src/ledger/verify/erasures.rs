@@ -1,12 +1,12 @@
 //! Payloads that are not there, and the entries that say why: each needs the other.
 
-use super::walk::{Report, Verdict};
+use super::report::{Report, Verdict};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What a walk met of both.
 #[derive(Clone, Debug, Default)]
-pub(in crate::ledger) struct Gone {
+pub(in crate::ledger) struct Erasures {
     /// Redactions: the entry that each names, and its own number.
     redacted: BTreeMap<u64, u64>,
     /// Entries whose payloads went with their age, by the entries that say so.
@@ -15,7 +15,7 @@ pub(in crate::ledger) struct Gone {
     erased: Vec<Range<u64>>,
 }
 
-impl Gone {
+impl Erasures {
     /// Entry `by` says that the payload of `target` was erased.
     pub(in crate::ledger) fn redact(&mut self, target: u64, by: u64) {
         self.redacted.insert(target, by);

@@ -3,15 +3,17 @@
 //! The tree over the entries before it is taken from the stored tiles, and believed only because a checkpoint
 //! from outside, of that tree or of a later one, is met on the way. What is stored of those entries is not read.
 
+use super::error::AuditError;
+use super::pipeline::Reading;
+use super::report::{Mark, Outside, PROGRESS_ENTRIES, Report, Verdict};
+use super::rows::{check_orphans, check_schema, checkpoints, entries_until};
+use super::walk::{Start, Walk};
 use crate::ledger::checkpoint::{Checkpoint, Epochs};
 use crate::ledger::entry::Header;
-use crate::ledger::read::{ReadError, Reader, Shelf, header_bytes, root_at, tile};
+use crate::ledger::files::{Files, HighWater};
+use crate::ledger::read::{ReadError, Reader, Segments, header_bytes, root_at, schema, tile};
 use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, TileEdge, leaf};
-use crate::ledger::write::{Files, HighWater};
-use super::pipeline::Reading;
-use super::walk::{Mark, Outside, Report, Start, Verdict, Walk};
-use super::whole::{PROGRESS_ENTRIES, check_orphans, check_schema, checkpoints, entries_until};
-use crate::store::Kind;
+use crate::store::Kind as Database;
 use rusqlite::{Connection, params};
 use std::ops::ControlFlow;
 
@@ -26,7 +28,7 @@ pub fn audit_from(files: &Files, from: u64, outside: &[Outside], progress: &dyn 
     let mark = HighWater::read(&files.high_water()).map(|head| Mark { head });
     let mut report = walk(files, from, mark, outside, progress).unwrap_or_else(|what| {
         let mut report = Report::default();
-        report.find(None, Verdict::Unreadable, what);
+        report.find(None, Verdict::Unreadable, what.to_string());
         report
     });
     report.from = from;
@@ -51,71 +53,68 @@ fn walk(
     mark: Option<Mark>,
     outside: &[Outside],
     progress: &dyn Fn(u64, u64),
-) -> Result<Report, String> {
-    let text = |e: rusqlite::Error| format!("ledger.db: {e}");
+) -> Result<Report, AuditError> {
     let size_of = |outside: &Outside| Checkpoint::parse(outside.note.text()).map(|note| note.head.size);
     let ahead: Vec<Outside> =
         outside.iter().filter(|one| size_of(one).is_ok_and(|size| size >= from)).cloned().collect();
     if ahead.is_empty() {
         let newest = outside.iter().filter_map(|one| size_of(one).ok()).max().unwrap_or(0);
-        return Err(format!(
-            "no checkpoint from outside is of {from} entries or more: the newest is of {newest}"
-        ));
+        return Err(AuditError::NothingOutside { from, newest });
     }
     // The keys come from the seals, each signed by the one before it, and the first two are in the log's name.
-    let reader = Reader::open(&files.ledger()).map_err(|e| e.to_string())?;
-    let mut shelf = Shelf::snapshot(&files.ledger()).map_err(|e| e.to_string())?;
-    let firsts = shelf.firsts().to_vec();
-    let (mut schema, mut stored) = (Report::default(), Vec::new());
+    let reader = Reader::open(&files.ledger())?;
+    let mut segments = Segments::snapshot(&files.ledger())?;
+    let firsts = segments.firsts().to_vec();
+    let (mut report, mut stored) = (Report::default(), Vec::new());
     for first in &firsts {
-        let db = shelf.segment(*first).map_err(|e| e.to_string())?;
-        check_schema(db, Kind::Ledger, &mut schema)?;
-        if schema.verdict != Verdict::Verified {
+        let db = segments.segment(*first)?;
+        check_schema(db, Database::Ledger, &mut report)?;
+        if report.verdict != Verdict::Verified {
             // Under another schema the same statements could read something else.
-            return Ok(schema);
+            return Ok(report);
         }
-        stored.extend(checkpoints(db).map_err(text)?);
+        stored.extend(checkpoints(db)?);
     }
-    let (start, edge, filled) = start(&mut shelf, &reader, from)?;
-    let mut tiles = Tiles { filled };
+    let (start, edge, filled) = start(&mut segments, &reader, from)?;
+    let mut tiles = FilledTiles { filled };
     let mut walk = Walk::resume(mark.filter(|mark| mark.head.size >= from), start, edge);
     let at_least = |size: &i64| u64::try_from(*size).is_ok_and(|size| size >= from);
     walk.expect(&stored.into_iter().filter(|(_, size, _)| at_least(size)).collect::<Vec<_>>(), &ahead);
     walk.at_checkpoint();
     let until = match firsts.last() {
-        Some(newest) => entries_until(shelf.segment(*newest).map_err(|e| e.to_string())?).map_err(text)?,
+        Some(newest) => entries_until(segments.segment(*newest)?)?,
         None => from,
     };
     // Tiles stand where they were filled, which need not be where the walk is.
-    let mut beside = Shelf::open(&files.ledger()).map_err(|e| e.to_string())?;
-    let start_of = shelf.first_of(from);
+    let mut beside = Segments::open(&files.ledger())?;
+    let start_of = segments.first_of(from);
     for first in firsts.iter().filter(|first| **first >= start_of) {
-        let file = shelf.path(*first);
-        let db = shelf.segment(*first).map_err(|e| e.to_string())?;
+        let file = segments.path(*first);
+        let db = segments.segment(*first)?;
         walk.segment(*first);
-        let schema = super::whole::schema(db).map_err(text)?;
+        let schema = schema(db)?;
         let reading = Reading { file, first: *first, schema: &schema, replayed: 0, projections: &[] };
         // Of the entries before, nothing that is stored is looked at.
         let is_paired = reading.follow(db, from.max(*first), &mut walk, |walk, filled, seq, _| {
             tiles.filled.extend(filled);
-            tiles.compare_filled(&mut beside, &mut walk.report).map_err(|e| e.to_string())?;
+            tiles.compare_filled(&mut beside, &mut walk.report)?;
             if seq.is_multiple_of(PROGRESS_ENTRIES) {
                 progress(seq.saturating_sub(from), until.saturating_sub(from));
             }
             Ok(ControlFlow::Continue(()))
         })?;
         if !is_paired {
-            check_orphans(db, &mut walk.report).map_err(text)?;
+            check_orphans(db, &mut walk.report)?;
         }
     }
     let anchors = std::mem::take(&mut walk.anchors);
     let (mut report, frontier) = walk.finish();
     if report.verdict == Verdict::Verified {
-        tiles.finish(&mut shelf, frontier.size(), &mut report).map_err(|e| e.to_string())?;
+        tiles.finish(&mut segments, frontier.size(), &mut report)?;
     }
     // A root over fewer entries would be made of tiles that nothing was compared with.
     for (seq, told) in anchors.iter().filter(|(_, told)| told.size >= from) {
-        if root_at(&mut shelf, told.size).map_err(|e| e.to_string())? == told.root {
+        if root_at(&mut segments, told.size)? == told.root {
             report.anchors += 1;
         } else {
             let what =
@@ -127,41 +126,40 @@ fn walk(
 }
 
 /// The walk's state before entry `from`, its edge of tiles, and the tiles that entry `from - 1` filled.
-fn start(shelf: &mut Shelf, reader: &Reader, from: u64) -> Result<(Start, TileEdge, Vec<Tile>), String> {
-    let fail = |e: ReadError| e.to_string();
+fn start(
+    segments: &mut Segments,
+    reader: &Reader,
+    from: u64,
+) -> Result<(Start, TileEdge, Vec<Tile>), AuditError> {
     let last = from - 1;
     let width = TILE_WIDTH as u64;
-    let leaves: Result<Vec<_>, ReadError> =
-        (last - last % width..last).map(|seq| header_bytes(shelf, seq).map(|bytes| leaf(&bytes))).collect();
+    let leaves: Result<Vec<_>, ReadError> = (last - last % width..last)
+        .map(|seq| header_bytes(segments, seq).map(|bytes| leaf(&bytes)))
+        .collect();
     let stored = |level, index| {
-        let found = tile(shelf, level, index)?;
+        let found = tile(segments, level, index)?;
         found.ok_or_else(|| ReadError::Damaged(last, format!("tile {level}/{index} is missing")))
     };
-    let (mut edge, before): (_, Frontier) =
-        TileEdge::resume(last, leaves.map_err(fail)?, stored).map_err(fail)?;
-    let bytes = header_bytes(shelf, last).map_err(fail)?;
+    let (mut edge, before): (_, Frontier) = TileEdge::resume(last, leaves?, stored)?;
+    let bytes = header_bytes(segments, last)?;
     let log = Header::parse(&bytes)?.log.into();
     let filled = edge.push(leaf(&bytes));
-    let (first, seals) = reader.epochs(from).map_err(fail)?;
-    let key = reader.log_key().map_err(fail)?;
-    let first = crate::ledger::checkpoint::VerifierKey::parse(&first).ok_or("the key of epoch 1 is no verifier key")?;
-    let mut epochs = Epochs::new(key, first)?;
-    for seal in &seals {
-        epochs.seal(seal).map_err(|what| format!("the seal of epoch {}: {what}", epochs.number()))?;
-    }
+    let (first, seals) = reader.epochs(from)?;
+    let key = reader.log_key()?;
+    let epochs = Epochs::follow_seals(key, &first, &seals)?;
     Ok((Start { from, log, epochs, last: leaf(&bytes), before }, edge, filled))
 }
 
 /// The tiles that the entries lead to, against those stored; none is kept.
-struct Tiles {
+struct FilledTiles {
     filled: Vec<Tile>,
 }
 
-impl Tiles {
-    fn compare_filled(&mut self, shelf: &mut Shelf, report: &mut Report) -> Result<(), ReadError> {
+impl FilledTiles {
+    fn compare_filled(&mut self, segments: &mut Segments, report: &mut Report) -> Result<(), ReadError> {
         for expected in self.filled.drain(..) {
             let key = Tile::key(expected.level, expected.index);
-            let segment = shelf.of(Tile::filled_at(key))?;
+            let segment = segments.of(Tile::filled_at(key))?;
             let mut statement = segment.prepare_cached("SELECT hashes FROM tile WHERE k = ?1")?;
             let mut rows = statement.query([key])?;
             let is: Option<Vec<u8>> = rows.next()?.map(|row| row.get(0)).transpose()?;
@@ -177,13 +175,13 @@ impl Tiles {
     }
 
     /// No tile stands beyond what the entries lead to, and those before are as many as they must be.
-    fn finish(&mut self, shelf: &mut Shelf, size: u64, report: &mut Report) -> Result<(), ReadError> {
-        self.compare_filled(shelf, report)?;
+    fn finish(&mut self, segments: &mut Segments, size: u64, report: &mut Report) -> Result<(), ReadError> {
+        self.compare_filled(segments, report)?;
         let (mut level, mut full, mut all) = (0_u32, size / TILE_WIDTH as u64, 0);
         while full > 0 {
             let (low, high) = (Tile::key(level, 0), Tile::key(level, full));
             let sql = "SELECT count(*) FROM tile WHERE k >= ?1 AND k < ?2";
-            let there = sum(shelf, |db| db.query_row(sql, params![low, high], |row| row.get(0)))?;
+            let there = sum(segments, |db| db.query_row(sql, params![low, high], |row| row.get(0)))?;
             all += there;
             if u64::try_from(there) != Ok(full) {
                 let what = format!("{there} tiles of level {level} are there, and {full} must be");
@@ -191,7 +189,7 @@ impl Tiles {
             }
             (level, full) = (level + 1, full / TILE_WIDTH as u64);
         }
-        let there = sum(shelf, |db| db.query_row("SELECT count(*) FROM tile", [], |row| row.get(0)))?;
+        let there = sum(segments, |db| db.query_row("SELECT count(*) FROM tile", [], |row| row.get(0)))?;
         if there != all {
             report.find(None, Verdict::Invalid, format!("{} tiles do not belong", there - all));
         }
@@ -201,12 +199,12 @@ impl Tiles {
 
 /// A number of each segment, added up.
 fn sum(
-    shelf: &mut Shelf,
+    segments: &mut Segments,
     count: impl Fn(&Connection) -> Result<i64, rusqlite::Error>,
 ) -> Result<i64, ReadError> {
     let mut all = 0;
-    for first in shelf.firsts().to_vec() {
-        all += count(shelf.of(first)?)?;
+    for first in segments.firsts().to_vec() {
+        all += count(segments.of(first)?)?;
     }
     Ok(all)
 }

@@ -4,12 +4,14 @@
 //! sees, and never older. A ledger only grows, so that up to the caller's last entry there is one difference that is
 //! no damage: a payload that was erased in between. The caller looks again at what is not there.
 
+use super::entry::{Looked, PayloadState};
+use super::error::AuditError;
+use super::rows::{blob, entries_until};
+use super::walk::Walk;
 use crate::ledger::entry::Header;
 use crate::ledger::projection::{Projection, Row};
+use crate::ledger::read::{Schema, number, schema};
 use crate::ledger::tree::Tile;
-use super::entry::{Looked, Payload};
-use super::walk::Walk;
-use super::whole::{Schema, blob, entries_until, schema};
 use crate::store;
 use rusqlite::Connection;
 use std::ops::{ControlFlow, Range};
@@ -26,17 +28,17 @@ const THREADS_MAX: usize = 8;
 
 /// What a thread saw of a few entries that stand side by side.
 #[derive(Debug)]
-pub(in crate::ledger) struct Page {
+pub(in crate::ledger) struct SeenPage {
     /// Where they end: more entries than are here may have been looked for.
     pub(in crate::ledger) until: u64,
-    pub(in crate::ledger) entries: Vec<Seen>,
+    pub(in crate::ledger) entries: Vec<SeenEntry>,
     /// Whether every entry has its payload's row, and every payload its entry.
     pub(in crate::ledger) is_paired: bool,
 }
 
 /// An entry, and what it changes in state.db.
 #[derive(Debug)]
-pub(in crate::ledger) struct Seen {
+pub(in crate::ledger) struct SeenEntry {
     pub(in crate::ledger) seq: u64,
     pub(in crate::ledger) looked: Looked,
     pub(in crate::ledger) rows: Vec<Row>,
@@ -61,8 +63,8 @@ impl Reading<'_> {
     pub(in crate::ledger) fn run(
         &self,
         range: &Range<u64>,
-        mut take: impl FnMut(Page) -> Result<ControlFlow<()>, String>,
-    ) -> Result<(), String> {
+        mut take: impl FnMut(SeenPage) -> Result<ControlFlow<()>, AuditError>,
+    ) -> Result<(), AuditError> {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX));
         std::thread::scope(|scope| {
             // Page n is thread n's, and each has a channel of its own: the order needs no look.
@@ -93,13 +95,13 @@ impl Reading<'_> {
         db: &Connection,
         from: u64,
         walk: &mut Walk,
-        mut each: impl FnMut(&mut Walk, Vec<Tile>, u64, Vec<Row>) -> Result<ControlFlow<()>, String>,
-    ) -> Result<bool, String> {
+        mut each: impl FnMut(&mut Walk, Vec<Tile>, u64, Vec<Row>) -> Result<ControlFlow<()>, AuditError>,
+    ) -> Result<bool, AuditError> {
         if walk.is_broken() {
             return Ok(false);
         }
-        let range = from..entries_until(db).map_err(text)?;
-        let mut is_paired = !has_payload_outside(db, &(self.first..range.end)).map_err(text)?;
+        let range = from..entries_until(db)?;
+        let mut is_paired = !has_payload_outside(db, &(self.first..range.end))?;
         self.run(&range, |page| {
             is_paired &= page.is_paired;
             for seen in page.entries {
@@ -115,8 +117,7 @@ impl Reading<'_> {
             if walk.size() < page.until {
                 // Entries are missing: the walk breaks at the next one that is there.
                 let next = "SELECT min(seq) FROM entry WHERE seq >= ?1";
-                let next: Option<i64> =
-                    db.query_row(next, [number(walk.size())], |row| row.get(0)).map_err(text)?;
+                let next: Option<i64> = db.query_row(next, [number(walk.size())], |row| row.get(0))?;
                 let next = next.and_then(|next| u64::try_from(next).ok()).unwrap_or(page.until);
                 let (seen, body) = self.again(db, next)?;
                 walk.entry(next, &seen.looked, body.as_deref());
@@ -128,16 +129,16 @@ impl Reading<'_> {
     }
 
     /// Looks at an entry in the caller's own snapshot, and hands back its payload too.
-    fn again(&self, db: &Connection, seq: u64) -> Result<(Seen, Option<Vec<u8>>), String> {
+    fn again(&self, db: &Connection, seq: u64) -> Result<(SeenEntry, Option<Vec<u8>>), AuditError> {
         let sql =
             "SELECT e.header, p.salt, p.body FROM entry e LEFT JOIN payload p USING (seq) WHERE e.seq = ?1";
-        let mut statement = db.prepare_cached(sql).map_err(text)?;
-        let mut rows = statement.query([number(seq)]).map_err(text)?;
-        let row = rows.next().map_err(text)?.ok_or_else(|| format!("entry {seq} went while it was read"))?;
+        let mut statement = db.prepare_cached(sql)?;
+        let mut rows = statement.query([number(seq)])?;
+        let row = rows.next()?.ok_or(AuditError::Gone(seq))?;
         let (header, body) = (blob(row, 0)?.unwrap_or_default(), blob(row, 2)?);
         let looked = Looked::at(header, blob(row, 1)?, body, &mut "".into());
         let rows = self.changes(seq, &looked, header, body.unwrap_or_default());
-        Ok((Seen { seq, looked, rows }, body.map(<[u8]>::to_vec)))
+        Ok((SeenEntry { seq, looked, rows }, body.map(<[u8]>::to_vec)))
     }
 
     /// Every page of one thread.
@@ -146,15 +147,17 @@ impl Reading<'_> {
         range: &Range<u64>,
         thread: usize,
         threads: usize,
-        sender: &SyncSender<Result<Page, String>>,
+        sender: &SyncSender<Result<SeenPage, AuditError>>,
     ) {
         let mut log: Arc<str> = "".into();
-        let db = self.open();
-        for page in pages(range).skip(thread).step_by(threads) {
-            let seen = match &db {
-                Ok(db) => self.page(db, &page, &mut log),
-                Err(what) => Err(what.clone()),
-            };
+        let mut mine = pages(range).skip(thread).step_by(threads).peekable();
+        let db = match self.open() {
+            Ok(db) => db,
+            Err(error) if mine.peek().is_some() => return drop(sender.send(Err(error))),
+            Err(_) => return,
+        };
+        for page in mine {
+            let seen = self.page(&db, &page, &mut log);
             let is_last = seen.is_err();
             // Nobody waits any more: the walk ended early.
             if sender.send(seen).is_err() || is_last {
@@ -163,35 +166,34 @@ impl Reading<'_> {
         }
     }
 
-    fn open(&self) -> Result<Connection, String> {
-        let db = store::open_reader(&self.file).map_err(|e| e.to_string())?;
-        db.execute_batch("BEGIN").map_err(text)?;
-        match schema(&db).map_err(text)? == *self.schema {
+    fn open(&self) -> Result<Connection, AuditError> {
+        let db = store::open_reader(&self.file)?;
+        db.execute_batch("BEGIN")?;
+        match schema(&db)? == *self.schema {
             true => Ok(db),
-            false => Err("the schema changed while the ledger was read".to_owned()),
+            false => Err(AuditError::SchemaChanged),
         }
     }
 
-    fn page(&self, db: &Connection, at: &Range<u64>, log: &mut Arc<str>) -> Result<Page, String> {
+    fn page(&self, db: &Connection, at: &Range<u64>, log: &mut Arc<str>) -> Result<SeenPage, AuditError> {
         let range = [at.start, at.end].map(number);
         let entries = "SELECT seq, header FROM entry WHERE seq >= ?1 AND seq < ?2 ORDER BY seq";
         let payloads = "SELECT seq, salt, body FROM payload WHERE seq >= ?1 AND seq < ?2 ORDER BY seq";
-        let (mut entries, mut payloads) =
-            (db.prepare_cached(entries).map_err(text)?, db.prepare_cached(payloads).map_err(text)?);
-        let mut headers = entries.query(range).map_err(text)?;
-        let mut bodies = payloads.query(range).map_err(text)?;
-        let mut page = Page { until: at.end, entries: Vec::new(), is_paired: true };
-        let mut body = bodies.next().map_err(text)?;
-        while let Some(row) = headers.next().map_err(text)? {
-            let seq: i64 = row.get(0).map_err(text)?;
+        let (mut entries, mut payloads) = (db.prepare_cached(entries)?, db.prepare_cached(payloads)?);
+        let mut headers = entries.query(range)?;
+        let mut bodies = payloads.query(range)?;
+        let mut page = SeenPage { until: at.end, entries: Vec::new(), is_paired: true };
+        let mut body = bodies.next()?;
+        while let Some(row) = headers.next()? {
+            let seq: i64 = row.get(0)?;
             let header = blob(row, 1)?.unwrap_or_default();
             // Payloads before this entry have none.
             let at = loop {
                 match body {
-                    Some(row) => match row.get::<_, i64>(0).map_err(text)? {
+                    Some(row) => match row.get::<_, i64>(0)? {
                         before if before < seq => {
                             page.is_paired = false;
-                            body = bodies.next().map_err(text)?;
+                            body = bodies.next()?;
                         }
                         at => break Some(at),
                     },
@@ -208,9 +210,9 @@ impl Reading<'_> {
             };
             let looked = Looked::at(header, salt, words, log);
             let rows = self.changes(seq_of, &looked, header, words.unwrap_or_default());
-            page.entries.push(Seen { seq: seq_of, looked, rows });
+            page.entries.push(SeenEntry { seq: seq_of, looked, rows });
             if at == Some(seq) {
-                body = bodies.next().map_err(text)?;
+                body = bodies.next()?;
             }
         }
         page.is_paired &= body.is_none();
@@ -229,20 +231,12 @@ impl Reading<'_> {
     }
 }
 
-impl Seen {
+impl SeenEntry {
     /// Whether the walk reads the payload's words, or the payload may have been erased since the caller's snapshot.
     fn wants_again(&self) -> bool {
         let Ok(facts) = &self.looked.header else { return false };
-        self.looked.payload == Payload::Erased || Walk::follows(&facts.kind)
+        self.looked.payload == PayloadState::Erased || Walk::follows(&facts.kind)
     }
-}
-
-fn number(seq: u64) -> i64 {
-    i64::try_from(seq).unwrap_or(i64::MAX)
-}
-
-fn text(error: rusqlite::Error) -> String {
-    format!("ledger.db: {error}")
 }
 
 fn pages(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {

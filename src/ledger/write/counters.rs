@@ -28,7 +28,7 @@ pub struct CallOutcome {
 
 impl Tally {
     /// Counts one committed entry. An allowed call counts when its result is there.
-    pub(in crate::ledger) fn count(&mut self, header: &Header) {
+    pub(super) fn count(&mut self, header: &Header) {
         let word = |name: &str| header.str(name).unwrap_or("none").to_owned();
         if header.is(Kind::RunReply) {
             *self.runs.entry(word("status")).or_default() += 1;

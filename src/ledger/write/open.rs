@@ -1,436 +1,103 @@
-//! Opening a ledger: its files, the lock against a second writer, and catching up.
+//! Opening a ledger for writing: what is there is resumed, held to its marks and schema, and its writer is started.
 
-use crate::ledger::checkpoint::{Checkpoint, KeyFiles, Note, Signer};
-use crate::ledger::entry::{Draft, Header, Kind};
-use crate::ledger::handle::{AppendError, Head, Ledger, Receipt, Shared};
-use crate::ledger::projection::{Projection, Projector};
-use crate::ledger::read::{ReadError, Reader, header_bytes, segments as shelf, tile};
-use crate::ledger::tree::{TILE_WIDTH, TileEdge, leaf};
-use crate::ledger::verify::{Report, whole as audit};
-use super::{retention as expire, sealed as erase, succession as succeed, wal as moves};
+use super::error::{AppendError, OpenError};
+use super::follow::catch_up;
+use super::queue::{Queue, Task};
 use super::reserve::Reserve;
-use super::wal_cut::Logs;
-use super::rotate::Segment;
-use super::writer::{Append, Chain, Task, Writer};
-use crate::store::{self, Kind as Db, StoreError};
-use crate::types::{Digest, clock, limits};
+use super::segment::{Segment, SegmentFile};
+use super::shared::Shared;
+use super::succession::newest as newest_before;
+use super::wal::{self, LogLengths};
+use super::writer::{Tip, Writer};
+use super::{retention, sealed};
+use crate::ledger::checkpoint::{Checkpoint, Note, Signer};
+use crate::ledger::entry::{Header, Kind};
+use crate::ledger::files::{Files, HighWater, Lock};
+use crate::ledger::projection::{Projection, Projector};
+use crate::ledger::read::{ReadError, Reader, header_bytes, tile, unlike_made};
+use crate::ledger::tree::{Head, TILE_WIDTH, TileEdge, leaf};
+use crate::store::{self, Kind as Database, StoreError};
+use crate::types::clock;
 use rusqlite::Connection;
-use serde_json::Value;
-use std::fmt;
-use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use serde_json::{Value, json};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
-/// The files of a ledger, all in `data/`.
-#[derive(Clone, Debug)]
-pub struct Files {
-    /// The folder.
-    pub data: PathBuf,
-    /// Free space below which new runs are refused, in bytes.
-    pub free_bytes_min: u64,
-    /// What is held back for results on a full disk, in bytes.
-    pub reserve_bytes: u64,
-    /// Write-ahead log of a segment behind which it is cut, in bytes.
-    pub wal_bytes_max: u64,
-    /// The log key, where it is not in the folder.
-    pub log_key: Option<PathBuf>,
-    /// When a segment is sealed, and when its payloads go.
-    pub rotation: Rotation,
-}
-
-/// When a segment is full, and how long payloads are kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Rotation {
-    /// Bytes of headers and payloads behind which a segment is sealed.
-    pub segment_bytes_max: u64,
-    /// Age of its first entry behind which a segment is sealed, in milliseconds.
-    pub segment_ms_max: Option<u64>,
-    /// Age of a segment's seal behind which its payloads are dropped, in milliseconds.
-    pub payload_ms_max: Option<u64>,
-}
-
-impl Default for Rotation {
-    fn default() -> Self {
-        let segment_bytes_max = limits::SEGMENT_BYTES_MAX;
-        Self { segment_bytes_max, segment_ms_max: None, payload_ms_max: None }
-    }
-}
-
-impl Files {
-    /// The files below `data`, with the default floor of free space.
-    #[must_use]
-    pub fn below(data: &Path) -> Self {
-        Self {
-            data: data.to_owned(),
-            free_bytes_min: limits::LEDGER_FREE_BYTES_MIN,
-            reserve_bytes: limits::LEDGER_RESERVE_BYTES,
-            wal_bytes_max: limits::WAL_BYTES_MAX,
-            log_key: None,
-            rotation: Rotation::default(),
-        }
-    }
-
-    /// The truth: the first segment of it.
-    #[must_use]
-    pub fn ledger(&self) -> PathBuf {
-        self.segment(0)
-    }
-
-    /// The file of the segment that begins with entry `first`.
-    #[must_use]
-    pub fn segment(&self, first: u64) -> PathBuf {
-        shelf::path_of(&self.data, first)
-    }
-
-    /// The first entries of the segments that are there, rising.
-    pub fn segments(&self) -> std::io::Result<Vec<u64>> {
-        shelf::firsts(&self.data)
-    }
-
-    /// The projection.
-    #[must_use]
-    pub fn state(&self) -> PathBuf {
-        self.data.join("state.db")
-    }
-
-    /// What queries look into.
-    #[must_use]
-    pub fn index(&self) -> PathBuf {
-        self.data.join("index.db")
-    }
-
-    /// Size and root of the last commit.
-    #[must_use]
-    pub fn high_water(&self) -> PathBuf {
-        self.data.join("high-water")
-    }
-
-    /// The secret half of the log key: a credential of the service manager, else a file of `data/`.
-    #[must_use]
-    pub fn log_key(&self) -> PathBuf {
-        self.log_key.clone().unwrap_or_else(|| self.data.join("log.key"))
-    }
-
-    /// Space for results on a full disk.
-    #[must_use]
-    pub fn reserve(&self) -> PathBuf {
-        self.data.join("reserve")
-    }
-
-    /// How the anchors stand.
-    #[must_use]
-    pub fn anchor(&self) -> PathBuf {
-        self.data.join("anchor")
-    }
-
-    pub(in crate::ledger) fn keys(&self) -> KeyFiles {
-        let file = |name| self.data.join(name);
-        KeyFiles { log: self.log_key(), epoch: file("epoch.key"), next: file("epoch.next") }
-    }
-
-    fn lock(&self) -> PathBuf {
-        self.data.join("lock")
-    }
-
-    /// The write-ahead logs that are there, in bytes: those of all segments together, of state.db and of index.db.
-    #[must_use]
-    pub fn log_bytes(&self) -> [(&'static str, u64); 3] {
-        let segments = self.segments().unwrap_or_default();
-        let ledger = segments.into_iter().map(|first| store::log_bytes(&self.segment(first))).sum();
-        [
-            ("ledger", ledger),
-            ("state", store::log_bytes(&self.state())),
-            ("index", store::log_bytes(&self.index())),
-        ]
-    }
-
-    /// Free bytes for an ordinary user under `data`.
-    #[must_use]
-    pub fn free_bytes(&self) -> Option<u64> {
-        let fs = rustix::fs::statvfs(&self.data).ok()?;
-        Some(fs.f_bavail.saturating_mul(fs.f_frsize))
-    }
-}
-
-/// The lock that makes a second writer wait. Its file tells who holds it.
+/// A ledger that was opened, with its writer at work.
 #[derive(Debug)]
-pub struct Lock {
-    file: Mutex<std::fs::File>,
+pub(in crate::ledger) struct Opened {
+    pub(in crate::ledger) queue: Queue,
+    pub(in crate::ledger) shared: Arc<Shared>,
+    pub(in crate::ledger) reader: Arc<Reader>,
+    /// A reading connection to state.db.
+    pub(in crate::ledger) state: Connection,
+    pub(in crate::ledger) files: Files,
+    /// The log's id.
+    pub(in crate::ledger) log: String,
+    pub(in crate::ledger) lock: Arc<Lock>,
+    /// What the first entry is to say, where there is none yet.
+    pub(in crate::ledger) genesis: Option<Value>,
 }
 
-/// Why the lock was not had.
-#[derive(Debug)]
-pub enum LockError {
-    /// Another process holds it; the text tells which.
-    Held(String),
-    /// The file cannot be used.
-    File(PathBuf, std::io::Error),
-}
+/// Opens what is there and starts the writer's thread. What it hands back is to be completed by the genesis entry.
+pub(in crate::ledger) fn open(
+    files: Files,
+    lock: Lock,
+    projections: &'static [Projection],
+) -> Result<Opened, OpenError> {
+    let segments = files.segments().map_err(|e| OpenError::File(files.data.clone(), e))?;
+    let path = files.segment(segments.last().copied().unwrap_or_default());
+    let db = store::open_writer(&path, Database::Ledger).map_err(OpenError::Store)?;
+    check_schema(&db, Database::Ledger)?;
+    let reader = Reader::open(&files.ledger()).map_err(OpenError::Store)?;
+    check_seals(&reader)?;
+    let (chain, log) = resume(&reader)?;
+    let head = Head { size: chain.frontier.size(), root: chain.frontier.root() };
+    check_mark(&files, head)?;
+    let projector = open_state(&files, projections, &reader, head.size)?;
+    sealed::finish(&files, &reader).map_err(OpenError::Read)?;
+    let segment = Segment::resume(&path, &reader, head.size).map_err(OpenError::Read)?;
 
-impl fmt::Display for LockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Held(holder) => {
-                write!(f, "the ledger is held by another process: {}", holder.replace('\n', " ").trim())
-            }
-            Self::File(path, e) => write!(f, "{}: {e}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for LockError {}
-
-impl Lock {
-    /// Takes the lock of `files`, waiting at most `wait`.
-    pub fn take(files: &Files, wait: Duration) -> Result<Self, LockError> {
-        let path = files.lock();
-        let at = |e| LockError::File(path.clone(), e);
-        let open = || {
-            std::fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)
-        };
-        let file = open().map_err(at)?;
-        let step = Duration::from_millis(20);
-        let mut left = wait;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(std::fs::TryLockError::WouldBlock) if left.is_zero() => {
-                    return Err(LockError::Held(Self::holder(files).unwrap_or_default()));
-                }
-                Err(std::fs::TryLockError::WouldBlock) => {
-                    std::thread::sleep(step.min(left));
-                    left = left.saturating_sub(step);
-                }
-                Err(std::fs::TryLockError::Error(e)) => return Err(at(e)),
-            }
-        }
-        let lock = Self { file: Mutex::new(file) };
-        lock.tell(None).map_err(at)?;
-        Ok(lock)
-    }
-
-    /// Writes this process's number and, for a server, its URL into the file.
-    pub fn tell(&self, url: Option<&str>) -> std::io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut text = format!("pid={}\n", std::process::id());
-        if let Some(url) = url {
-            text.push_str(&format!("url={url}\n"));
-        }
-        file.set_len(0)?;
-        file.rewind()?;
-        file.write_all(text.as_bytes())
-    }
-
-    /// What the holder of the lock says of itself, or `None` where nobody holds it.
-    #[must_use]
-    pub fn holder(files: &Files) -> Option<String> {
-        let mut file = std::fs::File::open(files.lock()).ok()?;
-        // Being able to take it shared means that nobody holds it; the descriptor's end gives it back.
-        if file.try_lock_shared().is_ok() {
-            return None;
-        }
-        let mut text = String::new();
-        file.read_to_string(&mut text).ok()?;
-        Some(text)
-    }
-}
-
-/// The high-water mark: written after each commit and not synced, so it may lag and never lead.
-#[derive(Debug)]
-pub struct HighWater {
-    file: std::fs::File,
-}
-
-impl HighWater {
-    fn open(path: &Path) -> std::io::Result<Self> {
-        let file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        Ok(Self { file })
-    }
-
-    /// Writes `head`. A failure is no more than a mark that lags.
-    pub(in crate::ledger) fn write(&self, head: Head) {
-        if let Err(e) = self.file.write_all_at(Self::line(head).as_bytes(), 0) {
-            tracing::warn!(error = %e, "the high-water mark was not written");
-        }
-    }
-
-    /// Reads the mark; `None` where there is none that can be read.
-    #[must_use]
-    pub fn read(path: &Path) -> Option<Head> {
-        let text = std::fs::read_to_string(path).ok()?;
-        let (size, root) = text.trim_end().split_once(' ')?;
-        let read = Head { size: size.parse().ok()?, root: Digest::from_hex(root)? };
-        (Self::line(read) == text).then_some(read)
-    }
-
-    fn line(head: Head) -> String {
-        format!("{:020} {}\n", head.size, head.root)
-    }
-
-    /// Whether there is something that is no mark. An empty file is what a crash may leave of a first
-    /// write: no more than a mark that is missing.
-    #[must_use]
-    pub fn is_garbled(path: &Path) -> bool {
-        Self::read(path).is_none() && std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
-    }
-}
-
-/// Why a ledger was not opened.
-#[derive(Debug)]
-pub enum OpenError {
-    /// Another writer, or no lock.
-    Lock(LockError),
-    /// A database.
-    Store(StoreError),
-    /// state.db is no database any more.
-    Garbled(StoreError),
-    /// Reading what is there.
-    Read(ReadError),
-    /// A file beside the databases.
-    File(PathBuf, std::io::Error),
-    /// The ledger is shorter than, or other than, what was seen of it before.
-    Incomplete(String),
-    /// The keys that sign.
-    Keys(String),
-    /// The first entry could not be written.
-    Append(AppendError),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lock(e) => e.fmt(f),
-            Self::Store(e) => e.fmt(f),
-            Self::Garbled(e) => write!(
-                f,
-                "{e}: stop the server and delete this file, which is then made anew from the ledger"
-            ),
-            Self::Read(e) => e.fmt(f),
-            Self::File(path, e) => write!(f, "{}: {e}", path.display()),
-            Self::Incomplete(what) => {
-                write!(f, "the ledger is incomplete or changed: {what}; `par audit verify` tells more")
-            }
-            Self::Keys(what) => write!(f, "the ledger cannot be signed: {what}"),
-            Self::Append(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-impl From<rusqlite::Error> for OpenError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Read(ReadError::Sqlite(error))
-    }
-}
-
-impl Ledger {
-    /// Opens the ledger for writing under `lock`, brings state.db up to date, and writes the genesis
-    /// entry where there is none: it names the log that was set aside last. Starts the writer's thread.
-    ///
-    /// A ledger that is shorter than its high-water mark or than what state.db saw is refused.
-    pub fn open(files: Files, lock: Lock, projections: &'static [Projection]) -> Result<Self, OpenError> {
-        let segments = files.segments().map_err(|e| OpenError::File(files.data.clone(), e))?;
-        let path = files.segment(segments.last().copied().unwrap_or_default());
-        let db = store::open_writer(&path, Db::Ledger).map_err(OpenError::Store)?;
-        check_schema(&db, Db::Ledger)?;
-        let reader = Reader::open(&files.ledger()).map_err(OpenError::Store)?;
-        check_seals(&reader)?;
-        let (chain, log) = resume(&reader)?;
-        let head = Head { size: chain.frontier.size(), root: chain.frontier.root() };
-        check_mark(&files, head)?;
-        let projector = open_state(&files, projections, &reader, head.size)?;
-        erase::finish(&files, &reader).map_err(OpenError::Read)?;
-        let segment = Segment::resume(&path, &reader, head.size).map_err(OpenError::Read)?;
-
-        let is_new = log.is_none();
-        let newest = newest_checkpoint(&reader, &chain)?;
-        let (signer, log) = match &log {
-            Some(log) => (signer(&files, log, &reader, newest.as_ref())?, log.clone()),
-            None => Signer::begin(files.keys(), clock::Wall::now().0).map_err(OpenError::Keys)?,
-        };
-        let genesis = is_new.then(|| signer.genesis(succeed::newest(&files).as_ref()));
-        let shared = Arc::new(Shared::at(head, newest.map(|(_, note)| note.to_string().into())));
-        shared.segment.store(segment.first, Ordering::Release);
-        let identity = store::identity(&path).map_err(|e| OpenError::File(path.clone(), e))?;
-        let reader = Arc::new(reader);
-        let mark = files.high_water();
-        let high_water = HighWater::open(&mark).map_err(|e| OpenError::File(mark, e))?;
-        let (queue, appends) = mpsc::channel(limits::QUEUE_ENTRIES_MAX);
-        let lock = Arc::new(lock);
-        expire::start(&files, &reader, queue.downgrade())?;
-        let (moves, mover) = moves::start(&files, &shared, &reader, queue.downgrade())?;
-        let writer = Writer {
-            db,
-            files: files.clone(),
-            segment,
-            path: path.clone(),
-            identity,
-            log: log.clone(),
-            chain,
-            high_water,
-            projector,
-            reader: reader.clone(),
-            lags: false,
-            reserve: make_reserve(&files, &shared)?,
-            waiting: Vec::new(),
-            shared: shared.clone(),
-            signer,
-            // A crash may have come between an erasure and the emptying of the log.
-            owes: true,
-            moves,
-            logs: Logs::default(),
-        };
-        start(writer, appends, mover, lock.clone())?;
-        let ledger = Self {
-            queue,
-            places: Arc::new(Semaphore::new(limits::QUEUE_ENTRIES_MAX)),
-            shared,
-            reader,
-            state: Arc::new(Mutex::new(store::open_reader(&files.state()).map_err(OpenError::Store)?)),
-            files: Arc::new(files),
-            log: log.into(),
-            _lock: lock,
-        };
-        if let Some(payload) = genesis {
-            let first = ledger.append_blocking(vec![Draft::new(Kind::Genesis, payload)]);
-            let _receipts = first.map_err(OpenError::Append)?;
-        }
-        Ok(ledger)
-    }
-
-    /// Tells other processes through the lock file where this server listens.
-    pub fn tell_url(&self, url: &str) -> std::io::Result<()> {
-        self._lock.tell(Some(url))
-    }
-
-    /// As [`Ledger::append`], from a thread outside any async runtime.
-    pub fn append_blocking(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
-        let places = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
-        let permit = loop {
-            match self.places.clone().try_acquire_many_owned(places) {
-                Ok(permit) => break permit,
-                Err(tokio::sync::TryAcquireError::NoPermits) => std::thread::yield_now(),
-                Err(tokio::sync::TryAcquireError::Closed) => return Err(AppendError::Closed),
-            }
-        };
-        let (append, answer) = Append::of(drafts)?;
-        let append = Append { places: Some(permit), ..append };
-        self.queue.blocking_send(Task::Append(append)).map_err(|_| AppendError::Closed)?;
-        answer.blocking_recv().map_err(|_| AppendError::Closed)?
-    }
+    let is_new = log.is_none();
+    let newest = newest_checkpoint(&reader, &chain)?;
+    let (signer, log) = match &log {
+        Some(log) => (signer(&files, log, &reader, newest.as_ref())?, log.clone()),
+        None => Signer::begin(files.keys(), clock::Wall::now().0).map_err(OpenError::Keys)?,
+    };
+    let genesis = is_new.then(|| signer.genesis(newest_before(&files).map(|before| json!(before))));
+    let checkpoint = newest.map(|(_, note)| note.to_string().into());
+    let shared = Arc::new(Shared::at(head, checkpoint, segment.first));
+    let file = SegmentFile::new(db, path.clone()).map_err(|e| OpenError::File(path, e))?;
+    let reader = Arc::new(reader);
+    let mark = files.high_water();
+    let high_water = HighWater::open(&mark).map_err(|e| OpenError::File(mark, e))?;
+    let (queue, tasks) = Queue::new();
+    let lock = Arc::new(lock);
+    retention::start(&files, &reader, queue.downgrade())?;
+    let (moves, mover) = wal::start(&files, &shared, &reader, queue.downgrade())?;
+    let writer = Writer {
+        files: files.clone(),
+        segment,
+        file,
+        log: log.clone(),
+        chain,
+        high_water,
+        projector,
+        reader: reader.clone(),
+        lags: false,
+        reserve: make_reserve(&files, &shared)?,
+        waiting: Vec::new(),
+        shared: shared.clone(),
+        signer,
+        // A crash may have come between an erasure and the emptying of the log.
+        owes: true,
+        moves,
+        logs: LogLengths::default(),
+    };
+    start(writer, tasks, mover, lock.clone())?;
+    let state = store::open_reader(&files.state()).map_err(OpenError::Store)?;
+    Ok(Opened { queue, shared, reader, state, files, log, lock, genesis })
 }
 
 /// The reserve; where there is no room for it, the disk counts as full from the start.
@@ -451,8 +118,8 @@ fn open_state(
     reader: &Reader,
     size: u64,
 ) -> Result<Projector, OpenError> {
-    let state = store::open_writer(&files.state(), Db::State).map_err(of_state)?;
-    check_schema(&state, Db::State)?;
+    let state = store::open_writer(&files.state(), Database::State).map_err(of_state)?;
+    check_schema(&state, Database::State)?;
     let projector = Projector { state, projections };
     catch_up(&projector, reader, size)?;
     Ok(projector)
@@ -461,13 +128,13 @@ fn open_state(
 /// Starts the writer's thread, which holds the lock until nobody of this process works on the files.
 fn start(
     writer: Writer,
-    appends: mpsc::Receiver<Task>,
+    tasks: mpsc::Receiver<Task>,
     mover: JoinHandle<()>,
     lock: Arc<Lock>,
 ) -> Result<(), OpenError> {
-    let path = writer.path.clone();
+    let path = writer.file.path().to_owned();
     let run = move || {
-        writer.run(appends);
+        writer.run(tasks);
         if mover.join().is_err() {
             tracing::error!("the thread that moves the write-ahead logs panicked");
         }
@@ -480,10 +147,10 @@ fn start(
 /// The newest checkpoint, if there is one. One of more entries than there are, or of another root, is of a
 /// ledger that lost entries or is another; behind one of fewer somebody has taken the checkpoints away that every
 /// commit has, and could have written what he likes: nobody signs for that.
-fn newest_checkpoint(reader: &Reader, chain: &Chain) -> Result<Option<(Checkpoint, Note)>, OpenError> {
+fn newest_checkpoint(reader: &Reader, chain: &Tip) -> Result<Option<(Checkpoint, Note)>, OpenError> {
     let Some(note) = reader.newest_checkpoint().map_err(OpenError::Read)? else { return Ok(None) };
-    let note = Note::parse(&note).map_err(OpenError::Incomplete)?;
-    let checkpoint = Checkpoint::parse(note.text()).map_err(OpenError::Incomplete)?;
+    let note = Note::parse(&note).map_err(|e| OpenError::Incomplete(e.to_string()))?;
+    let checkpoint = Checkpoint::parse(note.text()).map_err(|e| OpenError::Incomplete(e.to_string()))?;
     let (there, signed) = (chain.frontier.size(), checkpoint.head.size);
     if signed > there {
         return Err(OpenError::Incomplete(format!("it has {there} entries, and a checkpoint says {signed}")));
@@ -508,30 +175,29 @@ fn signer(
     newest: Option<&(Checkpoint, Note)>,
 ) -> Result<Signer, OpenError> {
     let (_, note) = newest.ok_or_else(|| OpenError::Incomplete("it has no checkpoint".to_owned()))?;
-    let payload = |seq| -> Result<Value, String> {
-        let stored = reader.entry(seq).map_err(|e| e.to_string())?;
-        let body = stored.and_then(|stored| stored.body).ok_or("the payload is not there")?;
-        serde_json::from_slice(&body).map_err(|e| e.to_string())
+    let payload = |seq| -> Option<Value> {
+        let body = reader.entry(seq).ok()??.body?;
+        serde_json::from_slice(&body).ok()
     };
     Signer::resume(files.keys(), log, payload, note).map_err(OpenError::Keys)
 }
 
 /// The chain as the files have it, from their tiles and last headers; not a verification.
-fn resume(reader: &Reader) -> Result<(Chain, Option<String>), OpenError> {
+fn resume(reader: &Reader) -> Result<(Tip, Option<String>), OpenError> {
     let size = reader.size().map_err(OpenError::Read)?;
-    let Some(last) = size.checked_sub(1) else { return Ok((Chain::default(), None)) };
-    let mut shelf = reader.shelf();
+    let Some(last) = size.checked_sub(1) else { return Ok((Tip::default(), None)) };
+    let mut segments = reader.segments();
     let leaves = (size - size % TILE_WIDTH as u64..size)
-        .map(|seq| header_bytes(&mut shelf, seq).map(|bytes| leaf(&bytes)))
+        .map(|seq| header_bytes(&mut segments, seq).map(|bytes| leaf(&bytes)))
         .collect::<Result<_, _>>()
         .map_err(of_missing)?;
     let (edge, frontier) = TileEdge::resume(size, leaves, |level, index| {
-        let stored = tile(&mut shelf, level, index).map_err(OpenError::Read)?;
+        let stored = tile(&mut segments, level, index).map_err(OpenError::Read)?;
         stored.ok_or_else(|| OpenError::Incomplete(format!("tile {level}/{index} is missing")))
     })?;
-    let bytes = header_bytes(&mut shelf, last).map_err(of_missing)?;
-    let header = Header::parse(&bytes).map_err(|what| OpenError::Read(ReadError::Damaged(last, what)))?;
-    Ok((Chain { prev: Some(leaf(&bytes)), frontier, edge }, Some(header.log)))
+    let bytes = header_bytes(&mut segments, last).map_err(of_missing)?;
+    let header = Header::parse(&bytes).map_err(|e| OpenError::Read(ReadError::damaged(last)(e)))?;
+    Ok((Tip { prev: Some(leaf(&bytes)), frontier, edge }, Some(header.log)))
 }
 
 /// A header that is not there is an entry that was lost.
@@ -544,10 +210,10 @@ fn of_missing(error: ReadError) -> OpenError {
 
 /// Each segment but the newest ends with its seal, where the next one begins.
 fn check_seals(reader: &Reader) -> Result<(), OpenError> {
-    let mut shelf = reader.shelf();
-    for first in shelf.firsts().to_vec().into_iter().skip(1) {
+    let mut segments = reader.segments();
+    for first in segments.firsts().to_vec().into_iter().skip(1) {
         let before = first - 1;
-        let bytes = header_bytes(&mut shelf, before).map_err(of_missing)?;
+        let bytes = header_bytes(&mut segments, before).map_err(of_missing)?;
         if !Header::parse(&bytes).is_ok_and(|header| header.is(Kind::SegmentSeal)) {
             let what = format!("a segment begins with entry {first}, and the one before it has no seal");
             return Err(OpenError::Incomplete(what));
@@ -558,11 +224,10 @@ fn check_seals(reader: &Reader) -> Result<(), OpenError> {
 
 /// A view, trigger or column that does not belong could swallow what is appended: nothing is written
 /// under another schema than the one that was made.
-fn check_schema(db: &Connection, kind: Db) -> Result<(), OpenError> {
-    let mut report = Report::default();
-    audit::check_schema(db, kind, &mut report).map_err(OpenError::Incomplete)?;
-    match report.findings.first() {
-        Some(finding) => Err(OpenError::Incomplete(finding.what.clone())),
+fn check_schema(db: &Connection, kind: Database) -> Result<(), OpenError> {
+    let unlike = unlike_made(db, kind).map_err(|e| OpenError::Incomplete(e.to_string()))?;
+    match unlike.into_iter().next() {
+        Some(what) => Err(OpenError::Incomplete(what)),
         None => Ok(()),
     }
 }
@@ -592,25 +257,4 @@ fn check_mark(files: &Files, head: Head) -> Result<(), OpenError> {
         }
         None => Ok(()),
     }
-}
-
-/// Moves state.db along to `size` entries.
-pub(in crate::ledger) fn catch_up(projector: &Projector, reader: &Reader, size: u64) -> Result<(), OpenError> {
-    const STEP: u64 = 1_000;
-    let mut at = projector.applied()?;
-    if at > size {
-        return Err(OpenError::Incomplete(format!("it has {size} entries, and state.db has seen {at}")));
-    }
-    while at < size {
-        let end = size.min(at + STEP);
-        let mut batch = Vec::new();
-        for seq in at..end {
-            let stored = reader.entry(seq).map_err(OpenError::Read)?;
-            let stored = stored.ok_or_else(|| OpenError::Incomplete(format!("entry {seq} is missing")))?;
-            batch.push((stored.header, stored.body.unwrap_or_default()));
-        }
-        projector.apply(batch.iter().map(|(header, body)| (header, body.as_slice())), end)?;
-        at = end;
-    }
-    Ok(())
 }

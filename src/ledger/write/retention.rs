@@ -4,68 +4,43 @@
 //! A `payload.drop` entry is durable before the segment's file is replaced by one without the payloads. What keys, rules
 //! and approvals are made from stays, and so does all of a segment in which a run began that has not ended.
 
-use crate::ledger::entry::{Draft, Header, Kind};
-use crate::ledger::handle::AppendError;
-use crate::ledger::read::{ReadError, Reader};
-use super::open::{Files, OpenError};
-use super::writer::{Append, Task};
+use super::error::{AppendError, OpenError};
+use super::queue::WeakQueue;
+use crate::ledger::entry::{Draft, Header, Kind, dropped};
+use crate::ledger::files::Files;
+use crate::ledger::read::{ReadError, Reader, Stored};
 use crate::store::{self, StoreError};
 use crate::types::{clock, limits};
 use rusqlite::params;
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
 
 /// Why payloads were not dropped.
-#[derive(Debug)]
-enum Failed {
-    Read(ReadError),
-    Store(StoreError),
-    Append(AppendError),
-}
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read(e) => e.fmt(f),
-            Self::Store(e) => e.fmt(f),
-            Self::Append(e) => e.fmt(f),
-        }
-    }
-}
-
-impl From<ReadError> for Failed {
-    fn from(error: ReadError) -> Self {
-        Self::Read(error)
-    }
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+#[derive(Debug, thiserror::Error)]
+enum RetentionError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Append(#[from] AppendError),
 }
 
 /// What drops payloads, on a thread of its own.
 struct Expiry {
     files: Files,
     reader: Arc<Reader>,
-    queue: mpsc::WeakSender<Task>,
+    queue: WeakQueue,
     age_ms: u64,
     /// Segments in which nothing is left to drop.
     done: BTreeSet<u64>,
 }
 
 /// Starts the thread, if payloads are to go at all. It ends with the writer.
-pub(in crate::ledger) fn start(
-    files: &Files,
-    reader: &Arc<Reader>,
-    queue: mpsc::WeakSender<Task>,
-) -> Result<(), OpenError> {
+pub(super) fn start(files: &Files, reader: &Arc<Reader>, queue: WeakQueue) -> Result<(), OpenError> {
     let Some(age_ms) = files.rotation.payload_ms_max else { return Ok(()) };
     let mut expiry =
         Expiry { files: files.clone(), reader: reader.clone(), queue, age_ms, done: BTreeSet::new() };
@@ -81,7 +56,7 @@ impl Expiry {
         let every = Duration::from_millis((self.age_ms / 10).clamp(1_000, limits::EXPIRY_EVERY_MS_MAX));
         let mut last: Option<Instant> = None;
         // The writer's end is noticed within a second.
-        while self.queue.upgrade().is_some() {
+        while self.queue.is_open() {
             if last.is_none_or(|last| last.elapsed() >= every) {
                 if let Err(e) = self.look() {
                     tracing::error!("payloads that are over their age are still there: {e}");
@@ -93,8 +68,8 @@ impl Expiry {
     }
 
     /// Drops what is over its age, oldest segment first.
-    fn look(&mut self) -> Result<(), Failed> {
-        let firsts = self.reader.shelf().firsts().to_vec();
+    fn look(&mut self) -> Result<(), RetentionError> {
+        let firsts = self.reader.segments().firsts().to_vec();
         for range in firsts.windows(2).filter_map(|two| Some(*two.first()?..*two.get(1)?)) {
             if self.done.contains(&range.start) {
                 continue;
@@ -117,7 +92,7 @@ impl Expiry {
     }
 
     /// Whether a payload that may go is still there.
-    fn has_payloads(&self, range: &Range<u64>) -> Result<bool, Failed> {
+    fn has_payloads(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
         let db = store::open_reader(&self.files.segment(range.start))?;
         let found = || -> Result<bool, rusqlite::Error> {
             let sql = "SELECT e.header FROM payload p JOIN entry e USING (seq) WHERE p.body IS NOT NULL";
@@ -134,7 +109,7 @@ impl Expiry {
     }
 
     /// Whether a run that began before the segment's end has not ended yet: it may have to be read again.
-    fn has_open_runs(&self, range: &Range<u64>) -> Result<bool, Failed> {
+    fn has_open_runs(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
         let mut open = BTreeSet::new();
         let size = self.reader.size()?;
         let wants = |header: &Header| {
@@ -152,7 +127,7 @@ impl Expiry {
 
     /// Says so, then replaces the file by one without the payloads. False where somebody reads the segment: then the next
     /// look tries again.
-    fn drop_payloads(&self, range: &Range<u64>) -> Result<bool, Failed> {
+    fn drop_payloads(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
         let path = self.files.segment(range.start);
         // Whoever still reads it through a write-ahead log would lose that log with the file's name.
         if !self.reader.settle_within(range.start, limits::SETTLE_MS_MAX)? {
@@ -199,18 +174,18 @@ impl Expiry {
         };
         copy().map_err(at)?;
         drop(old);
-        let mut shelf = self.reader.shelf();
-        shelf.close(range.start);
+        let mut segments = self.reader.segments();
+        segments.close(range.start);
         rest.take_place()?;
         Ok(true)
     }
 
     /// Whether an entry says so already: a crash came between it and the file.
-    fn is_told(&self, range: &Range<u64>) -> Result<bool, Failed> {
+    fn is_told(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
         let mut is_told = false;
         let size = self.reader.size()?;
         let wants = |header: &Header| header.is(Kind::PayloadDrop);
-        let each = |stored: crate::ledger::read::Stored| {
+        let each = |stored: Stored| {
             let body = stored.body.unwrap_or_default();
             is_told |= dropped(&body).is_some_and(|dropped| dropped == *range);
         };
@@ -218,29 +193,10 @@ impl Expiry {
         Ok(is_told)
     }
 
-    fn tell(&self, range: &Range<u64>) -> Result<(), Failed> {
+    fn tell(&self, range: &Range<u64>) -> Result<(), RetentionError> {
         let payload = json!({ "first": range.start, "last": range.end - 1, "age_ms_max": self.age_ms });
         let drafts = vec![Draft::new(Kind::PayloadDrop, payload)];
-        let closed = || Failed::Append(AppendError::Closed);
-        let queue = self.queue.upgrade().ok_or_else(closed)?;
-        let (append, answer) = Append::of(drafts).map_err(Failed::Append)?;
-        queue.blocking_send(Task::Append(append)).map_err(|_| closed())?;
-        drop(queue);
-        let _receipts = answer.blocking_recv().map_err(|_| closed())?.map_err(Failed::Append)?;
+        let _receipts = self.queue.append(drafts)?;
         Ok(())
     }
-}
-
-/// The entries whose payloads a `payload.drop` with this payload says are gone.
-pub(in crate::ledger) fn dropped(body: &[u8]) -> Option<Range<u64>> {
-    let payload: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let number = |name: &str| payload.get(name)?.as_u64();
-    let (first, last) = (number("first")?, number("last")?);
-    (first <= last).then_some(first..last + 1)
-}
-
-/// The segment that a `segment.seal` with this payload ends: its first entry, and the first one of the next.
-pub(in crate::ledger) fn sealed(body: &[u8]) -> Option<(u64, u64)> {
-    let payload: serde_json::Value = serde_json::from_slice(body).ok()?;
-    Some((payload.get("first")?.as_u64()?, payload.get("next")?.as_u64()?))
 }

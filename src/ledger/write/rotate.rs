@@ -3,58 +3,17 @@
 //! The seal is an entry like any other, the last of its file, signed in its own commit. The next file is made beside
 //! and comes to its name whole; a crash between the two is ended at the next opening.
 
-use crate::ledger::entry::{Draft, Header, Kind};
-use crate::ledger::handle::AppendError;
-use crate::ledger::read::{ReadError, Reader, header_bytes};
-use super::open::Files;
+use super::error::AppendError;
+use super::segment::{Segment, SegmentFile};
 use super::writer::Writer;
+use crate::ledger::entry::{Draft, Kind};
 use crate::store;
 use crate::types::clock;
 use serde_json::json;
-use std::path::Path;
-use std::sync::atomic::Ordering;
-
-/// The segment that is written.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::ledger) struct Segment {
-    /// Number of its first entry.
-    pub(in crate::ledger) first: u64,
-    /// About as many bytes as its file has, or will have.
-    pub(in crate::ledger) bytes: u64,
-    /// Time of its first entry, in microseconds since 1970; none where it has no entry yet.
-    pub(in crate::ledger) began_us: Option<u64>,
-    /// Its last entry is the seal: what comes next goes into another file.
-    pub(in crate::ledger) is_sealed: bool,
-}
-
-impl Segment {
-    /// The newest segment of a ledger with `size` entries, in the file at `path`.
-    pub(in crate::ledger) fn resume(path: &Path, reader: &Reader, size: u64) -> Result<Self, ReadError> {
-        let mut shelf = reader.shelf();
-        let first = shelf.first_of(u64::MAX);
-        let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-        let mut segment = Self { first, bytes, began_us: None, is_sealed: false };
-        if size > first {
-            let mut header = |seq| {
-                let bytes = header_bytes(&mut shelf, seq)?;
-                Header::parse(&bytes).map_err(|what| ReadError::Damaged(seq, what))
-            };
-            segment.began_us = header(first)?.u64("wall_us");
-            segment.is_sealed = header(size - 1)?.is(Kind::SegmentSeal);
-        }
-        Ok(segment)
-    }
-
-    fn is_full(&self, files: &Files, now_us: u64) -> bool {
-        let rotation = files.rotation;
-        let age_ms = self.began_us.map_or(0, |began| now_us.saturating_sub(began) / 1_000);
-        self.bytes >= rotation.segment_bytes_max || rotation.segment_ms_max.is_some_and(|max| age_ms >= max)
-    }
-}
 
 impl Writer {
     /// Seals the segment if it is full, or somebody reads by its write-ahead log that is, and begins the next one.
-    pub(in crate::ledger) fn rotate(&mut self) {
+    pub(super) fn rotate(&mut self) {
         let size = self.chain.frontier.size();
         // A segment holds something beside its seal, and nothing that waits for space comes before that.
         let is_over = self.logs.is_held || self.segment.is_full(&self.files, clock::Wall::now().0);
@@ -69,7 +28,7 @@ impl Writer {
     }
 
     /// Behind a seal goes over to the next file, made here where it is not there yet.
-    pub(in crate::ledger) fn turn(&mut self) -> Result<(), AppendError> {
+    pub(super) fn turn(&mut self) -> Result<(), AppendError> {
         if !self.segment.is_sealed {
             return Ok(());
         }
@@ -77,17 +36,16 @@ impl Writer {
         let path = self.files.segment(first);
         let open = || store::make(&path, store::Kind::Ledger);
         let db = open().map_err(|e| AppendError::of_store(&e))?;
-        let identity =
-            store::identity(&path).map_err(|e| AppendError::Poisoned(format!("{}: {e}", path.display())))?;
-        (self.db, self.path, self.identity) = (db, path, identity);
+        let at = path.display().to_string();
+        self.file = SegmentFile::new(db, path).map_err(|e| AppendError::Poisoned(format!("{at}: {e}")))?;
         self.logs.is_held = false;
         self.segment = Segment { first, bytes: 0, began_us: None, is_sealed: false };
-        let mut shelf = self.reader.shelf();
+        let mut segments = self.reader.segments();
         // The file before is no longer written: whoever reads it again opens it as it then is.
-        let before = shelf.first_of(first);
-        shelf.close(before);
-        shelf.add(first);
-        self.shared.segment.store(first, Ordering::Release);
+        let before = segments.first_of(first);
+        segments.close(before);
+        segments.add(first);
+        self.shared.set_segment(first);
         Ok(())
     }
 }

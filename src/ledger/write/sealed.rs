@@ -4,8 +4,8 @@
 //! where on entries have to be looked at for erasures that a crash interrupted.
 
 use crate::ledger::entry::{Header, Kind};
+use crate::ledger::files::Files;
 use crate::ledger::read::{ReadError, Reader};
-use super::open::Files;
 use crate::store::{self, StoreError};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ fn mark(files: &Files) -> PathBuf {
 }
 
 /// Says, durably, that entries from `size` on may tell of erasures that are not done yet.
-pub(in crate::ledger) fn begin(files: &Files, size: u64) -> std::io::Result<()> {
+pub(super) fn begin(files: &Files, size: u64) -> std::io::Result<()> {
     let path = mark(files);
     if path.exists() {
         // An earlier one covers this one too.
@@ -33,7 +33,7 @@ pub(in crate::ledger) fn begin(files: &Files, size: u64) -> std::io::Result<()> 
 
 /// Empties the payload rows of sealed segments that redactions behind the mark name, and takes the mark away. What an
 /// earlier try could not do is done too; twice does no harm.
-pub(in crate::ledger) fn finish(files: &Files, reader: &Reader) -> Result<(), ReadError> {
+pub(super) fn finish(files: &Files, reader: &Reader) -> Result<(), ReadError> {
     let Ok(text) = std::fs::read_to_string(mark(files)) else { return Ok(()) };
     let size = reader.size()?;
     // A mark that a crash cut says nothing: then all is looked at.
@@ -46,10 +46,10 @@ pub(in crate::ledger) fn finish(files: &Files, reader: &Reader) -> Result<(), Re
     reader.walk(from..size, wants, |_| ())?;
     let mut by_segment: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     {
-        let shelf = reader.shelf();
-        let written = shelf.first_of(u64::MAX);
+        let segments = reader.segments();
+        let written = segments.first_of(u64::MAX);
         for seq in seqs.into_iter().filter(|seq| *seq < written) {
-            by_segment.entry(shelf.first_of(seq)).or_default().push(seq);
+            by_segment.entry(segments.first_of(seq)).or_default().push(seq);
         }
     }
     for (first, seqs) in by_segment {

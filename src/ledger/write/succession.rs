@@ -3,11 +3,9 @@
 //! The log before is set aside as it is, in `data/before/ID/`, and never written again. The genesis entry of the new one
 //! names it: its id and key, its entries and root, and its files with their digests.
 
-use crate::ledger::handle::Ledger;
-use crate::ledger::projection::Projection;
+use crate::ledger::files::{Files, path_of};
 use crate::ledger::read::Reader;
-use crate::ledger::verify::Report;
-use super::open::{Files, HighWater, Lock, OpenError};
+use crate::ledger::verify::{Report, Verdict};
 use crate::store::{self, StoreError};
 use crate::types::clock::Wall;
 use crate::types::{Digest, digest};
@@ -32,7 +30,7 @@ pub struct Before {
     /// Its newest checkpoint, where one could be read.
     pub checkpoint: Option<String>,
     /// The judgement over it, in the word of `par audit verify`.
-    pub verdict: crate::ledger::verify::Verdict,
+    pub verdict: Verdict,
     /// `restore` or `damage`.
     pub why: String,
     /// What a person said to it.
@@ -82,7 +80,7 @@ impl Before {
 pub fn copy(files: &Files, to: &Path) -> Result<(), StoreError> {
     let at = |e| StoreError::File(files.data.clone(), e);
     for first in files.segments().map_err(at)? {
-        store::copy(&files.segment(first), &crate::ledger::read::path_of(to, first))?;
+        store::copy(&files.segment(first), &path_of(to, first))?;
     }
     Ok(())
 }
@@ -155,20 +153,9 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The log that was set aside last, if any: what a log that begins now takes the place of.
-pub(in crate::ledger) fn newest(files: &Files) -> Option<Before> {
+pub(super) fn newest(files: &Files) -> Option<Before> {
     let folders = std::fs::read_dir(files.data.join("before")).ok()?;
     let told = folders.filter_map(|folder| std::fs::read(folder.ok()?.path().join(TOLD)).ok());
     let told = told.filter_map(|bytes| serde_json::from_slice::<Before>(&bytes).ok());
     told.max_by_key(|before| before.aside_us)
-}
-
-impl Ledger {
-    /// Begins a log behind the one that was set aside last. There must be none in `files`.
-    pub fn succeed(files: Files, lock: Lock, projections: &'static [Projection]) -> Result<Self, OpenError> {
-        let at = |e| OpenError::File(files.data.clone(), e);
-        if !files.segments().map_err(at)?.is_empty() || HighWater::read(&files.high_water()).is_some() {
-            return Err(OpenError::Incomplete("there is a log already".to_owned()));
-        }
-        Self::open(files, lock, projections)
-    }
 }

@@ -1,19 +1,31 @@
 //! What time asks for beside the appends: write-ahead logs go into their files, and the writer is told that a second
 //! is over, or that a log is long and nearly all of it stands in its file, so that cutting it holds no append up.
 
-use crate::ledger::handle::Shared;
+use super::error::OpenError;
+use super::queue::{Task, WeakQueue};
+use super::shared::Shared;
+use crate::ledger::files::Files;
 use crate::ledger::read::Reader;
-use super::open::{Files, OpenError};
-use super::writer::Task;
-use crate::store::{self, Kind, StoreError};
+use crate::store::{self, Kind as Database, StoreError};
 use crate::types::limits;
 use rusqlite::Connection;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::mpsc;
+
+/// How long the logs were.
+#[derive(Debug, Default)]
+pub(super) struct LogLengths {
+    /// Commits since the last signal to move them.
+    pub(super) commits: u32,
+    /// Bytes of both at that signal.
+    pub(super) moved: u64,
+    /// Bytes of the log of state.db from which cutting it is tried again.
+    pub(super) state: u64,
+    /// The log of the segment is as long as it may be, and somebody reads by it: the segment is to end.
+    pub(super) is_held: bool,
+}
 
 /// Times that a log is copied in one go, each time what came during the copy before.
 const ROUNDS_MAX: usize = 4;
@@ -35,16 +47,17 @@ struct Moves {
 /// Starts a thread that moves the write-ahead logs of both databases into their files at each signal, so that no
 /// append waits for it, and that tells the writer when time has passed. One signal may stand in the channel: more
 /// would ask for the same. It ends with the sender.
-pub(in crate::ledger) fn start(
+pub(super) fn start(
     files: &Files,
     shared: &Arc<Shared>,
     reader: &Arc<Reader>,
-    queue: mpsc::WeakSender<Task>,
+    queue: WeakQueue,
 ) -> Result<(SyncSender<()>, JoinHandle<()>), OpenError> {
     let (sender, signals) = sync_channel(1);
-    let first = shared.segment.load(Ordering::Acquire);
+    let first = shared.segment();
     let open = |path, kind| store::open_writer(path, kind).map_err(OpenError::Store);
-    let (ledger, state) = (open(&files.segment(first), Kind::Ledger)?, open(&files.state(), Kind::State)?);
+    let (ledger, state) =
+        (open(&files.segment(first), Database::Ledger)?, open(&files.state(), Database::State)?);
     let (files, shared, reader) = (files.clone(), shared.clone(), reader.clone());
     let at = files.data.clone();
     let mut moves = Moves { files, shared, reader, first, unsettled: Vec::new(), ledger, state };
@@ -54,9 +67,9 @@ pub(in crate::ledger) fn start(
 }
 
 impl Moves {
-    fn run(&mut self, signals: &Receiver<()>, queue: &mpsc::WeakSender<Task>) {
+    fn run(&mut self, signals: &Receiver<()>, queue: &WeakQueue) {
         let sealed: Vec<u64> =
-            self.reader.shelf().firsts().iter().copied().filter(|first| *first < self.first).collect();
+            self.reader.segments().firsts().iter().copied().filter(|first| *first < self.first).collect();
         self.settle(sealed);
         loop {
             let signal = signals.recv_timeout(Duration::from_millis(limits::LEDGER_TICK_MS));
@@ -69,18 +82,13 @@ impl Moves {
                 Ok(()) => {
                     self.move_logs();
                     // A queue that is full has its writer at work, which looks at the bound itself.
-                    if self.is_long()
-                        && let Some(queue) = queue.upgrade()
-                    {
-                        drop(queue.try_send(Task::Cut));
+                    if self.is_long() {
+                        queue.signal(Task::Cut);
                     }
                 }
                 // A queue that is full has its writer at work: the next tick is as good.
-                Err(RecvTimeoutError::Timeout) => match queue.upgrade() {
-                    Some(queue) => drop(queue.try_send(Task::Tick)),
-                    None => return,
-                },
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if queue.signal(Task::Tick) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
     }
@@ -88,7 +96,7 @@ impl Moves {
     /// Copies the logs into their files, until what came meanwhile is little: cutting a log copies the rest of it while
     /// no append can pass.
     fn move_logs(&self) {
-        let _copying = self.shared.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        let _copying = self.shared.copying();
         for (name, db) in [("the ledger", &self.ledger), ("state.db", &self.state)] {
             for _ in 0..ROUNDS_MAX {
                 match store::checkpoint(db) {
@@ -110,11 +118,11 @@ impl Moves {
 
     /// Goes over to the segment that is written now; the one before needs no write-ahead log any more.
     fn follow(&mut self) -> Result<(), StoreError> {
-        let first = self.shared.segment.load(Ordering::Acquire);
+        let first = self.shared.segment();
         if first == self.first {
             return Ok(());
         }
-        let next = store::open_writer(&self.files.segment(first), Kind::Ledger)?;
+        let next = store::open_writer(&self.files.segment(first), Database::Ledger)?;
         let sealed = std::mem::replace(&mut self.ledger, next);
         drop(sealed);
         self.settle(vec![self.first]);

@@ -1,6 +1,6 @@
 //! The write-ahead logs are bounded, whatever the load and whoever reads.
 //!
-//! Copying a log into its file goes on beside the appends ([`super::moves`]), but SQLite begins a log anew only at a moment
+//! Copying a log into its file goes on beside the appends ([`super::wal`]), but SQLite begins a log anew only at a moment
 //! in which all of it stands in the file and nobody reads by it: under load there is none. So the writer, behind whom
 //! nothing can be appended, makes one: it copies the rest and cuts the log to nothing, and waits a short time for readers.
 //! Somebody who reads for longer, such as a verification, keeps a snapshot of the file that he began with: then the segment
@@ -9,21 +9,7 @@
 use super::writer::Writer;
 use crate::store;
 use crate::types::limits;
-use std::sync::PoisonError;
 use std::time::Duration;
-
-/// How long the logs were.
-#[derive(Debug, Default)]
-pub(in crate::ledger) struct Logs {
-    /// Commits since the last signal to move them.
-    commits: u32,
-    /// Bytes of both at that signal.
-    moved: u64,
-    /// Bytes of the log of state.db from which cutting it is tried again.
-    state: u64,
-    /// The log of the segment is as long as it may be, and somebody reads by it: the segment is to end.
-    pub(in crate::ledger) is_held: bool,
-}
 
 /// Commits between two moves of the write-ahead logs into their files.
 const COMMITS_BETWEEN_MOVES: u32 = 500;
@@ -32,9 +18,9 @@ const MOVES_WITHIN: u64 = 8;
 
 impl Writer {
     /// Behind each commit: asks for a move, cuts what is long; with `is_moved` nearly all of the logs stands in their files.
-    pub(in crate::ledger) fn bound_logs(&mut self, is_moved: bool) {
+    pub(super) fn bound_logs(&mut self, is_moved: bool) {
         let max = self.files.wal_bytes_max;
-        let (ledger, state) = (store::log_bytes(&self.path), store::log_bytes(&self.files.state()));
+        let (ledger, state) = (store::log_bytes(self.file.path()), store::log_bytes(&self.files.state()));
         if ledger >= max || is_moved && ledger >= max / 2 {
             let is_cut = self.cut_ledger(ledger >= max);
             self.logs.is_held = !is_cut && ledger >= max;
@@ -57,14 +43,14 @@ impl Writer {
         let shared = self.shared.clone();
         // A copy that is under way is soon over: it is no reader.
         let copying = match is_last_try {
-            true => Some(shared.copying.lock().unwrap_or_else(PoisonError::into_inner)),
-            false => shared.copying.try_lock().ok(),
+            true => Some(shared.copying()),
+            false => shared.try_copying(),
         };
         if copying.is_none() {
             return false;
         }
         let wait_ms = if is_last_try { limits::WAL_WAIT_MS_MAX } else { 0 };
-        let is_cut = store::empty_log_within(&self.db, Duration::from_millis(wait_ms));
+        let is_cut = store::empty_log_within(self.file.db(), Duration::from_millis(wait_ms));
         let is_cut =
             is_cut.inspect_err(|e| tracing::warn!(error = %e, "the ledger's write-ahead log was not cut"));
         let is_cut = is_cut.unwrap_or(false);

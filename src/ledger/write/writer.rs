@@ -4,113 +4,59 @@
 //! state advances after the commit, never before it. It also signs: each transaction holds a checkpoint over all
 //! entries up to its last one, so that no moment leaves an entry on the disk that somebody could change without a key.
 
+use super::error::{AppendError, OpenError};
+use super::follow::catch_up;
+use super::queue::{Append, Scrub, Task};
+use super::receipt::{Committed, Pending};
+use super::reserve::Reserve;
+use super::sealed;
+use super::segment::{Segment, SegmentFile};
+use super::shared::Shared;
+use super::wal::LogLengths;
 use crate::ledger::checkpoint::Signer;
-use crate::ledger::entry::{Draft, DraftError, Header, Kind, Sealed, Stamp, Written, header as entry};
-use crate::ledger::handle::{AppendError, Behind, Head, Receipt, Shared};
+use crate::ledger::entry::{Draft, DraftError, Header, Kind, Sealed, Stamp, Written, seal};
+use crate::ledger::files::{Files, HighWater};
 use crate::ledger::projection::Projector;
 use crate::ledger::read::{ReadError, Reader};
-use crate::ledger::tree::{Frontier, Tile, TileEdge, leaf};
-use super::{open, sealed as erase};
-use super::open::{Files, HighWater, OpenError};
-use super::reserve::Reserve;
-use super::wal_cut::Logs;
-use super::rotate::Segment;
-use crate::store::{self, StoreError};
+use crate::ledger::tree::{Frontier, Head, Tile, TileEdge, leaf};
+use crate::store;
 use crate::types::{Digest, clock, limits};
-use rusqlite::{Connection, ErrorCode, params};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::mpsc;
 
-/// What the writer is asked for.
-#[derive(Debug)]
-pub(in crate::ledger) enum Task {
-    Append(Append),
-    Scrub(Scrub),
-    /// Time has passed: change the epoch if it is over, and try again what could not be done.
-    Tick,
-    /// The write-ahead logs are long, and nearly all of them stands in the files: cut them.
-    Cut,
-}
-
-/// Entries that are to be committed together.
-#[derive(Debug)]
-pub(in crate::ledger) struct Append {
-    pub(in crate::ledger) entries: Vec<Written>,
-    pub(in crate::ledger) reply: Option<oneshot::Sender<Answer>>,
-    /// Entries whose payloads are erased in the same transaction.
-    pub(in crate::ledger) erases: Vec<u64>,
-    /// It is of what has happened already: a full disk makes it wait, and does not refuse it.
-    pub(in crate::ledger) is_owed: bool,
-    /// Holds the entries' places in the bounded queue; the writer's own have none.
-    pub(in crate::ledger) places: Option<OwnedSemaphorePermit>,
-}
-
-/// What comes of an append.
-pub(in crate::ledger) type Answer = Result<Vec<Receipt>, AppendError>;
-
-impl Append {
-    /// Has `drafts` appended, whose payloads are written down here; and where the answer comes.
-    pub(in crate::ledger) fn of(drafts: Vec<Draft>) -> Result<(Self, oneshot::Receiver<Answer>), AppendError> {
-        let entries: Result<_, _> = drafts.into_iter().map(Written::of).collect();
-        let (reply, answer) = oneshot::channel();
-        let (entries, reply) = (entries.map_err(AppendError::Draft)?, Some(reply));
-        Ok((Self { entries, reply, erases: Vec::new(), is_owed: false, places: None }, answer))
-    }
-
-    /// Tells who asked, and frees the places. A caller that is gone needs no answer: what it appended stands.
-    pub(in crate::ledger) fn answer(&mut self, outcome: Answer) {
-        self.places = None;
-        if let Some(reply) = self.reply.take() {
-            drop(reply.send(outcome));
-        }
-    }
-}
-
-/// The write-ahead log is to be emptied, so that nothing erased stands in it any more.
-#[derive(Debug)]
-pub(in crate::ledger) struct Scrub {
-    /// Write the whole file anew before.
-    pub(in crate::ledger) rewrite: bool,
-    /// Whether the log is empty; false where somebody reads.
-    pub(in crate::ledger) reply: oneshot::Sender<Result<bool, String>>,
-}
-
-/// The chain as of the last commit.
+/// The end of the chain as of the last commit, where the next entry is joined on.
 #[derive(Clone, Debug, Default)]
-pub(in crate::ledger) struct Chain {
-    pub(in crate::ledger) prev: Option<Digest>,
-    pub(in crate::ledger) frontier: Frontier,
-    pub(in crate::ledger) edge: TileEdge,
+pub(super) struct Tip {
+    pub(super) prev: Option<Digest>,
+    pub(super) frontier: Frontier,
+    pub(super) edge: TileEdge,
 }
 
 #[derive(Debug)]
-pub(in crate::ledger) struct Writer {
-    pub(in crate::ledger) files: Files,
-    /// The segment that is written, its file and the connection to it.
-    pub(in crate::ledger) segment: Segment,
-    pub(in crate::ledger) db: Connection,
-    pub(in crate::ledger) path: PathBuf,
-    pub(in crate::ledger) identity: store::Identity,
-    pub(in crate::ledger) log: String,
-    pub(in crate::ledger) chain: Chain,
-    pub(in crate::ledger) high_water: HighWater,
-    pub(in crate::ledger) projector: Projector,
-    pub(in crate::ledger) reader: Arc<Reader>,
+pub(super) struct Writer {
+    pub(super) files: Files,
+    /// The segment that is written, and its file.
+    pub(super) segment: Segment,
+    pub(super) file: SegmentFile,
+    pub(super) log: String,
+    pub(super) chain: Tip,
+    pub(super) high_water: HighWater,
+    pub(super) projector: Projector,
+    pub(super) reader: Arc<Reader>,
     /// A full disk kept state.db from following the last commit.
-    pub(in crate::ledger) lags: bool,
+    pub(super) lags: bool,
     /// Space to be freed on a full disk.
-    pub(in crate::ledger) reserve: Reserve,
+    pub(super) reserve: Reserve,
     /// Owed appends that found no room.
-    pub(in crate::ledger) waiting: Vec<Append>,
-    pub(in crate::ledger) shared: Arc<Shared>,
-    pub(in crate::ledger) signer: Signer,
+    pub(super) waiting: Vec<Append>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) signer: Signer,
     /// The write-ahead log may hold what was erased since.
-    pub(in crate::ledger) owes: bool,
-    pub(in crate::ledger) moves: std::sync::mpsc::SyncSender<()>,
+    pub(super) owes: bool,
+    pub(super) moves: std::sync::mpsc::SyncSender<()>,
     /// How long the write-ahead logs are.
-    pub(in crate::ledger) logs: Logs,
+    pub(super) logs: LogLengths,
 }
 
 /// An append on its way through one transaction.
@@ -132,7 +78,7 @@ impl Staged {
 
 impl Writer {
     /// Serves until every sender is gone.
-    pub(in crate::ledger) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
+    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
         self.tick();
         while let Some(first) = queue.blocking_recv() {
             let (mut appends, mut scrubs, mut entries) = (Vec::new(), Vec::new(), 0);
@@ -155,7 +101,7 @@ impl Writer {
             self.rotate();
             for Scrub { rewrite, reply } in scrubs {
                 // Who asked may be gone: then a tick does it.
-                drop(reply.send(self.scrub(rewrite).map_err(|e| e.to_string())));
+                drop(reply.send(self.scrub(rewrite)));
             }
             if is_tick {
                 self.tick();
@@ -190,9 +136,9 @@ impl Writer {
     fn scrub(&mut self, rewrite: bool) -> Result<bool, rusqlite::Error> {
         if rewrite {
             self.owes = true;
-            store::rewrite(&self.db)?;
+            store::rewrite(self.file.db())?;
         }
-        let is_empty = store::empty_log(&self.db)?;
+        let is_empty = store::empty_log(self.file.db())?;
         self.owes &= !is_empty;
         Ok(is_empty)
     }
@@ -202,7 +148,7 @@ impl Writer {
     }
 
     /// An entry of the writer's own; with `next` as [`Writer::serve`].
-    pub(in crate::ledger) fn serve_own(&mut self, draft: Draft, next: Option<Signer>) {
+    pub(super) fn serve_own(&mut self, draft: Draft, next: Option<Signer>) {
         match Append::of(vec![draft]) {
             Ok((append, _nobody_waits)) => self.serve(vec![append], next),
             Err(error) => tracing::error!(error = %error, "an entry of the ledger's own"),
@@ -211,7 +157,7 @@ impl Writer {
 
     /// Commits the appends together, behind those that wait; with `next`, which signs behind them, the epoch
     /// changes, and nothing waits: its seal is of what was there before.
-    pub(in crate::ledger) fn serve(&mut self, appends: Vec<Append>, next: Option<Signer>) {
+    pub(super) fn serve(&mut self, appends: Vec<Append>, next: Option<Signer>) {
         // What is owed alone is to use the space that the reserve gave.
         let is_short = appends.iter().any(|append| !append.is_owed) && self.is_short();
         let mut all = std::mem::take(&mut self.waiting);
@@ -230,14 +176,15 @@ impl Writer {
         let reaches_back = staged.iter().flat_map(|s| &s.append.erases).any(|seq| *seq < self.segment.first);
         let committed = is_ready
             .and_then(|()| if reaches_back { self.promise() } else { Ok(()) })
-            .and_then(|()| self.commit(&staged, &tiles, head.size, &note));
-        if let Err(error) = committed {
-            return self.refuse(staged.into_iter().map(|one| one.append).collect(), &error);
-        }
+            .and_then(|()| self.commit(&staged, &tiles, head, &note));
+        let mut committed = match committed {
+            Ok(committed) => committed,
+            Err(error) => return self.refuse(staged.into_iter().map(|one| one.append).collect(), &error),
+        };
         // From here on the entries are durable, whatever happens to this process.
         self.chain = chain;
         self.owes |= staged.iter().any(|s| !s.append.erases.is_empty());
-        if reaches_back && let Err(e) = erase::finish(&self.files, &self.reader) {
+        if reaches_back && let Err(e) = sealed::finish(&self.files, &self.reader) {
             tracing::error!(error = %e, "what is to be erased in a sealed segment is still there; the next start does it");
         }
         self.measure(&staged);
@@ -249,15 +196,13 @@ impl Writer {
             }
             self.signer = next;
         }
-        self.shared.signed(note.clone());
+        self.shared.signed(note);
         self.shared.count(staged.iter().flat_map(Staged::headers));
         // Before the receipts: whoever was told of an entry can rely on its loss being noticed, also
         // where this process ends with its answer.
         self.high_water.write(head);
-        let behind = Arc::new(Behind { head, checkpoint: Some(note) });
         for Staged { append, sealed } in &mut staged {
-            let receipt = |one: &Sealed| Receipt { seq: one.header.seq, behind: behind.clone() };
-            append.answer(Ok(sealed.iter().map(receipt).collect()));
+            append.answer(Ok(committed.receipts(sealed.len())));
         }
         // Nobody waits for this: who asks state.db waits for it to follow.
         match self.project(&staged, head.size) {
@@ -274,7 +219,7 @@ impl Writer {
         &self,
         appends: Vec<Append>,
         is_short: bool,
-        chain: &mut Chain,
+        chain: &mut Tip,
         tiles: &mut Vec<Tile>,
     ) -> Vec<Staged> {
         let mut staged = Vec::with_capacity(appends.len());
@@ -306,7 +251,7 @@ impl Writer {
 
     /// Nothing is said to be erased in another file before it is certain that a start would end it.
     fn promise(&self) -> Result<(), AppendError> {
-        let begun = erase::begin(&self.files, self.chain.frontier.size());
+        let begun = sealed::begin(&self.files, self.chain.frontier.size());
         begun.map_err(|e| AppendError::Poisoned(format!("an erasure cannot be marked: {e}")))
     }
 
@@ -338,7 +283,7 @@ impl Writer {
     fn stage(
         &self,
         written: &[Written],
-        chain: &mut Chain,
+        chain: &mut Tip,
         tiles: &mut Vec<Tile>,
     ) -> Result<Vec<Sealed>, DraftError> {
         let first_seq = chain.frontier.size();
@@ -354,7 +299,7 @@ impl Writer {
                 boot: clock::boot_id(),
                 first_seq,
             };
-            let sealed = entry::seal(written, &stamp)?;
+            let sealed = seal(written, &stamp)?;
             leaves.push(leaf(&sealed.bytes));
             entries.push(sealed);
         }
@@ -365,49 +310,27 @@ impl Writer {
         Ok(entries)
     }
 
-    /// One transaction; `note` is the checkpoint over the `size` entries that there are behind it. Of each span of
-    /// entries the newest is kept.
-    fn commit(&self, staged: &[Staged], tiles: &[Tile], size: u64, note: &str) -> Result<(), AppendError> {
-        let insert = || -> Result<(), rusqlite::Error> {
-            let change = self.db.unchecked_transaction()?;
-            for (Sealed { bytes, header }, written) in staged.iter().flat_map(Staged::entries) {
-                let seq = i64::try_from(header.seq).unwrap_or(i64::MAX);
-                change
-                    .prepare_cached("INSERT INTO entry(seq, header) VALUES (?1, ?2)")?
-                    .execute(params![seq, bytes])?;
-                change
-                    .prepare_cached("INSERT INTO payload(seq, salt, body) VALUES (?1, ?2, ?3)")?
-                    .execute(params![seq, written.salt, written.body])?;
+    /// One transaction, with `note` as the checkpoint over `head`, the ledger after it.
+    fn commit(
+        &self,
+        staged: &[Staged],
+        tiles: &[Tile],
+        head: Head,
+        note: &Arc<str>,
+    ) -> Result<Committed, AppendError> {
+        let mut pending = Pending::begin(&self.file)?;
+        let mut fill = || -> Result<(), rusqlite::Error> {
+            for (sealed, written) in staged.iter().flat_map(Staged::entries) {
+                pending.put(sealed, written)?;
             }
             let erases = staged.iter().flat_map(|s| &s.append.erases);
             for seq in erases.filter(|seq| **seq >= self.segment.first) {
-                change
-                    .prepare_cached("UPDATE payload SET salt = NULL, body = NULL WHERE seq = ?1")?
-                    .execute([i64::try_from(*seq).unwrap_or(i64::MAX)])?;
+                pending.erase(*seq)?;
             }
-            for tile in tiles {
-                change
-                    .prepare_cached("INSERT INTO tile(k, hashes) VALUES (?1, ?2)")?
-                    .execute(params![Tile::key(tile.level, tile.index), tile.bytes()])?;
-            }
-            let (span, size) = (size / limits::CHECKPOINT_ENTRIES, i64::try_from(size).unwrap_or(i64::MAX));
-            change
-                .prepare_cached("REPLACE INTO checkpoint(id, size, note) VALUES (?1, ?2, ?3)")?
-                .execute(params![i64::try_from(span).unwrap_or(i64::MAX), size, note.as_bytes()])?;
-            change.commit()
+            tiles.iter().try_for_each(|tile| pending.store(tile))
         };
-        self.check_identity()?;
-        insert().map_err(|e| AppendError::of(&e))?;
-        // Again, since a commit into a file that nobody can open any more is not durable.
-        self.check_identity()
-    }
-
-    fn check_identity(&self) -> Result<(), AppendError> {
-        if store::identity(&self.path).ok() == Some(self.identity) {
-            return Ok(());
-        }
-        let what = "ledger.db or its write-ahead log was deleted or replaced under the running process";
-        Err(AppendError::Poisoned(what.to_owned()))
+        fill().map_err(|e| AppendError::of(&e))?;
+        pending.commit(head, note)
     }
 
     fn project(&self, staged: &[Staged], size: u64) -> Result<(), AppendError> {
@@ -421,10 +344,10 @@ impl Writer {
 
     /// Brings a state.db that stayed behind up to date, by the function that does so at opening: on a
     /// full disk nothing more is written until it has followed.
-    pub(in crate::ledger) fn follow(&mut self) -> Result<(), AppendError> {
+    pub(super) fn follow(&mut self) -> Result<(), AppendError> {
         if self.lags {
             let size = self.chain.frontier.size();
-            open::catch_up(&self.projector, &self.reader, size).map_err(|e| match e {
+            catch_up(&self.projector, &self.reader, size).map_err(|e| match e {
                 OpenError::Read(ReadError::Sqlite(e)) => AppendError::of(&e),
                 other => AppendError::Poisoned(other.to_string()),
             })?;
@@ -432,24 +355,5 @@ impl Writer {
             self.shared.applied(size);
         }
         Ok(())
-    }
-}
-
-impl AppendError {
-    /// A full disk rolls back cleanly and may pass; after anything else the file's state is not known.
-    pub(in crate::ledger) fn of(error: &rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full,
-            _ => Self::Poisoned(error.to_string()),
-        }
-    }
-
-    /// The same of a file that is to be made or opened.
-    pub(in crate::ledger) fn of_store(error: &StoreError) -> Self {
-        match error {
-            StoreError::Sqlite(_, e) => Self::of(e),
-            StoreError::File(_, e) if e.kind() == std::io::ErrorKind::StorageFull => Self::Full,
-            other => Self::Poisoned(other.to_string()),
-        }
     }
 }
