@@ -30,7 +30,7 @@ pub fn epoch_name(origin: &str, number: u64) -> String {
 }
 
 /// The line of a seal that names the next epoch's key.
-pub(in crate::ledger) const SUCCESSOR: &str = "successor ";
+pub(super) const SUCCESSOR: &str = "successor ";
 
 /// The keys of a log up to some entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -70,7 +70,7 @@ impl fmt::Display for VerifierKey {
     }
 }
 
-pub(in crate::ledger) fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c == '+' || c.is_whitespace() || c.is_control())
 }
 

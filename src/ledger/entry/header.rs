@@ -129,7 +129,7 @@ fn is_header_value(value: &Value) -> bool {
 }
 
 /// Whether a field that the format names is what it says; of others nothing is known.
-pub(in crate::ledger) fn is_of_its_type(name: &str, value: &Value) -> bool {
+pub(super) fn is_of_its_type(name: &str, value: &Value) -> bool {
     match name {
         "prev" | "payload" | "policy" | "manifest" => value.as_str().and_then(Digest::from_hex).is_some(),
         "t" | "log" | "kind" | "boot" | "run" | "session" | "call" | "principal" | "decision" | "status"

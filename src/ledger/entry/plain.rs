@@ -24,7 +24,7 @@ pub(in crate::ledger) struct PlainHeader<'a> {
 
 /// A value of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum PlainValue<'a> {
+pub(super) enum PlainValue<'a> {
     Text(&'a str),
     Number(i64),
     Flag(bool),

@@ -51,7 +51,7 @@ pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Expo
     let evidence =
         Evidence::of_export(&head).ok_or_else(|| ProofError::malformed("the first line is malformed"))?;
     let Proven { checkpoint, epoch, entries } = evidence.check(&named).map_err(|e| e.at("the first line"))?;
-    let record = entries.first().and_then(|(header, payload)| Record::read(header, payload.as_ref()?));
+    let record = entries.first().and_then(|(header, payload)| ExportRecord::read(header, payload.as_ref()?));
     let record = record.ok_or_else(|| ProofError::malformed("the first line has no `export` entry"))?;
     let (mut seqs, mut last, mut count, mut payloads) = (Seqs::default(), None, 0_u64, 0);
     while let Some(line) = next(input)? {
@@ -85,7 +85,7 @@ pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Expo
         let what = format!("it is to be all {} entries, and holds {count}", record.size);
         return Err(ProofError::Malformed(what));
     }
-    let Record { seq, size, filter, entries, .. } = record;
+    let ExportRecord { seq, size, filter, entries, .. } = record;
     Ok(Exported {
         checkpoint,
         epoch,
@@ -99,7 +99,7 @@ pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Expo
 }
 
 /// What the `export` entry says.
-struct Record {
+struct ExportRecord {
     seq: u64,
     filter: Filter,
     size: u64,
@@ -107,7 +107,7 @@ struct Record {
     seqs: String,
 }
 
-impl Record {
+impl ExportRecord {
     fn read(header: &Header, payload: &Value) -> Option<Self> {
         let text = |name: &str| payload.get(name).and_then(Value::as_str);
         let number = |name: &str| payload.get(name).and_then(Value::as_u64);

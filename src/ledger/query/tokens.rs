@@ -14,7 +14,7 @@ pub(in crate::ledger) fn words(text: &str) -> impl Iterator<Item = String> + '_ 
 }
 
 /// Shows each text of a payload, which are its strings and numbers, to `see` until that says true.
-pub(in crate::ledger) fn any_text(payload: &Value, see: &mut impl FnMut(&str) -> bool) -> bool {
+pub(super) fn any_text(payload: &Value, see: &mut impl FnMut(&str) -> bool) -> bool {
     match payload {
         Value::String(text) => see(text),
         Value::Number(number) => see(&number.to_string()),

@@ -19,4 +19,4 @@ pub use error::ReadError;
 pub use reader::{Reader, Stored};
 pub(super) use rows::{body, header_bytes, number, root_at, subtree, tile};
 pub(super) use schema::{Schema, SchemaError, schema, unlike_made};
-pub(super) use segments::Segments;
+pub(super) use segments::OpenSegments;

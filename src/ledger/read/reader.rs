@@ -2,7 +2,7 @@
 
 use super::error::ReadError;
 use super::rows::{body, checked, number, root_at, subtree};
-use super::segments::Segments;
+use super::segments::OpenSegments;
 use crate::ledger::checkpoint::{Epochs, VerifierKey};
 use crate::ledger::entry::Header;
 use crate::ledger::tree::{Head, leaf, proof};
@@ -21,7 +21,7 @@ const WALK_ENTRIES: u64 = 1_024;
 /// Reading connections that many may share; each call is a few short queries under a lock.
 #[derive(Debug)]
 pub struct Reader {
-    segments: Mutex<Segments>,
+    segments: Mutex<OpenSegments>,
     began: Mutex<Began>,
 }
 
@@ -57,10 +57,10 @@ impl Stored {
 impl Reader {
     /// Opens the ledger at `path`, which is the file of its first segment, for reading.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { segments: Mutex::new(Segments::open(path)?), began: Mutex::default() })
+        Ok(Self { segments: Mutex::new(OpenSegments::open(path)?), began: Mutex::default() })
     }
 
-    pub(in crate::ledger) fn segments(&self) -> MutexGuard<'_, Segments> {
+    pub(in crate::ledger) fn segments(&self) -> MutexGuard<'_, OpenSegments> {
         // A panic under this lock cannot have left a read half done.
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }

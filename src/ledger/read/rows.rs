@@ -1,7 +1,7 @@
 //! Rows of the tables as several readers ask for them: headers, tiles, and payloads held to their headers.
 
 use super::error::ReadError;
-use super::segments::Segments;
+use super::segments::OpenSegments;
 use crate::ledger::entry::{Header, commitment};
 use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, leaf, proof};
 use crate::types::Digest;
@@ -13,14 +13,14 @@ pub(in crate::ledger) fn number(seq: u64) -> i64 {
 }
 
 /// The root over the first `size` entries, which are there; from tiles and headers.
-pub(in crate::ledger) fn root_at(segments: &mut Segments, size: u64) -> Result<Digest, ReadError> {
+pub(in crate::ledger) fn root_at(segments: &mut OpenSegments, size: u64) -> Result<Digest, ReadError> {
     proof::root(size, &mut |height, index| subtree(segments, height, index))
 }
 
 /// Root of the 2^height leaves from index · 2^height on: from one tile, or where that is not full yet from
 /// the full ones or the headers below it. At most 256 rows are read.
 pub(in crate::ledger) fn subtree(
-    segments: &mut Segments,
+    segments: &mut OpenSegments,
     height: u32,
     index: u64,
 ) -> Result<Digest, ReadError> {
@@ -46,7 +46,7 @@ pub(in crate::ledger) fn subtree(
     if frontier.size() == count { Ok(frontier.root()) } else { Err(ReadError::lacks(from, "its tile")) }
 }
 
-pub(in crate::ledger) fn header_bytes(segments: &mut Segments, seq: u64) -> Result<Vec<u8>, ReadError> {
+pub(in crate::ledger) fn header_bytes(segments: &mut OpenSegments, seq: u64) -> Result<Vec<u8>, ReadError> {
     let header = "SELECT header FROM entry WHERE seq = ?1";
     let found = segments.of(seq)?.prepare_cached(header)?.query_row([number(seq)], |row| row.get(0));
     found.optional()?.ok_or_else(|| ReadError::lacks(seq, "the entry"))
@@ -54,7 +54,7 @@ pub(in crate::ledger) fn header_bytes(segments: &mut Segments, seq: u64) -> Resu
 
 /// A tile stands in the segment of the entry that filled it.
 pub(in crate::ledger) fn tile(
-    segments: &mut Segments,
+    segments: &mut OpenSegments,
     level: u32,
     index: u64,
 ) -> Result<Option<Vec<Digest>>, ReadError> {

@@ -17,7 +17,7 @@ const OPEN_MAX: usize = 8;
 
 /// Reading connections to the segments, opened when an entry of theirs is asked for.
 #[derive(Debug)]
-pub(in crate::ledger) struct Segments {
+pub(in crate::ledger) struct OpenSegments {
     data: PathBuf,
     /// Rising and never empty. A file may be missing all the same: then its entries are not there.
     firsts: Vec<u64>,
@@ -26,7 +26,7 @@ pub(in crate::ledger) struct Segments {
     is_snapshot: bool,
 }
 
-impl Segments {
+impl OpenSegments {
     /// The segments beside the file at `path`, which is that of the first one.
     pub(in crate::ledger) fn open(path: &Path) -> Result<Self, StoreError> {
         Self::with(path, false)

@@ -8,7 +8,7 @@ use super::error::RedactError;
 use super::index::forget;
 use super::payload::Payload;
 use super::residue::Traces;
-use super::runs::Runs;
+use super::runs::RunHeaders;
 use super::words::Words;
 use crate::ledger::entry::{Draft, Kind, Ref};
 use crate::ledger::handle::Ledger;
@@ -95,7 +95,7 @@ impl Ledger {
     /// Once it has returned the erasure is durable, and what is not told under `left` is in no file any more.
     pub fn redact(&self, asked: &Erasure) -> Result<Redacted, RedactError> {
         let reason = reason(&asked.reason)?;
-        let runs = Runs::new(self.reader());
+        let runs = RunHeaders::new(self.reader());
         let (payloads, runs) = self.targets(&asked.targets, runs)?;
         let words = Words::of(&payloads)?;
         if words.are_in(reason.as_bytes()) {
@@ -123,8 +123,8 @@ impl Ledger {
     fn targets<'a>(
         &self,
         targets: &Targets,
-        mut runs: Runs<'a>,
-    ) -> Result<(Vec<Payload>, Runs<'a>), RedactError> {
+        mut runs: RunHeaders<'a>,
+    ) -> Result<(Vec<Payload>, RunHeaders<'a>), RedactError> {
         let (mut payloads, mut kept) = (Vec::new(), Vec::new());
         let seqs = match targets {
             Targets::Entries(seqs) => BTreeSet::from_iter(seqs.iter().copied()),
@@ -163,7 +163,7 @@ impl Ledger {
         &self,
         payloads: &[Payload],
         words: &Words,
-        runs: &Runs<'_>,
+        runs: &RunHeaders<'_>,
     ) -> Result<Vec<Same>, RedactError> {
         let going: BTreeSet<u64> = payloads.iter().map(|payload| payload.header.seq).collect();
         let mut same = Vec::new();

@@ -6,12 +6,12 @@ use crate::types::text;
 use std::collections::BTreeMap;
 
 /// The headers of the runs that are asked about, each run looked up once.
-pub(super) struct Runs<'a> {
+pub(super) struct RunHeaders<'a> {
     reader: &'a Reader,
     known: BTreeMap<String, Vec<Header>>,
 }
 
-impl<'a> Runs<'a> {
+impl<'a> RunHeaders<'a> {
     pub(super) fn new(reader: &'a Reader) -> Self {
         Self { reader, known: BTreeMap::new() }
     }

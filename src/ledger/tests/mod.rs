@@ -21,7 +21,7 @@ mod threads;
 mod writing;
 
 use super::verify::Looked;
-use super::verify::Walk;
+use super::verify::ChainWalk;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
     Report, Row, Verdict, VerifierKey, audit, audit_from, checkpoint, key, tree,
@@ -64,11 +64,11 @@ fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
 }
 
 /// A folder `data/` with a log key.
-struct Home {
+struct LedgerHome {
     folder: TempDir,
 }
 
-impl Home {
+impl LedgerHome {
     fn empty() -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let home = Self { folder };
@@ -107,7 +107,7 @@ impl Home {
         audit(&self.files(), &PROJECTIONS, &[])
     }
 
-    /// As [`Home::audit`], with a checkpoint that somebody kept elsewhere.
+    /// As [`LedgerHome::audit`], with a checkpoint that somebody kept elsewhere.
     fn audit_against(&self, note: &Note) -> Report {
         let outside = Outside { from: "kept.note".to_owned(), note: note.clone(), key: None };
         audit(&self.files(), &PROJECTIONS, &[outside])
@@ -195,14 +195,14 @@ fn call_drafts(at: usize) -> Vec<Draft> {
 }
 
 /// The signing keys of a log, as who took the host over has them.
-struct Held {
+struct HeldKeys {
     origin: String,
     log: SigningKey,
     epoch_name: String,
     epoch: SigningKey,
 }
 
-impl Held {
+impl HeldKeys {
     /// Made up, for entries that never see a disk.
     fn made_up() -> Self {
         let (log, epoch) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
@@ -212,7 +212,7 @@ impl Held {
     }
 
     /// Those that lie in the folder.
-    fn of(home: &Home) -> Self {
+    fn of(home: &LedgerHome) -> Self {
         let seed = std::fs::read(home.files().log_key()).expect("log key");
         let line = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("epoch key");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -245,14 +245,14 @@ impl Held {
 }
 
 /// Has a walk follow an entry that lies in memory.
-fn follow(walk: &mut Walk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
+fn follow(walk: &mut ChainWalk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
     let looked = Looked::at(header, Some(salt), Some(body), &mut "".into());
     walk.entry(seq, &looked, Some(body));
 }
 
 /// Replaces the stored checkpoints by one over all entries, signed with the keys that lie there.
-fn sign_anew(home: &Home) {
-    let held = Held::of(home);
+fn sign_anew(home: &LedgerHome) {
+    let held = HeldKeys::of(home);
     let db = home.db();
     let mut frontier = tree::Frontier::default();
     let mut statement = db.prepare("SELECT header FROM entry ORDER BY seq").expect("select");
@@ -276,7 +276,7 @@ fn named(report: &Report) -> Vec<u64> {
     seqs
 }
 
-fn assert_verified(home: &Home) -> Report {
+fn assert_verified(home: &LedgerHome) -> Report {
     let report = home.audit();
     assert!(report.verdict.holds(), "{:?}", report.findings);
     report

@@ -6,7 +6,7 @@ use super::merkle::{empty_root, node};
 use crate::types::Digest;
 
 /// Looks up the root of a perfect subtree: of the 2^height leaves from index · 2^height on.
-pub(in crate::ledger) type Subtree<'a, E> = dyn FnMut(u32, u64) -> Result<Digest, E> + 'a;
+pub(super) type Subtree<'a, E> = dyn FnMut(u32, u64) -> Result<Digest, E> + 'a;
 
 /// Root of the leaves `from` to `to`, which begin a subtree at least as large as they are.
 fn range<E>(from: u64, to: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, E> {

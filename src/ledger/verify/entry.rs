@@ -19,7 +19,7 @@ pub(in crate::ledger) struct Looked {
 
 /// What the walk has to know of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) struct EntryFacts {
+pub(super) struct EntryFacts {
     pub(in crate::ledger) log: Arc<str>,
     pub(in crate::ledger) seq: u64,
     pub(in crate::ledger) prev: Option<Digest>,
@@ -30,14 +30,14 @@ pub(in crate::ledger) struct EntryFacts {
 
 /// A kind, perhaps one of a later version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum KindWord {
+pub(super) enum KindWord {
     Known(Kind),
     Other(Box<str>),
 }
 
 /// How a payload stands to its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum PayloadState {
+pub(super) enum PayloadState {
     /// It is the one that the header commits to.
     Sound,
     /// Neither salt nor body are there.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// What a walk met of both.
 #[derive(Clone, Debug, Default)]
-pub(in crate::ledger) struct Erasures {
+pub(super) struct Erasures {
     /// Redactions: the entry that each names, and its own number.
     redacted: BTreeMap<u64, u64>,
     /// Entries whose payloads went with their age, by the entries that say so.
@@ -22,7 +22,7 @@ impl Erasures {
     }
 
     /// An entry says that these payloads went with their age.
-    pub(in crate::ledger) fn drop_by_age(&mut self, range: Range<u64>) {
+    pub(super) fn drop_by_age(&mut self, range: Range<u64>) {
         self.dropped.push(range);
     }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Why a ledger could not be verified to its end.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::ledger) enum AuditError {
+pub(super) enum AuditError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]

@@ -31,7 +31,7 @@ pub use whole::{audit, audit_telling};
 pub(super) use {
     entry::Looked,
     pipeline::Reading,
-    report::Mark,
+    report::RootMark,
     rows::{checkpoints, entries_until},
-    walk::Walk,
+    walk::ChainWalk,
 };

@@ -5,13 +5,13 @@
 
 use super::error::AuditError;
 use super::pipeline::Reading;
-use super::report::{Mark, Outside, PROGRESS_ENTRIES, Report, Verdict};
+use super::report::{RootMark, Outside, PROGRESS_ENTRIES, Report, Verdict};
 use super::rows::{check_orphans, check_schema, checkpoints, entries_until};
-use super::walk::{Start, Walk};
+use super::walk::{WalkStart, ChainWalk};
 use crate::ledger::checkpoint::{Checkpoint, Epochs};
 use crate::ledger::entry::Header;
 use crate::ledger::files::{Files, HighWater};
-use crate::ledger::read::{ReadError, Reader, Segments, header_bytes, root_at, schema, tile};
+use crate::ledger::read::{ReadError, Reader, OpenSegments, header_bytes, root_at, schema, tile};
 use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, TileEdge, leaf};
 use crate::store::Kind as Database;
 use rusqlite::{Connection, params};
@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 /// followed.
 #[must_use]
 pub fn audit_from(files: &Files, from: u64, outside: &[Outside], progress: &dyn Fn(u64, u64)) -> Report {
-    let mark = HighWater::read(&files.high_water()).map(|head| Mark { head });
+    let mark = HighWater::read(&files.high_water()).map(|head| RootMark { head });
     let mut report = walk(files, from, mark, outside, progress).unwrap_or_else(|what| {
         let mut report = Report::default();
         report.find(None, Verdict::Unreadable, what.to_string());
@@ -50,7 +50,7 @@ pub fn audit_from(files: &Files, from: u64, outside: &[Outside], progress: &dyn 
 fn walk(
     files: &Files,
     from: u64,
-    mark: Option<Mark>,
+    mark: Option<RootMark>,
     outside: &[Outside],
     progress: &dyn Fn(u64, u64),
 ) -> Result<Report, AuditError> {
@@ -63,7 +63,7 @@ fn walk(
     }
     // The keys come from the seals, each signed by the one before it, and the first two are in the log's name.
     let reader = Reader::open(&files.ledger())?;
-    let mut segments = Segments::snapshot(&files.ledger())?;
+    let mut segments = OpenSegments::snapshot(&files.ledger())?;
     let firsts = segments.firsts().to_vec();
     let (mut report, mut stored) = (Report::default(), Vec::new());
     for first in &firsts {
@@ -77,7 +77,7 @@ fn walk(
     }
     let (start, edge, filled) = start(&mut segments, &reader, from)?;
     let mut tiles = FilledTiles { filled };
-    let mut walk = Walk::resume(mark.filter(|mark| mark.head.size >= from), start, edge);
+    let mut walk = ChainWalk::resume(mark.filter(|mark| mark.head.size >= from), start, edge);
     let at_least = |size: &i64| u64::try_from(*size).is_ok_and(|size| size >= from);
     walk.expect(&stored.into_iter().filter(|(_, size, _)| at_least(size)).collect::<Vec<_>>(), &ahead);
     walk.at_checkpoint();
@@ -86,7 +86,7 @@ fn walk(
         None => from,
     };
     // Tiles stand where they were filled, which need not be where the walk is.
-    let mut beside = Segments::open(&files.ledger())?;
+    let mut beside = OpenSegments::open(&files.ledger())?;
     let start_of = segments.first_of(from);
     for first in firsts.iter().filter(|first| **first >= start_of) {
         let file = segments.path(*first);
@@ -127,10 +127,10 @@ fn walk(
 
 /// The walk's state before entry `from`, its edge of tiles, and the tiles that entry `from - 1` filled.
 fn start(
-    segments: &mut Segments,
+    segments: &mut OpenSegments,
     reader: &Reader,
     from: u64,
-) -> Result<(Start, TileEdge, Vec<Tile>), AuditError> {
+) -> Result<(WalkStart, TileEdge, Vec<Tile>), AuditError> {
     let last = from - 1;
     let width = TILE_WIDTH as u64;
     let leaves: Result<Vec<_>, ReadError> = (last - last % width..last)
@@ -147,7 +147,7 @@ fn start(
     let (first, seals) = reader.epochs(from)?;
     let key = reader.log_key()?;
     let epochs = Epochs::follow_seals(key, &first, &seals)?;
-    Ok((Start { from, log, epochs, last: leaf(&bytes), before }, edge, filled))
+    Ok((WalkStart { from, log, epochs, last: leaf(&bytes), before }, edge, filled))
 }
 
 /// The tiles that the entries lead to, against those stored; none is kept.
@@ -156,7 +156,7 @@ struct FilledTiles {
 }
 
 impl FilledTiles {
-    fn compare_filled(&mut self, segments: &mut Segments, report: &mut Report) -> Result<(), ReadError> {
+    fn compare_filled(&mut self, segments: &mut OpenSegments, report: &mut Report) -> Result<(), ReadError> {
         for expected in self.filled.drain(..) {
             let key = Tile::key(expected.level, expected.index);
             let segment = segments.of(Tile::filled_at(key))?;
@@ -175,7 +175,7 @@ impl FilledTiles {
     }
 
     /// No tile stands beyond what the entries lead to, and those before are as many as they must be.
-    fn finish(&mut self, segments: &mut Segments, size: u64, report: &mut Report) -> Result<(), ReadError> {
+    fn finish(&mut self, segments: &mut OpenSegments, size: u64, report: &mut Report) -> Result<(), ReadError> {
         self.compare_filled(segments, report)?;
         let (mut level, mut full, mut all) = (0_u32, size / TILE_WIDTH as u64, 0);
         while full > 0 {
@@ -199,7 +199,7 @@ impl FilledTiles {
 
 /// A number of each segment, added up.
 fn sum(
-    segments: &mut Segments,
+    segments: &mut OpenSegments,
     count: impl Fn(&Connection) -> Result<i64, rusqlite::Error>,
 ) -> Result<i64, ReadError> {
     let mut all = 0;

@@ -7,7 +7,7 @@
 use super::entry::{Looked, PayloadState};
 use super::error::AuditError;
 use super::rows::{blob, entries_until};
-use super::walk::Walk;
+use super::walk::ChainWalk;
 use crate::ledger::entry::Header;
 use crate::ledger::projection::{Projection, Row};
 use crate::ledger::read::{Schema, number, schema};
@@ -28,17 +28,17 @@ const THREADS_MAX: usize = 8;
 
 /// What a thread saw of a few entries that stand side by side.
 #[derive(Debug)]
-pub(in crate::ledger) struct SeenPage {
+pub(super) struct SeenPage {
     /// Where they end: more entries than are here may have been looked for.
     pub(in crate::ledger) until: u64,
     pub(in crate::ledger) entries: Vec<SeenEntry>,
     /// Whether every entry has its payload's row, and every payload its entry.
-    pub(in crate::ledger) is_paired: bool,
+    pub(super) is_paired: bool,
 }
 
 /// An entry, and what it changes in state.db.
 #[derive(Debug)]
-pub(in crate::ledger) struct SeenEntry {
+pub(super) struct SeenEntry {
     pub(in crate::ledger) seq: u64,
     pub(in crate::ledger) looked: Looked,
     pub(in crate::ledger) rows: Vec<Row>,
@@ -94,8 +94,8 @@ impl Reading<'_> {
         &self,
         db: &Connection,
         from: u64,
-        walk: &mut Walk,
-        mut each: impl FnMut(&mut Walk, Vec<Tile>, u64, Vec<Row>) -> Result<ControlFlow<()>, AuditError>,
+        walk: &mut ChainWalk,
+        mut each: impl FnMut(&mut ChainWalk, Vec<Tile>, u64, Vec<Row>) -> Result<ControlFlow<()>, AuditError>,
     ) -> Result<bool, AuditError> {
         if walk.is_broken() {
             return Ok(false);
@@ -235,7 +235,7 @@ impl SeenEntry {
     /// Whether the walk reads the payload's words, or the payload may have been erased since the caller's snapshot.
     fn wants_again(&self) -> bool {
         let Ok(facts) = &self.looked.header else { return false };
-        self.looked.payload == PayloadState::Erased || Walk::follows(&facts.kind)
+        self.looked.payload == PayloadState::Erased || ChainWalk::follows(&facts.kind)
     }
 }
 

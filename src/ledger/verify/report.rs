@@ -104,7 +104,7 @@ impl Report {
     }
 
     /// Files that are named like segments and are none.
-    pub(in crate::ledger) fn find_strays(&mut self, files: &Files) {
+    pub(super) fn find_strays(&mut self, files: &Files) {
         for path in strays(&files.data).unwrap_or_default() {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.find(
@@ -118,7 +118,7 @@ impl Report {
 
 /// A mark that the root at some size must meet.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ledger) struct Mark {
+pub(in crate::ledger) struct RootMark {
     pub(in crate::ledger) head: Head,
 }
 

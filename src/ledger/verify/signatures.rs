@@ -1,12 +1,12 @@
 //! What the walk does with checkpoints: those of the ledger's own table, and those that somebody kept outside. Pure.
 
 use super::report::{Outside, Verdict};
-use super::walk::{Walk, Way};
+use super::walk::{ChainWalk, Way};
 use crate::ledger::checkpoint::{Checkpoint, CheckpointError, Note};
 use crate::ledger::tree::Head;
 use crate::types::limits;
 
-impl Walk {
+impl ChainWalk {
     /// Stored checkpoints, by rising size, as their table has them: span and note.
     pub(in crate::ledger) fn expect(&mut self, stored: &[(i64, i64, Vec<u8>)], outside: &[Outside]) {
         let mut ahead = Vec::new();
@@ -31,7 +31,7 @@ impl Walk {
     }
 
     /// Checks the checkpoints of this size.
-    pub(in crate::ledger) fn at_checkpoint(&mut self) {
+    pub(super) fn at_checkpoint(&mut self) {
         let size = self.frontier.size();
         while let Some(way) = self.ahead.pop_if(|way| way.size <= size) {
             // A break behind the last entry is decided first; a root that is left stays so.

@@ -3,7 +3,7 @@
 
 use super::entry::{EntryFacts, KindWord, Looked, PayloadState};
 use super::erasures::Erasures;
-use super::report::{Mark, Report, Verdict};
+use super::report::{RootMark, Report, Verdict};
 use crate::ledger::checkpoint::{Epochs, Note, VerifierKey, read_anchor};
 use crate::ledger::entry::{Kind, dropped, sealed};
 use crate::ledger::tree::{Frontier, Head, Tile, TileEdge};
@@ -21,9 +21,9 @@ pub(super) struct Way {
 
 /// The walk over all entries in order.
 #[derive(Clone, Debug, Default)]
-pub(in crate::ledger) struct Walk {
+pub(in crate::ledger) struct ChainWalk {
     pub(in crate::ledger) report: Report,
-    mark: Option<Mark>,
+    mark: Option<RootMark>,
     log: Option<Arc<str>>,
     /// The keys so far; none where the first entry pins none.
     pub(super) epochs: Option<Epochs>,
@@ -51,7 +51,7 @@ pub(in crate::ledger) struct Walk {
 
 /// What a walk that begins with entry `from` is told of the ones before it.
 #[derive(Clone, Debug)]
-pub(in crate::ledger) struct Start {
+pub(super) struct WalkStart {
     pub(in crate::ledger) from: u64,
     pub(in crate::ledger) log: Arc<str>,
     pub(in crate::ledger) epochs: Epochs,
@@ -71,13 +71,13 @@ pub(super) struct Torn {
     leaf: Digest,
 }
 
-impl Walk {
-    pub(in crate::ledger) fn new(mark: Option<Mark>) -> Self {
+impl ChainWalk {
+    pub(in crate::ledger) fn new(mark: Option<RootMark>) -> Self {
         Self { mark, ..Self::default() }
     }
 
     /// A walk that begins behind entries that it does not read.
-    pub(in crate::ledger) fn resume(mark: Option<Mark>, start: Start, edge: TileEdge) -> Self {
+    pub(in crate::ledger) fn resume(mark: Option<RootMark>, start: WalkStart, edge: TileEdge) -> Self {
         let mut frontier = start.before.clone();
         frontier.push(start.last);
         let report = Report { from: start.from, signed: start.from, ..Report::default() };
@@ -108,12 +108,12 @@ impl Walk {
     }
 
     /// Whether the chain has no more to say.
-    pub(in crate::ledger) fn is_broken(&self) -> bool {
+    pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
 
     /// Checks the entry stored under `seq`, and hands back the tiles that it fills; `body` is what is there of the
-    /// payload, and is asked for where [`Walk::follows`] its words.
+    /// payload, and is asked for where [`ChainWalk::follows`] its words.
     ///
     /// Behind the first break nothing more is compared: the chain has no more to say.
     pub(in crate::ledger) fn entry(&mut self, seq: u64, looked: &Looked, body: Option<&[u8]>) -> Vec<Tile> {
@@ -198,14 +198,14 @@ impl Walk {
         if !self.broken {
             self.beyond();
         }
-        if let Some(Mark { head }) = self.mark
+        if let Some(RootMark { head }) = self.mark
             && head.size == 0
             && head.root != Frontier::default().root()
         {
             let what = "the high-water mark is of no entry, and of another root than nothing has";
             self.report.find(None, Verdict::Invalid, what);
         }
-        if let Some(Mark { head }) = self.mark
+        if let Some(RootMark { head }) = self.mark
             && !self.broken
             && head.size > self.frontier.size()
         {
@@ -369,7 +369,7 @@ impl Walk {
     }
 
     fn at_mark(&mut self) {
-        let Some(Mark { head }) = self.mark.filter(|mark| mark.head.size == self.frontier.size()) else {
+        let Some(RootMark { head }) = self.mark.filter(|mark| mark.head.size == self.frontier.size()) else {
             return;
         };
         self.report.high_water = Some(head.size);

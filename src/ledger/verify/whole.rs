@@ -5,16 +5,16 @@
 
 use super::error::AuditError;
 use super::pipeline::Reading;
-use super::report::{Mark, Outside, PROGRESS_ENTRIES, Report, Verdict};
+use super::report::{RootMark, Outside, PROGRESS_ENTRIES, Report, Verdict};
 use super::rows::{
     check_orphans, check_schema, checkpoints, entries_until, first_unsound, numbers, readable,
 };
 use super::state::{Projected, compare_state, open_state};
 use super::tiles::{ExpectedTiles, compare_anchors};
-use super::walk::Walk;
+use super::walk::ChainWalk;
 use crate::ledger::files::{Files, HighWater};
 use crate::ledger::projection::Projection;
-use crate::ledger::read::{Segments, schema};
+use crate::ledger::read::{OpenSegments, schema};
 use crate::ledger::tree::Head;
 use crate::store::Kind as Database;
 use rusqlite::Connection;
@@ -50,7 +50,7 @@ pub fn audit_telling(
 ) -> Report {
     let looking = Looking { projections, outside, progress };
     let (mark, state) = (read_mark(files), open_state(files));
-    let known = mark.as_ref().ok().and_then(Option::as_ref).map(|head| Mark { head: *head });
+    let known = mark.as_ref().ok().and_then(Option::as_ref).map(|head| RootMark { head: *head });
     let there = state.as_ref().ok().and_then(Option::as_ref);
     let is_there = files.segments().is_ok_and(|firsts| !firsts.is_empty());
     let mut report = audit_ledger(files, known, there, &looking).unwrap_or_else(|what| {
@@ -103,7 +103,7 @@ fn missing(mark: Option<u64>, seen: Option<u64>) -> Report {
 
 fn audit_ledger(
     files: &Files,
-    mark: Option<Mark>,
+    mark: Option<RootMark>,
     state: Option<&(Connection, u64)>,
     looking: &Looking<'_>,
 ) -> Result<Report, AuditError> {
@@ -112,9 +112,9 @@ fn audit_ledger(
     if firsts.is_empty() {
         return Ok(missing(mark.map(|mark| mark.head.size), state.map(|(_, size)| *size)));
     }
-    let mut segments = Segments::snapshot(&files.ledger())?;
+    let mut segments = OpenSegments::snapshot(&files.ledger())?;
     let paths: Vec<PathBuf> = segments.firsts().iter().map(|first| segments.path(*first)).collect();
-    let mut walk = Walk::new(mark);
+    let mut walk = ChainWalk::new(mark);
     let mut stored = Vec::new();
     for (at, first) in segments.firsts().to_vec().iter().enumerate() {
         let db = segments.segment(*first)?;
@@ -156,8 +156,8 @@ fn unsound(what: String) -> Report {
 }
 
 fn walk_all(
-    segments: &mut Segments,
-    mut walk: Walk,
+    segments: &mut OpenSegments,
+    mut walk: ChainWalk,
     state: Option<&(Connection, u64)>,
     looking: &Looking<'_>,
     is_unsound: &AtomicBool,

@@ -32,7 +32,7 @@ pub(super) struct Append {
 }
 
 /// What comes of an append.
-pub(in crate::ledger) type Answer = Result<Vec<Receipt>, AppendError>;
+pub(super) type Answer = Result<Vec<Receipt>, AppendError>;
 
 impl Append {
     /// Has `drafts` appended, whose payloads are written down here; and where the answer comes.

@@ -1,7 +1,7 @@
 //! The mint of receipts, and the one transaction that they come from.
 //!
 //! A [`Receipt`] is taken from a [`Committed`] alone, one for each entry that was put into the transaction, in order. A
-//! `Committed` is made in one place: in [`Pending::commit`], after SQLite has committed and synced, and after the file was
+//! `Committed` is made in one place: in [`Uncommitted::commit`], after SQLite has committed and synced, and after the file was
 //! found to be the one that was opened. No other module sees the fields of the three.
 
 use super::error::AppendError;
@@ -48,16 +48,16 @@ impl Receipt {
     }
 }
 
-/// A transaction that is open. Without [`Pending::commit`] nothing of it is left.
+/// A transaction that is open. Without [`Uncommitted::commit`] nothing of it is left.
 #[derive(Debug)]
-pub(super) struct Pending<'a> {
+pub(super) struct Uncommitted<'a> {
     change: Transaction<'a>,
     file: &'a SegmentFile,
     /// The entries that were put into it.
     seqs: Vec<u64>,
 }
 
-impl<'a> Pending<'a> {
+impl<'a> Uncommitted<'a> {
     /// Begins a transaction in the file that the ledger has opened.
     pub(super) fn begin(file: &'a SegmentFile) -> Result<Self, AppendError> {
         file.check_identity()?;

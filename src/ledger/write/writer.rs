@@ -7,7 +7,7 @@
 use super::error::{AppendError, OpenError};
 use super::follow::catch_up;
 use super::queue::{Append, Scrub, Task};
-use super::receipt::{Committed, Pending};
+use super::receipt::{Committed, Uncommitted};
 use super::reserve::Reserve;
 use super::sealed;
 use super::segment::{Segment, SegmentFile};
@@ -318,7 +318,7 @@ impl Writer {
         head: Head,
         note: &Arc<str>,
     ) -> Result<Committed, AppendError> {
-        let mut pending = Pending::begin(&self.file)?;
+        let mut pending = Uncommitted::begin(&self.file)?;
         let mut fill = || -> Result<(), rusqlite::Error> {
             for (sealed, written) in staged.iter().flat_map(Staged::entries) {
                 pending.put(sealed, written)?;
