@@ -12,6 +12,7 @@
 //! | room | owns, and alone may do |
 //! |---|---|
 //! | [`types`] | ids, digests, strict JSON, limits; the only clock |
+//! | [`call`] | what launcher and gate both speak of: plain values |
 //! | [`secrets`] | replaces named secrets; only maker of a [`secrets::Clean`] |
 //! | [`config`] | flag > environment > file > default; the only environment |
 //! | [`store`] | opens SQLite |
@@ -29,6 +30,7 @@
 
 pub mod agent;
 pub mod auth;
+pub mod call;
 pub mod cli;
 pub mod config;
 pub mod egress;

@@ -1,8 +1,9 @@
 //! A permitted call with its connections: made before a builtin starts, or by a program through the proxy beside it.
 
-use crate::egress::proxy::{self, Allowed, Connection, Connections};
+use crate::call::{Connection, Connections, End, Execution};
+use crate::egress::proxy::{self, Allowed};
 use crate::egress::{self, Connected};
-use crate::gate::{Connecting, End, Execution, Order};
+use crate::gate::{Connecting, Order};
 use crate::sandbox::Launcher;
 use crate::tools::Runner;
 use crate::types::{HostPort, limits};

@@ -4,7 +4,8 @@ use super::api::{RunError, RunReply, RunRequest, RunStatus, Step, Usage};
 use super::run::Agent;
 use super::{connect, prompt, view};
 use crate::auth::Principal;
-use crate::gate::{Asked, Asking, CallRecord, Decided, End, Execution, Outcome, Pending, Permit, ToolResult};
+use crate::call::{End, Execution};
+use crate::gate::{Asked, Asking, CallRecord, Decided, Outcome, Pending, Permit, ToolResult};
 use crate::ledger::{AppendError, Draft, Kind};
 use crate::llm::{
     Conversation, ModelError, ModelErrorKind, ModelReply, ModelRequest, Provider, Stop, ToolOffer,

@@ -1,6 +1,7 @@
 //! The HTTP client of the model's provider.
 
 use super::{EgressError, Endpoint};
+use crate::secrets::sealed::Sealed;
 use crate::secrets::{Hold, Pass};
 use crate::types::clock::Wall;
 use crate::types::{Secret, limits, text};
@@ -61,6 +62,8 @@ pub struct Response {
     /// The body, at most [`limits::MODEL_REPLY_BYTES_MAX`] long.
     pub body: Vec<u8>,
 }
+
+impl Sealed for Response {}
 
 impl Hold for Response {
     fn passed(self, pass: &mut Pass<'_>) -> Self {

@@ -4,10 +4,10 @@
 //! those. What has no name of its own comes out as whatever else lies in the same named folders: of the object and
 //! of each named path below it one such path is decided on too. A rule by `==` may permit a folder and nothing in it.
 
-use super::claim::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
 use super::decide::Gate;
 use super::object::lexical;
 use super::order::Pending;
+use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
 use crate::policy::{self, Answer, Approved, Verdict};
 use crate::tools::Runner;
 use crate::types::limits;

@@ -3,13 +3,13 @@
 use super::answer::Asked;
 use super::asked;
 use super::beneath::{self, Below};
-use super::claim::{Exclusion, Execution, Prepared};
 use super::counters::{self, Counted, Counters};
 use super::order::{Pending, Permit, Running};
 use super::outcome;
 use super::record::{CallRecord, Facts, Outcome, ToolResult, Waiting};
 use super::rules::{InForce, Rules, STALE};
 use crate::auth::Principal;
+use crate::call::{Exclusion, Execution, Prepared};
 use crate::ledger::{AppendError, Draft, Kind, Ledger, ReadError, Receipt, Ref};
 use crate::policy::{self, Answer, Approved, Question, Session, TaintSource, Verdict};
 use crate::secrets::Secrets;

@@ -38,7 +38,7 @@
 //! }
 //! ```
 //! ```compile_fail,E0308
-//! fn leak(chat: &mut par::llm::Conversation, ran: par::gate::Execution) {
+//! fn leak(chat: &mut par::llm::Conversation, ran: par::call::Execution) {
 //!     chat.push_results(vec![ran]);
 //! }
 //! ```
@@ -63,7 +63,6 @@
 mod answer;
 mod asked;
 mod beneath;
-mod claim;
 mod counters;
 mod decide;
 mod object;
@@ -78,10 +77,6 @@ mod rules;
 pub use answer::{Answer, AnswerError, Approval, Asked};
 pub use asked::State;
 pub use beneath::ANY_NAME;
-pub use claim::{
-    Beneath, Content, End, Exclusion, Execution, FileId, FileKind, Given, Held, Listing, Object, PathObject,
-    Prepared,
-};
 pub use counters::{counts, ran};
 pub use decide::{Asking, Decided, Gate};
 pub use object::content_words;

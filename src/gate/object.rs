@@ -1,8 +1,8 @@
 //! The object of a call: from the sandbox's claim to what policies see and the record keeps.
 
-use super::claim::{Content, Listing, Object};
 use super::decide::Gate;
 use super::order::Pending;
+use crate::call::{Content, Listing, Object};
 use crate::policy;
 use crate::secrets::Clean;
 use crate::tools::Resource;

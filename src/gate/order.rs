@@ -1,11 +1,11 @@
 //! The proofs on the way of one call: pending, permit, order, running.
 
 use super::answer::Asked;
-use super::claim::{End, Exclusion, Execution, Held, Object};
 use super::decide::Gate;
 use super::outcome;
 use super::record::Facts;
 use super::rules::Rules;
+use crate::call::{End, Exclusion, Execution, Held, Object};
 use crate::ledger::{AppendError, Draft, Kind, Ledger, Receipt, Ref};
 use crate::secrets::{Clean, Finder, Secrets};
 use crate::tools::{Manifest, Resource, ValidCall};

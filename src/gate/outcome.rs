@@ -1,8 +1,7 @@
 //! From how a call ended to its entry and to what may be told of it.
 
-use super::claim::{End, Execution, Given};
 use super::record::{CallRecord, Facts};
-use crate::egress::proxy::Connection;
+use crate::call::{Connection, End, Execution, Given};
 use crate::ledger::{Draft, Kind, Ref};
 use crate::secrets::Clean;
 use crate::types::json::{INTEGER_MAX, has_only_exact_integers, parse_strict};

@@ -1,10 +1,10 @@
 //! After a crash: every allowed call without a result gets one, through the happy path's own function.
 
 use super::asked;
-use super::claim::{End, Execution};
 use super::decide::{Gate, resource_of};
 use super::order::Running;
 use super::record::{Facts, ToolResult};
+use crate::call::{End, Execution};
 use crate::ledger::{AppendError, Header, Kind, Projection, ReadError, Row, Stored};
 use crate::types::{CallId, Digest, RunId, SessionId};
 use rusqlite::types::Value as Cell;

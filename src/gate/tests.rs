@@ -1,12 +1,11 @@
 //! The gate over a real ledger, with claims of the sandbox made up by hand: what is believed of them,
 //! and what the ledger says of each way that a call can end.
 
-use super::{
-    Answer, AnswerError, Approval, Asking, Decided, End, Execution, FileId, FileKind, Gate, Held, Object,
-    Outcome, PathObject, Pending, Permit, Prepared, Recall, Rules,
-};
+use super::{Answer, AnswerError, Approval, Asking, Decided, Gate, Outcome, Pending, Permit, Recall, Rules};
 use crate::auth::{self, Principal, Role};
-use crate::egress::proxy::{Connection, Connections};
+use crate::call::{
+    Connection, Connections, End, Execution, FileId, FileKind, Given, Held, Object, PathObject, Prepared,
+};
 use crate::ledger::{self, AppendError, Draft, Files, Kind, Ledger, Lock, Projection, key};
 use crate::policy::{Bundle, Door, Session, Source};
 use crate::secrets::{Finder, Named, Secrets};
@@ -445,7 +444,7 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
                 more: 7,
                 bytes: 7,
             },
-            given: super::Given { secrets: vec!["\u{202e}".to_owned()], connect: Vec::new() },
+            given: Given { secrets: vec!["\u{202e}".to_owned()], connect: Vec::new() },
             wall_us: u64::MAX,
         };
         let settled = bench.gate.settle(vec![(running, execution)]).await.expect("settled");

@@ -1,6 +1,7 @@
 //! Why there is no reply.
 
 use crate::egress::EgressError;
+use crate::secrets::sealed::Sealed;
 use crate::secrets::{Found, Hold, Pass, Secrets};
 use crate::types::{limits, text};
 use std::fmt;
@@ -90,6 +91,8 @@ impl ModelError {
         Self { kind, message: shown(&message), retryable, raw, found }
     }
 }
+
+impl Sealed for ModelError {}
 
 impl Hold for ModelError {
     fn passed(self, pass: &mut Pass<'_>) -> Self {

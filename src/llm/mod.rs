@@ -20,6 +20,7 @@ pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind};
 pub use settings::{Kind, Settings, build};
 
+use crate::secrets::sealed::Sealed;
 use crate::secrets::{Found, Hold, Pass};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
@@ -88,6 +89,8 @@ pub struct ModelReply {
     pub found: Found,
 }
 
+impl Sealed for ModelReply {}
+
 impl Hold for ModelReply {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
         let Self { text, calls, stop, usage, request_digest, raw, model, found } = self;
@@ -124,6 +127,8 @@ pub enum Stop {
     /// What the server says, and this room does not know.
     Other(String),
 }
+
+impl Sealed for Stop {}
 
 impl Hold for Stop {
     fn passed(self, pass: &mut Pass<'_>) -> Self {

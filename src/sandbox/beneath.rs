@@ -9,7 +9,7 @@ use super::machine::Machine;
 use super::mounts::Origins;
 use super::resolve::{id, kind};
 use super::tree::HostTree;
-use crate::gate::{Beneath, FileId, FileKind};
+use crate::call::{Beneath, FileId, FileKind};
 use crate::types::limits::NAMED_BENEATH_MAX;
 use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;

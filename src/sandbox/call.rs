@@ -3,7 +3,7 @@
 use super::child::go_packet;
 use super::spare::Child;
 use super::wire::{self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive_with};
-use crate::gate::{End, Exclusion, Given, Object};
+use crate::call::{End, Exclusion, Given, Object};
 use crate::tools::{Limits, Manifest};
 use crate::types::clock::mono_us;
 use rustix::io::Errno;

@@ -11,7 +11,7 @@ use super::resolve::{Place, open_for_reading, reopen};
 use super::tool::{Tool, WriteFolder};
 use super::wire::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
 use super::{connect, content, fetch, given, init, network, seccomp, sys, walk, writes};
-use crate::gate::{Beneath, FileKind, Object, PathObject};
+use crate::call::{Beneath, FileKind, Object, PathObject};
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
 use crate::tools::{Builtin, Limits, Resource as Named, Runner};
 use crate::types::json::parse_strict;

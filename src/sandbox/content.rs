@@ -8,7 +8,7 @@
 
 use super::child::Start;
 use super::resolve::{kind, open_for_reading};
-use crate::gate::{Content, FileKind, Listing};
+use crate::call::{Content, FileKind, Listing};
 use crate::tools::{ContentFolder, Limits};
 use crate::types::Digest;
 use crate::types::limits::{CONTENT_BYTES_MAX, CONTENT_DEPTH_MAX, CONTENT_ENTRIES_MAX};

@@ -9,7 +9,7 @@ use super::quota::{Look, Quota};
 use super::tool::OpenProgram;
 use super::wire::{Word, send_with};
 use super::{network, seccomp, sys};
-use crate::gate::End;
+use crate::call::End;
 use crate::tools::{Element, Modes, Program, Resource as Named};
 use crate::types::clock::mono_us;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};

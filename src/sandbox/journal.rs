@@ -8,7 +8,7 @@
 //! Where the launcher runs as the front's own user this is no evidence against the front.
 
 use super::wire::Go;
-use crate::gate::End;
+use crate::call::End;
 use crate::types::clock::{Wall, boot_id};
 use crate::types::json::{canonical, parse_strict};
 use crate::types::{Digest, text};
@@ -227,7 +227,7 @@ fn last_line(path: &Path) -> std::io::Result<Option<Digest>> {
 #[cfg(test)]
 mod tests {
     use super::{Journal, Journals};
-    use crate::gate::{End, Object};
+    use crate::call::{End, Object};
     use crate::sandbox::wire::Go;
     use std::os::unix::fs::PermissionsExt;
     use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ use super::wire::{
     receive_with,
 };
 use super::{fetch, heap};
-use crate::gate::{End, Given};
+use crate::call::{End, Given};
 use crate::tools::{Builtin, Catalog, Manifest, ProposedCall, Runner};
 use crate::types::clock::mono_us;
 use crate::types::limits::{LAUNCHER_LEAVE_MS_MAX, LINK_WAITING_PACKETS_MAX};

@@ -6,7 +6,8 @@ use super::wire::{
     self, Arrival, Ask, Assembler, Ended, Go, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request,
     receive_with,
 };
-use crate::gate::{End, Execution, Held, Object, Order, Pending, Prepared};
+use crate::call::{End, Execution, Held, Object, Prepared};
+use crate::gate::{Order, Pending};
 use crate::tools::{Limits, Manifest};
 use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX, LINK_CALL_MESSAGES_MAX};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, send, shutdown};

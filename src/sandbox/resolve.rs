@@ -8,7 +8,7 @@ use super::host::name_of;
 use super::machine::Machine;
 use super::mounts::Origins;
 use super::tool::Root;
-use crate::gate::{FileId, FileKind, Object, PathObject};
+use crate::call::{FileId, FileKind, Object, PathObject};
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, accessat, fstat, openat, openat2,
 };

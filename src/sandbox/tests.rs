@@ -7,7 +7,7 @@
 
 use super::wire::{self, Ask, Go, Request};
 use super::{Launcher, LinkSeed, PrepareError, Report, Spec, lock_front, serve, start};
-use crate::gate::{End, Exclusion, Execution, FileKind, Object, Prepared};
+use crate::call::{End, Exclusion, Execution, FileKind, Object, Prepared};
 use crate::tools::{Catalog, Manifest, Places};
 use crate::types::json::canonical;
 use crate::types::limits::PREPARE_MS_MAX;

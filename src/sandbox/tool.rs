@@ -9,7 +9,7 @@ use super::seccomp::Does;
 use super::vault::{Vault, sealed};
 use super::wire::{ProgramDigest, RefusedTool, Report, SkippedRoot};
 use super::{own_proc, seccomp, writes};
-use crate::gate::Given;
+use crate::call::Given;
 use crate::tools::{Builtin, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot};
 use crate::types::Digest;
 use landlock::{AccessFs, BitFlags, RulesetCreated};

@@ -11,7 +11,7 @@ use super::mounts::{Mount, mount_of};
 use super::resolve::{id, kind};
 use super::trail::{self, Trail};
 use super::{canary, sys};
-use crate::gate::{FileId, FileKind};
+use crate::call::{FileId, FileKind};
 use nix::sched::CloneFlags;
 use rustix::fs::{
     CWD, Gid, Mode, OFlags, ResolveFlags, Uid, XattrFlags, fchmod, fchown, fsetxattr, fstat, getxattr,

@@ -6,7 +6,7 @@
 
 use super::machine::Machine;
 use super::resolve::{id, kind, open_for_reading};
-use crate::gate::{Beneath, FileKind, PathObject};
+use crate::call::{Beneath, FileKind, PathObject};
 use crate::tools::Limits;
 use crate::tools::builtin::{Answer, Search};
 use crate::types::clock::mono_us;

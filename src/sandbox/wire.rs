@@ -3,7 +3,7 @@
 //! A packet is a kind, a call's number, whether more follows, and bytes: output as it stands, or a
 //! piece of a JSON message. Pieces keep one packet below the kernel's socket buffer.
 
-use crate::gate::{End, Exclusion, Given, Object};
+use crate::call::{End, Exclusion, Given, Object};
 use crate::types::Level;
 use crate::types::limits::{LINK_MESSAGE_BYTES_MAX, LINK_UNFINISHED_BYTES_MAX};
 use rustix::io::Errno;

@@ -11,7 +11,17 @@
 //!     par::secrets::Clean { ..clean }
 //! }
 //! ```
+//! nor can another crate say of a type of its own how it is looked through:
+//! ```compile_fail,E0277
+//! struct Mine(String);
+//! impl par::secrets::Hold for Mine {
+//!     fn passed(self, _: &mut par::secrets::Pass<'_>) -> Self {
+//!         self
+//!     }
+//! }
+//! ```
 
+mod execution;
 mod finder;
 mod forms;
 mod known;
@@ -80,12 +90,20 @@ impl fmt::Debug for Secrets {
     }
 }
 
+/// Keeps [`Hold`] to this crate: no other can name it.
+pub(crate) mod sealed {
+    /// A type of this crate, or one whose `Hold` stands here.
+    pub trait Sealed {}
+}
+
 /// What may hold secrets. An implementation takes itself apart whole, so that no new part is forgotten.
-pub trait Hold: Sized {
+pub trait Hold: sealed::Sealed + Sized {
     /// Itself, each text and each byte of it passed.
     #[must_use]
     fn passed(self, pass: &mut Pass<'_>) -> Self;
 }
+
+impl sealed::Sealed for String {}
 
 impl Hold for String {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
@@ -93,17 +111,23 @@ impl Hold for String {
     }
 }
 
+impl sealed::Sealed for Vec<u8> {}
+
 impl Hold for Vec<u8> {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
         pass.bytes(self)
     }
 }
 
+impl<T: Hold> sealed::Sealed for Option<T> {}
+
 impl<T: Hold> Hold for Option<T> {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
         self.map(|held| held.passed(pass))
     }
 }
+
+impl sealed::Sealed for Value {}
 
 impl Hold for Value {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
@@ -116,6 +140,8 @@ impl Hold for Value {
         }
     }
 }
+
+impl sealed::Sealed for Map<String, Value> {}
 
 impl Hold for Map<String, Value> {
     fn passed(self, pass: &mut Pass<'_>) -> Self {

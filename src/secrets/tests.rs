@@ -162,6 +162,8 @@ fn a_reload_counts_for_every_clone() {
 #[derive(Debug, PartialEq)]
 struct Two(String, Vec<u8>);
 
+impl super::sealed::Sealed for Two {}
+
 impl Hold for Two {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
         Self(pass.text(self.0), pass.bytes(self.1))

@@ -8,24 +8,25 @@ use source::{File, files, paths, shown, top, without_words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Each room with the rooms that it may name, lowest first.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("types", &[]),
-    ("secrets", &["types"]),
+    ("call", &["types"]),
+    ("secrets", &["call", "types"]),
     ("config", &["types"]),
     ("store", &["config", "types"]),
-    ("egress", &["config", "secrets", "types"]),
+    ("egress", &["config", "secrets", "call", "types"]),
     ("ledger", &["store", "egress", "config", "types"]),
     ("auth", &["ledger", "store", "config", "secrets", "types"]),
     ("tools", &["ledger", "store", "egress", "config", "types"]),
     ("policy", &["auth", "tools", "ledger", "config", "types"]),
-    ("gate", &["policy", "tools", "auth", "ledger", "egress", "config", "secrets", "types"]),
+    ("gate", &["policy", "tools", "auth", "ledger", "egress", "config", "secrets", "call", "types"]),
     ("llm", &["gate", "tools", "egress", "config", "secrets", "types"]),
-    ("sandbox", &["gate", "tools", "config", "types"]),
+    ("sandbox", &["gate", "tools", "config", "call", "types"]),
     (
         "agent",
         &[
             "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress", "config", "secrets",
-            "types",
+            "call", "types",
         ],
     ),
     ("http", &["agent", "sandbox", "gate", "policy", "tools", "auth", "ledger", "config", "types"]),
@@ -33,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
         "cli",
         &[
             "http", "agent", "llm", "sandbox", "gate", "policy", "tools", "auth", "ledger", "egress",
-            "config", "secrets", "types",
+            "config", "secrets", "call", "types",
         ],
     ),
 ];

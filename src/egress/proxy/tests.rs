@@ -1,6 +1,7 @@
 //! The proxy on real sockets: a client that is the tool, and servers on loopback.
 
-use super::{Allowed, Call, Connection, Connections, Record, attend_all};
+use super::{Allowed, Call, Record, attend_all};
+use crate::call::{Connection, Connections};
 use crate::types::{HostPort, limits};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

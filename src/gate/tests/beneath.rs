@@ -2,7 +2,8 @@
 
 use super::{Approval, Bench, EVERYTHING, ended};
 use crate::auth::{self, Role};
-use crate::gate::{Answer, Beneath, Decided, Exclusion, FileId, FileKind, Object, Outcome, PathObject};
+use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
+use crate::gate::{Answer, Decided, Outcome};
 use crate::policy::Door;
 use serde_json::{Value, json};
 use std::path::Path;

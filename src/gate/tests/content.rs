@@ -1,7 +1,8 @@
 //! What is believed of a claim about the content of a folder, and what the record keeps of it.
 
 use super::{Bench, EVERYTHING};
-use crate::gate::{Content, Listing, Object, Outcome};
+use crate::call::{Content, Listing, Object};
+use crate::gate::Outcome;
 use crate::types::{Digest, limits};
 use serde_json::{Value, json};
 

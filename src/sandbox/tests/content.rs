@@ -1,7 +1,7 @@
 //! The content of a folder: read in prepare, and at go given as a copy, to the byte that was read.
 
 use super::{Stage, World};
-use crate::gate::{Content, End, Execution, Listing, Object};
+use crate::call::{Content, End, Execution, Listing, Object};
 use crate::types::Digest;
 use serde_json::{Value, json};
 use std::ffi::OsStr;

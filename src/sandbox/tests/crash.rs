@@ -3,7 +3,7 @@
 
 use super::super::start;
 use super::{ORDINARY, World, become_user, compile, view};
-use crate::gate::End;
+use crate::call::End;
 use crate::types::Level;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, Rlimit, setrlimit};

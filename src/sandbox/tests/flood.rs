@@ -6,7 +6,7 @@ use super::super::supervisor::pair;
 use super::super::wire::{Kind, PIECE_BYTES_MAX, Received, Reply, Request, packet, packets, receive};
 use super::super::{Report, serve, start};
 use super::World;
-use crate::gate::{End, Object, Prepared};
+use crate::call::{End, Object, Prepared};
 use crate::types::limits::{LINK_UNFINISHED_BYTES_MAX, LINK_WAITING_PACKETS_MAX, PREPARE_MS_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

@@ -1,8 +1,8 @@
 //! What a program is given beside its words, and that nothing else comes with it.
 
 use super::{Stage, World, compile};
+use crate::call::{End, Execution};
 use crate::config::Home;
-use crate::gate::{End, Execution};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::socket_peercred};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};

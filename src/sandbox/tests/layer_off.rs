@@ -8,7 +8,7 @@ use super::super::seccomp::Does;
 use super::super::view::{self, Plan, Use};
 use super::super::{host, own_proc, protect, seccomp, sys, writes};
 use super::{ORDINARY, World, become_user};
-use crate::gate::End;
+use crate::call::End;
 use crate::tools::Limits;
 use Layer::{
     Added, Capabilities, Clock, ControlGroups, Descriptors, Environment, Filter, Group, HostName, Identity,

@@ -2,7 +2,7 @@
 
 use super::super::{Report, seccomp, start};
 use super::{World, compile, has};
-use crate::gate::End;
+use crate::call::End;
 use crate::types::Level;
 use serde_json::json;
 use std::collections::BTreeMap;

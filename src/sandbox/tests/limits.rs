@@ -3,7 +3,7 @@
 use super::super::{Report, start, sys};
 use super::spare::children;
 use super::{ORDINARY, Stage, World, alive, become_user, compile, has, until, view};
-use crate::gate::{End, Execution};
+use crate::call::{End, Execution};
 use nix::mount::MsFlags;
 use nix::sched::CloneFlags;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The `/proc` of a call's own: what is in it, and that nothing else can be seen, reached or changed by it.
 
 use super::{World, compile};
-use crate::gate::{Beneath, End, Execution, Object};
+use crate::call::{Beneath, End, Execution, Object};
 use crate::types::limits::PREPARE_MS_MAX;
 use serde_json::json;
 use std::path::PathBuf;

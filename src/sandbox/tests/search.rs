@@ -1,7 +1,7 @@
 //! What a recursive call leaves out, against real trees.
 
 use super::{Stage, World};
-use crate::gate::{Beneath, End, Exclusion, Execution, Object, PathObject};
+use crate::call::{Beneath, End, Exclusion, Execution, Object, PathObject};
 use crate::types::limits::PREPARE_MS_MAX;
 use nix::mount::MsFlags;
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use super::super::PrepareError;
 use super::super::spare::{SPARE_IDS, SPARES_MAX};
 use super::super::wire::{Request, packets, send_packet};
 use super::{Stage, World, alive, until};
-use crate::gate::{End, Object};
+use crate::call::{End, Object};
 use crate::types::limits::PREPARE_MS_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

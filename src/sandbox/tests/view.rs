@@ -3,7 +3,7 @@
 use super::super::machine::{self, Ground, Machine};
 use super::super::{namespaces, sys, view};
 use super::{World, compile};
-use crate::gate::{End, Object};
+use crate::call::{End, Object};
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sched::CloneFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};

@@ -1,0 +1,40 @@
+//! How a call ended.
+
+use serde::{Deserialize, Serialize};
+
+/// The end of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum End {
+    /// It returned. 0 is success.
+    Exit {
+        /// The exit code, 0 to 255.
+        code: i32,
+    },
+    /// A signal ended it.
+    Signal {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The launcher ended it at its wall limit.
+    Timeout,
+    /// It ran out of its memory.
+    Oom,
+    /// The launcher ended it at its output limit.
+    OutputCap,
+    /// It was ended for what it added to the folders that it may change.
+    Quota {
+        /// Folders below them that its tool may not read: each counted as one entry, whatever is in it.
+        #[serde(default)]
+        unread_folders: u64,
+    },
+    /// It was ended with the launcher, or by it for another reason.
+    Killed,
+    /// It was not started: a protection, the object or the manifest was not as demanded.
+    Refused {
+        /// What was not as demanded.
+        reason: String,
+    },
+    /// A crash came between decision and result: whether and how far it ran is not known.
+    Interrupted,
+}
