@@ -2,7 +2,7 @@
 
 use super::{LedgerHome, follow, named};
 use crate::ledger::verify::checkpoints;
-use crate::ledger::verify::{RootMark, ChainWalk};
+use crate::ledger::verify::{ChainWalk, RootMark};
 use crate::ledger::{HighWater, Reader};
 use rusqlite::{Connection, params};
 

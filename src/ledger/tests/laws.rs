@@ -3,7 +3,7 @@
 use super::{HeldKeys, LedgerHome, assert_verified, follow};
 use crate::ledger::entry::{Draft, Kind, Ref, Stamp, Written, seal};
 use crate::ledger::tree::{Frontier, leaf};
-use crate::ledger::verify::{RootMark, ChainWalk};
+use crate::ledger::verify::{ChainWalk, RootMark};
 use crate::ledger::{Head, Report};
 use crate::types::{Digest, RunId};
 use proptest::prelude::*;

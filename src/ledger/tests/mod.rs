@@ -20,8 +20,8 @@ mod tampered;
 mod threads;
 mod writing;
 
-use super::verify::Looked;
 use super::verify::ChainWalk;
+use super::verify::Looked;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
     Report, Row, Verdict, VerifierKey, audit, audit_from, checkpoint, key, tree,

@@ -1,6 +1,6 @@
 //! Verification by several threads sees what one would have seen, wherever pages end.
 
-use super::{Draft, LedgerHome, Kind, Ledger, Ref, Report, Verdict, ChainWalk, call_drafts, named};
+use super::{ChainWalk, Draft, Kind, Ledger, LedgerHome, Ref, Report, Verdict, call_drafts, named};
 use crate::ledger::read::schema;
 use crate::ledger::verify::Reading;
 use crate::ledger::verify::{checkpoints, entries_until};

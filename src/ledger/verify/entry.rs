@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(in crate::ledger) struct Looked {
     pub(in crate::ledger) leaf: Digest,
     /// What the header says, or why it is none.
-    pub(in crate::ledger) header: Result<EntryFacts, HeaderError>,
-    pub(in crate::ledger) payload: PayloadState,
+    pub(super) header: Result<EntryFacts, HeaderError>,
+    pub(super) payload: PayloadState,
 }
 
 /// What the walk has to know of a header.

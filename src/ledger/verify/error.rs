@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Why a ledger could not be verified to its end.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AuditError {
+pub(in crate::ledger) enum AuditError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]

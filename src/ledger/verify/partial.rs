@@ -5,13 +5,13 @@
 
 use super::error::AuditError;
 use super::pipeline::Reading;
-use super::report::{RootMark, Outside, PROGRESS_ENTRIES, Report, Verdict};
+use super::report::{Outside, PROGRESS_ENTRIES, Report, RootMark, Verdict};
 use super::rows::{check_orphans, check_schema, checkpoints, entries_until};
-use super::walk::{WalkStart, ChainWalk};
+use super::walk::{ChainWalk, WalkStart};
 use crate::ledger::checkpoint::{Checkpoint, Epochs};
 use crate::ledger::entry::Header;
 use crate::ledger::files::{Files, HighWater};
-use crate::ledger::read::{ReadError, Reader, OpenSegments, header_bytes, root_at, schema, tile};
+use crate::ledger::read::{OpenSegments, ReadError, Reader, header_bytes, root_at, schema, tile};
 use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, TileEdge, leaf};
 use crate::store::Kind as Database;
 use rusqlite::{Connection, params};
@@ -175,7 +175,12 @@ impl FilledTiles {
     }
 
     /// No tile stands beyond what the entries lead to, and those before are as many as they must be.
-    fn finish(&mut self, segments: &mut OpenSegments, size: u64, report: &mut Report) -> Result<(), ReadError> {
+    fn finish(
+        &mut self,
+        segments: &mut OpenSegments,
+        size: u64,
+        report: &mut Report,
+    ) -> Result<(), ReadError> {
         self.compare_filled(segments, report)?;
         let (mut level, mut full, mut all) = (0_u32, size / TILE_WIDTH as u64, 0);
         while full > 0 {

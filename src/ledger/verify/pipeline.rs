@@ -60,7 +60,7 @@ pub(in crate::ledger) struct Reading<'a> {
 impl Reading<'_> {
     /// Hands every page to `take`, by rising numbers, until it wants no more. At most a few pages a thread are in
     /// memory.
-    pub(in crate::ledger) fn run(
+    pub(super) fn run(
         &self,
         range: &Range<u64>,
         mut take: impl FnMut(SeenPage) -> Result<ControlFlow<()>, AuditError>,

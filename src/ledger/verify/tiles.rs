@@ -1,7 +1,7 @@
 //! The stored tiles against those that the entries lead to, and the trees that were anchored.
 
 use super::report::{Report, Verdict};
-use crate::ledger::read::{ReadError, OpenSegments, root_at};
+use crate::ledger::read::{OpenSegments, ReadError, root_at};
 use crate::ledger::tree::{Head, Tile};
 use std::collections::BTreeMap;
 
@@ -18,7 +18,11 @@ impl ExpectedTiles {
         }
     }
 
-    pub(super) fn compare(mut self, segments: &mut OpenSegments, report: &mut Report) -> Result<(), ReadError> {
+    pub(super) fn compare(
+        mut self,
+        segments: &mut OpenSegments,
+        report: &mut Report,
+    ) -> Result<(), ReadError> {
         for first in segments.firsts().to_vec() {
             let next = segments.firsts().iter().copied().find(|next| *next > first).unwrap_or(u64::MAX);
             let mut statement = segments.of(first)?.prepare("SELECT k, hashes FROM tile ORDER BY k")?;

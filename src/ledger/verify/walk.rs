@@ -3,7 +3,7 @@
 
 use super::entry::{EntryFacts, KindWord, Looked, PayloadState};
 use super::erasures::Erasures;
-use super::report::{RootMark, Report, Verdict};
+use super::report::{Report, RootMark, Verdict};
 use crate::ledger::checkpoint::{Epochs, Note, VerifierKey, read_anchor};
 use crate::ledger::entry::{Kind, dropped, sealed};
 use crate::ledger::tree::{Frontier, Head, Tile, TileEdge};
@@ -77,7 +77,7 @@ impl ChainWalk {
     }
 
     /// A walk that begins behind entries that it does not read.
-    pub(in crate::ledger) fn resume(mark: Option<RootMark>, start: WalkStart, edge: TileEdge) -> Self {
+    pub(super) fn resume(mark: Option<RootMark>, start: WalkStart, edge: TileEdge) -> Self {
         let mut frontier = start.before.clone();
         frontier.push(start.last);
         let report = Report { from: start.from, signed: start.from, ..Report::default() };
@@ -173,7 +173,7 @@ impl ChainWalk {
     }
 
     /// Whether the walk reads the payload of such an entry.
-    pub(in crate::ledger) fn follows(kind: &KindWord) -> bool {
+    pub(super) fn follows(kind: &KindWord) -> bool {
         let KindWord::Known(kind) = kind else { return false };
         let followed = [Kind::Genesis, Kind::KeyEpoch, Kind::Anchor, Kind::SegmentSeal, Kind::PayloadDrop];
         followed.contains(kind)

@@ -5,7 +5,7 @@
 
 use super::error::AuditError;
 use super::pipeline::Reading;
-use super::report::{RootMark, Outside, PROGRESS_ENTRIES, Report, Verdict};
+use super::report::{Outside, PROGRESS_ENTRIES, Report, RootMark, Verdict};
 use super::rows::{
     check_orphans, check_schema, checkpoints, entries_until, first_unsound, numbers, readable,
 };
