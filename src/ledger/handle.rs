@@ -62,9 +62,9 @@ impl Ledger {
         self.queue.append(drafts, false).await
     }
 
-    /// As [`Ledger::append`], of what has happened already: on a full disk it is not refused, but written with
-    /// the space of the reserve, or waits in memory until there is space. A full disk is an error here only
-    /// where the process ends before.
+    /// As [`Ledger::append`], of what has happened already: on a full disk it is not refused, but written
+    /// with the space of the reserve, or waits in memory until there is space. A full disk is an error here
+    /// only where the process ends before.
     pub async fn append_owed(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
         self.queue.append(drafts, true).await
     }

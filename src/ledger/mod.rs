@@ -1,15 +1,16 @@
 //! The ledger: a hash-chained, Merkle-rooted record in SQLite, appended by one writer.
 //!
-//! What may happen here: entries are appended by one thread, read, verified, found, erased and proven. What cannot: nothing but
-//! the writer's commit makes a [`Receipt`], and it does so only after the sync; no entry is changed once it is written; nothing
-//! is told of an entry that its bytes do not say.
+//! What may happen here: entries are appended by one thread, read, verified, found, erased and proven. What
+//! cannot: nothing but the writer's commit makes a [`Receipt`], and it does so only after the sync; no entry
+//! is changed once it is written; nothing is told of an entry that its bytes do not say.
 //!
 //! # Layout
 //!
-//! Each wing names only those before it: `entry` is an entry's bytes · `tree` the Merkle tree · `files` the paths and the
-//! lock · `checkpoint` signatures and keys · `projection` state.db · `read` what is stored · `verify` whether it is what was
-//! written · `write` the writer and its receipts · `handle` what the rooms above hold · [`query`] the search · `redact` what is
-//! erased · [`export`] what leaves · `anchor` what places outside are told.
+//! Each wing names only those before it: `entry` is an entry's bytes · `tree` the Merkle tree · `files` the
+//! paths and the lock · `checkpoint` signatures and keys · `projection` state.db · `read` what is stored ·
+//! `verify` whether it is what was written · `write` the writer and its receipts · `handle` what the rooms
+//! above hold · [`query`] the search · `redact` what is erased · [`export`] what leaves · `anchor` what
+//! places outside are told.
 //!
 //! A receipt cannot be made elsewhere:
 //! ```compile_fail,E0451

@@ -1,12 +1,14 @@
 //! Signed checkpoints: notes, the keys that sign them, and what places outside say of them.
 //!
-//! What may happen here: keys are read, replaced and erased, and a [`Head`](super::tree::Head) is signed. What cannot: no key
-//! signs without the files that hold it, and no checkpoint counts that the keys of its own log did not sign.
+//! What may happen here: keys are read, replaced and erased, and a [`Head`](super::tree::Head) is signed.
+//! What cannot: no key signs without the files that hold it, and no checkpoint counts that the keys of its
+//! own log did not sign.
 //!
 //! # Layout
 //!
-//! `error` · `note` is a signed text and its verifier key · `epoch` follows the keys of a log · `witness` reads cosignatures · `anchored`
-//! reads what an `anchor` entry says · [`key`] holds the secret files · `signer` signs.
+//! `error` · `note` is a signed text and its verifier key · `epoch` follows the keys of a log · `witness`
+//! reads cosignatures · `anchored` reads what an `anchor` entry says · [`key`] holds the secret files ·
+//! `signer` signs.
 
 mod error;
 mod note;

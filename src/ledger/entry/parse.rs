@@ -1,4 +1,5 @@
-//! The one way from bytes to a [`Header`]: the fast reader for the plain form, the reader of all JSON for the rest.
+//! The one way from bytes to a [`Header`]: the fast reader for the plain form, the reader of all JSON for the
+//! rest.
 
 use super::header::{Header, HeaderError};
 use super::plain::PlainHeader;

@@ -1,7 +1,8 @@
 //! The fast reader of headers: reads one without copying it. Pure: no disk, no clock.
 //!
-//! Headers that PAR writes have one plain form: canonical JSON without escapes. This module reads that form in one pass
-//! over the bytes. It leaves every other form to [`Header::parse_any`], which decides what a header is.
+//! Headers that PAR writes have one plain form: canonical JSON without escapes. This module reads that form
+//! in one pass over the bytes. It leaves every other form to [`Header::parse_any`], which decides what a
+//! header is.
 
 use super::header::{FORMAT, Header, is_of_its_type};
 use crate::types::json::INTEGER_MAX;

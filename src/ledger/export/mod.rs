@@ -1,12 +1,14 @@
 //! What leaves the ledger, with all that a stranger needs to check it: proof files and exports.
 //!
-//! What may happen here: entries are read and written down, and an `export` entry is appended before an export begins. What
-//! cannot: no payload leaves that may not be shown, and nothing is told without its record.
+//! What may happen here: entries are read and written down, and an `export` entry is appended before an
+//! export begins. What cannot: no payload leaves that may not be shown, and nothing is told without its
+//! record.
 //!
 //! # Layout
 //!
-//! `error` · `line` is a line of JSON · [`proof_file`] is entries with their proof, checked without a ledger · `prove` makes one ·
-//! `record` says who took what · `table` is for people · `stream` tells an export piece by piece · [`verify`] checks one.
+//! `error` · `line` is a line of JSON · [`proof_file`] is entries with their proof, checked without a ledger
+//! · `prove` makes one · `record` says who took what · `table` is for people · `stream` tells an export piece
+//! by piece · [`verify`] checks one.
 
 mod error;
 mod line;

@@ -1,12 +1,12 @@
 //! The files of a ledger: their names, the lock against a second writer, the high-water mark.
 //!
-//! What may happen here: paths are made, and files that are not databases are opened. What cannot: nothing in this wing
-//! opens a database, appends or erases.
+//! What may happen here: paths are made, and files that are not databases are opened. What cannot: nothing in
+//! this wing opens a database, appends or erases.
 //!
 //! # Layout
 //!
-//! `names` are those of segments · `paths` says where each file lies · `lock` keeps a second writer out · `high_water` is the
-//! mark beside the databases · `raw` opens files for a search of their bytes.
+//! `names` are those of segments · `paths` says where each file lies · `lock` keeps a second writer out ·
+//! `high_water` is the mark beside the databases · `raw` opens files for a search of their bytes.
 
 mod names;
 mod paths;

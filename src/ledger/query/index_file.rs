@@ -1,4 +1,5 @@
-//! The file `index.db`: its lines, the digests over their blocks, and following the ledger by one transaction.
+//! The file `index.db`: its lines, the digests over their blocks, and following the ledger by one
+//! transaction.
 
 use super::index_row::{BLOCK_ENTRIES, IndexRow, digest, lines, seal};
 use super::tokens::{any_text, words};
@@ -121,8 +122,8 @@ impl IndexFile {
         Ok(())
     }
 
-    /// One step on, in one transaction that begins before the ledger is read: who erases waits for it, and what is
-    /// read behind an erasure has no payload any more.
+    /// One step on, in one transaction that begins before the ledger is read: who erases waits for it, and
+    /// what is read behind an erasure has no payload any more.
     pub(super) fn advance(&mut self, ledger: &Reader) -> Result<u64, IndexError> {
         let is_other = self.covered(ledger)? == 0;
         if is_other {
@@ -195,8 +196,8 @@ impl IndexFile {
         Ok((range.end.saturating_sub(range.start), touched))
     }
 
-    /// The line of an entry, and its words. What it erased is forgotten here. Blocks whose digest is to be made go to
-    /// `touched`.
+    /// The line of an entry, and its words. What it erased is forgotten here. Blocks whose digest is to be
+    /// made go to `touched`.
     fn put(
         &mut self,
         ledger: &Reader,
@@ -227,7 +228,8 @@ impl IndexFile {
         Ok(())
     }
 
-    /// Takes the words of an entry out. Of a block that did not fit before, the digest stays as it is: it is made anew.
+    /// Takes the words of an entry out. Of a block that did not fit before, the digest stays as it is: it is
+    /// made anew.
     fn forget(
         &mut self,
         ledger: &Reader,
@@ -247,8 +249,9 @@ impl IndexFile {
         blocks.iter().try_for_each(|id| seal(&self.db, *id))
     }
 
-    /// Whether the lines of a block can be believed: they are those of its digest, with no number missing, and say of each
-    /// header what the ledger says; with `has_text` their words are those of the digest too. What fits is remembered.
+    /// Whether the lines of a block can be believed: they are those of its digest, with no number missing,
+    /// and say of each header what the ledger says; with `has_text` their words are those of the digest too.
+    /// What fits is remembered.
     pub(in crate::ledger) fn is_sound(
         &mut self,
         ledger: &Reader,

@@ -1,12 +1,14 @@
 //! Queries: one grammar, what it says of an entry, and the index that finds entries faster.
 //!
-//! What may happen here: headers are read and compared, and `index.db` follows the ledger. What cannot: the index changes no
-//! answer, since each is a header of the ledger that matches; nothing in this wing writes to the ledger.
+//! What may happen here: headers are read and compared, and `index.db` follows the ledger. What cannot: the
+//! index changes no answer, since each is a header of the ledger that matches; nothing in this wing writes to
+//! the ledger.
 //!
 //! # Layout
 //!
-//! `tokens` cuts texts into words · `term` is one word of a query · `filter` is a query · `scan` answers from the ledger alone ·
-//! `index_row` and `index_file` are index.db · `index` keeps it · `search` answers with it · `indexer` is the thread that follows.
+//! `tokens` cuts texts into words · `term` is one word of a query · `filter` is a query · `scan` answers from
+//! the ledger alone · `index_row` and `index_file` are index.db · `index` keeps it · `search` answers with it
+//! · `indexer` is the thread that follows.
 
 mod tokens;
 mod term;

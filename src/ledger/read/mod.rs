@@ -1,13 +1,14 @@
 //! Reading what is stored, entry by entry, each held to its header.
 //!
-//! What may happen here: the files of the ledger are opened to be read, and write-ahead logs of sealed segments are ended.
-//! What cannot: nothing in this wing appends or erases, and no payload is given out that its header does not commit to.
-//! Reading is not verifying: chain, tree and signatures are held together in `verify`.
+//! What may happen here: the files of the ledger are opened to be read, and write-ahead logs of sealed
+//! segments are ended. What cannot: nothing in this wing appends or erases, and no payload is given out that
+//! its header does not commit to. Reading is not verifying: chain, tree and signatures are held together in
+//! `verify`.
 //!
 //! # Layout
 //!
-//! `error` · `segments` are the connections to the files · `rows` reads single rows · `schema` holds a database to its
-//! migrations · `reader` is what the rooms above ask.
+//! `error` · `segments` are the connections to the files · `rows` reads single rows · `schema` holds a
+//! database to its migrations · `reader` is what the rooms above ask.
 
 mod error;
 mod segments;

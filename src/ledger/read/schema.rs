@@ -16,8 +16,8 @@ pub(in crate::ledger) enum SchemaError {
 /// Each item of a schema by type and name, with the SQL that made it.
 pub(in crate::ledger) type Schema = BTreeMap<(String, String), Option<String>>;
 
-/// In what the schema of `db` is not exactly what the migrations make, one text for each item: an added view, trigger,
-/// index or column can change what a query answers with the chain intact.
+/// In what the schema of `db` is not exactly what the migrations make, one text for each item: an added view,
+/// trigger, index or column can change what a query answers with the chain intact.
 pub(in crate::ledger) fn unlike_made(db: &Connection, kind: Database) -> Result<Vec<String>, SchemaError> {
     let (want, is) = (schema(&store::open_memory(kind)?)?, schema(db)?);
     let name = match kind {

@@ -22,9 +22,9 @@ pub(in crate::ledger) enum AuditError {
     Ledger(#[from] rusqlite::Error),
     #[error("state.db: {0}")]
     State(#[source] rusqlite::Error),
-    /// A copy of state.db in memory.
+    /// SQLite's own answer, where no file is to be named.
     #[error(transparent)]
-    Replay(rusqlite::Error),
+    Sqlite(rusqlite::Error),
     #[error("state.db cannot follow this entry: {0}")]
     Follow(#[source] rusqlite::Error),
     #[error("table `{0}`: {1}")]

@@ -50,7 +50,7 @@ pub(in crate::ledger) fn entries_until(db: &Connection) -> Result<u64, rusqlite:
 }
 
 pub(super) fn blob<'a>(row: &'a RowRef<'_>, column: usize) -> Result<Option<&'a [u8]>, AuditError> {
-    match row.get_ref(column).map_err(AuditError::Replay)? {
+    match row.get_ref(column).map_err(AuditError::Sqlite)? {
         ValueRef::Null => Ok(None),
         ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(Some(bytes)),
         ValueRef::Integer(_) | ValueRef::Real(_) => Err(AuditError::Column),

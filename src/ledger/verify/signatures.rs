@@ -1,4 +1,5 @@
-//! What the walk does with checkpoints: those of the ledger's own table, and those that somebody kept outside. Pure.
+//! What the walk does with checkpoints: those of the ledger's own table, and those that somebody kept
+//! outside. Pure.
 
 use super::report::{Outside, Verdict};
 use super::walk::{ChainWalk, Way};

@@ -64,7 +64,7 @@ impl Projected {
     pub(super) fn new(projections: &'static [Projection]) -> Result<Self, AuditError> {
         let state = store::open_memory(Database::State)?;
         // Nobody else reads it, and nothing of it is kept: one transaction that never ends.
-        state.execute_batch("BEGIN").map_err(AuditError::Replay)?;
+        state.execute_batch("BEGIN").map_err(AuditError::Sqlite)?;
         Ok(Self { state, projections })
     }
 

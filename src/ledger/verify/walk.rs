@@ -1,5 +1,5 @@
-//! The walk over all entries in order: chain, tree, keys, and what entries say of each other. Pure: it is handed bytes and
-//! reports what holds. What it does with checkpoints is in `signatures`.
+//! The walk over all entries in order: chain, tree, keys, and what entries say of each other. Pure: it is
+//! handed bytes and reports what holds. What it does with checkpoints is in `signatures`.
 
 use super::entry::{EntryFacts, KindWord, Looked, PayloadState};
 use super::erasures::Erasures;
@@ -112,8 +112,8 @@ impl ChainWalk {
         self.broken
     }
 
-    /// Checks the entry stored under `seq`, and hands back the tiles that it fills; `body` is what is there of the
-    /// payload, and is asked for where [`ChainWalk::follows`] its words.
+    /// Checks the entry stored under `seq`, and hands back the tiles that it fills; `body` is what is there
+    /// of the payload, and is asked for where [`ChainWalk::follows`] its words.
     ///
     /// Behind the first break nothing more is compared: the chain has no more to say.
     pub(in crate::ledger) fn entry(&mut self, seq: u64, looked: &Looked, body: Option<&[u8]>) -> Vec<Tile> {

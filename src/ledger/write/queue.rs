@@ -70,7 +70,8 @@ pub(in crate::ledger) enum ScrubError {
     Sqlite(rusqlite::Error),
 }
 
-/// The way to the writer, bounded in entries ([`limits::QUEUE_ENTRIES_MAX`]). The writer ends with the last of its clones.
+/// The way to the writer, bounded in entries ([`limits::QUEUE_ENTRIES_MAX`]). The writer ends with the last
+/// of its clones.
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct Queue {
     tasks: mpsc::Sender<Task>,
@@ -115,8 +116,8 @@ impl Queue {
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
     }
 
-    /// As [`Queue::append_blocking`], with the payloads of `erases` erased in the same commit. Takes no places: it may not be
-    /// kept out.
+    /// As [`Queue::append_blocking`], with the payloads of `erases` erased in the same commit. Takes no
+    /// places: it may not be kept out.
     pub(in crate::ledger) fn append_erasing(&self, drafts: Vec<Draft>, erases: Vec<u64>) -> Answer {
         let (append, answer) = Append::of(drafts)?;
         let append = Append { erases, ..append };
@@ -124,7 +125,8 @@ impl Queue {
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
     }
 
-    /// Appends what is owed without waiting and without an answer. Where the queue is full nothing is written.
+    /// Appends what is owed without waiting and without an answer. Where the queue is full nothing is
+    /// written.
     pub(in crate::ledger) fn append_detached(&self, drafts: Vec<Draft>) {
         let places = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
         let Ok(permit) = self.places.clone().try_acquire_many_owned(places) else {
@@ -139,7 +141,8 @@ impl Queue {
         }
     }
 
-    /// Has the writer empty the write-ahead log, with `rewrite` after it wrote the file anew. False where somebody reads.
+    /// Has the writer empty the write-ahead log, with `rewrite` after it wrote the file anew. False where
+    /// somebody reads.
     pub(in crate::ledger) fn scrub(&self, rewrite: bool) -> Result<bool, ScrubError> {
         let closed = || ScrubError::Closed(AppendError::Closed);
         let (reply, answer) = oneshot::channel();

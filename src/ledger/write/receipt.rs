@@ -1,8 +1,9 @@
 //! The mint of receipts, and the one transaction that they come from.
 //!
-//! A [`Receipt`] is taken from a [`Committed`] alone, one for each entry that was put into the transaction, in order. A
-//! `Committed` is made in one place: in [`Uncommitted::commit`], after SQLite has committed and synced, and after the file was
-//! found to be the one that was opened. No other module sees the fields of the three.
+//! A [`Receipt`] is taken from a [`Committed`] alone, one for each entry that was put into the transaction,
+//! in order. A `Committed` is made in one place: in [`Uncommitted::commit`], after SQLite has committed and
+//! synced, and after the file was found to be the one that was opened. No other module sees the fields of the
+//! three.
 
 use super::error::AppendError;
 use super::segment::SegmentFile;
@@ -91,8 +92,8 @@ impl<'a> Uncommitted<'a> {
         self.change.prepare_cached(sql)?.execute(row).map(drop)
     }
 
-    /// Commits all of it with `note`, the signed checkpoint over the ledger as it then is, which is `head`. Of each span of
-    /// entries the newest checkpoint is kept.
+    /// Commits all of it with `note`, the signed checkpoint over the ledger as it then is, which is `head`.
+    /// Of each span of entries the newest checkpoint is kept.
     pub(super) fn commit(self, head: Head, note: &Arc<str>) -> Result<Committed, AppendError> {
         let Self { change, file, seqs } = self;
         let finish = || -> Result<(), rusqlite::Error> {
@@ -122,5 +123,63 @@ impl Committed {
     pub(super) fn receipts(&mut self, entries: usize) -> Vec<Receipt> {
         let of_entry = |seq| Receipt { seq, after: self.after.clone() };
         self.seqs.by_ref().take(entries).map(of_entry).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AppendError, Uncommitted};
+    use crate::ledger::entry::{Draft, Kind, Sealed, Stamp, Written, seal};
+    use crate::ledger::tree::Head;
+    use crate::ledger::write::segment::SegmentFile;
+    use crate::store;
+    use crate::types::Digest;
+    use serde_json::json;
+
+    fn entry(seq: u64) -> (Sealed, Written) {
+        let written = Written::of(Draft::new(Kind::Start, json!({}))).expect("written");
+        let (prev, first_seq) = ((seq > 0).then(|| Digest::of(b"before")), seq);
+        let stamp = Stamp { log: "00", seq, prev, wall_us: 1, mono_us: 2, boot: "b", first_seq };
+        (seal(&written, &stamp).expect("sealed"), written)
+    }
+
+    /// One receipt for each entry that was put in, in order, and no more, whoever asks for more.
+    #[test]
+    fn receipts_are_of_the_entries_that_were_committed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("ledger.db");
+        let db = store::open_writer(&path, store::Kind::Ledger).expect("database");
+        let file = SegmentFile::new(db, path.clone()).expect("file");
+        let (head, note) = (Head { size: 3, root: Digest::of(b"root") }, "note".into());
+        let mut open = Uncommitted::begin(&file).expect("begun");
+        for seq in 0..3 {
+            let (sealed, written) = entry(seq);
+            open.put(&sealed, &written).expect("put");
+        }
+        let mut committed = open.commit(head, &note).expect("committed");
+        let mut seqs = |entries| -> Vec<u64> {
+            let receipts = committed.receipts(entries);
+            receipts
+                .iter()
+                .map(|receipt| {
+                    assert_eq!((receipt.head(), receipt.checkpoint()), (head, Some("note")));
+                    receipt.seq()
+                })
+                .collect()
+        };
+        assert_eq!((seqs(2), seqs(5), seqs(1)), (vec![0, 1], vec![2], vec![]));
+
+        let mut dropped = Uncommitted::begin(&file).expect("begun");
+        let (sealed, written) = entry(3);
+        dropped.put(&sealed, &written).expect("put");
+        drop(dropped);
+        let rows = || file.db().query_row("SELECT count(*) FROM entry", [], |row| row.get::<_, i64>(0));
+        assert_eq!(rows(), Ok(3), "what was not committed is not there");
+
+        // Committed into a file that has lost its name: no receipt.
+        let mut open = Uncommitted::begin(&file).expect("begun");
+        open.put(&sealed, &written).expect("put");
+        std::fs::rename(&path, folder.path().join("other.db")).expect("renamed");
+        assert!(matches!(open.commit(head, &note), Err(AppendError::Poisoned(_))));
     }
 }
