@@ -38,7 +38,7 @@ pub fn run(decision: u64) -> Vec<Draft> {
         session: Some(session.clone()),
         principal: Some("key:Ab3dEf9h".to_owned()),
         policy: Some(Digest::of(b"bundle")),
-        ..Draft::new(kind, payload(bytes))
+        ..Draft::untyped(kind, payload(bytes))
     };
     let of_call = |draft: Draft| Draft {
         call: Some(call.clone()),

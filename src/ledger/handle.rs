@@ -1,6 +1,6 @@
 //! The ledger's handle: who holds one may append to the ledger, ask it and wait for it.
 
-use super::entry::{Draft, Header, Kind};
+use super::entry::{Draft, Header};
 use super::files::{Files, HighWater, Lock};
 use super::projection::Projection;
 use super::read::Reader;
@@ -33,7 +33,7 @@ impl Ledger {
         let (state, files, log) = (Arc::new(Mutex::new(state)), Arc::new(files), log.into());
         let ledger = Self { queue, shared, reader, state, files, log, lock };
         if let Some(payload) = genesis {
-            let first = ledger.append_blocking(vec![Draft::new(Kind::Genesis, payload)]);
+            let first = ledger.append_blocking(vec![Draft::new(payload)]);
             let _receipts = first.map_err(OpenError::Append)?;
         }
         Ok(ledger)

@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //!
-//! Each wing names only those before it: `entry` is an entry's bytes · `tree` the Merkle tree · `files` the
+//! Each wing names only those before it: `entry` is an entry's bytes · [`payload`] what each kind says · `tree` the Merkle tree · `files` the
 //! paths and the lock · `checkpoint` signatures and keys · `projection` state.db · `read` what is stored ·
 //! `verify` whether it is what was written · `write` the writer and its receipts · `handle` what the rooms
 //! above hold · [`query`] the search · `redact` what is erased · [`export`] what leaves · `anchor` what
@@ -26,6 +26,7 @@
 //! ```
 
 mod entry;
+pub mod payload;
 mod tree;
 mod files;
 mod checkpoint;
@@ -41,10 +42,11 @@ mod anchor;
 
 pub use anchor::{Anchor, Standing, warning as anchor_warning};
 pub use checkpoint::{Checkpoint, CheckpointError, Epochs, Note, VerifierKey, WitnessKey, key};
-pub use entry::{Draft, DraftError, Header, HeaderError, Kind, Ref};
+pub use entry::{Body, Draft, DraftError, Header, HeaderError, Kind, Payload, Ref};
 pub use export::{Export, ExportError, Format, ProofError};
 pub use files::{Files, HighWater, Lock, LockError, Rotation};
 pub use handle::Ledger;
+pub use payload::{Aside, Before};
 pub use projection::{Projection, Row};
 pub use query::{Coverage, Filter, Follower, Found, Index, IndexError, Order};
 pub use read::{ReadError, Reader, Stored};
@@ -52,8 +54,7 @@ pub use redact::{Erasure, RedactError, Redacted, Targets};
 pub use tree::{Head, proof};
 pub use verify::{Finding, Outside, Report, Verdict, audit, audit_from, audit_telling};
 pub use write::{
-    AppendError, Aside, Before, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of,
-    set_aside,
+    AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of, set_aside,
 };
 
 #[cfg(test)]

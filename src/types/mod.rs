@@ -12,15 +12,19 @@ pub mod json;
 pub(crate) mod laws;
 pub mod level;
 pub mod limits;
+pub mod run_status;
 pub mod secret;
 pub mod shares;
+pub mod step;
 pub mod text;
 
 pub use digest::Digest;
 pub use host::{HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
+pub use run_status::RunStatus;
 pub use shares::{Full, Share, Shares};
+pub use step::{Decision, StepStatus};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

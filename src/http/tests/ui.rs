@@ -257,7 +257,7 @@ async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
         principal: Some(format!("key:{HOSTILE}")),
         tool: Some(HOSTILE.to_owned()),
         policies: vec![HOSTILE.to_owned()],
-        ..Draft::new(kind, payload)
+        ..Draft::untyped(kind, payload)
     };
     let arguments = json!({ "path": long, HOSTILE: HOSTILE });
     let reply = json!({
@@ -377,7 +377,7 @@ async fn two_hundred_rows_fit_a_page() {
         decision: Some("deny"),
         tool: Some("read_file".to_owned()),
         policies: vec!["par.outside".to_owned()],
-        ..Draft::new(Kind::CallDecision, json!({ "arguments": { "path": "/etc/shadow" } }))
+        ..Draft::untyped(Kind::CallDecision, json!({ "arguments": { "path": "/etc/shadow" } }))
     };
     app.home.ledger.append((0..300).map(|_| draft()).collect()).await.expect("appended");
     let page = app.page("/ui/audit?limit=200&q=tool:read_*", &session).await;

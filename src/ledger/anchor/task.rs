@@ -13,13 +13,13 @@ use super::standing::{Standing, warning, write};
 use super::witness::Witness;
 use crate::config::Anchoring;
 use crate::ledger::checkpoint::{Checkpoint, Note};
-use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::entry::Draft;
 use crate::ledger::files::Files;
 use crate::ledger::handle::Ledger;
+use crate::ledger::payload::AnchorPayload;
 use crate::ledger::tree::Head;
 use crate::types::clock::Wall;
 use crate::types::{limits, text};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -194,19 +194,19 @@ impl Anchor {
         head: Head,
         cosignature: Option<String>,
     ) -> Result<(), AnchorFailure> {
-        let mut payload = json!({
-            "where": self.0.name,
-            "size": head.size,
-            "root": head.root.hex(),
-            "note": note.to_string(),
-        });
-        if let (Some(line), AnchorPlace::Witness(witness), Some(members)) =
-            (cosignature, &self.0.place, payload.as_object_mut())
-        {
-            members.insert("cosignature".to_owned(), line.into());
-            members.insert("witness".to_owned(), witness.key.to_string().into());
-        }
-        let receipt = ledger.append_one(Draft::new(Kind::Anchor, payload)).await?;
+        let witness = match &self.0.place {
+            AnchorPlace::Witness(witness) => cosignature.is_some().then(|| witness.key.to_string()),
+            _ => None,
+        };
+        let payload = AnchorPayload {
+            place: self.0.name.clone(),
+            size: head.size,
+            root: head.root,
+            note: note.to_string(),
+            cosignature: cosignature.filter(|_| witness.is_some()),
+            witness,
+        };
+        let receipt = ledger.append_one(Draft::new(payload)).await?;
         // An entry that says nothing but that the ledger was anchored is no growth.
         let covered = if receipt.seq() == head.size { head.size + 1 } else { head.size };
         let at_us = Wall::now().0;

@@ -7,8 +7,8 @@
 
 use super::error::CheckpointError;
 use super::note::{Checkpoint, Note, VerifierKey};
+use crate::ledger::payload::{GenesisPayload, KeyEpochPayload};
 use crate::types::{Digest, digest};
-use serde_json::Value;
 
 /// The log's id: the first 16 bytes, in hex, of SHA-256("par/log/1\0" ‖ log key ‖ key of epoch 1).
 #[must_use]
@@ -55,9 +55,10 @@ impl Epochs {
 
     /// The keys that a genesis entry of log `log` pins in its payload.
     pub fn of_genesis(log: &str, payload: &[u8]) -> Result<Self, CheckpointError> {
-        let payload = object(payload)?;
-        let epochs = Self::new(verifier(&payload, "log_key")?, verifier(&payload, "epoch_key")?)?;
-        if epochs.log.name() != origin(log) || member(&payload, "origin") != Some(epochs.log.name()) {
+        let pinned: GenesisPayload = serde_json::from_slice(payload)?;
+        let log_key = verifier("log_key", &pinned.log_key)?;
+        let epochs = Self::new(log_key, verifier("epoch_key", &pinned.epoch_key)?)?;
+        if epochs.log.name() != origin(log) || pinned.origin != epochs.log.name() {
             return Err(CheckpointError::OtherGenesis(epochs.log.name().to_owned()));
         }
         Ok(epochs)
@@ -66,16 +67,13 @@ impl Epochs {
     /// Takes the payload of the `key.epoch` entry `seq`; hands back the seal of the epoch that ends, whose
     /// root is still to be compared.
     pub fn follow(&mut self, seq: u64, payload: &[u8]) -> Result<Checkpoint, CheckpointError> {
-        let payload = object(payload)?;
-        let note = member(&payload, "seal").ok_or(CheckpointError::NoSeal)?;
+        let begun: KeyEpochPayload = serde_json::from_slice(payload)?;
         let mut next = self.clone();
-        let seal = next.seal(note)?;
+        let seal = next.seal(&begun.seal)?;
         if seal.head.size != seq {
             return Err(CheckpointError::SealSize(seal.head.size));
         }
-        if payload.get("epoch").and_then(Value::as_u64) != Some(next.number())
-            || member(&payload, "key") != Some(&next.current().to_string())
-        {
+        if begun.epoch != next.number() || begun.key != next.current().to_string() {
             return Err(CheckpointError::SealKey);
         }
         *self = next;
@@ -147,16 +145,7 @@ impl Epochs {
     }
 }
 
-fn object(payload: &[u8]) -> Result<Value, CheckpointError> {
-    Ok(serde_json::from_slice(payload)?)
-}
-
-fn member<'a>(payload: &'a Value, name: &str) -> Option<&'a str> {
-    payload.get(name).and_then(Value::as_str)
-}
-
-fn verifier(payload: &Value, name: &'static str) -> Result<VerifierKey, CheckpointError> {
-    let text = member(payload, name).unwrap_or_default();
+fn verifier(name: &'static str, text: &str) -> Result<VerifierKey, CheckpointError> {
     VerifierKey::parse(text).ok_or(CheckpointError::GenesisKey(name))
 }
 

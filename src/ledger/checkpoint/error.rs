@@ -39,11 +39,8 @@ pub enum CheckpointError {
     #[error("the genesis entry's `{0}` is no verifier key")]
     GenesisKey(&'static str),
     /// A payload that cannot be read.
-    #[error("its payload is no JSON: {0}")]
+    #[error("its payload cannot be read: {0}")]
     Payload(#[from] serde_json::Error),
-    /// A `key.epoch` entry without one.
-    #[error("it has no seal")]
-    NoSeal,
     /// A seal that stands at another entry.
     #[error("its seal is of {0} entries")]
     SealSize(u64),
@@ -94,8 +91,8 @@ pub enum CheckpointError {
     #[error("the consistency proof has {0} hashes")]
     ProofLength(usize),
     /// An `anchor` entry without size and root.
-    #[error("it does not say what was anchored")]
-    NothingAnchored,
+    #[error("it does not say what was anchored: {0}")]
+    NothingAnchored(#[source] serde_json::Error),
     /// An `anchor` entry that speaks of entries after it, or of none.
     #[error("it says that {0} entries were anchored before it")]
     AnchoredSize(u64),
@@ -108,9 +105,6 @@ pub enum CheckpointError {
     /// An `anchor` entry without its witness's key.
     #[error("its `witness` is no witness's key")]
     NoWitness,
-    /// An `anchor` entry with a cosignature of nothing.
-    #[error("it has a cosignature, and no note")]
-    NoNote,
     /// An `anchor` entry whose cosignature is somebody else's.
     #[error("its cosignature is not that of the witness that it names")]
     OtherWitness,

@@ -4,10 +4,10 @@ use super::epoch::{self, SUCCESSOR};
 use super::key::{Epoch, SigningKeyError, at, erase, install, read_log_key, write_new};
 use super::note::{Checkpoint, Note, VerifierKey};
 use crate::ledger::files::KeyFiles;
+use crate::ledger::payload::{Before, GenesisPayload, KeyEpochPayload};
 use crate::ledger::tree::Head;
 use crate::types::limits;
 use ed25519_dalek::SigningKey;
-use serde_json::{Value, json};
 
 /// Signs checkpoints with the log key and the key of the epoch.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl Signer {
         Ok((Self { files, origin: epoch::origin(&id), log, epoch }, id))
     }
 
-    /// Goes on with log `id`. `payload` reads the payload of an entry, `newest` is the newest checkpoint.
+    /// Goes on with log `id`. `key_of` reads the epoch key that an entry names, `newest` is the newest checkpoint.
     ///
     /// A change of epochs that a crash interrupted is brought to its end, in the direction that the ledger
     /// says. Keys that are not those of the ledger are refused: with a copy of the files, but without the
@@ -46,7 +46,7 @@ impl Signer {
     pub(in crate::ledger) fn resume(
         files: KeyFiles,
         id: &str,
-        payload: impl Fn(u64) -> Option<Value>,
+        key_of: impl Fn(u64) -> Option<String>,
         newest: &Note,
     ) -> Result<Self, SigningKeyError> {
         let log = read_log_key(&files.log)?;
@@ -55,10 +55,8 @@ impl Signer {
             return Err(SigningKeyError::OtherLog(files.log));
         }
         let is_of_ledger = |epoch: &Epoch| {
-            let member = if epoch.since == 0 { "epoch_key" } else { "key" };
             let name = VerifierKey::of(epoch::epoch_name(&origin, epoch.number), &epoch.key).to_string();
-            payload(epoch.since)
-                .is_some_and(|payload| payload.get(member).and_then(Value::as_str) == Some(&name))
+            key_of(epoch.since) == Some(name)
         };
         if files.next.exists() {
             match Epoch::read(&files.next) {
@@ -76,17 +74,14 @@ impl Signer {
     }
 
     /// The payload of the genesis entry: pins the keys, and names the log before, if there is one.
-    pub(in crate::ledger) fn genesis(&self, before: Option<Value>) -> Value {
-        let mut genesis = json!({
-            "origin": self.origin,
-            "log_key": VerifierKey::of(self.origin.clone(), &self.log).to_string(),
-            "epoch_key": self.epoch_key().to_string(),
-            "program": crate::types::VERSION,
-        });
-        if let (Some(members), Some(before)) = (genesis.as_object_mut(), before) {
-            members.insert("before".to_owned(), before);
+    pub(in crate::ledger) fn genesis(&self, before: Option<Before>) -> GenesisPayload {
+        GenesisPayload {
+            origin: self.origin.clone(),
+            log_key: VerifierKey::of(self.origin.clone(), &self.log).to_string(),
+            epoch_key: self.epoch_key().to_string(),
+            program: crate::types::VERSION.to_owned(),
+            before,
         }
-        genesis
     }
 
     fn epoch_key(&self) -> VerifierKey {
@@ -111,7 +106,11 @@ impl Signer {
 
     /// The next epoch behind `head`, and the payload of the entry that begins it. Its key is on the disk
     /// before anything names it; [`Signer::install`] ends the change once the entry is durable.
-    pub(in crate::ledger) fn next(&self, head: Head, now_us: u64) -> Result<(Self, Value), SigningKeyError> {
+    pub(in crate::ledger) fn next(
+        &self,
+        head: Head,
+        now_us: u64,
+    ) -> Result<(Self, KeyEpochPayload), SigningKeyError> {
         let epoch = Epoch::begin(self.epoch.number + 1, head.size, now_us).map_err(at(&self.files.next))?;
         if self.files.next.exists() {
             match Epoch::read(&self.files.next) {
@@ -125,7 +124,7 @@ impl Signer {
         let next = Self { epoch, ..self.clone() };
         let key = next.epoch_key().to_string();
         let seal = self.sign(head, vec![format!("{SUCCESSOR}{key}")]);
-        let payload = json!({ "epoch": next.epoch.number, "key": key, "seal": seal });
+        let payload = KeyEpochPayload { epoch: next.epoch.number, key, seal };
         Ok((next, payload))
     }
 

@@ -3,7 +3,54 @@
 use super::kind::Kind;
 use crate::types::json::canonical;
 use crate::types::{CallId, Digest, RunId, SessionId, limits, text};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+/// The payload of one kind of entry. Each kind has one struct, in `payload`.
+pub trait Payload: Serialize + DeserializeOwned {
+    /// The kind.
+    const KIND: Kind;
+}
+
+/// What a draft says: a kind with the members of its payload. Made of a [`Payload`] alone, so that no entry is of one kind
+/// and says what another one says.
+#[derive(Clone, Debug)]
+pub struct Body {
+    kind: Kind,
+    members: Map<String, Value>,
+}
+
+impl Body {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The members.
+    #[must_use]
+    pub fn members(&self) -> &Map<String, Value> {
+        &self.members
+    }
+
+    /// The same kind, whose members went through `change`: what the words of a person or a program are replaced by.
+    #[must_use]
+    pub fn changed(self, change: impl FnOnce(Map<String, Value>) -> Map<String, Value>) -> Self {
+        Self { members: change(self.members), ..self }
+    }
+}
+
+impl<P: Payload> From<P> for Body {
+    fn from(payload: P) -> Self {
+        let members = match serde_json::to_value(payload) {
+            Ok(Value::Object(members)) => members,
+            // No struct of `payload` comes to this. An entry that says so is better than none.
+            other => Map::from_iter([("unwritten".to_owned(), json!(format!("{other:?}")))]),
+        };
+        Self { kind: P::KIND, members }
+    }
+}
 
 /// The entry that another one answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +64,8 @@ pub enum Ref {
 /// An entry to be: what its writer knows. Sequence, chain and times are the ledger's to add.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What is recorded.
-    pub kind: Kind,
+    /// What is recorded; `"v": 1` is added.
+    pub body: Body,
     /// The run it belongs to.
     pub run: Option<RunId>,
     /// The session it belongs to.
@@ -41,20 +88,28 @@ pub struct Draft {
     pub status: Option<&'static str>,
     /// The tool's name, as proposed.
     pub tool: Option<String>,
-    /// The payload: an object; `"v": 1` is added.
-    pub payload: Map<String, Value>,
 }
 
 impl Draft {
-    /// A draft of `kind` with the members of `payload`, which is a JSON object.
+    /// A draft of the payload's kind that says what `payload` says.
     #[must_use]
-    pub fn new(kind: Kind, payload: Value) -> Self {
-        let payload = match payload {
+    pub fn new(payload: impl Payload) -> Self {
+        Self::of(payload.into())
+    }
+
+    /// As [`Draft::new`], of members that no struct holds to their kind.
+    #[must_use]
+    pub fn untyped(kind: Kind, payload: Value) -> Self {
+        let members = match payload {
             Value::Object(members) => members,
             other => Map::from_iter([("value".to_owned(), other)]),
         };
+        Self::of(Body { kind, members })
+    }
+
+    fn of(body: Body) -> Self {
         Self {
-            kind,
+            body,
             run: None,
             session: None,
             call: None,
@@ -66,7 +121,6 @@ impl Draft {
             policies: Vec::new(),
             status: None,
             tool: None,
-            payload,
         }
     }
 }
@@ -98,7 +152,7 @@ impl Written {
 
     /// The same with a salt of somebody's own.
     pub fn salted(mut draft: Draft, salt: [u8; 32]) -> Result<Self, DraftError> {
-        let body = payload_bytes(std::mem::take(&mut draft.payload))?;
+        let body = payload_bytes(std::mem::take(&mut draft.body.members))?;
         Ok(Self { commitment: commitment(&salt, &body), draft, salt, body })
     }
 }

@@ -1,5 +1,6 @@
 //! The header of an entry: the fields that PAR looks at, and what makes bytes a header. Pure: no disk, no clock.
 
+use super::draft::Payload;
 use super::kind::Kind;
 use crate::types::json::{JsonError, has_only_exact_integers, parse_strict};
 use crate::types::{Digest, limits, text};
@@ -100,6 +101,26 @@ impl Header {
         self.fields.get(name).and_then(Value::as_u64)
     }
 
+    /// The kind; `None` of a later version's.
+    #[must_use]
+    pub fn known_kind(&self) -> Option<Kind> {
+        Kind::parse(&self.kind)
+    }
+
+    /// The determining policies.
+    #[must_use]
+    pub fn policies(&self) -> Vec<String> {
+        let listed = self.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
+        listed.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// What `body`, the payload of this entry, says; `None` where the entry is of another kind, or the payload is not of its
+    /// form: it was too long and is cut, or an edit of the files is still to be found.
+    #[must_use]
+    pub fn payload_of<P: Payload>(&self, body: &[u8]) -> Option<P> {
+        if self.is(P::KIND) { serde_json::from_slice(body).ok() } else { None }
+    }
+
     /// Whether the payload may be shown, exported or searched: that of `key.create` holds verifiers.
     #[must_use]
     pub fn shows_payload(&self) -> bool {
@@ -109,7 +130,7 @@ impl Header {
     /// Whether a redaction may erase the payload, see [`Kind::may_be_erased`]; what this version does not know stays.
     #[must_use]
     pub fn may_be_erased(&self) -> bool {
-        Kind::parse(&self.kind).is_some_and(Kind::may_be_erased)
+        self.known_kind().is_some_and(Kind::may_be_erased)
     }
 
     /// Whether the entry is of `kind`.

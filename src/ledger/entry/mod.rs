@@ -8,7 +8,7 @@
 //!
 //! `kind` names what is recorded · `draft` is an entry to be, with its payload and the commitment to it ·
 //! `header` is an entry's header, `plain` the fast reader of its plain form, `parse` the one way from bytes
-//! to it · `seal` writes it · `segments` reads what entries say of segments.
+//! to it · `seal` writes it.
 
 mod kind;
 mod draft;
@@ -16,12 +16,10 @@ mod header;
 mod plain;
 mod parse;
 mod seal;
-mod segments;
 
-pub use draft::{Draft, DraftError, Ref};
+pub use draft::{Body, Draft, DraftError, Payload, Ref};
 pub(super) use draft::{Written, commitment};
 pub use header::{Header, HeaderError};
 pub use kind::Kind;
 pub(super) use plain::PlainHeader;
 pub(super) use seal::{Sealed, Stamp, seal};
-pub(super) use segments::{dropped, sealed};

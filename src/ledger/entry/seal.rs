@@ -55,7 +55,7 @@ fn header_of(
     line.text("boot", Some(stamp.boot))?;
     line.text("call", draft.call.as_ref().map(CallId::as_str))?;
     line.text("decision", draft.decision)?;
-    line.text("kind", Some(draft.kind.as_str()))?;
+    line.text("kind", Some(draft.body.kind().as_str()))?;
     line.text("log", Some(stamp.log))?;
     line.text("manifest", digest(draft.manifest).as_deref())?;
     line.count("mono_us", Some(stamp.mono_us))?;
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_sealed_entry_reads_back() {
-        let mut draft = Draft::new(Kind::CallResult, json!({"output": "x"}));
+        let mut draft = Draft::untyped(Kind::CallResult, json!({"output": "x"}));
         draft.answers = Some(Ref::Sibling(2));
         draft.status = Some("ok");
         let written = Written::of(draft).expect("written");
@@ -171,7 +171,7 @@ mod tests {
             policies: vec!["a".to_owned(), "\"b\"".to_owned()],
             status: Some("ok"),
             tool: word(),
-            ..Draft::new(Kind::CallDecision, json!({}))
+            ..Draft::untyped(Kind::CallDecision, json!({}))
         };
         let sealed = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed");
         let fields = sealed.header.fields;
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_field_that_the_format_names_is_there_and_of_its_type() {
-        let draft = Draft::new(Kind::Start, json!({}));
+        let draft = Draft::untyped(Kind::Start, json!({}));
         let whole = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed").header.fields;
         let with = |name: &str, value: Value| {
             let mut fields = whole.clone();
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_long_payload_is_cut_and_says_so() {
         let draft =
-            Draft::new(Kind::CallResult, json!({"output": "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX)}));
+            Draft::untyped(Kind::CallResult, json!({"output": "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX)}));
         let body = Written::of(draft).expect("written").body;
         assert!(body.len() <= limits::PAYLOAD_BYTES_MAX);
         let cut: Value = serde_json::from_slice(&body).expect("JSON");

@@ -7,12 +7,14 @@ use super::error::ProofError;
 use super::line::only;
 use crate::ledger::checkpoint::{Checkpoint, Epochs, Note, VerifierKey, origin};
 use crate::ledger::entry::{Header, Kind, commitment};
+use crate::ledger::payload::RunReplyPayload;
 use crate::ledger::tree::leaf;
 use crate::ledger::tree::proof::is_included;
 use crate::types::json::{canonical, parse_strict};
 use crate::types::{Digest, digest, limits};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -188,9 +190,12 @@ fn is_whole(run: &str, entries: &[(Header, Option<Value>)]) -> Result<(), ProofE
     let Some((_, reply)) = entries.last().filter(|(header, _)| header.is(Kind::RunReply)) else {
         return Err(ProofError::malformed("it does not end with the run's reply"));
     };
-    let steps = reply.as_ref().and_then(|reply| reply.get("steps")?.as_array()).into_iter().flatten();
-    let named = steps.flat_map(|step| [step.pointer("/ledger/decision"), step.pointer("/ledger/result")]);
-    match named.flatten().filter_map(Value::as_u64).find(|seq| !seqs.contains(seq)) {
+    // An erased reply, and one that was too long, names nothing.
+    let Some(reply) = reply.as_ref().filter(|reply| reply.get("cut").is_none()) else { return Ok(()) };
+    let reply = RunReplyPayload::deserialize(reply);
+    let reply = reply.map_err(|e| ProofError::malformed(format!("the run's reply cannot be read: {e}")))?;
+    let named = reply.steps.iter().flat_map(|step| [Some(step.ledger.decision), step.ledger.result]);
+    match named.flatten().find(|seq| !seqs.contains(seq)) {
         Some(seq) => Err(ProofError::malformed(format!("entry {seq}, which the reply names, is left out"))),
         None => Ok(()),
     }

@@ -1,13 +1,13 @@
 //! The record of an export: an entry that says who took what, before the first byte is told.
 
 use super::error::ExportError;
-use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::entry::Draft;
 use crate::ledger::handle::Ledger;
+use crate::ledger::payload::{ExportPayload, PowerUsed};
 use crate::ledger::query::{Filter, Order};
 use crate::ledger::read::{ReadError, Reader};
 use crate::ledger::write::AppendError;
 use crate::types::Digest;
-use serde_json::{Value, json};
 
 /// The format of the first line.
 pub(super) const FORMAT: &str = "par/export/1";
@@ -56,19 +56,20 @@ impl Ledger {
         filter: &Filter,
         format: Format,
         principal: String,
-        power: Option<Value>,
+        power: Option<PowerUsed>,
     ) -> Result<u64, ExportError> {
         let size = self.head().size;
         let reader = Reader::open(&self.files().ledger()).map_err(ExportError::Store)?;
         let seqs = select(&reader, filter, size)?;
-        let mut payload = json!({
-            "query": filter.to_string(), "format": format.as_str(), "size": size,
-            "entries": seqs.len(), "seqs": digest_of(seqs.iter().copied()).hex(),
-        });
-        if let (Some(members), Some(power)) = (payload.as_object_mut(), power) {
-            members.insert("power".to_owned(), power);
-        }
-        let draft = Draft { principal: Some(principal), ..Draft::new(Kind::Export, payload) };
+        let payload = ExportPayload {
+            query: filter.to_string(),
+            format: format.as_str().to_owned(),
+            size,
+            entries: seqs.len() as u64,
+            seqs: digest_of(seqs.iter().copied()),
+            power,
+        };
+        let draft = Draft { principal: Some(principal), ..Draft::new(payload) };
         let receipt = self.append_blocking(vec![draft])?.pop().ok_or(AppendError::Closed)?;
         Ok(receipt.seq())
     }

@@ -8,8 +8,8 @@ use super::error::ExportError;
 use super::record::{FORMAT, Format, digest_of, select};
 use super::table::{COLUMNS, cells, row};
 use crate::ledger::checkpoint::{Checkpoint, Note};
-use crate::ledger::entry::Kind;
 use crate::ledger::files::Files;
+use crate::ledger::payload::ExportPayload;
 use crate::ledger::query::Filter;
 use crate::ledger::read::Reader;
 use crate::types::Digest;
@@ -43,17 +43,13 @@ impl Export {
     /// The export that the entry `record` says of. Blocking.
     pub fn open(files: &Files, record: u64) -> Result<Self, ExportError> {
         let reader = Reader::open(&files.ledger()).map_err(ExportError::Store)?;
-        let stored = reader.entry(record)?.filter(|stored| stored.header.is(Kind::Export));
-        let body = stored.and_then(|stored| stored.body).unwrap_or_default();
-        let recorded: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let text = |name: &str| recorded.get(name).and_then(Value::as_str).unwrap_or_default();
         let none = || ExportError::Failed(format!("entry {record} records no export"));
-        let (format, size) = Format::parse(text("format"))
-            .zip(recorded.get("size").and_then(Value::as_u64))
-            .ok_or_else(none)?;
-        let filter = Filter::parse(text("query")).map_err(|_| none())?;
-        let seqs = select(&reader, &filter, size)?;
-        if digest_of(seqs.iter().copied()).hex() != text("seqs") {
+        let recorded = reader.entry(record)?.and_then(|stored| stored.payload());
+        let recorded: ExportPayload = recorded.ok_or_else(none)?;
+        let format = Format::parse(&recorded.format).ok_or_else(none)?;
+        let filter = Filter::parse(&recorded.query).map_err(|_| none())?;
+        let seqs = select(&reader, &filter, recorded.size)?;
+        if digest_of(seqs.iter().copied()) != recorded.seqs {
             return Err(ExportError::Failed(
                 "what matches was changed meanwhile: export it again".to_owned(),
             ));

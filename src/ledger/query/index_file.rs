@@ -3,8 +3,9 @@
 
 use super::index_row::{BLOCK_ENTRIES, IndexRow, digest, lines, seal};
 use super::tokens::{any_text, words};
-use crate::ledger::entry::{Header, Kind, dropped};
+use crate::ledger::entry::{Header, Kind};
 use crate::ledger::files::Files;
+use crate::ledger::payload::dropped;
 use crate::ledger::read::{ReadError, Reader, Stored, header_bytes, number, unlike_made};
 use crate::ledger::tree::leaf;
 use crate::store::{self, Kind as Database, StoreError};

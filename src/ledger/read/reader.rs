@@ -4,12 +4,12 @@ use super::error::ReadError;
 use super::rows::{body, checked, number, root_at, subtree};
 use super::segments::OpenSegments;
 use crate::ledger::checkpoint::{Epochs, VerifierKey};
-use crate::ledger::entry::Header;
+use crate::ledger::entry::{Header, Payload};
+use crate::ledger::payload::{GenesisPayload, KeyEpochPayload};
 use crate::ledger::tree::{Head, leaf, proof};
 use crate::store::{self, StoreError};
 use crate::types::Digest;
 use rusqlite::OptionalExtension as _;
-use serde_json::Value;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +51,12 @@ impl Stored {
     #[must_use]
     pub fn leaf(&self) -> Digest {
         leaf(&self.bytes)
+    }
+
+    /// What the payload says; `None` where it was erased or cut, and where the entry is of another kind.
+    #[must_use]
+    pub fn payload<P: Payload>(&self) -> Option<P> {
+        self.header.payload_of(self.body.as_deref()?)
     }
 }
 
@@ -143,17 +149,15 @@ impl Reader {
 
     /// The verifier key of epoch 1, and the seals of the epochs that began among the first `size` entries.
     pub(in crate::ledger) fn epochs(&self, size: u64) -> Result<(String, Vec<String>), ReadError> {
-        let member = |seq, name: &str| -> Result<String, ReadError> {
-            let body = self.entry(seq)?.and_then(|stored| stored.body).unwrap_or_default();
-            let payload: Value = serde_json::from_slice(&body).unwrap_or_default();
-            payload
-                .get(name)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-                .ok_or_else(|| ReadError::lacks(seq, name))
-        };
-        let seals = self.began(size)?.into_iter().map(|seq| member(seq, "seal"));
-        Ok((member(0, "epoch_key")?, seals.collect::<Result<_, _>>()?))
+        let pinned: GenesisPayload = self.said(0, "epoch_key")?;
+        let seal = |seq| Ok(self.said::<KeyEpochPayload>(seq, "seal")?.seal);
+        let seals = self.began(size)?.into_iter().map(seal).collect::<Result<_, ReadError>>()?;
+        Ok((pinned.epoch_key, seals))
+    }
+
+    /// What the payload of `seq` says, of which `what` is needed.
+    fn said<P: Payload>(&self, seq: u64, what: &str) -> Result<P, ReadError> {
+        self.entry(seq)?.and_then(|stored| stored.payload()).ok_or_else(|| ReadError::lacks(seq, what))
     }
 
     /// The entries among the first `size` that began an epoch. Headers are looked at once, by pages.

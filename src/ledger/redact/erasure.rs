@@ -6,17 +6,17 @@
 
 use super::error::RedactError;
 use super::index::forget;
-use super::payload::Payload;
+use super::payload::PayloadToErase;
 use super::residue::Traces;
 use super::runs::RunHeaders;
 use super::words::Words;
-use crate::ledger::entry::{Draft, Kind, Ref};
+use crate::ledger::entry::{Draft, Ref};
 use crate::ledger::handle::Ledger;
+use crate::ledger::payload::{PowerUsed, RedactionPayload};
 use crate::ledger::read::Stored;
 use crate::ledger::write::Receipt;
 use crate::types::{limits, text};
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// What is to be erased, by whom and why.
@@ -28,8 +28,8 @@ pub struct Erasure {
     pub reason: String,
     /// Who asks, by the name on the ledger.
     pub principal: String,
-    /// What let them in, as `Granted::json` has it; `None` without a server.
-    pub power: Option<Value>,
+    /// What let them in, as `Granted::record` has it; `None` without a server.
+    pub power: Option<PowerUsed>,
 }
 
 /// Which entries.
@@ -124,7 +124,7 @@ impl Ledger {
         &self,
         targets: &Targets,
         mut runs: RunHeaders<'a>,
-    ) -> Result<(Vec<Payload>, RunHeaders<'a>), RedactError> {
+    ) -> Result<(Vec<PayloadToErase>, RunHeaders<'a>), RedactError> {
         let (mut payloads, mut kept) = (Vec::new(), Vec::new());
         let seqs = match targets {
             Targets::Entries(seqs) => BTreeSet::from_iter(seqs.iter().copied()),
@@ -147,7 +147,7 @@ impl Ledger {
                     match (runs.why_kept(&header)?, body.zip(salt)) {
                         (Some(why), _) => kept.push(format!("entry {seq} {why}")),
                         (None, None) => kept.push(format!("entry {seq} was erased already")),
-                        (None, Some((body, salt))) => payloads.push(Payload { salt, header, body }),
+                        (None, Some((body, salt))) => payloads.push(PayloadToErase { salt, header, body }),
                     }
                 }
             }
@@ -161,7 +161,7 @@ impl Ledger {
     /// Entries of the same runs, beside those that go, that hold words of them.
     fn same_words(
         &self,
-        payloads: &[Payload],
+        payloads: &[PayloadToErase],
         words: &Words,
         runs: &RunHeaders<'_>,
     ) -> Result<Vec<Same>, RedactError> {
@@ -179,13 +179,20 @@ impl Ledger {
     }
 
     /// One commit: the entries that say so, and the rows without salt and body. Returns the entries' numbers.
-    fn erase(&self, payloads: &[Payload], asked: &Erasure, reason: &str) -> Result<Vec<u64>, RedactError> {
-        let drafts = payloads.iter().map(|Payload { header, .. }| {
-            let mut payload = json!({ "reason": reason, "kind": header.kind, "bytes": header.payload_len });
-            if let (Some(members), Some(power)) = (payload.as_object_mut(), &asked.power) {
-                members.insert("power".to_owned(), power.clone());
-            }
-            let draft = Draft::new(Kind::Redaction, payload);
+    fn erase(
+        &self,
+        payloads: &[PayloadToErase],
+        asked: &Erasure,
+        reason: &str,
+    ) -> Result<Vec<u64>, RedactError> {
+        let drafts = payloads.iter().map(|PayloadToErase { header, .. }| {
+            let payload = RedactionPayload {
+                reason: reason.to_owned(),
+                kind: header.kind.clone(),
+                bytes: header.payload_len,
+                power: asked.power.clone(),
+            };
+            let draft = Draft::new(payload);
             Draft { answers: Some(Ref::Seq(header.seq)), principal: Some(asked.principal.clone()), ..draft }
         });
         let erases = payloads.iter().map(|payload| payload.header.seq).collect();

@@ -1,7 +1,7 @@
 //! What the index knows of erased payloads, taken out of it. It holds their words in another form than the ledger, so it
 //! is searched for those: SQLite may have left some beside its rows. Where it has, the index is emptied and made anew.
 
-use super::payload::Payload;
+use super::payload::PayloadToErase;
 use super::residue::{SearchError, Traces};
 use crate::ledger::files::{Files, RawFiles, name};
 use crate::ledger::query::{BLOCK_ENTRIES, IndexError, IndexFile, forget_one, seal, text_of};
@@ -17,7 +17,7 @@ const WORD_BYTES_MIN: usize = 8;
 const STEP_MS: u64 = 20;
 
 /// Takes the words out of the index, if there is one. Tells what may be left. Blocking, as the redaction that it is of.
-pub(super) fn forget(files: &Files, raw: &RawFiles, payloads: &[Payload]) -> Vec<String> {
+pub(super) fn forget(files: &Files, raw: &RawFiles, payloads: &[PayloadToErase]) -> Vec<String> {
     if !files.index().exists() {
         return Vec::new();
     }
@@ -29,7 +29,7 @@ pub(super) fn forget(files: &Files, raw: &RawFiles, payloads: &[Payload]) -> Vec
     }
 }
 
-fn clean(files: &Files, raw: &RawFiles, payloads: &[Payload]) -> Result<bool, SearchError> {
+fn clean(files: &Files, raw: &RawFiles, payloads: &[PayloadToErase]) -> Result<bool, SearchError> {
     let mut inner = IndexFile::open(files)?;
     let ledger = Reader::open(&files.ledger())?;
     take_out(&mut inner, &ledger, payloads)?;
@@ -43,7 +43,7 @@ fn clean(files: &Files, raw: &RawFiles, payloads: &[Payload]) -> Result<bool, Se
 
 /// In one transaction: who follows waits for it, and reads no erased payload behind it. A block that did not fit before
 /// gets no digest that fits: it is made anew.
-fn take_out(inner: &mut IndexFile, ledger: &Reader, payloads: &[Payload]) -> Result<(), IndexError> {
+fn take_out(inner: &mut IndexFile, ledger: &Reader, payloads: &[PayloadToErase]) -> Result<(), IndexError> {
     inner.db.execute_batch("BEGIN IMMEDIATE")?;
     let mut take_all = || -> Result<(), IndexError> {
         let covered = inner.covered(ledger)?;
@@ -63,9 +63,9 @@ fn take_out(inner: &mut IndexFile, ledger: &Reader, payloads: &[Payload]) -> Res
 }
 
 /// Their words that nothing else in the index has: neither a text, nor what stays of them in a header.
-fn lone_words(inner: &IndexFile, payloads: &[Payload]) -> Result<Vec<String>, IndexError> {
+fn lone_words(inner: &IndexFile, payloads: &[PayloadToErase]) -> Result<Vec<String>, IndexError> {
     let mut found = BTreeSet::new();
-    for Payload { header, body, .. } in payloads {
+    for PayloadToErase { header, body, .. } in payloads {
         let text = text_of(header, Some(body)).unwrap_or_default();
         let fields: Vec<String> =
             header.fields.values().map(|value| value.to_string().to_lowercase()).collect();

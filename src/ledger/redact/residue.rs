@@ -1,7 +1,7 @@
 //! What an erased payload could still be known by: its salt, and pieces of its body. Looked for in the raw bytes of
 //! every file of `data/`, whatever SQLite says of them.
 
-use super::payload::Payload;
+use super::payload::PayloadToErase;
 use crate::ledger::files::{Files, RawFiles, name};
 use crate::ledger::query::IndexError;
 use crate::ledger::read::ReadError;
@@ -60,13 +60,13 @@ pub(super) struct Sighting {
 }
 
 impl Traces {
-    pub(super) fn of(payloads: &[Payload]) -> Result<Self, SearchError> {
+    pub(super) fn of(payloads: &[PayloadToErase]) -> Result<Self, SearchError> {
         let mut pieces: Vec<Vec<u8>> = payloads.iter().map(|payload| payload.salt.to_vec()).collect();
         let salts = pieces.len();
         let total: usize = payloads.iter().map(|payload| payload.body.len()).sum();
         let step = STEP_BYTES.max(total / limits::REDACTION_PIECES_MAX);
         let mut bodies = BTreeSet::new();
-        for Payload { body, .. } in payloads {
+        for PayloadToErase { body, .. } in payloads {
             let last = body.len().saturating_sub(PIECE_BYTES);
             let starts = (0..last).step_by(step).chain([last]);
             bodies.extend(starts.filter_map(|at| body.get(at..body.len().min(at + PIECE_BYTES))));

@@ -1,7 +1,7 @@
 //! The words of payloads that go, to be found again in entries that stay. Pure: no disk, no clock.
 
 use super::error::RedactError;
-use super::payload::Payload;
+use super::payload::PayloadToErase;
 use crate::types::limits;
 use aho_corasick::AhoCorasick;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) struct Words {
 }
 
 /// Members that hold words of people, models and tools.
-const SPEAKING: [&str; 11] = [
+const SPEAKING: [&str; 12] = [
     "message",
     "text",
     "calls",
@@ -25,6 +25,7 @@ const SPEAKING: [&str; 11] = [
     "steps",
     "error",
     "sources",
+    "stop_text",
 ];
 /// Members within them that name things, and stand in every entry of a call.
 const NAMING: [&str; 9] =
@@ -36,9 +37,9 @@ const WORDS_MAX: usize = 8_192;
 const DEPTH_MAX: usize = limits::JSON_DEPTH_MAX + 8;
 
 impl Words {
-    pub(super) fn of(payloads: &[Payload]) -> Result<Self, RedactError> {
+    pub(super) fn of(payloads: &[PayloadToErase]) -> Result<Self, RedactError> {
         let mut words = BTreeSet::new();
-        for Payload { header, body, .. } in payloads {
+        for PayloadToErase { header, body, .. } in payloads {
             let payload: Value = serde_json::from_slice(body).unwrap_or_default();
             let mut own = BTreeSet::new();
             for (_, value) in payload

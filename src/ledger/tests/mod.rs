@@ -20,6 +20,7 @@ mod tampered;
 mod threads;
 mod writing;
 
+use super::payload::GenesisPayload;
 use super::verify::ChainWalk;
 use super::verify::Looked;
 use super::{
@@ -157,12 +158,15 @@ fn connect(path: &PathBuf) -> Connection {
 }
 
 fn key_draft(id: &str, name: &str, role: &str) -> Draft {
-    Draft::new(Kind::KeyCreate, json!({ "id": id, "name": name, "role": role, "hmac": "00", "argon2": "$" }))
+    Draft::untyped(
+        Kind::KeyCreate,
+        json!({ "id": id, "name": name, "role": role, "hmac": "00", "argon2": "$" }),
+    )
 }
 
 /// One entry.
 fn one(words: &str) -> Vec<Draft> {
-    vec![Draft::new(Kind::ModelReply, json!({ "text": words }))]
+    vec![Draft::untyped(Kind::ModelReply, json!({ "text": words }))]
 }
 
 /// The entries of a run with one allowed call: request, reply, decision, result, reply.
@@ -173,7 +177,7 @@ fn call_drafts(at: usize) -> Vec<Draft> {
         session: Some(session.clone()),
         principal: Some("key:Ab3dEf9h".to_owned()),
         policy: Some(Digest::of(b"bundle")),
-        ..Draft::new(kind, payload)
+        ..Draft::untyped(kind, payload)
     };
     let of_call =
         |draft: Draft| Draft { call: Some(call.clone()), tool: Some("read_file".to_owned()), ..draft };
@@ -230,12 +234,14 @@ impl HeldKeys {
         self.origin.strip_prefix("par/").expect("origin")
     }
 
-    fn genesis(&self) -> serde_json::Value {
-        json!({
-            "origin": self.origin,
-            "log_key": VerifierKey::of(self.origin.clone(), &self.log).to_string(),
-            "epoch_key": VerifierKey::of(self.epoch_name.clone(), &self.epoch).to_string(),
-        })
+    fn genesis(&self) -> GenesisPayload {
+        GenesisPayload {
+            origin: self.origin.clone(),
+            log_key: VerifierKey::of(self.origin.clone(), &self.log).to_string(),
+            epoch_key: VerifierKey::of(self.epoch_name.clone(), &self.epoch).to_string(),
+            program: crate::types::VERSION.to_owned(),
+            before: None,
+        }
     }
 
     fn sign(&self, head: Head) -> Note {

@@ -40,4 +40,4 @@ pub(super) use queue::{Queue, ScrubError};
 pub use receipt::Receipt;
 pub(super) use shared::Shared;
 pub use spending::{Hour, Spent};
-pub use succession::{Aside, Before, copy, digest_of, set_aside};
+pub use succession::{copy, digest_of, set_aside};

@@ -13,13 +13,13 @@ use super::{retention, sealed};
 use crate::ledger::checkpoint::{Checkpoint, Note, Signer};
 use crate::ledger::entry::{Header, Kind};
 use crate::ledger::files::{Files, HighWater, Lock};
+use crate::ledger::payload::{GenesisPayload, KeyEpochPayload};
 use crate::ledger::projection::{Projection, Projector};
 use crate::ledger::read::{ReadError, Reader, header_bytes, tile, unlike_made};
 use crate::ledger::tree::{Head, TILE_WIDTH, TileEdge, leaf};
 use crate::store::{self, Kind as Database, StoreError};
 use crate::types::clock;
 use rusqlite::Connection;
-use serde_json::{Value, json};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
@@ -37,7 +37,7 @@ pub(in crate::ledger) struct Opened {
     pub(in crate::ledger) log: String,
     pub(in crate::ledger) lock: Arc<Lock>,
     /// What the first entry is to say, where there is none yet.
-    pub(in crate::ledger) genesis: Option<Value>,
+    pub(in crate::ledger) genesis: Option<GenesisPayload>,
 }
 
 /// Opens what is there and starts the writer's thread. What it hands back is to be completed by the genesis entry.
@@ -65,7 +65,7 @@ pub(in crate::ledger) fn open(
         Some(log) => (signer(&files, log, &reader, newest.as_ref())?, log.clone()),
         None => Signer::begin(files.keys(), clock::Wall::now().0).map_err(OpenError::Keys)?,
     };
-    let genesis = is_new.then(|| signer.genesis(newest_before(&files).map(|before| json!(before))));
+    let genesis = is_new.then(|| signer.genesis(newest_before(&files)));
     let checkpoint = newest.map(|(_, note)| note.to_string().into());
     let shared = Arc::new(Shared::at(head, checkpoint, segment.first));
     let file = SegmentFile::new(db, path.clone()).map_err(|e| OpenError::File(path, e))?;
@@ -175,11 +175,12 @@ fn signer(
     newest: Option<&(Checkpoint, Note)>,
 ) -> Result<Signer, OpenError> {
     let (_, note) = newest.ok_or_else(|| OpenError::Incomplete("it has no checkpoint".to_owned()))?;
-    let payload = |seq| -> Option<Value> {
-        let body = reader.entry(seq).ok()??.body?;
-        serde_json::from_slice(&body).ok()
+    let key_of = |seq| {
+        let stored = reader.entry(seq).ok()??;
+        let pinned = stored.payload().map(|pinned: GenesisPayload| pinned.epoch_key);
+        pinned.or_else(|| stored.payload().map(|named: KeyEpochPayload| named.key))
     };
-    Signer::resume(files.keys(), log, payload, note).map_err(OpenError::Keys)
+    Signer::resume(files.keys(), log, key_of, note).map_err(OpenError::Keys)
 }
 
 /// The chain as the files have it, from their tiles and last headers; not a verification.

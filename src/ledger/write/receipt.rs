@@ -137,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     fn entry(seq: u64) -> (Sealed, Written) {
-        let written = Written::of(Draft::new(Kind::Start, json!({}))).expect("written");
+        let written = Written::of(Draft::untyped(Kind::Start, json!({}))).expect("written");
         let (prev, first_seq) = ((seq > 0).then(|| Digest::of(b"before")), seq);
         let stamp = Stamp { log: "00", seq, prev, wall_us: 1, mono_us: 2, boot: "b", first_seq };
         (seal(&written, &stamp).expect("sealed"), written)

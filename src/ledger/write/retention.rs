@@ -6,13 +6,13 @@
 
 use super::error::{AppendError, OpenError};
 use super::queue::WeakQueue;
-use crate::ledger::entry::{Draft, Header, Kind, dropped};
+use crate::ledger::entry::{Draft, Header, Kind};
 use crate::ledger::files::Files;
+use crate::ledger::payload::{PayloadDropPayload, dropped};
 use crate::ledger::read::{ReadError, Reader, Stored};
 use crate::store::{self, StoreError};
-use crate::types::{clock, limits};
+use crate::types::{RunStatus, clock, limits};
 use rusqlite::params;
-use serde_json::json;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Expiry {
         let size = self.reader.size()?;
         let wants = |header: &Header| {
             let Some(run) = header.str("run") else { return false };
-            if header.is(Kind::RunReply) && header.str("status") != Some("waiting") {
+            if header.is(Kind::RunReply) && header.str("status") != Some(RunStatus::Waiting.as_str()) {
                 open.remove(run);
             } else if header.seq < range.end {
                 open.insert(run.to_owned());
@@ -194,8 +194,8 @@ impl Expiry {
     }
 
     fn tell(&self, range: &Range<u64>) -> Result<(), RetentionError> {
-        let payload = json!({ "first": range.start, "last": range.end - 1, "age_ms_max": self.age_ms });
-        let drafts = vec![Draft::new(Kind::PayloadDrop, payload)];
+        let payload = PayloadDropPayload { first: range.start, last: range.end - 1, age_ms_max: self.age_ms };
+        let drafts = vec![Draft::new(payload)];
         let _receipts = self.queue.append(drafts)?;
         Ok(())
     }

@@ -6,10 +6,10 @@
 use super::error::AppendError;
 use super::segment::{Segment, SegmentFile};
 use super::writer::Writer;
-use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::entry::Draft;
+use crate::ledger::payload::SegmentSealPayload;
 use crate::store;
 use crate::types::clock;
-use serde_json::json;
 
 impl Writer {
     /// Seals the segment if it is full, or somebody reads by its write-ahead log that is, and begins the next one.
@@ -20,7 +20,7 @@ impl Writer {
         let is_due = size > self.segment.first + 1 && is_over;
         if is_due && !self.segment.is_sealed && self.shared.is_well() {
             let first = self.segment.first;
-            self.serve_own(Draft::new(Kind::SegmentSeal, json!({ "first": first, "next": size + 1 })), None);
+            self.serve_own(Draft::new(SegmentSealPayload { first, next: size + 1 }), None);
         }
         if let Err(error) = self.turn() {
             self.shared.fail(&error);
