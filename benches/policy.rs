@@ -10,7 +10,7 @@
 
 use cedar_policy::{Authorizer, Context, Entities, EntityUid, PolicySet, Request};
 use par::auth::{Role, Source as Credential, Subject};
-use par::policy::{Answer, Approved, Bundle, Counts, Question, Resource, Session, Source};
+use par::policy::{Approved, Bundle, Counts, Question, Resource, Ruling, Session, Source};
 use par::tools::{Catalog, Places, ProposedCall};
 use par::types::json::canonical;
 use par::types::{Digest, KeyId};
@@ -118,7 +118,7 @@ fn whole(bundle: &Bundle, catalog: &Catalog) -> ([Duration; 3], Value) {
     let decided = start.elapsed();
     black_box(Digest::of(canonical(&verdict.request).expect("canonical").as_bytes()));
     let recorded = start.elapsed();
-    let Answer::Allow { policies } = &verdict.answer else { panic!("{:?}", verdict.answer) };
+    let Ruling::Allow { policies } = &verdict.answer else { panic!("{:?}", verdict.answer) };
     assert_eq!(policies, &["read-logs"]);
     ([validated, decided - validated, recorded - decided], verdict.request)
 }

@@ -10,9 +10,9 @@
 #[path = "../tests/it/history.rs"]
 mod history;
 
-use par::agent::{self, Replay};
 use par::config::{Config, Home};
 use par::ledger::Reader;
+use par::rules::{self, Replay};
 use std::path::Path;
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ fn main() {
         "@id(\"no-nginx\") forbid(principal, action, resource in PAR::Path::\"/var/log/nginx\");",
     )
     .expect("policies");
-    let rules = agent::load_rules(&config).expect("rules");
+    let rules = rules::load_rules(&config).expect("rules");
     for (what, against) in [("own rules", None), ("own and others", Some(&*rules.bundle))] {
         let open = |_| Reader::open(&config.home.data.join("ledger.db")).expect("reader");
         let readers: Vec<Reader> = (0..THREADS).map(open).collect();

@@ -24,6 +24,7 @@
 //! | [`gate`] | the enforcement point; only maker of a permit, a running call and a tool result |
 //! | [`llm`] | model providers |
 //! | [`sandbox`] | processes; all `unsafe`, in one file |
+//! | [`rules`] | what decides: loaded, kept, exchanged, replayed |
 //! | [`agent`] | the loop |
 //! | [`http`] | routes and status codes |
 //! | [`cli`] | commands and exit codes |
@@ -39,6 +40,7 @@ pub mod http;
 pub mod ledger;
 pub mod llm;
 pub mod policy;
+pub mod rules;
 pub mod sandbox;
 pub mod secrets;
 pub mod store;

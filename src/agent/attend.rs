@@ -5,7 +5,7 @@
 
 use super::api::{RunError, RunReply, RunStatus};
 use super::recall::{self, Found};
-use super::run::Agent;
+use super::shared::Agent;
 use super::{view, walk};
 use crate::auth::{Authority, Principal, Refusal, Role, Source};
 use crate::gate::{AnswerError, Gate};

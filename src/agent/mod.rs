@@ -5,35 +5,30 @@
 //! ```
 //!
 //! Architecture invariant: what the model is told of a call comes out of the gate as a `ToolResult`.
+//!
+//! # Layout
+//!
+//! `api`: what is asked and answered · `prompt`: what the model is told first · `project`, `list`, `view`: runs as the
+//! ledger has them · `connect`: a call with its connections · `shared`: what all runs share · `walk`: one run · `recall`,
+//! `recover`, `attend`: runs found again, ended by a crash, gone on with · `run`: what can be asked of the agent.
 
 mod api;
-mod attend;
-mod beneath;
-mod bundles;
-mod connect;
-mod list;
-mod project;
 mod prompt;
+mod project;
+mod list;
+mod view;
+mod connect;
+mod shared;
+mod walk;
 mod recall;
 mod recover;
-mod replay;
-mod rules;
+mod attend;
 mod run;
-mod secrets;
-mod view;
-mod walk;
 
 pub use api::{
     LedgerRange, Limits, RunError, RunReply, RunRequest, RunStatus, Step, StepLedger, ToolView, Usage,
 };
 pub use attend::{Askers, GoOnError};
-pub use bundles::keep_bundle;
 pub use list::{Figures, RunQuery, RunRow};
 pub use project::PROJECTION;
-pub use replay::{Difference, Example, Flips, Replay, Replayed};
-pub use rules::{
-    ReloadError, Reloader, RulesError, check_launcher, folders, load_drafts, load_or_close, load_rules,
-    load_rules_of, load_unproven, places, policy_sources,
-};
-pub use run::Agent;
-pub use secrets::load_secrets;
+pub use shared::Agent;

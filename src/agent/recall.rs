@@ -4,7 +4,7 @@
 //! nothing of what the model is told.
 
 use super::api::{RunStatus, Usage};
-use super::run::Agent;
+use super::shared::Agent;
 use super::view;
 use super::walk::{self, At, Begun, Part, Recalled, Turn};
 use crate::gate::{self, Recall};

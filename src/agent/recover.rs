@@ -1,7 +1,7 @@
 //! After a crash: runs without a reply get one.
 
 use super::api::RunStatus;
-use super::run::Agent;
+use super::shared::Agent;
 use super::view;
 use crate::gate::RecoverError;
 use crate::ledger::payload::RecoveryPayload;

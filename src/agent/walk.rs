@@ -1,7 +1,7 @@
 //! The walk of one run, from its request to its reply.
 
 use super::api::{RunError, RunReply, RunRequest, RunStatus, Step, Usage};
-use super::run::Agent;
+use super::shared::Agent;
 use super::{connect, prompt, view};
 use crate::auth::Principal;
 use crate::call::{End, Execution};

@@ -5,12 +5,12 @@ mod walls;
 
 use super::exit::{self, Fail};
 use super::{house, remote, show};
-use crate::agent;
 use crate::config::{Config, Home, trusted};
 use crate::egress::{Client, Endpoint};
 use crate::gate::Rules;
 use crate::ledger::{self, Filter, Header, Order, Reader, Standing};
 use crate::llm;
+use crate::rules;
 use crate::secrets::Finder;
 use crate::types::clock::Wall;
 use crate::types::{Secret, limits, text};
@@ -230,7 +230,7 @@ fn data_modes(config: &Config, checks: &mut Checks) {
 
 /// What is replaced in all that comes from outside. A server does not start without one that is named.
 fn secrets(config: &Config, model_key: Option<&Secret>, checks: &mut Checks) {
-    match agent::load_secrets(config, model_key, &Finder::default()) {
+    match rules::load_secrets(config, model_key, &Finder::default()) {
         Ok(finder) => {
             let (own, named) = (finder.names().count(), config.secrets.len());
             let patterns = config.secret_patterns.len();

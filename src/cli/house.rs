@@ -8,6 +8,7 @@ use crate::gate::{self, Gate, Rules};
 use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
 use crate::ledger::{Draft, Files, Hour, Ledger, Lock, LockError, OpenError, Projection, Rotation};
 use crate::llm::{self, Provider};
+use crate::rules;
 use crate::sandbox;
 use crate::secrets::Secrets;
 use crate::types::{Secret, limits};
@@ -36,7 +37,7 @@ pub(super) fn files(config: &Config) -> Files {
 pub(super) fn spec(config: &Config) -> sandbox::Spec {
     sandbox::Spec {
         tools_dir: config.home.etc.join("tools.d"),
-        places: agent::places(config),
+        places: rules::places(config),
         user: None,
         slot_uids: config.slot_uids,
         minimum: config.sandbox_minimum,
@@ -49,12 +50,12 @@ pub(super) fn spec(config: &Config) -> sandbox::Spec {
 
 /// Loads tools and policies; the error names file, line and reason.
 pub(super) fn load_rules(config: &Config) -> Result<Rules, Fail> {
-    agent::load_rules(config).map_err(|e| Fail::usage(e.0.join("\npar: ")))
+    rules::load_rules(config).map_err(|e| Fail::usage(e.0.join("\npar: ")))
 }
 
 /// Loads tools and policies for a server, and says so where its policies are closed.
 pub(super) fn load_or_close(config: &Config) -> Result<Rules, Fail> {
-    let rules = agent::load_or_close(config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
+    let rules = rules::load_or_close(config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
     let broken = rules.bundle.broken();
     broken.iter().for_each(|reason| super::show::note(&format!("par: {reason}")));
     if !broken.is_empty() {
@@ -68,7 +69,7 @@ pub(super) fn load_or_close(config: &Config) -> Result<Rules, Fail> {
 
 /// Loads tools and policies without running the policies' own tests: to look at, not to decide by.
 pub(super) fn load_unproven(config: &Config) -> Result<Rules, Fail> {
-    agent::load_unproven(config).map_err(|e| Fail::usage(e.0.join("\npar: ")))
+    rules::load_unproven(config).map_err(|e| Fail::usage(e.0.join("\npar: ")))
 }
 
 /// Opens the ledger for writing, waiting up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.
@@ -94,7 +95,7 @@ pub(super) fn start_drafts(
     report: &sandbox::Report,
     secrets: &Secrets,
 ) -> Result<Vec<Draft>, Fail> {
-    agent::keep_bundle(&config.home.data, &rules.bundle)
+    rules::keep_bundle(&config.home.data, &rules.bundle)
         .map_err(|e| Fail::failed(format!("{}: {e}", config.home.data.join("bundles").display())))?;
     let shown = config.shown.iter().map(|s| ConfigValue {
         key: s.key.clone(),
@@ -103,7 +104,7 @@ pub(super) fn start_drafts(
     });
     let start = StartPayload { command: what.to_owned(), program: crate::types::VERSION.to_owned() };
     let mut drafts = vec![Draft::new(start), Draft::new(ConfigLoadPayload { keys: shown.collect() })];
-    drafts.extend(agent::load_drafts(rules, report));
+    drafts.extend(rules::load_drafts(rules, report));
     // What was written where it does not belong, such as in an address, is not recorded either.
     let cleaned = |draft: Draft| Draft {
         body: draft.body.changed(|members| secrets.clean(members).into_inner()),
@@ -130,7 +131,7 @@ pub(super) fn load_secrets(config: &Config, secrets: &Secrets) -> Result<(), Fai
 }
 
 fn exchange_secrets(config: &Config, model_key: Option<&Secret>, secrets: &Secrets) -> Result<(), Fail> {
-    let finder = agent::load_secrets(config, model_key, &secrets.now());
+    let finder = rules::load_secrets(config, model_key, &secrets.now());
     secrets.exchange(finder.map_err(|e| Fail::usage(e.0.join("\npar: ")))?);
     Ok(())
 }

@@ -5,12 +5,13 @@ use super::exit::{self, Fail};
 use super::notify::Notify;
 use super::tend::tend;
 use super::{house, logs, show};
-use crate::agent::{self, Agent, Reloader};
+use crate::agent::Agent;
 use crate::auth::Authority;
 use crate::config::{Config, LogFormat};
 use crate::http::{self, Answered, App, Bounds, Ready};
 use crate::ledger::payload::StopPayload;
 use crate::ledger::{Anchor, Draft, Follower, Index, Ledger};
+use crate::rules::{self, Reloader};
 use crate::sandbox::{self, LinkSeed};
 use clap::Args;
 use std::io;
@@ -67,7 +68,7 @@ fn alone(
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
     // The launcher reads the tools too: where they are at fault, the place is what helps.
-    agent::load_or_close(&config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
+    rules::load_or_close(&config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
     let seed = sandbox::dial(socket).map_err(Fail::failed)?;
     front(config, what, seed, work)
 }
@@ -126,7 +127,7 @@ fn front(
         .map_err(|e| Fail::usage(format!("`server.listen`: {}: {e}", config.listen)))?;
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;
     let (report, dials) = (seed.report().clone(), seed.dials());
-    agent::check_launcher(&rules, &report).map_err(Fail::failed)?;
+    rules::check_launcher(&rules, &report).map_err(Fail::failed)?;
     // Before the lock: a file outside of data/ is opened now, and no other can be later.
     let anchor = Anchor::open(&config.anchoring, &house::files(&config))
         .map_err(|e| Fail::usage(format!("`[ledger]`: {e}")))?;
@@ -153,7 +154,7 @@ fn front(
         // Before anybody can hear of it: who does may end it at once.
         let signals = Signals::open().map_err(Fail::failed)?;
         ledger.tell_url(&url).map_err(Fail::failed)?;
-        let reloader = Reloader::new(agent.clone(), &config);
+        let reloader = Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config);
         let index = index(&ledger);
         let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify, dials };
         let code = serving.serve(listener, signals, work).await?;

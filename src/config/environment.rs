@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 
-use super::raw::ConfigError;
+use super::error::ConfigError;
 use crate::types::Secret;
 use std::collections::BTreeMap;
 use std::env;

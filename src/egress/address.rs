@@ -1,6 +1,6 @@
 //! Which addresses a tool may be connected to.
 
-use super::IpNet;
+use ipnet::IpNet;
 use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,7 @@
 //! The HTTP client of the model's provider.
 
-use super::{EgressError, Endpoint};
+use super::endpoint::Endpoint;
+use super::error::EgressError;
 use crate::secrets::sealed::Sealed;
 use crate::secrets::{Hold, Pass};
 use crate::types::clock::Wall;

@@ -1,7 +1,8 @@
 //! Connections for tools: to the address that was checked, never by name again.
 
-use super::{Forbidden, IpNet, check};
+use super::address::{Forbidden, check};
 use crate::types::{HostPort, limits, text};
+use ipnet::IpNet;
 use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};

@@ -1,6 +1,6 @@
 //! The address of a server, read once.
 
-use super::EgressError;
+use super::error::EgressError;
 use std::fmt;
 
 /// An `http` or `https` URL without credentials, query or fragment.

@@ -9,14 +9,14 @@
 //! redirect says, and reads no proxy from the environment. A tool is connected to a [`HostPort`](crate::types::HostPort)
 //! that its permit lists, never to a text that it wrote. No byte passes the proxy before the connection is on record.
 
+mod error;
 mod address;
+mod endpoint;
 mod client;
 mod connect;
-mod endpoint;
-mod error;
 pub mod proxy;
 #[cfg(test)]
-mod tls;
+mod tests;
 
 pub use address::{Forbidden, check};
 pub use client::{Ask, Client, Credential, Response};

@@ -1,9 +1,9 @@
 //! The CONNECT proxy of one call (RFC 9110 section 9.3.6): the only way out of its network namespace.
 
-use super::connect::{self, Connected};
-use super::{ConnectError, IpNet};
+use super::connect::{self, ConnectError, Connected};
 use crate::call::{Connection, Connections};
 use crate::types::{HostPort, limits, text};
+use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -12,7 +12,7 @@ use super::rules::{Rules, STALE};
 use super::subtree::{self, Below};
 use crate::auth::Principal;
 use crate::call::{Exclusion, Prepared};
-use crate::policy::{self, Answer, Approved, Question, Session, Verdict};
+use crate::policy::{self, Approved, Question, Ruling, Session, Verdict};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
 use crate::types::{CallId, Decision, HostPort, limits, text};
@@ -94,11 +94,11 @@ impl Gate {
         let look = |approved: Approved<'_>| paths.decide(|resource| ask_about(approved, resource));
         let mut verdict = ask(Approved::No);
         let mut below = Below::default();
-        if !matches!(verdict.answer, Answer::Deny { .. }) {
+        if !matches!(verdict.answer, Ruling::Deny { .. }) {
             below = look(Approved::No);
         }
         let mut question = None;
-        if let Answer::NeedsApproval { gates, .. } = &verdict.answer {
+        if let Ruling::NeedsApproval { gates, .. } = &verdict.answer {
             // What a yes would leave out: the person sees it, and it is hashed with the call.
             let shown = look(subtree::yes_to(gates));
             let exact = Self::exact(asking, &pending, &verdict.request, &object, &shown.exclusions);
@@ -106,7 +106,7 @@ impl Gate {
             let yes = yes.and_then(|(asked, hash)| asked.consent(hash, gates));
             let granted = yes.map(|yes| (ask(yes), look(yes)));
             let granted = granted.filter(|(verdict, below)| {
-                matches!(verdict.answer, Answer::Allow { .. }) && below.exclusions == shown.exclusions
+                matches!(verdict.answer, Ruling::Allow { .. }) && below.exclusions == shown.exclusions
             });
             match granted {
                 Some(granted) => (verdict, below) = granted,
@@ -116,12 +116,12 @@ impl Gate {
                 },
             }
         }
-        if matches!(verdict.answer, Answer::Allow { .. })
+        if matches!(verdict.answer, Ruling::Allow { .. })
             && let Some(why) = below.obstacle(&pending.manifest().runner)
         {
             verdict = deny(why);
         }
-        let is_allowed = matches!(verdict.answer, Answer::Allow { .. });
+        let is_allowed = matches!(verdict.answer, Ruling::Allow { .. });
         let counted = is_allowed.then(|| turn.count(tool, now_us));
         let mut payload = decision_payload(&pending, &verdict);
         payload.insert("object".to_owned(), object.into_inner());
@@ -181,7 +181,7 @@ impl Gate {
         asking: &Asking<'_>,
         pending: Pending,
         payload: Map<String, Value>,
-        answer: Answer,
+        answer: Ruling,
         ready: Option<Ready>,
     ) -> Decided {
         let manifest = pending.manifest().clone();
@@ -202,36 +202,36 @@ impl Gate {
         };
         let word = decision(&answer);
         let (reason, next) = match (answer, ready) {
-            (Answer::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
+            (Ruling::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
                 let hosts = pending.hosts();
                 (Value::Null, Next::Run { valid: Box::new(pending.valid), prepared, exclusions, hosts })
             }
             // A permit needs the prepared child. Without one there is nothing that could run.
-            (Answer::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
-            (Answer::Deny { reason, advice, .. }, _) => (refusal(&reason, &advice), Next::Nothing),
-            (Answer::NeedsApproval { gates, .. }, Some(Ready { question: Some(question), .. }))
+            (Ruling::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
+            (Ruling::Deny { reason, advice, .. }, _) => (refusal(&reason, &advice), Next::Nothing),
+            (Ruling::NeedsApproval { gates, .. }, Some(Ready { question: Some(question), .. }))
                 if !question.is_empty() =>
             {
                 (waiting(&gates, &question), Next::Ask { payload: question })
             }
             // Nobody can be asked about what has no exact form.
-            (Answer::NeedsApproval { .. }, _) => (json!({ "error": "nobody can be asked" }), Next::Nothing),
+            (Ruling::NeedsApproval { .. }, _) => (json!({ "error": "nobody can be asked" }), Next::Nothing),
         };
         Decided { facts, word, payload, reason, next, again: pending.again, counted: None }
     }
 }
 
-fn decision(answer: &Answer) -> Decision {
+fn decision(answer: &Ruling) -> Decision {
     match answer {
-        Answer::Allow { .. } => Decision::Allow,
-        Answer::Deny { .. } => Decision::Deny,
-        Answer::NeedsApproval { .. } => Decision::NeedsApproval,
+        Ruling::Allow { .. } => Decision::Allow,
+        Ruling::Deny { .. } => Decision::Deny,
+        Ruling::NeedsApproval { .. } => Decision::NeedsApproval,
     }
 }
 
 fn deny(why: &str) -> Verdict {
     Verdict {
-        answer: Answer::Deny {
+        answer: Ruling::Deny {
             policies: Vec::new(),
             reason: why.to_owned(),
             advice: Vec::new(),
@@ -259,7 +259,7 @@ fn decision_payload(pending: &Pending, verdict: &Verdict) -> Map<String, Value> 
     if let Some(shadow) = &verdict.shadow {
         payload.insert("shadow".to_owned(), shadow.json());
     }
-    if let Answer::Deny { reason, errors, advice, .. } = &verdict.answer {
+    if let Ruling::Deny { reason, errors, advice, .. } = &verdict.answer {
         payload.insert("reason".to_owned(), json!(reason));
         if !errors.is_empty() {
             payload.insert("errors".to_owned(), json!(errors));

@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::point::Gate;
 use super::{requested, subtree};
 use crate::call::Exclusion;
-use crate::policy::{self, Answer, TaintSource};
+use crate::policy::{self, Ruling, TaintSource};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits, text};
 use serde_json::{Map, Value, json};
@@ -42,9 +42,9 @@ impl Gate {
         asking: &Asking<'_>,
         pending: &Pending,
         exact: Value,
-        answer: &Answer,
+        answer: &Ruling,
     ) -> Map<String, Value> {
-        let Answer::NeedsApproval { policies, gates } = answer else { return Map::new() };
+        let Ruling::NeedsApproval { policies, gates } = answer else { return Map::new() };
         let Some(hash) = requested::call_hash(exact.clone()) else { return Map::new() };
         let bundle = &pending.rules.bundle;
         let why = policies.iter().map(|policy| {
@@ -80,10 +80,10 @@ impl Gate {
 }
 
 /// What is told of a call that waits: for whom, and under which name it is answered.
-pub(super) fn waiting(gates: &[policy::Gate], question: &Map<String, Value>) -> Value {
-    let group = |gate: &policy::Gate| match gate {
-        policy::Gate::Approval { group } => group.clone(),
-        policy::Gate::Confirm => "confirm".to_owned(),
+pub(super) fn waiting(gates: &[policy::Obligation], question: &Map<String, Value>) -> Value {
+    let group = |gate: &policy::Obligation| match gate {
+        policy::Obligation::Approval { group } => group.clone(),
+        policy::Obligation::Confirm => "confirm".to_owned(),
     };
     let expires = question.get("expires_us").and_then(Value::as_u64).map(|at| Wall(at).rfc3339());
     json!({

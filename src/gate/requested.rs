@@ -4,7 +4,7 @@
 //! spent the answer. The row is only where to look.
 
 use crate::ledger::{Filter, Header, Kind, Order, ReadError, Reader, Row, Stored};
-use crate::policy::Gate;
+use crate::policy::Obligation;
 use crate::types::{ApprovalId, CallId, Digest, RunId, SessionId};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -128,11 +128,11 @@ impl Requested {
     }
 
     /// Whether whoever answers this stands for `gate` too.
-    pub(super) fn asks(&self, gate: &Gate) -> bool {
+    pub(super) fn asks(&self, gate: &Obligation) -> bool {
         match gate {
-            Gate::Approval { group } => self.groups.contains(group),
+            Obligation::Approval { group } => self.groups.contains(group),
             // Another user's yes is more than one's own.
-            Gate::Confirm => self.confirm || !self.groups.is_empty(),
+            Obligation::Confirm => self.confirm || !self.groups.is_empty(),
         }
     }
 
@@ -286,20 +286,20 @@ pub(super) fn call_hash(members: Value) -> Option<Digest> {
 }
 
 /// The gates in the form of the payload: groups by name, and whether a confirmation is asked for.
-pub(super) fn put_gates(payload: &mut Map<String, Value>, gates: &[Gate]) {
+pub(super) fn put_gates(payload: &mut Map<String, Value>, gates: &[Obligation]) {
     let groups = gates.iter().filter_map(|gate| match gate {
-        Gate::Approval { group } => Some(json!(group)),
-        Gate::Confirm => None,
+        Obligation::Approval { group } => Some(json!(group)),
+        Obligation::Confirm => None,
     });
     payload.insert("groups".to_owned(), groups.collect());
-    payload.insert("confirm".to_owned(), json!(gates.contains(&Gate::Confirm)));
+    payload.insert("confirm".to_owned(), json!(gates.contains(&Obligation::Confirm)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Requested, Standing, State, rows};
     use crate::ledger::Header;
-    use crate::policy::Gate;
+    use crate::policy::Obligation;
     use crate::store;
     use proptest::prelude::*;
     use rusqlite::params_from_iter;
@@ -370,14 +370,14 @@ mod tests {
 
     #[test]
     fn a_yes_stands_for_what_was_asked_and_no_more() {
-        let of = |group: &str| Gate::Approval { group: group.to_owned() };
-        let check = |groups: &[&str], confirm: bool, gate: &Gate, expect: bool| {
+        let of = |group: &str| Obligation::Approval { group: group.to_owned() };
+        let check = |groups: &[&str], confirm: bool, gate: &Obligation, expect: bool| {
             assert_eq!(requested(groups, confirm).asks(gate), expect, "{groups:?} {confirm} {gate:?}");
         };
         check(&["release"], false, &of("release"), true);
         check(&["release"], true, &of("night"), false);
-        check(&["release"], false, &Gate::Confirm, true);
-        check(&[], true, &Gate::Confirm, true);
+        check(&["release"], false, &Obligation::Confirm, true);
+        check(&[], true, &Obligation::Confirm, true);
         check(&[], true, &of("release"), false);
     }
 

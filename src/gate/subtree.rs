@@ -8,7 +8,7 @@ use super::pending::Pending;
 use super::point::Gate;
 use super::resource::lexical;
 use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
-use crate::policy::{self, Answer, Approved, Verdict};
+use crate::policy::{self, Approved, Ruling, Verdict};
 use crate::tools::Runner;
 use crate::types::limits;
 use serde_json::{Map, Value, json};
@@ -123,7 +123,7 @@ impl Paths<'_> {
             let mut allows = |resource: &policy::Resource| {
                 let verdict = ask(resource);
                 below.decisions.push(decision(one, &verdict));
-                matches!(verdict.answer, Answer::Allow { .. })
+                matches!(verdict.answer, Ruling::Allow { .. })
             };
             if one.resource.as_ref().is_none_or(&mut allows) && allows(&one.any) {
                 continue;
@@ -157,8 +157,8 @@ impl Below {
 }
 
 /// The yes that `gates` ask for, in no user's name.
-pub(super) fn yes_to(gates: &[policy::Gate]) -> Approved<'static> {
-    let needs_other = gates.iter().any(|gate| matches!(gate, policy::Gate::Approval { .. }));
+pub(super) fn yes_to(gates: &[policy::Obligation]) -> Approved<'static> {
+    let needs_other = gates.iter().any(|gate| matches!(gate, policy::Obligation::Approval { .. }));
     if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } }
 }
 

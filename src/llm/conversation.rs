@@ -1,6 +1,6 @@
 //! All that was said to and by a model.
 
-use super::{ModelReply, Stop};
+use super::reply::{ModelReply, Stop};
 use crate::gate::ToolResult;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
@@ -114,7 +114,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::{Conversation, Message};
-    use crate::llm::remote::scripted::unnamed;
+    use crate::llm::tests::scripted::unnamed;
     use crate::llm::{ModelReply, Stop, Usage};
     use crate::secrets::Found;
     use crate::tools::ProposedCall;

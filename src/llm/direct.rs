@@ -1,6 +1,9 @@
 //! One call of a person's own, walked like a model's: `par tool call`.
 
-use super::{BoxFuture, Message, ModelError, ModelReply, ModelRequest, Provider, Stop, Usage};
+use super::conversation::Message;
+use super::error::ModelError;
+use super::provider::{BoxFuture, ModelRequest, Provider};
+use super::reply::{ModelReply, Stop, Usage};
 use crate::secrets::Found;
 use crate::tools::ProposedCall;
 use crate::types::Digest;

@@ -5,146 +5,31 @@
 //!
 //! Architecture invariant: what a model says leaves this room as text and `ProposedCall`, never as
 //! anything that another room takes for checked.
+//!
+//! # Layout
+//!
+//! `error`, `reply`: why there is no reply, and what one is · `conversation`, `provider`: what is asked, and by which
+//! trait · `settings`: the configuration · `remote/`: all that no protocol changes · `openai`, `anthropic`: protocols ·
+//! `offline/`, `direct`: without a model · `choose`: from configuration to a provider.
 
-mod anthropic;
-mod conversation;
-mod direct;
 mod error;
-mod offline;
-mod openai;
-mod remote;
+mod reply;
+mod conversation;
+mod provider;
 mod settings;
+mod remote;
+mod openai;
+mod anthropic;
+mod offline;
+mod direct;
+mod choose;
+#[cfg(test)]
+mod tests;
 
+pub use choose::build;
 pub use conversation::{Conversation, Message};
 pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind};
-pub use settings::{Kind, Settings, build};
-
-use crate::secrets::sealed::Sealed;
-use crate::secrets::{Found, Hold, Pass};
-use crate::tools::ProposedCall;
-use crate::types::Digest;
-use serde_json::Value;
-use std::pin::Pin;
-use std::time::Duration;
-
-/// A boxed future, as a trait object needs it.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// A source of replies.
-pub trait Provider: Send + Sync {
-    /// The wire it speaks, such as `openai`.
-    fn name(&self) -> &'static str;
-
-    /// The configured model.
-    fn model(&self) -> &str;
-
-    /// Asks for the next reply, within the request's deadline. Tries again where that makes sense;
-    /// dropping the future ends it.
-    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>)
-    -> BoxFuture<'a, Result<ModelReply, ModelError>>;
-}
-
-/// What a provider is asked.
-#[derive(Clone, Copy, Debug)]
-pub struct ModelRequest<'a> {
-    /// All that was said.
-    pub conversation: &'a Conversation,
-    /// The tools that the principal may be shown.
-    pub tools: &'a [ToolOffer],
-    /// For all tries together, from now.
-    pub deadline: Duration,
-}
-
-/// A tool as the model sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolOffer {
-    /// Its name.
-    pub name: String,
-    /// What it does, in a sentence.
-    pub summary: String,
-    /// Its arguments: JSON Schema 2020-12.
-    pub input: Value,
-}
-
-/// What a provider answered. All of it is hostile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelReply {
-    /// The text, where there is one; never empty.
-    pub text: Option<String>,
-    /// The proposed calls, in order, each with an identifier of its own. As many as came: the limit
-    /// is for the caller to keep.
-    pub calls: Vec<ProposedCall>,
-    /// Why it stopped.
-    pub stop: Stop,
-    /// What it cost.
-    pub usage: Usage,
-    /// Of the exact bytes that were sent.
-    pub request_digest: Digest,
-    /// The exact bytes that came back.
-    pub raw: Vec<u8>,
-    /// The model as the server names it, else as configured.
-    pub model: String,
-    /// What was replaced in the bytes before they were read.
-    pub found: Found,
-}
-
-impl Sealed for ModelReply {}
-
-impl Hold for ModelReply {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        let Self { text, calls, stop, usage, request_digest, raw, model, found } = self;
-        pass.count(&found);
-        let mut call = |ProposedCall { id, tool, arguments }| ProposedCall {
-            id: pass.text(id),
-            tool: pass.text(tool),
-            arguments: pass.text(arguments),
-        };
-        Self {
-            calls: calls.into_iter().map(&mut call).collect(),
-            text: text.passed(pass),
-            stop: stop.passed(pass),
-            raw: raw.passed(pass),
-            model: model.passed(pass),
-            usage,
-            request_digest,
-            found: Found::default(),
-        }
-    }
-}
-
-/// Why a model stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// It had no more to say.
-    EndTurn,
-    /// It waits for the results of its calls.
-    ToolCalls,
-    /// It met a limit on length; text and arguments may be cut.
-    Length,
-    /// It refused, with this text.
-    Refusal(String),
-    /// What the server says, and this room does not know.
-    Other(String),
-}
-
-impl Sealed for Stop {}
-
-impl Hold for Stop {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        match self {
-            Self::Refusal(why) => Self::Refusal(why.passed(pass)),
-            Self::Other(name) => Self::Other(name.passed(pass)),
-            plain @ (Self::EndTurn | Self::ToolCalls | Self::Length) => plain,
-        }
-    }
-}
-
-/// Tokens, as the server counts them; zero where it does not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Of the request.
-    pub input_tokens: u64,
-    /// Of the reply.
-    pub output_tokens: u64,
-}
+pub use provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
+pub use reply::{ModelReply, Stop, Usage};
+pub use settings::{Kind, Settings};

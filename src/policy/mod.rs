@@ -2,55 +2,42 @@
 //!
 //! Architecture invariant: pure. No clock, no disk, no async: the same request under the same bundle
 //! always gives the same answer, today and in a replay.
+//!
+//! # Layout
+//!
+//! `power`, `uses`: the powers of the API, and a use of one · `request/`: what is asked, and the Cedar request that it
+//! becomes · `load/`: from files to a bundle · `decide/`: decisions under it · `canary`: the last check of a load ·
+//! `testing/`: a bundle's own tests · `tell/`: policies for people.
 
-mod bundle;
-mod cases;
-mod cedar;
-mod clause;
-mod complete;
-mod decide;
-mod fault;
-mod flips;
-mod groups;
-mod kept;
-mod labels;
-mod layout;
-mod links;
-mod lint;
-mod lint_power;
-mod lower;
-mod mutant;
-mod offer;
-mod parse;
 mod power;
-mod prove;
-mod question;
-mod replay;
-mod request;
-mod schema;
-mod shadow;
-mod slice;
-mod suite;
-mod use_case;
 mod uses;
-mod validate;
+mod request;
+mod load;
+mod decide;
+mod canary;
+mod testing;
+mod tell;
 
-pub use bundle::Bundle;
-pub use cases::CaseChanges;
-pub use clause::Part;
-pub use decide::{Answer, Considered, Gate, Verdict, nearest};
-pub use fault::{PolicyError, Source};
-pub use flips::{Flip, Said, Side, flips};
-pub use groups::Groups;
-pub use labels::{Given, Labels};
-pub use layout::laid_out;
-pub use mutant::{Change, Score, Survivor};
+pub use decide::decision::Verdict;
+pub use decide::explain::{Considered, nearest};
+pub use decide::parts::Part;
+pub use decide::replay::{Again, Recorded};
+pub use decide::ruling::{Obligation, Ruling};
+pub use decide::shadow::Shadow;
+pub use load::bundle::Bundle;
+pub use load::error::{PolicyError, Source};
+pub use load::suite::case::Place;
+pub use load::suite::file::Suite;
 pub use power::Power;
-pub use prove::{Failure, Folder, Folders};
-pub use question::{Approved, Counts, Question, Resource, Session, TaintSource, UNTRUSTED};
-pub use replay::{Again, Recorded};
-pub use shadow::Shadow;
-pub use suite::{Place, Suite};
+pub use request::groups::Groups;
+pub use request::labels::{Given, Labels};
+pub use request::question::{Approved, Counts, Question, Resource, Session, TaintSource, UNTRUSTED};
+pub use tell::diff::{Flip, Said, Side, flips};
+pub use tell::fmt::laid_out;
+pub use testing::case_diff::CaseChanges;
+pub use testing::folders::{Folder, Folders};
+pub use testing::mutants::{Change, Score, Survivor};
+pub use testing::outcome::Failure;
 pub use uses::{Door, Over, Ran, Use, Via};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a call wrote, taken apart for its secrets.
 
+use super::clean::{Hold, Pass};
 use super::sealed::Sealed;
-use super::{Hold, Pass};
 use crate::call::{Connection, Connections, End, Execution};
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! Finding and replacing: one automaton over every form of every value, then literals of JSON, then patterns.
 
-use super::Found;
 use super::forms::forms;
+use super::found::Found;
 use super::known::{Named, Pattern, Refused};
 use crate::types::{Digest, digest, limits, secret};
 use aho_corasick::{AhoCorasick, MatchKind};

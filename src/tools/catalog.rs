@@ -1,6 +1,9 @@
 //! The tools that are there, and the check of a proposed call against its manifest.
 
-use super::manifest::{Manifest, ManifestError, Places, Resource};
+use super::manifest::error::ManifestError;
+use super::manifest::paths::Places;
+use super::manifest::tool::Manifest;
+use super::manifest::words::Resource;
 use super::numbers;
 use crate::config::trusted;
 use crate::types::json::{canonical, parse_strict};

@@ -2,6 +2,11 @@
 //!
 //! Architecture invariant: only this room makes a [`ValidCall`].
 //!
+//! # Layout
+//!
+//! `builtin/`: the tools that PAR brings · `manifest/`: one tool, as its file declares it · `numbers`: which numbers
+//! arguments may have · `catalog`: the tools that are there, and the check of a call.
+//!
 //! A call that was not validated cannot pass for one:
 //! ```compile_fail,E0451
 //! fn forge(call: par::tools::ValidCall) -> par::tools::ValidCall {
@@ -10,27 +15,24 @@
 //! ```
 
 pub mod builtin;
-mod catalog;
-mod connect;
-mod content;
-mod declared;
-mod given;
 mod manifest;
 mod numbers;
-mod reach;
-mod script;
-mod taken;
+mod catalog;
 #[cfg(test)]
 mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
-pub use connect::Connect;
-pub use content::ContentFolder;
-pub use given::secret_word;
-pub use manifest::{
-    Builtin, Class, Element, IdKind, Limits, Manifest, ManifestError, Modes, Output, Places, ProcView,
-    Program, Resource, Risk, Runner, Runtime, Stdin, WriteRoot,
+pub use manifest::content::ContentFolder;
+pub use manifest::error::ManifestError;
+pub use manifest::host_form::HostForm;
+pub use manifest::hosts::Reach;
+pub use manifest::paths::Places;
+pub use manifest::reserved::POWERS;
+pub use manifest::script::Script;
+pub use manifest::secrets::secret_word;
+pub use manifest::sockets::Connect;
+pub use manifest::tool::Manifest;
+pub use manifest::words::{
+    Builtin, Class, Element, IdKind, Limits, Modes, Output, ProcView, Program, Resource, Risk, Runner,
+    Runtime, Stdin, WriteRoot,
 };
-pub use reach::{HostForm, Reach};
-pub use script::Script;
-pub use taken::POWERS;

@@ -3,29 +3,28 @@
 //! Architecture invariant: this room imports no other room, and `clock` is the only reader of the
 //! clock.
 
+mod version;
+pub mod limits;
+pub mod text;
 pub mod clock;
 pub mod digest;
 pub mod host;
 pub mod id;
 pub mod json;
-#[cfg(test)]
-pub(crate) mod laws;
 pub mod level;
-pub mod limits;
-pub mod run_status;
 pub mod secret;
 pub mod shares;
 pub mod step;
-pub mod text;
+pub mod run_status;
+#[cfg(test)]
+pub(crate) mod laws;
 
 pub use digest::Digest;
 pub use host::{HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
 pub use run_status::RunStatus;
+pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
 pub use step::{Decision, StepStatus};
-
-/// The version of this program.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-pub use secret::Secret;
+pub use version::VERSION;

@@ -1,6 +1,6 @@
 //! A credential that is held but not shown.
 
-use super::Digest;
+use super::digest::Digest;
 use std::fmt;
 use zeroize::Zeroizing;
 

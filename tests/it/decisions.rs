@@ -4,7 +4,7 @@
 
 use par::auth::{Role, Source as Credential, Subject};
 use par::policy::{
-    Answer, Approved, Bundle, Counts, Door, Labels, Over, Power, Question, Ran, Resource, Session, Source,
+    Approved, Bundle, Counts, Door, Labels, Over, Power, Question, Ran, Resource, Ruling, Session, Source,
     Use, Via,
 };
 use par::tools::{Catalog, IdKind, Places};
@@ -148,9 +148,9 @@ fn powers(bundle: &Bundle, out: &mut String) {
     }
 }
 
-fn words(answer: &Answer) -> String {
+fn words(answer: &Ruling) -> String {
     let policies = match answer {
-        Answer::Deny { errors, .. } if !errors.is_empty() => format!("error: {}", errors.join("; ")),
+        Ruling::Deny { errors, .. } if !errors.is_empty() => format!("error: {}", errors.join("; ")),
         other if other.policies().is_empty() => "default".to_owned(),
         other => other.policies().join(", "),
     };

@@ -7,7 +7,7 @@ use par::ledger::{Draft, Files, Ledger, Lock, Payload, Projection};
 use par::policy::{Approved, Bundle, Counts, Question, Resource, Session};
 use par::tools::{Catalog, Manifest};
 use par::types::{CallId, KeyId, RunId, SessionId};
-use par::{agent, gate};
+use par::{agent, gate, rules};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,8 +43,8 @@ pub struct Made {
 pub fn write(home: &Path, decisions: usize) -> Vec<Made> {
     let home = Home::locate(Some(home), None).expect("home");
     let config = Config::load(home).expect("configuration");
-    let rules = agent::load_rules(&config).expect("rules");
-    agent::keep_bundle(&config.home.data, &rules.bundle).expect("kept");
+    let rules = rules::load_rules(&config).expect("rules");
+    rules::keep_bundle(&config.home.data, &rules.bundle).expect("kept");
     let files = Files { free_bytes_min: 0, ..Files::below(&config.home.data) };
     let lock = Lock::take(&files, Duration::from_secs(5)).expect("lock");
     let ledger = Ledger::open(files, lock, &PROJECTIONS).expect("ledger");

@@ -8,7 +8,7 @@ use crate::auth::{Role, Subject};
 use crate::call::{FileKind, Object, PathObject};
 use crate::config::Config;
 use crate::gate::{ANY_NAME, Rules};
-use crate::policy::{Answer, Approved, Counts, Question, Resource, Session};
+use crate::policy::{Approved, Counts, Question, Resource, Ruling, Session};
 use crate::sandbox::{self, Launcher, Report};
 use crate::tools::{Manifest, ProposedCall, Resource as Declared, ValidCall};
 use crate::types::{clock::Wall, limits, text};
@@ -32,7 +32,7 @@ struct Row {
     /// The folder of its manifest that holds the path.
     root: Option<PathBuf>,
     unix: Unix,
-    answer: Answer,
+    answer: Ruling,
     /// Paths below that a call leaves out.
     left_out: Vec<String>,
 }
@@ -83,7 +83,7 @@ impl Of {
         }
         let says = |is: fn(&Row) -> bool| rows.iter().any(is);
         Ok(match () {
-            () if says(|row| row.refused_by().is_none() && matches!(row.answer, Answer::Allow { .. })) => {
+            () if says(|row| row.refused_by().is_none() && matches!(row.answer, Ruling::Allow { .. })) => {
                 exit::OK
             }
             () if says(|row| row.refused_by().is_none()) => exit::WAITING,
@@ -178,7 +178,7 @@ impl Asked<'_> {
             (Err(reason), Some(_)) => (Unix::Refused(reason), seen.clone(), Vec::new()),
             (_, None) => (Unix::NotAsked, seen.clone(), Vec::new()),
         };
-        let allows = |answer: &Answer| matches!(answer, Answer::Allow { .. });
+        let allows = |answer: &Ruling| matches!(answer, Ruling::Allow { .. });
         let in_folder = |canonical: &str, within: &[String]| {
             self.ask(call, &self.path(manifest, &format!("{canonical}/{ANY_NAME}"), within))
         };
@@ -211,7 +211,7 @@ impl Asked<'_> {
         }
     }
 
-    fn ask(&self, call: &ValidCall, about: &Resource) -> Answer {
+    fn ask(&self, call: &ValidCall, about: &Resource) -> Ruling {
         let session = Session {
             id: "doctor".to_owned(),
             ceiling: self.rules.catalog.manifests().map(|m| m.name.clone()).collect(),
@@ -255,8 +255,8 @@ impl Row {
             (Unix::MayNotRead, _) => Some("unix rights"),
             (Unix::Refused(_), _) => Some("sandbox"),
             (Unix::Absent, _) => Some("nothing is there"),
-            (Unix::MayRead, Answer::Deny { .. }) => Some("policy"),
-            (Unix::MayRead, Answer::Allow { .. } | Answer::NeedsApproval { .. }) => None,
+            (Unix::MayRead, Ruling::Deny { .. }) => Some("policy"),
+            (Unix::MayRead, Ruling::Allow { .. } | Ruling::NeedsApproval { .. }) => None,
         }
     }
 

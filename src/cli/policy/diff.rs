@@ -2,11 +2,11 @@
 
 use super::super::exit::{self, Fail};
 use super::super::{house, show};
-use crate::agent;
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::ledger::payload::{NameChanges, RulesDifference};
 use crate::policy::{CaseChanges, Flip, Folders, Said, Side, flips};
+use crate::rules;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn load(config: &Config, etc: &Path) -> Result<(Rules, Folders), Fail> {
     let own = etc.join("par.toml").exists();
     let loaded = Config::load(home(if own { etc.clone() } else { config.home.etc.clone() }));
     let config = Config { home: home(etc), ..loaded.map_err(Fail::usage)? };
-    Ok((house::load_unproven(&config)?, agent::folders(&config)))
+    Ok((house::load_unproven(&config)?, rules::folders(&config)))
 }
 
 fn side((rules, folders): &(Rules, Folders)) -> Side<'_> {

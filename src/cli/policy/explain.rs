@@ -9,7 +9,7 @@ use crate::gate::{self, Rules};
 use crate::ledger::payload::CallDecisionPayload;
 use crate::ledger::{Kind, Reader};
 use crate::policy::{
-    Answer, Approved, Considered, Counts, Door, Gate, Over, Power, Question, Ran, Resource, Session,
+    Approved, Considered, Counts, Door, Obligation, Over, Power, Question, Ran, Resource, Ruling, Session,
     UNTRUSTED, Use, Via, nearest,
 };
 use crate::tools::{ProposedCall, Resource as Declared, ValidCall};
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Explain {
 
 /// An answer with everything that it comes from.
 struct Told {
-    answer: Answer,
+    answer: Ruling,
     considered: Vec<Considered>,
     /// The object.
     about: String,
@@ -89,9 +89,9 @@ impl Explain {
         };
         told.print(is_json)?;
         Ok(match told.answer {
-            Answer::Allow { .. } => exit::OK,
-            Answer::Deny { .. } => exit::DENIED,
-            Answer::NeedsApproval { .. } => exit::WAITING,
+            Ruling::Allow { .. } => exit::OK,
+            Ruling::Deny { .. } => exit::DENIED,
+            Ruling::NeedsApproval { .. } => exit::WAITING,
         })
     }
 
@@ -274,10 +274,10 @@ impl Told {
         }
         show::line(&format!("{:<6} {}", self.answer.word(), why(&self.answer, self.considered.len())))?;
         self.considered.iter().filter(|one| is_told(one)).try_for_each(|one| show::line(&row(one)))?;
-        if let (Answer::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
+        if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
             show::line(&format!("  nearest to a permit: {}, but {}", nearest.policy, nearest.failing()))?;
         }
-        if let Answer::Deny { advice, .. } = &self.answer {
+        if let Ruling::Deny { advice, .. } = &self.answer {
             advice.iter().try_for_each(|line| show::line(&format!("  advice: {line}")))?;
         }
         let about = &self.about;
@@ -299,8 +299,8 @@ impl Told {
     fn json(&self) -> Value {
         let none: &[String] = &[];
         let (advice, errors) = match &self.answer {
-            Answer::Deny { advice, errors, .. } => (advice.as_slice(), errors.as_slice()),
-            Answer::Allow { .. } | Answer::NeedsApproval { .. } => (none, none),
+            Ruling::Deny { advice, errors, .. } => (advice.as_slice(), errors.as_slice()),
+            Ruling::Allow { .. } | Ruling::NeedsApproval { .. } => (none, none),
         };
         let listed = self.considered.iter().map(|c| {
             let failing = c.failing.iter().map(|part| json!({ "words": part.words, "line": part.line }));
@@ -344,23 +344,23 @@ fn row(one: &Considered) -> String {
     format!("  {:<20} {text:<44} {}", one.policy, at.map_or("built in", String::as_str))
 }
 
-fn why(answer: &Answer, considered: usize) -> String {
+fn why(answer: &Ruling, considered: usize) -> String {
     match answer {
-        Answer::Deny { reason, .. } => format!("{reason} ({considered} considered)"),
-        Answer::Allow { policies } => policies.join(", "),
-        Answer::NeedsApproval { policies, gates } => {
+        Ruling::Deny { reason, .. } => format!("{reason} ({considered} considered)"),
+        Ruling::Allow { policies } => policies.join(", "),
+        Ruling::NeedsApproval { policies, gates } => {
             format!("asked for by {}: {} has to say yes", policies.join(", "), who(gates))
         }
     }
 }
 
 /// Whom the gates ask: one person, who is in every group that is named.
-fn who(gates: &[Gate]) -> String {
+fn who(gates: &[Obligation]) -> String {
     let groups: BTreeSet<&str> = gates
         .iter()
         .filter_map(|gate| match gate {
-            Gate::Approval { group } => Some(group.as_str()),
-            Gate::Confirm => None,
+            Obligation::Approval { group } => Some(group.as_str()),
+            Obligation::Confirm => None,
         })
         .collect();
     let named = groups.iter().copied().collect::<Vec<_>>().join(" and ");

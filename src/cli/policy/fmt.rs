@@ -2,9 +2,9 @@
 
 use super::super::exit::{self, Fail};
 use super::super::show;
-use crate::agent;
 use crate::config::Config;
 use crate::policy::{Source, laid_out};
+use crate::rules;
 use clap::Args;
 use serde_json::json;
 use std::fs::{File, Permissions};
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Fmt {
 impl Fmt {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let folder = config.home.etc.join("policies");
-        let sources = agent::policy_sources(config).map_err(Fail::usage)?;
+        let sources = rules::policy_sources(config).map_err(Fail::usage)?;
         // All are looked at before any is written: a file that is no Cedar stops it.
         let mut changed: Vec<(&Source, String)> = Vec::new();
         for source in &sources {

@@ -4,10 +4,10 @@
 use super::super::exit::{self, Fail};
 use super::super::progress::Progress;
 use super::super::{house, show};
-use crate::agent::{self, Example, Flips, Replayed, RulesError};
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::ledger::Reader;
+use crate::rules::{self, Example, Flips, Replayed, RulesError};
 use crate::types::clock::Wall;
 use crate::types::text;
 use clap::Args;
@@ -33,7 +33,7 @@ impl Replay {
         let ledger = house::files(config).ledger();
         let open = || Reader::open(&ledger).map_err(Fail::failed);
         let readers = (0..THREADS).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
-        let replay = agent::Replay {
+        let replay = rules::Replay {
             data: &config.home.data,
             against: rules.as_ref().map(|rules| &*rules.bundle),
             since_us,
@@ -164,7 +164,7 @@ fn against(config: &Config, folder: &Path) -> Result<Rules, Fail> {
     };
     let mut other = Config::load(home(has_own("par.toml"))).map_err(Fail::usage)?;
     other.home = home(has_own("tools.d"));
-    let rules = agent::load_rules_of(&other, policies).map_err(|e| refuse(&e))?;
+    let rules = rules::load_rules_of(&other, policies).map_err(|e| refuse(&e))?;
     if rules.bundle.policies().next().is_none() {
         return Err(Fail::usage(format!("`{}` holds no policy", policies.display())));
     }

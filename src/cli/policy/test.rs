@@ -2,15 +2,15 @@
 
 use super::super::exit::{self, Fail};
 use super::super::{house, show};
-use crate::agent;
 use crate::config::Config;
 use crate::policy::{Change, Failure, Score, Survivor};
+use crate::rules;
 use serde_json::{Value, json};
 
 /// Runs the bundle's own tests, and then on changed policies: what no case notices survives.
 pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
     let rules = house::load_unproven(config)?;
-    let folders = agent::folders(config);
+    let folders = rules::folders(config);
     let count = rules.bundle.suite().len();
     let failures = rules.bundle.prove(&rules.catalog, &folders);
     let score = failures.is_empty().then(|| rules.bundle.score(&rules.catalog, &folders));

@@ -65,7 +65,11 @@ impl Asked {
     }
 
     /// The approval as policies see it, if it is one of exactly this call, for all of `gates`, in time.
-    pub(in crate::gate) fn consent(&self, call_hash: Digest, gates: &[policy::Gate]) -> Option<Approved<'_>> {
+    pub(in crate::gate) fn consent(
+        &self,
+        call_hash: Digest,
+        gates: &[policy::Obligation],
+    ) -> Option<Approved<'_>> {
         let grant = self.grant.as_ref()?;
         let holds = call_hash == self.requested.call_hash
             && Wall::now().0 < self.requested.expires_us
@@ -93,7 +97,7 @@ impl Grant {
 mod tests {
     use super::{Asked, Grant};
     use crate::gate::requested::Requested;
-    use crate::policy::{Approved, Gate};
+    use crate::policy::{Approved, Obligation};
     use crate::types::{ApprovalId, CallId, Digest, RunId, SessionId};
     use serde_json::json;
 
@@ -127,7 +131,7 @@ mod tests {
     #[test]
     fn a_yes_counts_for_its_call_in_its_time_for_its_gates() {
         let yes = || Some(Grant { seq: 6, user: Some("ben".to_owned()) });
-        let of = |group: &str| vec![Gate::Approval { group: group.to_owned() }];
+        let of = |group: &str| vec![Obligation::Approval { group: group.to_owned() }];
         let (call, other) = (Digest::of(b"this call"), Digest::of(b"another call"));
         let by = Some("ben");
         let released = asked(&["release"], u64::MAX, yes());
@@ -138,7 +142,7 @@ mod tests {
         assert_eq!(released.consent(call, &[of("release"), of("night")].concat()), None);
         assert_eq!(asked(&["release"], 1, yes()).consent(call, &of("release")), None, "its time is over");
         let confirmed = asked(&[], u64::MAX, yes());
-        assert_eq!(confirmed.consent(call, &[Gate::Confirm]), Some(Approved::Confirmed { by }));
+        assert_eq!(confirmed.consent(call, &[Obligation::Confirm]), Some(Approved::Confirmed { by }));
         assert_eq!(confirmed.consent(call, &of("release")), None);
         let unanswered = asked(&["release"], u64::MAX, None);
         assert_eq!((unanswered.answered(), unanswered.consent(call, &of("release"))), (4, None));

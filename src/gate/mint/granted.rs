@@ -3,7 +3,7 @@
 use crate::auth::Principal;
 use crate::gate::rules::Rules;
 use crate::ledger::payload::PowerUsed;
-use crate::policy::{Answer, Door, Over, Power, Ran, Use, Verdict};
+use crate::policy::{Door, Over, Power, Ran, Ruling, Use, Verdict};
 use crate::types::Digest;
 use crate::types::clock::Wall;
 use serde_json::Value;
@@ -52,13 +52,13 @@ pub(in crate::gate) fn may(
         is_closed: !rules.bundle.broken().is_empty(),
     };
     match answer {
-        Answer::Allow { policies } => Ok(Granted { power, policy: rules.bundle.digest(), policies, request }),
-        Answer::Deny { policies, advice, errors, .. } => {
+        Ruling::Allow { policies } => Ok(Granted { power, policy: rules.bundle.digest(), policies, request }),
+        Ruling::Deny { policies, advice, errors, .. } => {
             errors.iter().for_each(|error| tracing::error!(power = power.as_str(), %error, "denied"));
             Err(refused(policies, advice, !errors.is_empty()))
         }
         // Nobody is asked about a power.
-        Answer::NeedsApproval { policies, .. } => Err(refused(policies, Vec::new(), false)),
+        Ruling::NeedsApproval { policies, .. } => Err(refused(policies, Vec::new(), false)),
     }
 }
 

@@ -1,11 +1,12 @@
 //! What may be asked on the admin socket.
 
 use super::Room;
-use crate::agent::{Agent, ReloadError};
+use crate::agent::Agent;
 use crate::auth::{KeyError, NewKey, Principal, Role};
 use crate::gate::{Answer, AnswerError, Approval, Granted, Refused, State};
 use crate::ledger::{Erasure, Filter, Format, RedactError, Targets};
 use crate::policy::{Door, Over, Power};
+use crate::rules::ReloadError;
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits};
 use serde_json::{Map, Value, json};

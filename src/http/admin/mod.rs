@@ -11,8 +11,9 @@ mod call;
 pub use call::{AdminError, call};
 
 use self::act::{Failure, act};
-use crate::agent::{Agent, Reloader};
+use crate::agent::Agent;
 use crate::auth::{AdminDoor, Authority, Principal};
+use crate::rules::Reloader;
 use crate::types::json::parse_strict;
 use crate::types::limits;
 use serde_json::{Map, Value, json};

@@ -1,9 +1,10 @@
 //! The admin socket.
 
-use crate::agent::{Agent, Reloader};
+use crate::agent::Agent;
 use crate::auth::fixture::Fixture;
 use crate::config::{Config, Home};
 use crate::http::admin::{AdminError, Room, Socket, call, socket_path};
+use crate::rules::Reloader;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,7 +28,11 @@ fn room(home: &Fixture) -> Room {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("mode");
     let place = Home::locate(Some(folder), None).expect("home");
     let config = Config::load(place).expect("defaults");
-    Room { authority: home.authority.clone(), reloader: Reloader::new(agent.clone(), &config), agent }
+    Room {
+        authority: home.authority.clone(),
+        reloader: Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config),
+        agent,
+    }
 }
 
 impl Served {

@@ -1,6 +1,7 @@
 //! A proposed call: what was decided, what it was connected to, and how it ended.
 
 use super::server::LoadedScript;
+use crate::call::{End, FileKind, Given};
 use crate::ledger::entry::{Kind, Payload};
 use crate::types::Level;
 use serde::{Deserialize, Serialize};
@@ -74,8 +75,8 @@ pub enum ObjectFound {
         dev: String,
         /// Inode.
         ino: String,
-        /// `file`, `folder` or `other`.
-        kind: String,
+        /// Its type.
+        kind: FileKind,
         /// Those of the names in policies that are the object or a folder above it.
         within: Vec<String>,
     },
@@ -160,7 +161,7 @@ pub struct CallConnectPayload {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallResultPayload {
     /// How the call ended.
-    pub end: EndOfCall,
+    pub end: End,
     /// What the model is told.
     pub result: Value,
     /// Whether the output was cut.
@@ -178,7 +179,7 @@ pub struct CallResultPayload {
     pub connections: Option<ConnectionsMade>,
     /// What its program had besides its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub given: Option<GivenNames>,
+    pub given: Option<Given>,
     /// Standard error of a tool whose result is a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
@@ -190,61 +191,6 @@ pub struct CallResultPayload {
     /// Secrets that were replaced: name → how often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
-}
-
-/// How a call ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "end", rename_all = "snake_case")]
-pub enum EndOfCall {
-    /// It returned.
-    Exit {
-        /// The exit code, 0 to 255.
-        code: i32,
-    },
-    /// A signal ended it.
-    Signal {
-        /// The signal's number.
-        signal: i32,
-    },
-    /// The launcher ended it at its wall limit.
-    Timeout,
-    /// It ran out of its memory.
-    Oom,
-    /// The launcher ended it at its output limit.
-    OutputCap,
-    /// It was ended for what it added to its folders.
-    Quota {
-        /// Folders that its tool may not read. Absent in old entries.
-        #[serde(default)]
-        unread_folders: u64,
-    },
-    /// It was ended with the launcher, or by it for another reason.
-    Killed,
-    /// It was not started.
-    Refused {
-        /// What was not as demanded.
-        reason: String,
-    },
-    /// A crash came between decision and result.
-    Interrupted,
-}
-
-impl EndOfCall {
-    /// The word of the end, as the launcher's journal has it too.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Exit { .. } => "exit",
-            Self::Signal { .. } => "signal",
-            Self::Timeout => "timeout",
-            Self::Oom => "oom",
-            Self::OutputCap => "output_cap",
-            Self::Quota { .. } => "quota",
-            Self::Killed => "killed",
-            Self::Refused { .. } => "refused",
-            Self::Interrupted => "interrupted",
-        }
-    }
 }
 
 /// What a call asked to be connected to.
@@ -273,17 +219,6 @@ pub struct ConnectionTried {
     pub sent: u64,
     /// Bytes that came back.
     pub received: u64,
-}
-
-/// What a program had besides its arguments, by the names of its manifest.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GivenNames {
-    /// Named secrets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<String>,
-    /// Sockets, such as `unix:/run/x`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub connect: Vec<String>,
 }
 
 impl Payload for CallDecisionPayload {

@@ -31,7 +31,7 @@ pub use approval::{
 };
 pub use call::{
     BeneathDecision, CallConnectPayload, CallDecisionPayload, CallResultPayload, ConnectionTried,
-    ConnectionsMade, EndOfCall, Excluded, GivenNames, ObjectFound, ShadowDecision,
+    ConnectionsMade, Excluded, ObjectFound, ShadowDecision,
 };
 pub use form::CutPayload;
 pub use key::{AuthRefusedPayload, KeyBefore, KeyCreatePayload, KeyRevokePayload};

@@ -1,6 +1,7 @@
 //! The structs against entries as they were written before there were structs, and against the page of the format.
 
 use super::*;
+use crate::call::Given;
 use crate::ledger::entry::{Body, Kind, Payload};
 use crate::types::json::canonical;
 use serde::Deserialize;
@@ -240,7 +241,7 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
         Kind::CallResult => vec![
             ("connections", members::<ConnectionsMade>()),
             ("connections.told[]", members::<ConnectionTried>()),
-            ("given", members::<GivenNames>()),
+            ("given", members::<Given>()),
         ],
         Kind::ApprovalRequest => vec![
             ("resource", members::<ApprovalSubject>()),

@@ -194,7 +194,16 @@ fn call_drafts(at: usize) -> Vec<Draft> {
             answers: Some(Ref::Seq(at as u64 + 3)),
             ..of_call(draft(Kind::CallResult, json!({ "result": { "text": "a line" } })))
         },
-        Draft { status: Some("done"), ..draft(Kind::RunReply, json!({ "answer": "a line" })) },
+        Draft {
+            status: Some("done"),
+            ..draft(
+                Kind::RunReply,
+                json!({
+                    "run": run, "session": session, "status": "done", "answer": "a line", "steps": [],
+                    "usage": { "model_calls": 1, "input_tokens": 0, "output_tokens": 0 },
+                }),
+            )
+        },
     ]
 }
 

@@ -3,7 +3,8 @@
 //! A result is JSON text whose shape belongs to other rooms and to the tools. It is read with
 //! tolerance: what is not found is left out, and nothing in it can stop the answer.
 
-use crate::llm::{Message, ToolOffer};
+use crate::llm::conversation::Message;
+use crate::llm::provider::ToolOffer;
 use crate::types::{limits, text};
 use serde_json::Value;
 

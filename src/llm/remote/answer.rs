@@ -1,7 +1,8 @@
 //! What a wire read, made into a reply or an error that other rooms can hold.
 
 use crate::egress::Response;
-use crate::llm::{ModelError, ModelReply, Stop, Usage};
+use crate::llm::error::ModelError;
+use crate::llm::reply::{ModelReply, Stop, Usage};
 use crate::secrets::Found;
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits, text};
@@ -49,7 +50,7 @@ impl Answer {
 }
 
 /// Reads the answer of a server that refused.
-pub(super) fn refusal(answer: Response) -> ModelError {
+pub(in crate::llm) fn refusal(answer: Response) -> ModelError {
     let body = String::from_utf8_lossy(&answer.body);
     let parsed: Option<Value> = serde_json::from_slice(&answer.body).ok();
     let why = parsed.as_ref().and_then(reason).unwrap_or_else(|| body.trim());

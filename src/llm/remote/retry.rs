@@ -1,6 +1,6 @@
 //! When to ask again.
 
-use crate::llm::{ModelError, ModelErrorKind};
+use crate::llm::error::{ModelError, ModelErrorKind};
 use crate::types::limits;
 use std::time::Duration;
 

@@ -5,14 +5,15 @@
 //! `refused` is that nothing of it is loaded. Optional facts (`approver`, `source_ip`) are not taken away: a request
 //! without them is one that there is.
 
-use super::super::bundle::Bundle;
-use super::super::cedar::{Built, Uid, Value};
-use super::super::request;
-use super::super::{Labels, lower};
 use super::{
-    Answer, Approved, ERRS, PERMIT_ALL, Question, Resource, Role, Session, Source, Subject, arguments, at,
+    Approved, ERRS, PERMIT_ALL, Question, Resource, Role, Ruling, Session, Source, Subject, arguments, at,
     catalog, host, names, os_subject, session, source, subject, top,
 };
+use crate::policy::Labels;
+use crate::policy::load::bundle::Bundle;
+use crate::policy::request::build;
+use crate::policy::request::cedar::{Built, Uid, Value};
+use crate::policy::request::lower;
 use crate::policy::{Counts, Groups};
 use crate::tools::{Catalog, IdKind, Places};
 use serde_json::json;
@@ -47,8 +48,8 @@ struct Row {
 struct Table(BTreeMap<&'static str, Row>);
 
 impl Table {
-    fn add(&mut self, fault: &'static str, without: &Answer, with: &Answer, told: impl Fn() -> String) {
-        let rank = |answer: &Answer| {
+    fn add(&mut self, fault: &'static str, without: &Ruling, with: &Ruling, told: impl Fn() -> String) {
+        let rank = |answer: &Ruling| {
             ["deny", "needs_approval", "allow"].iter().position(|word| *word == answer.word())
         };
         assert!(rank(with) <= rank(without), "{fault} widens {without:?} to {with:?}: {}", told());
@@ -185,7 +186,7 @@ fn with_question<T>(asked: &Asked, work: impl FnOnce(&Question<'_>) -> T) -> T {
 
 fn build(bundle: &Bundle, question: &Question<'_>) -> Built {
     let input = lower::record(&question.manifest.input, question.arguments).expect("lowered");
-    request::build(question, bundle.groups(), bundle.labels(), input)
+    build::build(question, bundle.groups(), bundle.labels(), input)
 }
 
 /// Every way in which each fault can be put into a request.
@@ -410,7 +411,7 @@ fn in_a_race(table: &mut Table) {
     let shipped = load(&shipped_files()).expect("shipped");
     for sources in SOURCES.iter().skip(1).take(8) {
         let other = load(sources).expect("bundle");
-        let alone: Vec<[Answer; 2]> = requests()
+        let alone: Vec<[Ruling; 2]> = requests()
             .iter()
             .map(|asked| {
                 with_question(asked, |question| {
@@ -418,7 +419,7 @@ fn in_a_race(table: &mut Table) {
                 })
             })
             .collect();
-        let racing: Vec<Vec<[Answer; 2]>> = std::thread::scope(|scope| {
+        let racing: Vec<Vec<[Ruling; 2]>> = std::thread::scope(|scope| {
             let ask = || {
                 requests()
                     .iter()

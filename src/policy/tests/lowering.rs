@@ -1,9 +1,9 @@
 //! JSON Schema to Cedar: a schema is lowered or refused, and what fits it is a request that Cedar takes.
 
-use super::super::lower::{Unfit, least, record, record_type};
 use super::{host, names, session, source, subject, top};
 use crate::auth::Role;
-use crate::policy::{Answer, Approved, Bundle, Counts, PolicyError, Question, Recorded};
+use crate::policy::request::lower::{Unfit, least, record, record_type};
+use crate::policy::{Approved, Bundle, Counts, PolicyError, Question, Recorded, Ruling};
 use crate::tools::{Catalog, Places, ProposedCall};
 use crate::types::json::canonical;
 use crate::types::{Digest, limits};
@@ -429,7 +429,7 @@ proptest! {
             source_ip: None,
             counts: Counts::default(),
         });
-        prop_assert_eq!(&verdict.answer, &Answer::Allow { policies: vec!["all".to_owned()] }, "{}", text);
+        prop_assert_eq!(&verdict.answer, &Ruling::Allow { policies: vec!["all".to_owned()] }, "{}", text);
         canonical(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let recorded = Recorded::read(&verdict.request).map_err(TestCaseError::fail)?;
         let again = bundle.decide_other(&recorded);

@@ -2,11 +2,11 @@
 
 use super::slices::{Asked, asked, bundle};
 use super::{arguments, catalog};
-use crate::policy::{Answer, Approved, Bundle, Counts, Question, Session};
+use crate::policy::{Approved, Bundle, Counts, Question, Ruling, Session};
 use proptest::prelude::*;
 use serde_json::json;
 
-fn answer(bundle: &Bundle, asked: &Asked, session: &Session) -> Answer {
+fn answer(bundle: &Bundle, asked: &Asked, session: &Session) -> Ruling {
     let arguments = match asked.tool {
         "deploy" => json!({ "project": "demo", "version": "1.0.0" }),
         tool => arguments(tool, "/x"),
@@ -27,11 +27,11 @@ fn answer(bundle: &Bundle, asked: &Asked, session: &Session) -> Answer {
 }
 
 /// How much an answer gives.
-fn rank(answer: &Answer) -> u8 {
+fn rank(answer: &Ruling) -> u8 {
     match answer {
-        Answer::Deny { .. } => 0,
-        Answer::NeedsApproval { .. } => 1,
-        Answer::Allow { .. } => 2,
+        Ruling::Deny { .. } => 0,
+        Ruling::NeedsApproval { .. } => 1,
+        Ruling::Allow { .. } => 2,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Powers of the API: the shipped table, what no policy lifts, and what is left where there are no policies.
 
-use super::super::uses;
 use super::{Subject, catalog, load, names, os_subject, shipped, source, subject, top, try_load};
 use crate::auth::Role;
-use crate::policy::{Answer, Bundle, Door, Groups, Over, Power, Ran, Recorded, Use, Verdict, Via};
+use crate::policy::request::power_use;
+use crate::policy::{Bundle, Door, Groups, Over, Power, Ran, Recorded, Ruling, Use, Verdict, Via};
 use serde_json::json;
 use std::net::IpAddr;
 
@@ -15,12 +15,12 @@ fn asked<'a>(who: &'a Subject, power: Power, owner: &'a str, door: Door) -> Use<
     Use { subject: who, power, over, door, expires_us: None, now_us, ran }
 }
 
-fn ask(bundle: &Bundle, who: &Subject, power: Power, owner: &str, door: Door) -> Answer {
+fn ask(bundle: &Bundle, who: &Subject, power: Power, owner: &str, door: Door) -> Ruling {
     bundle.decide_use(&asked(who, power, owner, door)).answer
 }
 
 fn allows(bundle: &Bundle, who: &Subject, power: Power, owner: &str, door: Door) -> bool {
-    matches!(ask(bundle, who, power, owner, door), Answer::Allow { .. })
+    matches!(ask(bundle, who, power, owner, door), Ruling::Allow { .. })
 }
 
 fn api() -> Bundle {
@@ -219,7 +219,7 @@ fn rules_on_powers_see_who_from_where_and_until_when() {
         let bundle = load(&format!("{all}@id(\"no\") forbid({forbid};")).with_groups(groups.clone());
         let of = asked(&ann, Power::RunRead, "key:Ab3dEf9h", door);
         match bundle.decide_use(&Use { expires_us, ..of }).answer {
-            Answer::Deny { policies, errors, .. } => policies == ["no"] && errors.is_empty(),
+            Ruling::Deny { policies, errors, .. } => policies == ["no"] && errors.is_empty(),
             _ => false,
         }
     };
@@ -271,7 +271,7 @@ fn a_use_fails_closed_and_can_be_made_again() {
          @id(\"odd\") forbid(principal, action == PAR::Action::\"reload\", resource) when {{ {far} }};"
     ));
     let who = subject(Role::Admin);
-    let Answer::Deny { errors, policies, .. } = ask(&bundle, &who, Power::Reload, "", HTTP) else {
+    let Ruling::Deny { errors, policies, .. } = ask(&bundle, &who, Power::Reload, "", HTTP) else {
         panic!("an error allowed")
     };
     assert!(policies.is_empty() && errors.len() == 1, "{errors:?}");
@@ -281,7 +281,7 @@ fn a_use_fails_closed_and_can_be_made_again() {
         (Power::Approve, Over::Server),
     ] {
         let answer = bundle.decide_use(&Use { over, ..asked(&who, power, "", HTTP) }).answer;
-        assert!(matches!(answer, Answer::Deny { errors, .. } if errors.len() == 1), "{power:?}");
+        assert!(matches!(answer, Ruling::Deny { errors, .. } if errors.len() == 1), "{power:?}");
     }
     let door = Door { via: Via::Page, source_ip: Some(IpAddr::from([10, 0, 0, 9])) };
     for (power, owner) in [(Power::RunRead, who.id()), (Power::Approve, "os:root".to_owned())] {
@@ -315,12 +315,12 @@ fn a_slice_answers_a_use_as_all_policies_do() {
             Power::ALL.iter().flat_map(|power| [(*power, who.id()), (*power, "os:x".to_owned())])
         {
             let of = asked(&who, power, &owner, Door { via, source_ip: None });
-            let built = uses::build(&of, &Groups::default());
+            let built = power_use::build(&of, &Groups::default());
             let (sliced, all) =
                 (bundle.ask(&built).expect("sliced"), bundle.ask_slowly(&built).expect("all"));
             assert_eq!(sliced.decision(), all.decision(), "{power:?}");
             let told = |response: &cedar_policy::Response| {
-                super::super::decide::sorted(response.diagnostics().reason())
+                crate::policy::decide::decision::sorted(response.diagnostics().reason())
             };
             assert_eq!(told(&sliced), told(&all), "{power:?}");
         }
@@ -330,15 +330,15 @@ fn a_slice_answers_a_use_as_all_policies_do() {
 /// To Cedar what is not there is in nothing, and is nobody's: a request that has lost anything is refused.
 #[test]
 fn a_use_that_has_lost_something_is_refused() {
-    use super::super::cedar::Built;
+    use crate::policy::request::cedar::Built;
     let (bundle, ann) = (api(), subject(Role::Admin));
     let groups = Groups::new([("ops".to_owned(), vec!["ann".to_owned()])]);
     let of = asked(&ann, Power::Approve, "os:root", HTTP);
     let check = |what: &str, lose: &dyn Fn(&mut Built), is_whole: bool| {
-        let mut built = uses::build(&of, &groups);
+        let mut built = power_use::build(&of, &groups);
         lose(&mut built);
         let (answer, _) = bundle.answers_whole(&built, &groups);
-        assert_eq!(matches!(answer, Answer::Allow { .. }), is_whole, "{what}: {answer:?}");
+        assert_eq!(matches!(answer, Ruling::Allow { .. }), is_whole, "{what}: {answer:?}");
     };
     check("nothing", &|_| {}, true);
     for kind in ["Role", "ApiKey", "User", "Group", "Caller", "Approval"] {
@@ -354,7 +354,8 @@ fn a_use_that_has_lost_something_is_refused() {
         let principal = built.principal.clone();
         let owned = built.nodes.iter_mut().filter(|node| node.uid.0 == "Approval");
         owned.for_each(|node| {
-            node.attributes.insert("owner".to_owned(), super::super::cedar::Value::Entity(principal.clone()));
+            node.attributes
+                .insert("owner".to_owned(), crate::policy::request::cedar::Value::Entity(principal.clone()));
         });
     };
     check("another owner", another, false);

@@ -1,8 +1,10 @@
 //! A slice answers what all policies answer, and the entities made by hand are those that Cedar makes.
 
-use super::super::{Labels, lower, request};
 use super::{ERRS, Session, arguments, at, catalog, host, load, names, sessions, source, subjects};
 use crate::auth::{Source as Credential, Subject};
+use crate::policy::Labels;
+use crate::policy::request::build;
+use crate::policy::request::lower;
 use crate::policy::{Approved, Bundle, Counts, Groups, Question, Resource};
 use crate::tools::IdKind;
 use cedar_policy::{Entities, Response};
@@ -183,7 +185,7 @@ fn are_alike(ours: &Entities, checked: &Entities, tool: &str) -> Result<(), Test
     for entity in checked.iter().filter(|entity| ours.get(&entity.uid()).is_none()) {
         let uid = entity.uid();
         prop_assert_eq!(uid.type_name().to_string(), "PAR::Action");
-        let action = super::super::cedar::Uid("Action", tool.to_owned()).cedar().expect("action");
+        let action = crate::policy::request::cedar::Uid("Action", tool.to_owned()).cedar().expect("action");
         prop_assert!(!checked.is_ancestor_of(&uid, &action) && uid != action);
     }
     Ok(())
@@ -205,8 +207,8 @@ fn a_slice_is_small_and_kept() {
                     @id(\"deploy\") permit(principal, action == PAR::Action::\"deploy\", resource);";
     let bundle = load(&(of_users + of_paths));
     let uids = [
-        super::super::cedar::Uid("User", "u7".to_owned()),
-        super::super::cedar::Uid("Path", "/var".to_owned()),
+        crate::policy::request::cedar::Uid("User", "u7".to_owned()),
+        crate::policy::request::cedar::Uid("Path", "/var".to_owned()),
     ];
     let slice = || bundle.slices.slice(&bundle.set, "read_file", uids.iter()).expect("slice").expect("small");
     let ids: BTreeSet<String> = slice().policies().map(|policy| policy.id().to_string()).collect();
@@ -238,7 +240,7 @@ proptest! {
                 now_us: 1_700_000_000_123_456, source_ip: asked.source_ip, counts: Counts::default(),
             };
             let input = lower::record(&manifest.input, &arguments).expect("lowered");
-            let built = request::build(&question, bundle.groups(), bundle.labels(), input);
+            let built = build::build(&question, bundle.groups(), bundle.labels(), input);
             let (ours, slowly) = (bundle.ask(&built), bundle.ask_slowly(&built));
             let (ours, slowly) = (ours.map_err(TestCaseError::fail)?, slowly.map_err(TestCaseError::fail)?);
             prop_assert_eq!(told(&ours), told(&slowly), "{:?}", asked);

@@ -2,7 +2,7 @@
 //!
 //! Integers and text only: a load is the kernel's own `0.25`.
 
-use super::Answer;
+use super::answer::Answer;
 use rustix::fs::fstatvfs;
 use rustix::io::pread;
 use rustix::thread::nanosleep;

@@ -1,6 +1,6 @@
 //! One answer of a web server, over a connection that was made for the call.
 
-use super::{Answer, FRAME_BYTES, integer, json_len, shown};
+use super::answer::{Answer, FRAME_BYTES, integer, json_len, shown};
 use crate::types::{WebUrl, limits, text};
 use serde_json::{Map, Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};

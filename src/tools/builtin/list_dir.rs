@@ -1,6 +1,6 @@
 //! The entries of one folder.
 
-use super::{Answer, FRAME_BYTES, NOT_FOUND, integer, json_len};
+use super::answer::{Answer, FRAME_BYTES, NOT_FOUND, integer, json_len};
 use crate::types::clock::Wall;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -3,96 +3,16 @@
 //! They open nothing: the sandbox hands them descriptors that were opened under the call's own rights, or connected for it.
 //! Architecture invariant: no function here opens a path, starts anything or connects to anyone.
 
+mod answer;
 mod health_check;
 mod http_get;
 mod list_dir;
 mod read_file;
 mod search_files;
 
+pub use answer::{Answer, NOT_FOUND, write_answer};
 pub use health_check::{Disk, Host, health_check};
 pub use http_get::http_get;
 pub use list_dir::list_dir;
 pub use read_file::read_file;
 pub use search_files::Search;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
-use std::io::{self, Write};
-
-/// What an absent, unreadable or foreign object is called, so that the three are not told apart.
-pub const NOT_FOUND: &str = "not permitted or not found";
-
-/// Bytes of the output limit that are kept for the frame around text and entries.
-const FRAME_BYTES: usize = 1 << 10;
-
-/// A tool's answer: one JSON object of strings, integers and flags, or the reason why there is none.
-pub type Answer = Result<Value, String>;
-
-/// Writes `answer` as one line of JSON and tells the exit code: 0, or 1 for `{"error": …}`.
-pub fn write_answer(answer: Answer, out: &mut impl Write) -> io::Result<u8> {
-    let (value, code) = match answer {
-        Ok(value) => (value, 0),
-        Err(reason) => (json!({ "error": reason }), 1),
-    };
-    let mut line = serde_json::to_vec(&value).map_err(io::Error::other)?;
-    line.push(b'\n');
-    out.write_all(&line)?;
-    Ok(code)
-}
-
-/// Bytes that `text` takes as a JSON string.
-fn json_len(text: &str) -> usize {
-    2 + text.bytes().map(escaped_len).sum::<usize>()
-}
-
-fn escaped_len(byte: u8) -> usize {
-    match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
-        0..0x20 => 6,
-        _ => 1,
-    }
-}
-
-/// `bytes` as one member of an answer, with how many of them it holds: `text` where they are UTF-8 that takes at most
-/// `room` bytes as JSON, less a last character that a limit cut in two, else `base64`.
-fn shown(bytes: &[u8], truncated: bool, room: usize) -> (&'static str, String, usize) {
-    match text_of(bytes, truncated).filter(|text| json_len(text) <= room) {
-        Some(text) => ("text", text.to_owned(), text.len()),
-        None => ("base64", STANDARD.encode(bytes), bytes.len()),
-    }
-}
-
-fn text_of(bytes: &[u8], truncated: bool) -> Option<&str> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Some(text),
-        Err(e) if truncated && e.error_len().is_none() && e.valid_up_to() > 0 => {
-            std::str::from_utf8(bytes.get(..e.valid_up_to())?).ok()
-        }
-        Err(_) => None,
-    }
-}
-
-/// The integer argument `name`, or `otherwise` where it is absent.
-fn integer(arguments: &Value, name: &str, otherwise: u64) -> u64 {
-    arguments.get(name).and_then(Value::as_u64).unwrap_or(otherwise)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{json_len, write_answer};
-
-    #[test]
-    fn json_len_is_what_the_writer_writes() {
-        for text in ["", "plain", "\u{0}\u{1b}\n\t\r\u{8}\u{c}\"\\/", "ünï\u{2028}\u{7f}"] {
-            assert_eq!(json_len(text), serde_json::to_string(text).expect("JSON").len(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn an_error_is_one_object_and_code_1() {
-        let mut out = Vec::new();
-        assert_eq!(write_answer(Err("no".to_owned()), &mut out).expect("written"), 1);
-        assert_eq!(out, b"{\"error\":\"no\"}\n");
-    }
-}

@@ -1,6 +1,6 @@
 //! Part of a regular file, as text or as base64.
 
-use super::{Answer, FRAME_BYTES, NOT_FOUND, integer, json_len, shown};
+use super::answer::{Answer, FRAME_BYTES, NOT_FOUND, integer, json_len, shown};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, pread};

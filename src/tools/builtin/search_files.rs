@@ -2,7 +2,7 @@
 //!
 //! The walk that finds the files is the sandbox's: what is read here was opened there.
 
-use super::{FRAME_BYTES, integer, json_len};
+use super::answer::{FRAME_BYTES, integer, json_len};
 use crate::types::clock::mono_us;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

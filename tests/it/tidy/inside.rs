@@ -5,10 +5,17 @@ use super::source::{File, declared, files, paths, shown};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rooms whose insides are held to it.
-const ROOMS: [&str; 2] = ["call", "ledger"];
+const ROOMS: [&str; 12] = [
+    "types", "call", "secrets", "config", "store", "egress", "ledger", "tools", "policy", "llm", "rules",
+    "agent",
+];
 
 /// Imports that do run up, with the reason: (from, to).
-const UP: [(&str, &str, &str); 0] = [];
+const UP: [(&str, &str, &str); 1] = [(
+    "rules::replay::power",
+    "rules::replay",
+    "uses of powers are counted into the same share of the walk as decisions, and the walk calls it",
+)];
 
 #[test]
 fn inside_a_room_imports_run_down() {
@@ -40,7 +47,8 @@ fn running_up() -> BTreeSet<(String, String)> {
     let mut up = BTreeSet::new();
     for file in files.iter().filter(|file| !file.is_test() && file.room().is_some()) {
         let from = file.module();
-        for path in paths(&file.code) {
+        // `pub(in crate::room)` says who may name an item; it names nothing.
+        for path in paths(&file.code.replace("(in crate::", "(")) {
             let Some(to) = resolved(&from, &path, &modules) else { continue };
             if to.first() != from.first() || is_below(&from, &to, &order) {
                 continue;

@@ -257,7 +257,9 @@ pub(super) fn declared(files: &[File]) -> BTreeMap<Vec<String>, Vec<String>> {
             let words = line.split_whitespace().collect::<Vec<_>>();
             if let Some(at) = words.iter().position(|word| *word == "mod")
                 && let Some(name) = words.get(at + 1).and_then(|name| name.strip_suffix(';'))
-                && words[..at].iter().all(|word| word.starts_with("pub") || *word == "in")
+                && words[..at]
+                    .iter()
+                    .all(|word| word.starts_with("pub") || *word == "in" || word.starts_with("crate"))
             {
                 children.push(name.to_owned());
             }

@@ -1,0 +1,145 @@
+//! What all runs share: gate, launcher, provider, and places to run in.
+
+use super::api::RunError;
+use crate::auth::{Principal, Source};
+use crate::gate::Gate;
+use crate::ledger::{Hour, Ledger};
+use crate::llm::Provider;
+use crate::policy::Session;
+use crate::sandbox::Launcher;
+use crate::secrets::Secrets;
+use crate::types::clock::Wall;
+use crate::types::{Full, Share, Shares, limits};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// The agent: one loop for every channel. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent {
+    pub(super) gate: Gate,
+    pub(super) launcher: Launcher,
+    pub(super) provider: Arc<dyn Provider>,
+    places: Shares,
+    /// What one key may run within an hour.
+    key_hour: Hour,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Agent({})", self.provider.name())
+    }
+}
+
+impl Agent {
+    /// An agent that asks `provider`, decides at `gate` and runs in the sandbox behind `launcher`.
+    #[must_use]
+    pub fn new(gate: Gate, launcher: Launcher, provider: Arc<dyn Provider>) -> Self {
+        let places = Shares::new(limits::RUNS_RUNNING_MAX, limits::KEY_RUNS_RUNNING_MAX);
+        let key_hour = Hour { runs: limits::KEY_RUNS_HOUR_MAX, bytes: limits::KEY_BYTES_HOUR_MAX };
+        Self { gate, launcher, provider, places, key_hour }
+    }
+
+    /// The same, where one key may run as much as `key_hour` within an hour. The owner of the home may run more by
+    /// commands of its own.
+    #[must_use]
+    pub fn with_key_hour(self, key_hour: Hour) -> Self {
+        Self { key_hour, ..self }
+    }
+
+    /// An agent with the shipped tools and policies whose launcher has ended, for tests of the rooms
+    /// above: every call is decided, and none can run.
+    #[cfg(test)]
+    pub(crate) fn without_sandbox(ledger: Ledger) -> Self {
+        use crate::gate::Rules;
+        use crate::policy::{Bundle, Source};
+        use std::collections::BTreeMap;
+        let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let names = BTreeMap::from([
+            ("logs".to_owned(), "/var/log".into()),
+            ("workspace".to_owned(), "/nonexistent/workspace".into()),
+        ]);
+        let places = crate::tools::Places { names: names.clone(), private: Vec::new() };
+        let catalog = crate::tools::Catalog::load(&top.join("tools.d"), &places).expect("shipped tools");
+        let source = |name: &str| Source {
+            name: name.to_owned(),
+            text: std::fs::read_to_string(top.join(name)).expect("shipped policies"),
+        };
+        let sources = ["policies/00-api.cedar", "policies/10-read.cedar"].map(source);
+        let bundle = Bundle::load(&sources, &catalog, &names.keys().cloned().collect()).expect("bundle");
+        let rules = Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) };
+        let gate = Gate::new(ledger, rules, names, Secrets::default()).expect("gate");
+        let launcher = crate::sandbox::LinkSeed::of_ended().connect().expect("runtime");
+        let provider = crate::llm::build(crate::llm::Settings::default()).expect("offline");
+        Self::new(gate, launcher, provider)
+    }
+
+    /// What keeps runs from being taken, if anything.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        self.ledger().obstacle()
+    }
+
+    /// The ledger.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        self.gate.ledger()
+    }
+
+    /// The gate.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// What is replaced in what comes from outside.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        self.gate.secrets()
+    }
+
+    /// The sandbox's front side.
+    #[must_use]
+    pub fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+
+    /// A fresh session, with every tool in its ceiling.
+    pub(super) fn session(&self, id: &str, budget: u32) -> Session {
+        Session {
+            id: id.to_owned(),
+            ceiling: self.gate.rules().catalog.manifests().map(|manifest| manifest.name.clone()).collect(),
+            taint: BTreeSet::new(),
+            tainted_by: Vec::new(),
+            calls_used: 0,
+            budget: i64::from(budget),
+            risk: 0,
+        }
+    }
+
+    /// Of what a key has used up its hour, if of anything, and until when, in seconds.
+    pub(super) fn spent(&self, principal: &Principal) -> Option<(&'static str, u64)> {
+        let Source::Key { .. } = principal.source() else { return None };
+        let (by, now_us) = (principal.id(), Wall::now().0);
+        let wait_s = self.ledger().hour_over_s(&by, self.key_hour, now_us)?;
+        let is_of_runs = self.ledger().hour(&by, now_us).runs >= self.key_hour.runs;
+        Some((if is_of_runs { "runs" } else { "bytes" }, wait_s))
+    }
+
+    /// Whether the runs of a key have put as much on the ledger within the hour as they may.
+    pub(super) fn is_full(&self, principal: &Principal) -> bool {
+        let bytes = || self.ledger().hour(&principal.id(), Wall::now().0).bytes;
+        matches!(principal.source(), Source::Key { .. }) && bytes() >= self.key_hour.bytes
+    }
+
+    /// A place for a run that goes on: waited for, since nobody is there to be turned away. Runs of one key that go on
+    /// wait for its share as new ones do.
+    pub(super) async fn wait_for_place(&self, principal: &str) -> Share {
+        self.places.take(principal).await
+    }
+
+    /// A place for a run that begins, or why there is none.
+    pub(super) fn take_place(&self, principal: &str) -> Result<Share, RunError> {
+        self.places.try_take(principal).map_err(|full| RunError::Busy { of_key: full == Full::Share })
+    }
+}

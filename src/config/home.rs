@@ -1,0 +1,48 @@
+//! Where the parts of a home are.
+
+use super::environment;
+use std::path::{Path, PathBuf};
+
+/// Where the parts of a home are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The folder itself.
+    pub root: PathBuf,
+    /// What decides what may run: `par.toml`, `policies/`, `tools.d/`. Read-only while running.
+    pub etc: PathBuf,
+    /// Ledger, state, keys. The front's only writable place.
+    pub data: PathBuf,
+    /// Where tools may work.
+    pub workspace: PathBuf,
+}
+
+impl Home {
+    /// The home that was asked for by flag, else by `PAR_HOME`, else the service's, else `./par-home`.
+    ///
+    /// The service's home counts where its ledger's folder is there.
+    pub fn locate(home: Option<&Path>, etc: Option<&Path>) -> std::io::Result<Self> {
+        let asked = home.map(Path::to_owned).or_else(environment::home);
+        let service = Path::new("/var/lib/par");
+        let is_service = asked.is_none() && service.join("data").is_dir();
+        let root = asked.unwrap_or_else(|| if is_service { service.to_owned() } else { "par-home".into() });
+        let root = std::path::absolute(root)?;
+        let etc = match etc {
+            Some(etc) => std::path::absolute(etc)?,
+            None if is_service => PathBuf::from("/etc/par"),
+            None => root.join("etc"),
+        };
+        Ok(Self { etc, data: root.join("data"), workspace: root.join("workspace"), root })
+    }
+
+    /// The configuration file.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.etc.join("par.toml")
+    }
+
+    /// Whether `init` was here.
+    #[must_use]
+    pub fn is_made(&self) -> bool {
+        self.file().is_file() && self.data.is_dir()
+    }
+}

@@ -1,0 +1,78 @@
+//! From configuration to a provider.
+
+use super::anthropic::Messages;
+use super::error::ModelError;
+use super::offline::provider::Offline;
+use super::openai::ChatCompletions;
+use super::provider::Provider;
+use super::remote::client::Remote;
+use super::remote::wire::Wire as _;
+use super::settings::{Kind, Settings};
+use std::sync::Arc;
+
+impl Kind {
+    /// The provider's own address; `None` where it asks nobody.
+    #[must_use]
+    pub fn base_url(self) -> Option<&'static str> {
+        match self {
+            Self::Offline => None,
+            Self::OpenAi => Some(ChatCompletions::BASE_URL),
+            Self::Anthropic => Some(Messages::BASE_URL),
+        }
+    }
+}
+
+/// Makes the provider. Connects to nothing, reads no file.
+pub fn build(settings: Settings) -> Result<Arc<dyn Provider>, ModelError> {
+    Ok(match settings.provider {
+        Kind::Offline => Arc::new(Offline::new(settings.logs)),
+        Kind::OpenAi => Arc::new(Remote::<ChatCompletions>::new(settings)?),
+        Kind::Anthropic => Arc::new(Remote::<Messages>::new(settings)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, Settings, build};
+    use crate::llm::ModelErrorKind;
+    use crate::types::Secret;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (wire, kind) in [("openai", Kind::OpenAi), ("anthropic", Kind::Anthropic)] {
+            assert_eq!(Kind::parse(wire), Some(kind));
+            let check = |base_url: &str, model: &str, key: Option<&str>, expect: Option<&str>| {
+                let settings = Settings {
+                    provider: kind,
+                    base_url: base_url.to_owned(),
+                    model: model.to_owned(),
+                    api_key: key.and_then(|key| Secret::new(key.to_owned())),
+                    ..Settings::default()
+                };
+                match (build(settings), expect) {
+                    (Ok(provider), None) => assert_eq!((provider.name(), provider.model()), (wire, model)),
+                    (Err(error), Some(expect)) => {
+                        assert_eq!(error.kind, ModelErrorKind::NotConfigured);
+                        assert!(error.message.contains(expect), "{error}");
+                    }
+                    (Ok(_), Some(expect)) => panic!("`{base_url}` was taken, not refused for {expect}"),
+                    (Err(error), None) => panic!("`{base_url}` was refused: {error}"),
+                }
+            };
+            check("", "m", Some("sk-1"), None);
+            check("", "m", None, Some(&format!("no API key for `https://api.{wire}.com/v1`")));
+            check("http://127.0.0.1:8080/v1/", "m", None, None);
+            check("http://127.0.0.1:8080/v1/", " ", None, Some("`llm.model`"));
+            check("127.0.0.1:8080", "m", None, Some("base URL"));
+            check("unix:///run/model.sock", "m", None, Some("base URL"));
+        }
+    }
+
+    #[test]
+    fn offline_needs_nothing() {
+        let provider = build(Settings::default()).expect("offline");
+        assert_eq!((provider.name(), provider.model()), ("offline", "offline"));
+        assert_eq!(Kind::parse("offline"), Some(Kind::Offline));
+        assert_eq!(Kind::parse("Offline"), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! The provider without a model.
+
+use super::calls::{self, Call};
+use super::tell;
+use crate::llm::conversation::Message;
+use crate::llm::error::ModelError;
+use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
+use crate::llm::reply::{ModelReply, Stop, Usage};
+use crate::secrets::Found;
+use crate::tools::ProposedCall;
+use crate::types::Digest;
+use std::path::PathBuf;
+
+/// Entries of the logs folder that a plain request shows.
+const LOGS_SHOWN_MAX: u32 = 20;
+
+const HEALTH: &[&str] = &[
+    "how is this server doing",
+    "how is the server doing",
+    "how is this host doing",
+    "check this server",
+    "check this host",
+    "health check",
+    "health",
+    "status",
+];
+
+const LOGS: &[&str] =
+    &["list the logs", "list logs", "show the logs", "what logs are there", "which logs are there"];
+
+/// The provider without a model.
+#[derive(Debug)]
+pub(in crate::llm) struct Offline {
+    logs: PathBuf,
+}
+
+/// What is said next: a text, or calls.
+enum Next {
+    Say(String),
+    Propose(Vec<Call>),
+}
+
+impl Offline {
+    /// `logs` is the folder that a plain request for logs lists.
+    pub(in crate::llm) fn new(logs: PathBuf) -> Self {
+        Self { logs }
+    }
+
+    fn reply(&self, request: &ModelRequest<'_>) -> ModelReply {
+        let messages = request.conversation.messages();
+        let (asked, next) = match messages.last() {
+            Some(Message::User(text)) => (text.as_str(), self.to_message(text, request)),
+            Some(Message::Tool { text, .. }) => (text.as_str(), Next::Say(tell::results(messages))),
+            Some(Message::Reply { .. }) | None => ("", Next::Say(tell::help(request.tools))),
+        };
+        // There is no wire: the newest message stands for the request, the rendered reply for the
+        // answer.
+        let request_digest = Digest::of(asked.as_bytes());
+        let (usage, found) = (Usage::default(), Found::default());
+        let model = self.model().to_owned();
+        match next {
+            Next::Say(text) => {
+                let raw = text.clone().into_bytes();
+                let (stop, calls) = (Stop::EndTurn, Vec::new());
+                ModelReply { text: Some(text), calls, stop, usage, request_digest, raw, model, found }
+            }
+            Next::Propose(calls) => {
+                let calls: Vec<ProposedCall> = calls.into_iter().enumerate().map(numbered).collect();
+                let raw = calls.iter().map(|call| format!("{} {}\n", call.tool, call.arguments));
+                let raw = raw.collect::<String>().into_bytes();
+                ModelReply {
+                    text: None,
+                    calls,
+                    stop: Stop::ToolCalls,
+                    usage,
+                    request_digest,
+                    raw,
+                    model,
+                    found,
+                }
+            }
+        }
+    }
+
+    fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> Next {
+        if let Some(calls) = calls::parse(text) {
+            return Next::Propose(calls);
+        }
+        let plain = plain(text);
+        if HEALTH.contains(&plain.as_str()) {
+            Next::Propose(vec![Call::without_arguments("health_check"), self.list_logs()])
+        } else if LOGS.contains(&plain.as_str()) {
+            Next::Propose(vec![self.list_logs()])
+        } else {
+            Next::Say(tell::help(request.tools))
+        }
+    }
+
+    fn list_logs(&self) -> Call {
+        let path = serde_json::Value::from(self.logs.to_string_lossy());
+        Call {
+            tool: "list_dir".to_owned(),
+            arguments: format!(r#"{{"path":{path},"limit":{LOGS_SHOWN_MAX}}}"#),
+        }
+    }
+}
+
+impl Provider for Offline {
+    fn name(&self) -> &'static str {
+        "offline"
+    }
+
+    fn model(&self) -> &str {
+        "offline"
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(std::future::ready(Ok(self.reply(request))))
+    }
+}
+
+fn numbered((at, call): (usize, Call)) -> ProposedCall {
+    ProposedCall { id: format!("call_{}", at + 1), tool: call.tool, arguments: call.arguments }
+}
+
+/// `text` in lower case, one space between words, no punctuation at its end.
+fn plain(text: &str) -> String {
+    let words: Vec<&str> =
+        text.trim_end_matches(|c: char| c.is_whitespace() || "?!.".contains(c)).split_whitespace().collect();
+    words.join(" ").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Offline;
+    use crate::llm::tests::scripted::unnamed;
+    use crate::llm::{Conversation, ModelReply, ModelRequest, Stop, ToolOffer};
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn reply(conversation: &Conversation) -> ModelReply {
+        let tools = [ToolOffer {
+            name: "list_dir".to_owned(),
+            summary: "List a folder.".to_owned(),
+            input: json!({"type": "object"}),
+        }];
+        let request = ModelRequest { conversation, tools: &tools, deadline: Duration::from_secs(1) };
+        Offline::new("/var/log".into()).reply(&request)
+    }
+
+    fn to_message(text: &str) -> ModelReply {
+        let mut conversation = Conversation::new("be careful".to_owned());
+        conversation.push_user(unnamed(text.to_owned()));
+        reply(&conversation)
+    }
+
+    #[test]
+    fn plain_requests_have_fixed_steps() {
+        let logs = r#"list_dir {"path":"/var/log","limit":20}"#;
+        let both = format!("health_check {{}}\n{logs}\n");
+        let only_logs = format!("{logs}\n");
+        for (message, expect) in [
+            ("how is this server doing?", Some(&both)),
+            ("  How is  this SERVER doing ?!\n", Some(&both)),
+            ("Status", Some(&both)),
+            ("what logs are there?", Some(&only_logs)),
+            ("List the logs.", Some(&only_logs)),
+            ("delete the logs", None),
+            ("", None),
+        ] {
+            let reply = to_message(message);
+            assert_eq!(reply.stop == Stop::ToolCalls, expect.is_some(), "{message}");
+            if let Some(expect) = expect {
+                assert_eq!(String::from_utf8_lossy(&reply.raw), *expect, "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn calls_in_a_message_are_proposed_as_they_are() {
+        let reply = to_message("read_file(path=\"/etc/passwd\"); read_file(path=\"/etc/passwd\")");
+        let seen: Vec<_> =
+            reply.calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
+        let arguments = r#"{"path":"/etc/passwd"}"#;
+        assert_eq!(seen, [("call_1", arguments), ("call_2", arguments)]);
+        assert_eq!(reply.text, None);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_answered_with_what_is() {
+        let reply = to_message("please restart nginx");
+        let text = reply.text.expect("a text");
+        assert!(text.contains("no model is configured") && text.contains("list_dir"), "{text}");
+        assert_eq!((reply.stop, reply.calls.len()), (Stop::EndTurn, 0));
+    }
+
+    #[test]
+    fn results_are_answered_from() {
+        let mut conversation = Conversation::new(String::new());
+        conversation.push_user(unnamed("list the logs".to_owned()));
+        let proposed = reply(&conversation);
+        conversation.push_reply(&unnamed(proposed));
+        conversation.push_tool_text("call_1", "list_dir", r#"{"entries":[{"name":"a"}]}"#.to_owned());
+        let text = reply(&conversation).text.expect("a text");
+        assert!(text.starts_with("list_dir: 1 entry"), "{text}");
+        assert_eq!(text.matches("no model is configured").count(), 1, "{text}");
+    }
+
+    proptest! {
+        #![proptest_config(crate::types::laws::cases(256))]
+
+        #[test]
+        fn any_text_is_answered(message in any::<String>(), tool in any::<String>(), result in any::<String>()) {
+            let first = to_message(&message);
+            prop_assert_eq!(first.text.is_some(), first.calls.is_empty());
+            let mut conversation = Conversation::new(String::new());
+            conversation.push_tool_text("1", &tool, result);
+            prop_assert!(reply(&conversation).text.is_some());
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A provider over the network: tries, deadline, secrets.
+
+use super::wire::{Wire, read};
+use super::{answer, retry};
+use crate::egress::{Ask, Client, EgressError, Endpoint, Response};
+use crate::llm::error::ModelError;
+use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
+use crate::llm::reply::ModelReply;
+use crate::llm::settings::Settings;
+use crate::secrets::{Clean, Secrets};
+use crate::types::clock::mono_us;
+use crate::types::{Digest, Secret};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// A server that speaks `W`.
+#[derive(Debug)]
+pub(in crate::llm) struct Remote<W> {
+    client: Client,
+    endpoint: Endpoint,
+    model: String,
+    api_key: Option<Secret>,
+    reply_tokens_max: Option<u32>,
+    secrets: Secrets,
+    wire: PhantomData<W>,
+}
+
+impl<W: Wire> Remote<W> {
+    /// Takes the settings where nothing is missing in them.
+    pub(in crate::llm) fn new(settings: Settings) -> Result<Self, ModelError> {
+        let Settings { base_url, model, api_key, ca_file, reply_tokens_max, secrets, .. } = settings;
+        if model.trim().is_empty() {
+            return Err(ModelError::not_configured("`llm.model` is not set".to_owned()));
+        }
+        if base_url.is_empty() && api_key.is_none() {
+            return Err(ModelError::not_configured(format!("there is no API key for `{}`", W::BASE_URL)));
+        }
+        let base_url = if base_url.is_empty() { W::BASE_URL } else { &base_url };
+        let endpoint = Endpoint::parse(base_url, W::PATH)?;
+        let client = Client::new(ca_file);
+        Ok(Self { client, endpoint, model, api_key, reply_tokens_max, secrets, wire: PhantomData })
+    }
+
+    async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let body = W::write(request, &self.model, self.reply_tokens_max)
+            .map_err(|e| ModelError::not_configured(format!("the request cannot be written as JSON: {e}")))?;
+        let until_us = mono_us().saturating_add(micros(request.deadline));
+        let left = || Duration::from_micros(until_us.saturating_sub(mono_us()));
+        let mut tried = 0;
+        loop {
+            let (error, asked) = match self.post(&body, left()).await {
+                Ok(answer) => {
+                    let (found, answer) = (answer.found().clone(), answer.into_inner());
+                    if is_success(&answer) {
+                        return match read::<W>(answer.body, Digest::of(&body), &self.model) {
+                            Ok(reply) => Ok(ModelReply { found, ..reply }),
+                            Err(error) => Err(ModelError { found, ..error }),
+                        };
+                    }
+                    let asked = answer.retry_after;
+                    (ModelError { found, ..answer::refusal(answer) }, asked)
+                }
+                Err(error) => (error.into(), None),
+            };
+            tried += 1;
+            match retry::pause(&error, tried, asked, left()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    /// The answer without secrets: nothing behind this reads, keeps or shows what the server wrote before.
+    async fn post(&self, body: &[u8], deadline: Duration) -> Result<Clean<Response>, EgressError> {
+        let credential = self.api_key.as_ref().map(W::credential);
+        let ask =
+            Ask { endpoint: &self.endpoint, credential, headers: W::HEADERS, body: Some(body), deadline };
+        Ok(self.secrets.clean(self.client.exchange(ask).await?))
+    }
+}
+
+impl<W: Wire> Provider for Remote<W> {
+    fn name(&self) -> &'static str {
+        W::NAME
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a ModelRequest<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(async move { self.ask(request).await.map_err(|error| error.bounded(&self.secrets)) })
+    }
+}
+
+fn is_success(answer: &Response) -> bool {
+    (200..300).contains(&answer.status)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,47 @@
+//! What a protocol has to say.
+
+use super::answer::Answer;
+use crate::egress::Credential;
+use crate::llm::error::ModelError;
+use crate::llm::provider::ModelRequest;
+use crate::llm::reply::ModelReply;
+use crate::types::{Digest, Secret};
+
+/// One protocol: a request is one `POST` of JSON, its answer one JSON text.
+pub(in crate::llm) trait Wire: Send + Sync + 'static {
+    /// Its name in the configuration.
+    const NAME: &'static str;
+    /// Where it is spoken if no address is configured. A key is demanded there.
+    const BASE_URL: &'static str;
+    /// What follows the address.
+    const PATH: &'static str;
+    /// Headers of every request, see [`Ask::headers`].
+    const HEADERS: &'static [(&'static str, &'static str)];
+
+    /// How its servers take a key.
+    fn credential(key: &Secret) -> Credential<'_>;
+
+    /// The body of a request.
+    fn write(
+        request: &ModelRequest<'_>,
+        model: &str,
+        reply_tokens_max: Option<u32>,
+    ) -> serde_json::Result<Vec<u8>>;
+
+    /// Reads the body of a successful answer, or says what is wrong with it. Tolerant where servers
+    /// differ; takes nothing on trust.
+    fn read(body: &[u8]) -> Result<Answer, String>;
+}
+
+/// Reads the body of a successful answer.
+pub(in crate::llm) fn read<W: Wire>(
+    raw: Vec<u8>,
+    request_digest: Digest,
+    model: &str,
+) -> Result<ModelReply, ModelError> {
+    let answer = if raw.is_empty() { Err("it is empty".to_owned()) } else { W::read(&raw) };
+    match answer {
+        Ok(answer) => Ok(answer.into_reply(raw, request_digest, model)),
+        Err(why) => Err(ModelError::malformed(&why, raw)),
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading against recorded exchanges with real servers, where they are present beside the project.
+
+use crate::egress::Response;
+use crate::llm::remote::answer;
+use crate::llm::remote::wire::{Wire, read as read_reply};
+use crate::llm::{ModelErrorKind, ModelReply};
+use crate::types::Digest;
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+const WIRE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/wire");
+
+/// One recorded exchange, as far as it is needed.
+struct Exchange {
+    file: PathBuf,
+    path: String,
+    asked: String,
+    status: u16,
+    body: String,
+}
+
+/// Every blocking exchange of `W` below `folder`; `None`, said loudly, where it is
+/// not there.
+fn exchanges<W: Wire>(folder: &str) -> Option<Vec<Exchange>> {
+    let folder = Path::new(WIRE).join(folder);
+    if !folder.is_dir() {
+        #[expect(clippy::disallowed_methods, reason = "a test asks whether the data may be missing")]
+        let required = std::env::var_os("PAR_REQUIRE_SHARED").is_some_and(|flag| flag == "1");
+        assert!(!required, "{} is missing", folder.display());
+        // Not `eprintln!`, which the test harness hides where a test passes.
+        writeln!(std::io::stderr(), "SKIPPED: {} is missing", folder.display()).expect("written");
+        return None;
+    }
+    let mut found: Vec<Exchange> = files(&folder).iter().flat_map(|file| read(file)).collect();
+    found.retain(|exchange| {
+        exchange.path.ends_with(&format!("/{}", W::PATH)) && !exchange.asked.contains("\"stream\":true")
+    });
+    Some(found)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let below = |entry: std::fs::DirEntry| {
+        let path = entry.path();
+        if path.is_dir() { files(&path) } else { vec![path] }
+    };
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    entries.flat_map(|entry| below(entry.expect("an entry"))).collect()
+}
+
+/// Reads the part of YAML that the recordings use: bodies are single-quoted on one line. A body of
+/// another form is a stream or none, and is left empty.
+fn read(file: &Path) -> Vec<Exchange> {
+    let text = std::fs::read_to_string(file).expect("a recording");
+    let exchange = |part: &str| {
+        let (when, then) = part.split_once("\nthen:\n")?;
+        let field = |of: &str, name: &str| {
+            let line =
+                of.lines().find_map(|line| line.strip_prefix(&format!("  {name}: ")).map(str::to_owned));
+            line.unwrap_or_default()
+        };
+        let quoted = |value: String| {
+            let inner = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+            inner.map(|inner| inner.replace("''", "'")).unwrap_or_default()
+        };
+        Some(Exchange {
+            file: file.to_owned(),
+            path: field(when, "path"),
+            asked: quoted(field(when, "body")),
+            status: field(then, "status").parse().expect("a status"),
+            body: quoted(field(then, "body")),
+        })
+    };
+    text.split("when:\n").filter_map(exchange).collect()
+}
+
+/// What a reply has to hold, read from its body without the wire's structs.
+#[derive(Debug, PartialEq)]
+pub(in crate::llm) struct Expected {
+    pub(in crate::llm) text: String,
+    /// Identifier, name and arguments, as the bytes that came.
+    pub(in crate::llm) calls: Vec<(String, String, String)>,
+    pub(in crate::llm) input_tokens: u64,
+    pub(in crate::llm) output_tokens: u64,
+}
+
+pub(in crate::llm) fn word(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+fn check_reply<W: Wire>(exchange: &Exchange, expected: fn(&Value) -> Expected) -> ModelReply {
+    let at = exchange.file.display();
+    let reply = read_reply::<W>(exchange.body.clone().into_bytes(), Digest::of(b""), "asked");
+    let reply = reply.unwrap_or_else(|e| panic!("{at}: {e}"));
+    let body: Value = serde_json::from_str(&exchange.body).expect("JSON");
+    let calls = reply.calls.iter();
+    let calls = calls.map(|call| (call.id.clone(), call.tool.clone(), call.arguments.clone()));
+    let found = Expected {
+        text: reply.text.clone().unwrap_or_default(),
+        calls: calls.collect(),
+        input_tokens: reply.usage.input_tokens,
+        output_tokens: reply.usage.output_tokens,
+    };
+    assert_eq!(found, expected(&body), "{at}");
+    assert_eq!(body["model"], reply.model, "{at}");
+    reply
+}
+
+fn check_refusal(exchange: &Exchange) {
+    let at = exchange.file.display();
+    let body = exchange.body.clone().into_bytes();
+    let error =
+        answer::refusal(Response { status: exchange.status, retry_after: None, request_id: None, body });
+    assert_eq!(error.kind, ModelErrorKind::Status(exchange.status), "{at}");
+    let body: Value = serde_json::from_str(&exchange.body).expect("JSON");
+    let told = body["error"]["message"].as_str().or(body["message"].as_str()).expect("a message");
+    let head = told.get(..20).unwrap_or(told);
+    assert!(error.message.contains(head), "{at}: {error}");
+}
+
+/// What was replayed of a folder.
+pub(in crate::llm) struct Replayed {
+    pub(in crate::llm) replies: Vec<ModelReply>,
+    /// How many exchanges were refusals.
+    pub(in crate::llm) refusals: usize,
+}
+
+/// Replays `folder`; `None` where it is not there.
+pub(in crate::llm) fn replay<W: Wire>(folder: &str, expected: fn(&Value) -> Expected) -> Option<Replayed> {
+    let exchanges = exchanges::<W>(folder)?;
+    let (good, bad): (Vec<_>, Vec<_>) = exchanges.iter().partition(|exchange| exchange.status == 200);
+    bad.iter().for_each(|exchange| check_refusal(exchange));
+    let replies = good.into_iter().map(|exchange| check_reply::<W>(exchange, expected)).collect();
+    Some(Replayed { replies, refusals: bad.len() })
+}

@@ -1,0 +1,165 @@
+//! What every wire owes, over a real socket: the bounds, the tries, and silence about the key.
+
+use super::scripted::{KEY, LONG, Server, Step, answer, ask, settings};
+use crate::llm::anthropic::Messages;
+use crate::llm::openai::ChatCompletions;
+use crate::llm::remote::client::Remote;
+use crate::llm::remote::wire::Wire;
+use crate::llm::{Kind, ModelErrorKind};
+use crate::types::limits;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Each wire with a body that says `hello` on it.
+const WIRES: [(Kind, &str); 2] = [
+    (Kind::OpenAi, r#"{"choices":[{"message":{"content":"hello"}}]}"#),
+    (Kind::Anthropic, r#"{"content":[{"type":"text","text":"hello"}]}"#),
+];
+
+#[tokio::test]
+async fn an_answer_that_is_no_reply_is_told_apart() {
+    for (kind, _) in WIRES {
+        no_reply_is_told_apart(kind).await;
+    }
+}
+
+async fn no_reply_is_told_apart(kind: Kind) {
+    let check = async |said: Vec<u8>, expect: ModelErrorKind, told: &str| {
+        let server = Server::start(vec![Step::Say(said)]).await;
+        let error = ask(kind, &server.base_url, LONG).await.expect_err(told);
+        assert_eq!(error.kind, expect, "{error}");
+        assert!(error.message.contains(told), "{error}");
+        assert!(!error.retryable && server.tries() == 1, "{error}");
+        error
+    };
+    use ModelErrorKind::{Malformed, Status, TooLarge};
+    check(answer(200, "", b""), Malformed, "it is empty").await;
+    let html =
+        check(answer(200, "content-type: text/html\r\n", b"<html>\x1b[2J"), Malformed, "expected value");
+    assert_eq!(html.await.raw.as_deref(), Some(b"<html>\x1b[2J".as_slice()));
+    check(answer(204, "", b""), Malformed, "it is empty").await;
+    check(
+        answer(400, "", br#"{"error":{"code":400,"message":"bad \u001b[2J"}}"#),
+        Status(400),
+        "bad \\u{1b}",
+    )
+    .await;
+    check(answer(404, "", br#"{"message":"no such model","code":"3051"}"#), Status(404), "404: no such")
+        .await;
+    check(answer(422, "x-request-id: req_1\r\n", br#"{"detail":[{"msg":"field"}]}"#), Status(422), "`req_1`")
+        .await;
+    let typed = br#"{"type":"error","error":{"type":"not_found_error","message":"model: m"}}"#;
+    check(answer(404, "request-id: req_2\r\n", typed), Status(404), "model: m (request `req_2`)").await;
+    check(answer(403, "", b"<html>denied"), Status(403), "<html>denied").await;
+    check(answer(302, "location: http://127.0.0.1:1/\r\n", b""), Status(302), "302").await;
+    let long = vec![b' '; 5 << 20];
+    check(answer(200, "", &long), TooLarge, "4194304 bytes").await;
+    let chunked =
+        [&b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n500000\r\n"[..], &long[..]].concat();
+    check(chunked, TooLarge, "4194304 bytes").await;
+    let cut = check(answer(400, "", &vec![b'x'; 1 << 20]), Status(400), "400").await;
+    assert_eq!(cut.raw.map(|raw| raw.len()), Some(limits::MODEL_ERROR_BYTES_MAX));
+}
+
+#[tokio::test]
+async fn the_key_is_told_nowhere() {
+    let echo = format!("{{\"error\":{{\"message\":\"bad key {KEY}\"}}}}");
+    // Here the key stands where the message is cut, and once more where the body is.
+    let before = limits::REASON_BYTES_MAX - "the server answered 401: ".len() - 9;
+    let filler = "x".repeat(limits::MODEL_ERROR_BYTES_MAX - before - KEY.len() - 9);
+    let at_the_cut = format!("{}{KEY}{filler}{KEY}", "x".repeat(before));
+    let both = [&echo, &at_the_cut].into_iter().flat_map(|body| WIRES.map(|(kind, _)| (kind, body)));
+    for (kind, body) in both {
+        let server = Server::start(vec![Step::Say(answer(401, "", body.as_bytes()))]).await;
+        let error = ask(kind, &server.base_url, LONG).await.expect_err("401");
+        assert!(error.message.contains("[secret:l") && !error.message.contains("sk-"), "{error}");
+        let raw = String::from_utf8_lossy(&error.raw.expect("the body")).into_owned();
+        assert!(!raw.contains("sk-"), "{} bytes", raw.len());
+    }
+    assert!(!shown::<ChatCompletions>(Kind::OpenAi).contains(KEY));
+    assert!(!shown::<Messages>(Kind::Anthropic).contains(KEY));
+}
+
+fn shown<W: Wire + std::fmt::Debug>(kind: Kind) -> String {
+    let settings = settings(kind, "");
+    let told = format!("{settings:?}");
+    told + &format!("{:?}", Remote::<W>::new(settings).expect("settings"))
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again() {
+    let [(kind, body), (other, other_body)] = WIRES;
+    tokio::join!(is_tried_again(kind, body), is_tried_again(other, other_body));
+}
+
+async fn is_tried_again(kind: Kind, body: &str) {
+    let hello = || answer(200, "", body.as_bytes());
+    let half = hello()[..hello().len() - 9].to_vec();
+    let busy = answer(429, "retry-after: 0\r\n", b"{}");
+    let overloaded = answer(529, "", br#"{"error":{"type":"overloaded_error","message":"Overloaded"}}"#);
+    let check = async |script: Vec<Vec<u8>>, expect: Option<ModelErrorKind>| {
+        let server = Server::start(script.into_iter().map(Step::Say).collect()).await;
+        let error = ask(kind, &server.base_url, LONG).await.err();
+        assert_eq!(error.as_ref().map(|error| error.kind), expect, "{error:?}");
+        assert_eq!(server.tries(), 3);
+    };
+    use ModelErrorKind::{Status, Transport};
+    // At once, since each of them waits between its tries.
+    tokio::join!(
+        check(vec![busy.clone(), answer(500, "", b"oops"), hello()], None),
+        check(vec![half.clone(), Vec::new(), hello()], None),
+        check(vec![overloaded.clone(), overloaded, hello()], None),
+        check(vec![b"no HTTP\r\n\r\n".to_vec(), answer(408, "", b""), hello()], None),
+        check(vec![answer(500, "", b""), busy, answer(503, "", b"down")], Some(Status(503))),
+        check(vec![half.clone(), half.clone(), half], Some(Transport)),
+    );
+}
+
+#[tokio::test]
+async fn a_wish_beyond_the_bounds_ends_the_tries() {
+    for (kind, _) in WIRES {
+        let server = Server::start(vec![Step::Say(answer(429, "retry-after: 3600\r\n", b"{}"))]).await;
+        let error = ask(kind, &server.base_url, LONG).await.expect_err("429");
+        assert_eq!((error.kind, error.retryable), (ModelErrorKind::Status(429), true));
+        assert_eq!(server.tries(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_deadline_ends_a_silent_server() {
+    let heads = [&b""[..], b"HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\n{"];
+    for (kind, head) in heads.into_iter().flat_map(|head| WIRES.map(|(kind, _)| (kind, head))) {
+        let server = Server::start(vec![Step::SayAndHold(head.to_vec())]).await;
+        let error = ask(kind, &server.base_url, Duration::from_millis(300)).await.expect_err("a time-out");
+        assert_eq!(error.kind, ModelErrorKind::Timeout);
+        assert_eq!(server.tries(), 1);
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_a_transport_error() {
+    for (kind, _) in WIRES {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let base_url = format!("http://{}", listener.local_addr().expect("an address"));
+        drop(listener);
+        let error = ask(kind, &base_url, LONG).await.expect_err("nobody there");
+        assert_eq!((error.kind, error.retryable), (ModelErrorKind::Transport, true));
+        assert!(error.message.starts_with("cannot connect: "), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_chunked_answer_is_put_together() {
+    for (kind, body) in WIRES {
+        let (left, right) = body.split_at(20);
+        let chunked = format!(
+            "HTTP/1.1 200 x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{left}\r\n{:x}\r\n{right}\r\n0\r\n\r\n",
+            left.len(),
+            right.len()
+        );
+        let server = Server::start(vec![Step::Say(chunked.into_bytes())]).await;
+        let reply = ask(kind, &server.base_url, LONG).await.expect("a reply");
+        assert_eq!((reply.text.as_deref(), reply.raw.as_slice()), (Some("hello"), body.as_bytes()));
+        assert_eq!(reply.model, "asked-1");
+    }
+}

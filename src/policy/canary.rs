@@ -1,0 +1,72 @@
+//! The last check of a load: requests that built-in forbids must deny, decided as requests are.
+//!
+//! Were entities ever built without the action hierarchy, forbids on classes would silently stop to match. So
+//! [`Bundle::load`] stands here: what has not passed never leaves the room as a bundle.
+
+use super::load::bundle::Bundle;
+use super::load::error::{PolicyError, Source, whole};
+use super::power::{GROUP, Power};
+use super::request::build;
+use super::request::cedar::Built;
+use crate::tools::Catalog;
+use std::collections::BTreeSet;
+
+impl Bundle {
+    /// Loads `sources` over `catalog`. `names` are those of `[paths]`, as policies write them (`@logs`).
+    pub fn load(
+        sources: &[Source],
+        catalog: &Catalog,
+        names: &BTreeSet<String>,
+    ) -> Result<Self, Vec<PolicyError>> {
+        let bundle = Self::unproven(sources, catalog, names)?;
+        bundle.canary(catalog).map_err(|reason| vec![whole("canary", reason)])?;
+        Ok(bundle)
+    }
+
+    /// No policy of any file, since these could not be loaded: no tool is called and nothing is approved. An
+    /// administrator reads, and by the admin socket manages keys and loads rules anew.
+    pub fn closed(catalog: &Catalog, reasons: Vec<String>) -> Result<Self, Vec<PolicyError>> {
+        let mut bundle = Self::load(&[], catalog, &BTreeSet::new())?;
+        bundle.broken = reasons;
+        Ok(bundle)
+    }
+
+    /// Of each tool a request that its built-in forbids must deny, decided as requests are; of the first one also
+    /// with all policies and all of Cedar's checks.
+    pub(super) fn canary(&self, catalog: &Catalog) -> Result<(), String> {
+        self.canary_powers()?;
+        for (at, manifest) in catalog.manifests().enumerate() {
+            if !self.actions.holds(&manifest.name, manifest.class.as_str()) {
+                return Err(format!("`{}` is not known to be in its class", manifest.name));
+            }
+            let built = build::canary(manifest);
+            let reasons = self.reasons(&built)?;
+            let outside = (manifest.resource.kind() == "Path").then(|| "par.outside".to_owned());
+            for expected in std::iter::once(format!("par.ceiling.{}", manifest.name)).chain(outside) {
+                if !reasons.contains(&expected) {
+                    return Err(format!("a request that `{expected}` must deny was answered by {reasons:?}"));
+                }
+            }
+            if at == 0 {
+                let slowly = self.ask_slowly(&built)?;
+                let all: BTreeSet<String> = slowly.diagnostics().reason().map(ToString::to_string).collect();
+                if all != reasons {
+                    return Err(format!(
+                        "a slice answered by {reasons:?} what all policies answer by {all:?}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reasons(&self, built: &Built) -> Result<BTreeSet<String>, String> {
+        Ok(self.ask(built)?.diagnostics().reason().map(ToString::to_string).collect())
+    }
+
+    /// That each power is known to be one: else a rule on all of them would silently be one on none.
+    fn canary_powers(&self) -> Result<(), String> {
+        let odd = Power::ALL.into_iter().find(|power| !self.actions.is_in(power.as_str(), GROUP));
+        odd.map_or(Ok(()), |power| Err(format!("`{}` is not known to be a power", power.as_str())))
+    }
+}

@@ -1,0 +1,149 @@
+//! The decision. A deny is a value; an error is a deny.
+
+use super::ruling::{Obligation, Ruling};
+use super::shadow::Shadow;
+use crate::policy::load::bundle::Bundle;
+use crate::policy::request::build;
+use crate::policy::request::cedar::Built;
+use crate::policy::request::groups::Groups;
+use crate::policy::request::lower;
+use crate::policy::request::question::{Approved, Question};
+use cedar_policy::{Authorizer, Decision, PolicyId, Response};
+use serde_json::{Value, json};
+
+/// The answer to a question, with the whole request that led to it.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The answer.
+    pub answer: Ruling,
+    /// The Cedar request, complete: the same bundle answers it the same way.
+    pub request: Value,
+    /// What policies in shadow mode would have changed. Nothing hangs on it.
+    pub shadow: Option<Shadow>,
+}
+
+/// How a request is put to policies: to those that decide, or to those in shadow mode too.
+type Ask = fn(&Bundle, &Built) -> Result<Response, String>;
+
+impl Bundle {
+    /// Decides. Arguments that cannot be lowered, a request that does not fit the schema and any error
+    /// among the policies are a deny: Cedar itself would skip a policy that errors, also a forbid.
+    #[must_use]
+    pub fn decide(&self, question: &Question<'_>) -> Verdict {
+        self.decide_among(question, &self.groups)
+    }
+
+    /// As [`Bundle::decide`], with other groups than the bundle's.
+    pub(in crate::policy) fn decide_among(&self, question: &Question<'_>, groups: &Groups) -> Verdict {
+        match lower::record(&question.manifest.input, question.arguments) {
+            Ok(input) => {
+                let built = build::build(question, groups, &self.labels, input);
+                let (answer, shadow) = self.answers_whole(&built, groups);
+                Verdict { answer, request: built.json(), shadow }
+            }
+            Err(error) => Verdict { answer: refuse_error(vec![error]), request: json!({}), shadow: None },
+        }
+    }
+
+    /// As [`Bundle::answers`], of a request that was just built: one that lacks anything is refused.
+    pub(in crate::policy) fn answers_whole(
+        &self,
+        built: &Built,
+        groups: &Groups,
+    ) -> (Ruling, Option<Shadow>) {
+        match built.check_complete(groups, &self.labels) {
+            Ok(()) => self.answers(built),
+            Err(error) => (refuse_error(vec![error]), None),
+        }
+    }
+
+    /// The answer, and beside it what the policies in shadow mode would have made of it: the one thing that
+    /// both a call and its replay are decided by.
+    pub(in crate::policy) fn answers(&self, built: &Built) -> (Ruling, Option<Shadow>) {
+        let answer = self.answer(Self::ask, built);
+        let beside = self.with_shadow.as_ref().map(|_| self.answer(Self::ask_beside, built));
+        let shadow = beside.and_then(|beside| Shadow::of(&answer, &beside));
+        (answer, shadow)
+    }
+
+    fn answer(&self, ask: Ask, built: &Built) -> Ruling {
+        match ask(self, built) {
+            Err(error) => refuse_error(vec![error]),
+            Ok(response) => {
+                let errors: Vec<String> = response.diagnostics().errors().map(ToString::to_string).collect();
+                let policies = sorted(response.diagnostics().reason());
+                match response.decision() {
+                    _ if !errors.is_empty() => refuse_error(errors),
+                    Decision::Allow => Ruling::Allow { policies },
+                    Decision::Deny => self.refuse(ask, built, policies),
+                }
+            }
+        }
+    }
+
+    pub(in crate::policy) fn ask(&self, built: &Built) -> Result<Response, String> {
+        let (request, entities) = built.cedar(&self.schema, &self.actions)?;
+        let slice = self.slices.slice(&self.set, built.action(), built.uids())?;
+        Ok(Authorizer::new().is_authorized(&request, slice.as_deref().unwrap_or(&self.set), &entities))
+    }
+
+    /// As [`Bundle::ask`], the policies in shadow mode too.
+    fn ask_beside(&self, built: &Built) -> Result<Response, String> {
+        let Some((set, slices)) = &self.with_shadow else { return self.ask(built) };
+        let (request, entities) = built.cedar(&self.schema, &self.actions)?;
+        let slice = slices.slice(set, built.action(), built.uids())?;
+        Ok(Authorizer::new().is_authorized(&request, slice.as_deref().unwrap_or(set), &entities))
+    }
+
+    /// As [`Bundle::ask`], with all policies, and every entity checked against the schema.
+    pub(in crate::policy) fn ask_slowly(&self, built: &Built) -> Result<Response, String> {
+        let (request, entities) = built.cedar_checked(&self.schema)?;
+        Ok(Authorizer::new().is_authorized(&request, &self.set, &entities))
+    }
+
+    /// A deny, or a question to a person: that only where every determining forbid asks for one, and
+    /// the same call with the yes would be allowed.
+    fn refuse(&self, ask: Ask, built: &Built, policies: Vec<String>) -> Ruling {
+        let gates: Vec<Obligation> = policies.iter().filter_map(|id| self.gate(id)).collect();
+        if !gates.is_empty() && gates.len() == policies.len() && built.is_unasked() {
+            let needs_other = gates.iter().any(|gate| matches!(gate, Obligation::Approval { .. }));
+            // In no user's name: who will answer is not known, and need not be for the answer to count.
+            let approved =
+                if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } };
+            if matches!(self.answer(ask, &built.with_yes(approved)), Ruling::Allow { .. }) {
+                return Ruling::NeedsApproval { policies, gates };
+            }
+        }
+        // Nobody is sent to a person whose yes would not help.
+        let helps = |id: &&String| !built.is_unasked() || self.gate(id).is_none();
+        let advice = policies.iter().filter(helps).filter_map(|id| self.annotation(id, "advice")).collect();
+        let reason = match policies.as_slice() {
+            [] => "default: no policy permits it".to_owned(),
+            some if some.iter().any(|id| id == "par.outside") => "not permitted or not found".to_owned(),
+            some => format!("forbidden by {}", some.join(", ")),
+        };
+        Ruling::Deny { policies, reason, advice, errors: Vec::new() }
+    }
+
+    fn gate(&self, policy: &str) -> Option<Obligation> {
+        match self.annotation(policy, "require_approval") {
+            Some(group) => Some(Obligation::Approval { group }),
+            None => self.annotation(policy, "require_confirm").map(|_| Obligation::Confirm),
+        }
+    }
+
+    fn annotation(&self, policy: &str, name: &str) -> Option<String> {
+        self.policy(policy)?.annotation(name).map(str::to_owned)
+    }
+}
+
+pub(in crate::policy) fn refuse_error(errors: Vec<String>) -> Ruling {
+    let reason = "the policy could not be evaluated".to_owned();
+    Ruling::Deny { policies: Vec::new(), reason, advice: Vec::new(), errors }
+}
+
+pub(in crate::policy) fn sorted<'a>(ids: impl Iterator<Item = &'a PolicyId>) -> Vec<String> {
+    let mut ids: Vec<String> = ids.map(ToString::to_string).collect();
+    ids.sort();
+    ids
+}

@@ -1,0 +1,116 @@
+//! Which policies were looked at for a decision, and what did not hold of each.
+
+use super::parts::{self, Part};
+use crate::policy::load::bundle::Bundle;
+use crate::policy::load::scope::fits_action;
+use crate::policy::request::build;
+use crate::policy::request::groups::Groups;
+use crate::policy::request::lower;
+use crate::policy::request::question::Question;
+use crate::tools::{Class, Manifest};
+use cedar_policy::{Authorizer, Effect, Entities, Policy, PolicySet, Request};
+
+/// A policy that was looked at, for `explain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Considered {
+    /// Its id.
+    pub policy: String,
+    /// Whether it permits.
+    pub permits: bool,
+    /// Whether it matched.
+    pub matched: bool,
+    /// The scope or the condition that did not hold first, in its own words.
+    pub failed: Option<String>,
+    /// `file:line` of that.
+    pub failed_at: Option<String>,
+    /// Every part that did not hold, in the order of the text.
+    pub failing: Vec<Part>,
+    /// Why it could not be evaluated, which denies the call.
+    pub error: Option<String>,
+    /// `file:line`.
+    pub origin: Option<String>,
+}
+
+impl Considered {
+    /// What did not hold, in one line.
+    #[must_use]
+    pub fn failing(&self) -> String {
+        self.failing.iter().map(|part| part.words.as_str()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The permit that has the fewest parts that do not hold; of equals the first. `None` where one matched.
+#[must_use]
+pub fn nearest(considered: &[Considered]) -> Option<&Considered> {
+    let permits = || considered.iter().filter(|one| one.permits && one.error.is_none());
+    if permits().any(|one| one.matched) {
+        return None;
+    }
+    permits().min_by_key(|one| one.failing.len())
+}
+
+impl Bundle {
+    /// Looks at every permit for the tool, and says of each that did not match why.
+    #[must_use]
+    pub fn explain(&self, question: &Question<'_>) -> Vec<Considered> {
+        self.explain_among(question, &self.groups)
+    }
+
+    /// As [`Bundle::explain`], with other groups than the bundle's.
+    pub(in crate::policy) fn explain_among(
+        &self,
+        question: &Question<'_>,
+        groups: &Groups,
+    ) -> Vec<Considered> {
+        let input = lower::record(&question.manifest.input, question.arguments).unwrap_or_default();
+        let built = build::build(question, groups, &self.labels, input);
+        let Manifest { name, class, .. } = question.manifest;
+        self.consider_each(name, *class, built.cedar(&self.schema, &self.actions))
+    }
+
+    /// Each policy in reach of `tool`, alone.
+    pub(in crate::policy) fn consider_each(
+        &self,
+        tool: &str,
+        class: Class,
+        asked: Result<(Request, Entities), String>,
+    ) -> Vec<Considered> {
+        let in_reach = |policy: &&Policy| fits_action(policy, tool, class);
+        self.set.policies().filter(in_reach).map(|policy| self.consider(policy, asked.as_ref())).collect()
+    }
+
+    pub(in crate::policy) fn consider(
+        &self,
+        policy: &Policy,
+        asked: Result<&(Request, Entities), &String>,
+    ) -> Considered {
+        let id = policy.id().to_string();
+        let (mut matched, mut failing) = (false, Vec::new());
+        let error = match (asked, PolicySet::from_policies([policy.clone()])) {
+            (Ok((request, entities)), Ok(alone)) => {
+                let response = Authorizer::new().is_authorized(request, &alone, entities);
+                let error = response.diagnostics().errors().next().map(ToString::to_string);
+                matched = response.diagnostics().reason().next().is_some();
+                if !matched && error.is_none() {
+                    failing = parts::failing(policy, request, entities);
+                }
+                error
+            }
+            (Err(e), _) => Some(e.clone()),
+            (_, Err(e)) => Some(e.to_string()),
+        };
+        let origin = self.origins.get(&id);
+        let at = |line: usize| origin.map(|origin| format!("{}:{line}", origin.file));
+        let first = failing.first();
+        Considered {
+            permits: policy.effect() == Effect::Permit,
+            matched,
+            failed: first.map(|part| part.words.clone()),
+            failed_at: first.and_then(|part| part.line).and_then(at),
+            failing,
+            error,
+            origin: self.origin(&id),
+            policy: id,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A decision made again from its own record: no file, no clock, no catalog.
+//!
+//! What is read back is the form that a request is built in, so that a replay is evaluated by the very
+//! code that decided.
+
+use super::decision::refuse_error;
+use super::explain::Considered;
+use super::ruling::Ruling;
+use super::shadow::Shadow;
+use crate::policy::load::bundle::Bundle;
+use crate::policy::request::cedar::{Built, Node, Owed, Uid, Value};
+use crate::tools::Catalog;
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+
+/// The request of a decision as the ledger has it, to be put to any bundle.
+#[derive(Clone, Debug)]
+pub struct Recorded(Built);
+
+/// An answer to a recorded request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// The answer.
+    pub answer: Ruling,
+    /// What policies in shadow mode would have changed.
+    pub shadow: Option<Shadow>,
+    /// Whether the request fits the bundle's schema. One that does not is a deny.
+    pub fits: bool,
+}
+
+impl Recorded {
+    /// Reads `request` of a decision's payload. An error names what is not of the form that is recorded.
+    pub fn read(request: &Json) -> Result<Self, String> {
+        let member = |name: &str| request.get(name).ok_or_else(|| format!("the request has no `{name}`"));
+        let action = uid(member("action")?)?;
+        if action.0 != "Action" {
+            return Err(format!("the action is a `{}`", action.0));
+        }
+        let nodes = member("entities")?.as_array().ok_or("`entities` is no list")?;
+        Ok(Self(Built {
+            principal: uid(member("principal")?)?,
+            action: action.1,
+            resource: uid(member("resource")?)?,
+            context: record(member("context")?.as_object().ok_or("`context` is no object")?)?,
+            nodes: nodes.iter().map(node).collect::<Result<_, _>>()?,
+            // It was held against its question before it was recorded.
+            owed: Owed::default(),
+        }))
+    }
+
+    /// The same request about another path: `resource`, with the paths that it is in as `entities`.
+    pub fn about(&self, resource: &Json, entities: &Json) -> Result<Self, String> {
+        let paths = entities.as_array().ok_or("`entities` is no list")?;
+        let paths = paths.iter().map(node).collect::<Result<Vec<_>, _>>()?;
+        let resource = uid(resource)?;
+        let is_path = |node: &Node| node.uid.0 == "Path";
+        if resource.0 != "Path" || !paths.iter().all(is_path) {
+            return Err("it is about something else than a path".to_owned());
+        }
+        let kept = self.0.nodes.iter().filter(|node| !is_path(node)).cloned();
+        Ok(Self(Built { resource, nodes: kept.chain(paths).collect(), ..self.0.clone() }))
+    }
+
+    /// The tool.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.0.action
+    }
+
+    /// The session's identifier.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        &self.0.principal.1
+    }
+
+    /// Who asked: of a power the caller, as the ledger names it.
+    #[must_use]
+    pub fn principal(&self) -> &str {
+        &self.0.principal.1
+    }
+
+    /// Whether the session is of the key or user that the ledger calls `principal`.
+    #[must_use]
+    pub fn is_by(&self, principal: &str) -> bool {
+        let session = self.0.nodes.iter().find(|node| node.uid == self.0.principal);
+        let is = |uid: &Uid| match uid {
+            Uid("ApiKey", id) => principal.strip_prefix("key:") == Some(id),
+            Uid("User", name) => name == principal,
+            _ => false,
+        };
+        session.is_some_and(|session| session.parents.iter().any(is))
+    }
+
+    /// The resource: its type, without the namespace, and id.
+    #[must_use]
+    pub fn resource(&self) -> (&str, &str) {
+        (self.0.resource.0, &self.0.resource.1)
+    }
+}
+
+impl Bundle {
+    /// Decides a request that was recorded under this very bundle, as [`Bundle::decide`] decided it.
+    #[must_use]
+    pub fn decide_again(&self, recorded: &Recorded) -> Again {
+        let (answer, shadow) = self.answers(&recorded.0);
+        Again { answer, shadow, fits: true }
+    }
+
+    /// Decides a request that was recorded under another bundle. It was built for the schema of that one: where
+    /// any of it does not fit this one's it is a deny.
+    #[must_use]
+    pub fn decide_other(&self, recorded: &Recorded) -> Again {
+        match recorded.0.cedar_checked(&self.schema) {
+            Ok(_) => self.decide_again(recorded),
+            Err(error) => Again { answer: refuse_error(vec![error]), shadow: None, fits: false },
+        }
+    }
+
+    /// What this bundle says to the `request` of a `call.decision`, and each policy that it considered. The
+    /// error says why this is no request of a tool in `catalog`.
+    pub fn explain_recorded(
+        &self,
+        catalog: &Catalog,
+        request: &Json,
+    ) -> Result<(Ruling, Vec<Considered>), String> {
+        let recorded = Recorded::read(request)?;
+        let tool = recorded.tool();
+        let manifest = catalog.find(tool).ok_or_else(|| format!("no tool is named `{tool}`"))?;
+        let asked = recorded.0.cedar_checked(&self.schema);
+        Ok((self.decide_other(&recorded).answer, self.consider_each(tool, manifest.class, asked)))
+    }
+}
+
+fn node(json: &Json) -> Result<Node, String> {
+    let member = |name: &str| json.get(name).ok_or_else(|| format!("an entity has no `{name}`"));
+    let parents = member("parents")?.as_array().ok_or("`parents` is no list")?;
+    Ok(Node {
+        uid: uid(member("uid")?)?,
+        attributes: record(member("attrs")?.as_object().ok_or("`attrs` is no object")?)?,
+        parents: parents.iter().map(uid).collect::<Result<_, _>>()?,
+    })
+}
+
+fn uid(json: &Json) -> Result<Uid, String> {
+    let word = |name: &str| json.get(name).and_then(Json::as_str);
+    let (kind, id) = word("type").zip(word("id")).ok_or("an entity is not named by `type` and `id`")?;
+    let known = kind.strip_prefix("PAR::").and_then(crate::policy::request::cedar::kind);
+    Ok(Uid(known.ok_or_else(|| format!("`{kind}` is no entity type"))?, id.to_owned()))
+}
+
+fn record(members: &Map<String, Json>) -> Result<BTreeMap<String, Value>, String> {
+    members.iter().map(|(name, json)| Ok((name.clone(), value(json)?))).collect()
+}
+
+fn value(json: &Json) -> Result<Value, String> {
+    Ok(match json {
+        Json::String(text) => Value::String(text.clone()),
+        Json::Number(number) => {
+            Value::Long(number.as_i64().ok_or_else(|| format!("`{number}` is no integer"))?)
+        }
+        Json::Bool(flag) => Value::Bool(*flag),
+        Json::Array(items) => Value::Set(items.iter().map(value).collect::<Result<_, _>>()?),
+        Json::Object(members) => match (members.get("__extn"), members.get("__entity")) {
+            // No argument looks like these: no name of one starts so.
+            (Some(Json::Object(extension)), None) if members.len() == 1 => extended(extension)?,
+            (None, Some(entity @ Json::Object(_))) if members.len() == 1 => Value::Entity(uid(entity)?),
+            _ => Value::Record(record(members)?),
+        },
+        Json::Null => return Err("`null` is no value".to_owned()),
+    })
+}
+
+fn extended(members: &Map<String, Json>) -> Result<Value, String> {
+    let word = |name: &str| members.get(name).and_then(Json::as_str);
+    match (word("fn"), word("arg")) {
+        (Some("decimal"), Some(text)) => Ok(Value::Decimal(text.to_owned())),
+        (Some("datetime"), Some(text)) => Ok(Value::Datetime(text.to_owned())),
+        (Some("ip"), Some(text)) => Ok(Value::Ip(text.to_owned())),
+        (Some(other), _) => Err(format!("`{other}` makes no value")),
+        (None, _) => Err("a value is not made by `fn` and `arg`".to_owned()),
+    }
+}

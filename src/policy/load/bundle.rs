@@ -1,0 +1,349 @@
+//! A bundle: policies, the schema that the catalog leads to, and the digest that names them.
+//!
+//! Loading is all or nothing: parse, strict validation with warnings as errors, then the canary
+//! (`policy/canary.rs`), without which no bundle leaves the room.
+
+use super::error::{PolicyError, Source, whole};
+use super::lint::words::{labels_of, words_of};
+use super::mode;
+use super::offer_index::OfferIndex;
+use super::origin::{Origin, line_of};
+use super::parse::parse;
+use super::paths::named_paths;
+use super::powers;
+use super::recipe::Recipe;
+use super::schema::{BASE, add_built_in, schema, schema_json};
+use super::slice::Slices;
+use super::suite::file::Suite;
+use super::validate;
+use crate::policy::request::cedar::Actions;
+use crate::policy::request::groups::Groups;
+use crate::policy::request::labels::{Given, Labels};
+use crate::tools::Catalog;
+use crate::types::Digest;
+use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A loaded bundle. Immutable; a reload makes another.
+#[derive(Debug)]
+pub struct Bundle {
+    /// What decides: never a policy in shadow mode.
+    pub(in crate::policy) set: PolicySet,
+    /// What decides and the policies in shadow mode, with their slices; `None` where there are none.
+    pub(in crate::policy) with_shadow: Option<(PolicySet, Slices)>,
+    pub(in crate::policy) schema: Schema,
+    pub(in crate::policy) actions: Actions,
+    pub(in crate::policy) slices: Slices,
+    pub(in crate::policy) origins: BTreeMap<String, Origin>,
+    digest: Digest,
+    named: Vec<String>,
+    pub(in crate::policy) offer_index: OfferIndex,
+    pub(in crate::policy) groups: Groups,
+    pub(in crate::policy) labels: Labels,
+    pub(in crate::policy) recipe: Arc<Recipe>,
+    pub(in crate::policy) suite: Suite,
+    /// The policies on powers, as if all that they ask of context and resource were so.
+    pub(in crate::policy) ever: PolicySet,
+    /// Why the policies of the files are not in it.
+    pub(in crate::policy) broken: Vec<String>,
+}
+
+impl Bundle {
+    /// What [`Bundle::load`] loads, before its canary.
+    pub(in crate::policy) fn unproven(
+        sources: &[Source],
+        catalog: &Catalog,
+        names: &BTreeSet<String>,
+    ) -> Result<Self, Vec<PolicyError>> {
+        let schema_json = schema_json(catalog)?;
+        let schema = schema(BASE, &schema_json).map_err(|reason| vec![whole("schema", reason)])?;
+        let (mut set, origins) = parse(sources)?;
+        let named = named_paths(&set, names, &origins, sources)?;
+        add_built_in(&mut set, &schema_json).map_err(|reason| vec![whole("built-in policies", reason)])?;
+        validate::validate(&set, &schema, &origins, sources)?;
+        validate::lint(&set, catalog, &origins, sources)?;
+        let recipe = Recipe::new(sources, catalog, BASE, schema_json.to_string());
+        let made = |reason: String| vec![whole("policies", reason)];
+        let mut bundle = Self::put_together(recipe, set, schema, origins).map_err(made)?;
+        bundle.named = named;
+        bundle.slices = Slices::of(&bundle.set, catalog);
+        bundle.offer_index = OfferIndex::of(&bundle.set, catalog);
+        if let Some((set, slices)) = &mut bundle.with_shadow {
+            *slices = Slices::of(set, catalog);
+        }
+        Ok(bundle)
+    }
+
+    /// The bundle that `recipe` was written of, without its groups, for requests that were recorded: it has no
+    /// labels to put on entities, no slices, and offers no tool. No check of a load is made again: it was made before these
+    /// rules came into force, perhaps by a version that asked for less.
+    pub(in crate::policy) fn of_recipe(recipe: Recipe, labels: Labels, suite: Suite) -> Result<Self, String> {
+        let told =
+            |errors: Vec<PolicyError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let tools: Value = serde_json::from_str(&recipe.schema).map_err(|e| format!("schema: {e}"))?;
+        let schema = schema(&recipe.base, &tools)?;
+        let (mut set, origins) = parse(&recipe.sources).map_err(told)?;
+        add_built_in(&mut set, &tools)?;
+        let bundle = Self::put_together(recipe, set, schema, origins)?;
+        let digest = labelled(bundle.digest, &labels);
+        Ok(Self { digest, labels, ..bundle }.with_suite(suite))
+    }
+
+    /// Why the policies of the files are not in force; empty where they are.
+    #[must_use]
+    pub fn broken(&self) -> &[String] {
+        &self.broken
+    }
+
+    /// Whether no policy of the files permits a power: what is built in stands for them.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.set.policy(&PolicyId::new(powers::BARE)).is_some()
+    }
+
+    fn put_together(
+        recipe: Recipe,
+        set: PolicySet,
+        schema: Schema,
+        origins: BTreeMap<String, Origin>,
+    ) -> Result<Self, String> {
+        let (set, with_shadow) = mode::apart(set)?;
+        Ok(Self {
+            ever: powers::ever(&set)?,
+            broken: Vec::new(),
+            with_shadow: with_shadow.map(|all| (all, Slices::default())),
+            actions: Actions::of(&schema)?,
+            schema,
+            slices: Slices::default(),
+            origins,
+            digest: recipe.digest(),
+            named: Vec::new(),
+            offer_index: OfferIndex::default(),
+            set,
+            groups: Groups::default(),
+            labels: Labels::default(),
+            suite: Suite::default(),
+            recipe: Arc::new(recipe),
+        })
+    }
+
+    /// The same policies with tests of their own, which the digest then covers. They are not run here.
+    #[must_use]
+    pub fn with_suite(self, suite: Suite) -> Self {
+        let lines = suite.lines();
+        let digest = match lines.as_str() {
+            "" => self.digest,
+            some => Digest::of_parts(&[&self.digest.0, some.as_bytes()]),
+        };
+        Self { suite, digest, ..self }
+    }
+
+    /// The tests of these policies.
+    #[must_use]
+    pub fn suite(&self) -> &Suite {
+        &self.suite
+    }
+
+    /// The same policies with users in groups, which the digest then covers.
+    #[must_use]
+    pub fn with_groups(self, groups: Groups) -> Self {
+        let lines = groups.lines();
+        let digest = match lines.as_str() {
+            "" => self.digest,
+            some => Digest::of_parts(&[&self.digest.0, some.as_bytes()]),
+        };
+        Self { groups, digest, ..self }
+    }
+
+    /// Every policy, whether it decides or is in shadow mode.
+    fn all(&self) -> &PolicySet {
+        self.with_shadow.as_ref().map_or(&self.set, |(set, _)| set)
+    }
+
+    pub(in crate::policy) fn policy(&self, id: &str) -> Option<&Policy> {
+        self.all().policy(&PolicyId::new(id))
+    }
+
+    /// Policies in shadow mode: they are evaluated beside the others, and only reported.
+    pub fn in_shadow(&self) -> impl Iterator<Item = &str> {
+        self.origins.keys().map(String::as_str).filter(|id| self.set.policy(&PolicyId::new(id)).is_none())
+    }
+
+    /// The same policies over labelled entities, which the digest then covers. A label that a policy looks for
+    /// and nothing carries is an error: a forbid that can never fit looks like one that does.
+    pub fn with_labels(self, labels: Labels) -> Result<Self, Vec<PolicyError>> {
+        let given: BTreeSet<String> = labels.given().map(|label| label.name).collect();
+        let lacking = self.labels_wanted().filter(|(_, label)| !given.contains(label));
+        let errors: Vec<PolicyError> = lacking.map(|(id, label)| self.uncarried(&id, &label)).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let digest = labelled(self.digest, &labels);
+        let paths = labels.paths().map(|path| path.name);
+        let named: BTreeSet<String> = self.named.into_iter().chain(paths).collect();
+        Ok(Self { labels, digest, named: named.into_iter().collect(), ..self })
+    }
+
+    /// What carries which label.
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Labels that no policy looks for, each with the first line that gives it. No error, but a label that is
+    /// spelled wrongly looks the same.
+    #[must_use]
+    pub fn unasked_labels(&self) -> Vec<Given> {
+        let words: BTreeSet<String> = self.all().policies().flat_map(words_of).collect();
+        self.labels.given().filter(|label| !words.contains(&label.name)).collect()
+    }
+
+    /// Policies of the files with the labels that they look for, in the order of their lines.
+    fn labels_wanted(&self) -> impl Iterator<Item = (String, String)> {
+        self.origins.keys().flat_map(|id| {
+            let wanted = self.policy(id).map(labels_of).unwrap_or_default();
+            wanted.into_iter().map(move |label| (id.clone(), label))
+        })
+    }
+
+    fn uncarried(&self, id: &str, label: &str) -> PolicyError {
+        let reason = format!("for policy `{id}`, nothing carries the label `{label}`");
+        self.at_words(id, &format!("\"{label}\""), reason)
+            .mended("labels are given in policies/entities.toml")
+    }
+
+    /// Forbids that name a group which is not there at all: they would never fit. One that is there and empty
+    /// is somebody's intention, and a permit for nobody permits nothing.
+    #[must_use]
+    pub fn unknown_groups(&self) -> Vec<PolicyError> {
+        let forbids = self.origins.keys().filter_map(|id| self.set.policy(&PolicyId::new(id)));
+        let forbids = forbids.filter(|policy| policy.effect() == Effect::Forbid);
+        let named = forbids.flat_map(|policy| {
+            let groups: BTreeSet<String> = groups_named(policy).collect();
+            groups.into_iter().map(|group| (policy.id().to_string(), group))
+        });
+        let unknown = named.filter(|(_, group)| !self.groups.has(group));
+        let told = |(id, group): (String, String)| {
+            let reason =
+                format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not have");
+            let mend = format!("write `{group} = []` there where nobody is in it");
+            self.at_words(&id, &format!("Group::\"{group}\""), reason).mended(mend)
+        };
+        unknown.map(told).collect()
+    }
+
+    /// At the last place of a policy that has `words`: the name of the policy may have them too.
+    fn at_words(&self, id: &str, words: &str, reason: String) -> PolicyError {
+        let origin = self.origins.get(id);
+        let text = self.text(id).unwrap_or_default();
+        let below = text.rfind(words).map_or(0, |at| line_of(&text, at) - 1);
+        PolicyError {
+            file: origin.map_or_else(|| "policies".to_owned(), |origin| origin.file.clone()),
+            line: origin.map(|origin| origin.line + below),
+            shown: text.lines().nth(below).map(str::to_owned),
+            reason,
+            mend: None,
+        }
+    }
+
+    /// The same with other policies, to try them out. Its digest stays, since nothing is decided by it.
+    pub(in crate::policy) fn with_set(&self, set: PolicySet, catalog: &Catalog) -> Self {
+        Self {
+            slices: Slices::of(&set, catalog),
+            offer_index: OfferIndex::of(&set, catalog),
+            set,
+            schema: self.schema.clone(),
+            actions: self.actions.clone(),
+            origins: self.origins.clone(),
+            digest: self.digest,
+            named: self.named.clone(),
+            groups: self.groups.clone(),
+            labels: self.labels.clone(),
+            suite: self.suite.clone(),
+            with_shadow: None,
+            // Asked of no change.
+            ever: self.ever.clone(),
+            broken: Vec::new(),
+            recipe: self.recipe.clone(),
+        }
+    }
+
+    /// Who is in which group.
+    #[must_use]
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema and
+    /// the engine's version.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Absolute paths that policies name, for prepare to compare with the object.
+    #[must_use]
+    pub fn named(&self) -> &[String] {
+        &self.named
+    }
+
+    /// `file:line` of a policy, of a linked one also that of the link; built-in ones have none.
+    #[must_use]
+    pub fn origin(&self, policy: &str) -> Option<String> {
+        self.origins.get(policy).map(Origin::place)
+    }
+
+    /// The text of a policy.
+    #[must_use]
+    pub fn text(&self, policy: &str) -> Option<String> {
+        self.policy(policy).map(ToString::to_string)
+    }
+
+    /// What a policy advises whom it stops (`@advice`).
+    #[must_use]
+    pub fn advice(&self, policy: &str) -> Option<String> {
+        self.policy(policy)?.annotation("advice").map(str::to_owned)
+    }
+
+    /// Policies in the files.
+    pub fn policies(&self) -> impl Iterator<Item = (&str, String)> {
+        self.origins.iter().map(|(id, origin)| (id.as_str(), origin.place()))
+    }
+
+    /// Groups that policies name and nobody is in, each with a policy that does: `release`, `deploy-needs-release`.
+    /// No error, since users come and go, but a name that is spelled wrongly looks the same.
+    #[must_use]
+    pub fn empty_groups(&self) -> BTreeMap<String, String> {
+        let named = |policy: &Policy| {
+            let mut groups: Vec<String> = groups_named(policy).collect();
+            groups.extend(policy.annotation("require_approval").map(str::to_owned));
+            groups
+        };
+        let mut found = BTreeMap::new();
+        for id in self.origins.keys() {
+            let groups = self.policy(id).map(named).unwrap_or_default();
+            for group in groups.into_iter().filter(|group| self.groups.is_empty(group)) {
+                found.entry(group).or_insert_with(|| id.clone());
+            }
+        }
+        found
+    }
+}
+
+/// The groups that scope and conditions name; not those that annotations ask.
+fn groups_named(policy: &Policy) -> impl Iterator<Item = String> {
+    let literals = policy.entity_literals().into_iter();
+    literals
+        .filter(|uid| uid.type_name().to_string() == "PAR::Group")
+        .map(|uid| uid.id().unescaped().to_owned())
+}
+
+/// The digest of a bundle over labelled entities.
+fn labelled(digest: Digest, labels: &Labels) -> Digest {
+    match labels.digest() {
+        None => digest,
+        Some(file) => Digest::of_parts(&[&digest.0, b"entities", &file.0]),
+    }
+}

@@ -1,0 +1,144 @@
+//! Why a bundle is not loaded, and where in which file that stands.
+
+use super::origin::{Origin, line_of};
+use crate::types::{limits, text};
+use miette::Diagnostic;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One policy file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its name for people and for the digest, such as `policies/10-read.cedar`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Why a bundle was not loaded, with the place where it can be mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// The file, or the tool whose schema is at fault.
+    pub file: String,
+    /// Line in the file, from 1.
+    pub line: Option<usize>,
+    /// The line's text.
+    pub shown: Option<String>,
+    /// The reason.
+    pub reason: String,
+    /// How to mend it, where that is known.
+    pub mend: Option<String>,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.reason)?;
+        if let Some(shown) = &self.shown {
+            write!(f, "\n    | {shown}")?;
+        }
+        match &self.mend {
+            Some(mend) => write!(f, "\n    = {mend}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+impl PolicyError {
+    pub(in crate::policy) fn mended(self, by: impl Into<String>) -> Self {
+        Self { mend: Some(by.into()), ..self }
+    }
+}
+
+/// How to mend an error in Cedar's words: its help, or else what it expected.
+pub(in crate::policy) fn help(error: &dyn Diagnostic) -> Option<String> {
+    let expected = || error.labels()?.next()?.label().map(str::to_owned);
+    error.help().map(|help| help.to_string()).or_else(expected)
+}
+
+/// One cause makes Cedar tell many: again for each tool, and for what follows from it. One of a line stands
+/// for all of them: a name that is not there before the rest, and that nothing can match behind it.
+pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Result<(), Vec<PolicyError>> {
+    errors.sort_by_cached_key(|error| {
+        let rank = match &error.reason {
+            reason if reason.contains("unrecognized") => 0,
+            reason if reason.contains("is impossible") => 2,
+            _ => 1,
+        };
+        (error.file.clone(), error.line, rank, error.reason.clone())
+    });
+    errors.dedup_by(|a, b| a.line.is_some() && (&a.file, a.line) == (&b.file, b.line));
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Where `words` first stand in a policy, or behind it: for people to look at, nothing hangs on it.
+pub(in crate::policy) fn near(
+    id: &str,
+    words: &str,
+    origins: &BTreeMap<String, Origin>,
+    sources: &[Source],
+) -> Option<usize> {
+    let (origin, text) = parsed(id, origins, sources)?;
+    let start: usize = text.split_inclusive('\n').take(origin.line.saturating_sub(1)).map(str::len).sum();
+    text.get(start..)?.find(words).map(|at| start + at)
+}
+
+/// The text that offsets into a policy count in: its file's, or a link's own, which has the same lines.
+fn parsed<'a>(
+    id: &str,
+    origins: &'a BTreeMap<String, Origin>,
+    sources: &'a [Source],
+) -> Option<(&'a Origin, &'a str)> {
+    let origin = origins.get(id)?;
+    let linked = origin.linked.as_ref().map(|linked| linked.text.as_str());
+    let text = linked.or_else(|| Some(source_of(origin, sources)?.text.as_str()))?;
+    Some((origin, text))
+}
+
+fn source_of<'a>(origin: &Origin, sources: &'a [Source]) -> Option<&'a Source> {
+    sources.iter().find(|source| source.name == origin.file)
+}
+
+/// At the place that an error points to, or else where the policy starts.
+pub(in crate::policy) fn placed(
+    id: &str,
+    offset: Option<usize>,
+    reason: String,
+    origins: &BTreeMap<String, Origin>,
+    sources: &[Source],
+) -> PolicyError {
+    let Some((origin, text)) = parsed(id, origins, sources) else { return whole("policies", reason) };
+    let line = offset.map_or(origin.line, |offset| line_of(text, offset));
+    let written = source_of(origin, sources).and_then(|source| source.text.lines().nth(line - 1));
+    let reason = match &origin.linked {
+        Some(linked) => format!("{reason} (linked at {})", linked.at),
+        None => reason,
+    };
+    PolicyError {
+        file: origin.file.clone(),
+        line: Some(line),
+        shown: written.map(str::to_owned),
+        reason,
+        mend: None,
+    }
+}
+
+pub(in crate::policy) fn whole(file: &str, reason: String) -> PolicyError {
+    PolicyError { file: file.to_owned(), line: None, shown: None, reason, mend: None }
+}
+
+pub(in crate::policy) fn located(source: &Source, offset: Option<usize>, reason: String) -> PolicyError {
+    let line = offset.map(|offset| line_of(&source.text, offset));
+    let shown = line.and_then(|line| source.text.lines().nth(line - 1));
+    let shown = shown.map(|line| text::prefix(line, limits::SHOWN_BYTES_MAX).to_owned());
+    PolicyError { file: source.name.clone(), line, shown, reason, mend: None }
+}
+
+pub(in crate::policy) fn first_offset(error: &dyn Diagnostic) -> Option<usize> {
+    error.labels().and_then(|mut labels| labels.next()).map(|label| label.offset())
+}

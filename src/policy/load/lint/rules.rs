@@ -1,0 +1,179 @@
+//! What Cedar would take and PAR refuses: rules that can err, and rules that say less than they seem to.
+//!
+//! They look at Cedar's own syntax tree, all of it: where a rule stands in it makes no difference.
+
+use super::finding::{At, Finding, offset};
+use super::powers;
+use crate::auth::Role;
+use crate::policy::load::mode;
+use crate::policy::load::scope::fits_action;
+use crate::policy::request::question::UNTRUSTED;
+use crate::tools::{Catalog, Resource};
+use cedar_policy::{ActionConstraint, Effect, Policy, PrincipalConstraint, ResourceConstraint};
+use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal, UnaryOp};
+use std::collections::BTreeSet;
+
+/// Every fault of `policy`.
+pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<Finding> {
+    let mut found: Vec<Finding> =
+        [unscoped(policy), asks_nobody(policy), unknown_mode(policy)].into_iter().flatten().collect();
+    found.extend(unknown_roles(policy));
+    found.extend(powers::faults(policy));
+    let ast: &ast::Policy = policy.as_ref();
+    let words = path_arguments(policy, catalog);
+    for expr in ast.non_scope_constraints().into_iter().flat_map(Expr::subexpressions) {
+        found.extend(overflow(expr));
+        found.extend(words_for_path(expr, &words));
+        found.extend(unknown_word(expr, catalog));
+    }
+    found
+}
+
+/// A permit of everything, to everybody, on everything. A condition does not help: it is the scope that a
+/// reader looks at, and that decides which tools are offered.
+fn unscoped(policy: &Policy) -> Option<Finding> {
+    // Every principal is a session: to say so narrows nothing.
+    let is_any =
+        matches!(policy.principal_constraint(), PrincipalConstraint::Any | PrincipalConstraint::Is(_))
+            && policy.action_constraint() == ActionConstraint::Any
+            && policy.resource_constraint() == ResourceConstraint::Any;
+    (policy.effect() == Effect::Permit && is_any).then(|| Finding {
+        at: At::Near("principal".to_owned()),
+        reason: "a permit names neither principal nor action nor resource".to_owned(),
+        mend: "say whom or what it is for, such as `principal in PAR::Role::\"operator\"`".to_owned(),
+    })
+}
+
+/// An annotation that is to ask a person, where nobody would be asked.
+fn asks_nobody(policy: &Policy) -> Option<Finding> {
+    let name =
+        ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
+    let (reason, mend) = if policy.effect() == Effect::Permit {
+        (format!("`@{name}` on a permit asks nobody"), "write it on a `forbid` of its own, beside the permit")
+    } else if policy.annotation("require_approval") == Some("") {
+        (
+            "`@require_approval` names no group".to_owned(),
+            "name one of `[groups]`: `@require_approval(\"release\")`",
+        )
+    } else {
+        return None;
+    };
+    Some(Finding { at: At::Near(format!("@{name}")), reason, mend: mend.to_owned() })
+}
+
+/// A mode that PAR does not know: what it would mean is not for us to guess.
+fn unknown_mode(policy: &Policy) -> Option<Finding> {
+    let mode = policy.annotation("mode").filter(|mode| *mode != mode::MODE)?;
+    Some(Finding {
+        at: At::Near("@mode".to_owned()),
+        reason: format!("`@mode(\"{mode}\")` is no mode"),
+        mend: "write `@mode(\"shadow\")` for a rule that is only reported, and nothing for one that decides"
+            .to_owned(),
+    })
+}
+
+/// Roles are few and fixed: nobody is in one of another name.
+fn unknown_roles(policy: &Policy) -> impl Iterator<Item = Finding> {
+    let roles = policy.entity_literals().into_iter().filter(|uid| uid.type_name().to_string() == "PAR::Role");
+    roles.filter_map(|uid| {
+        let role = uid.id().unescaped();
+        Role::parse(role).is_none().then(|| Finding {
+            at: At::Near(format!("Role::\"{role}\"")),
+            reason: format!("`{role}` is no role"),
+            mend: format!("roles are {}", Role::ALL.map(Role::as_str).join(", ")),
+        })
+    })
+}
+
+/// A text that what it is compared with never is: the rule says nothing, and a `forbid` forbids nothing.
+fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<Finding> {
+    let ExprKind::BinaryApp { op, arg1, arg2 } = expr.expr_kind() else { return None };
+    let member = |expr: &Expr| match expr.expr_kind() {
+        ExprKind::GetAttr { expr, attr } => Some((expr.clone(), attr.to_string())),
+        _ => None,
+    };
+    let is_call = |of: &Expr| member(of).is_some_and(|(_, name)| name == "call");
+    let is_principal = |of: &Expr| matches!(of.expr_kind(), ExprKind::Var(ast::Var::Principal));
+    let ((of, name), word) = match (member(arg1), text(arg2)) {
+        (Some(member), Some(word)) => (member, word),
+        _ if *op == BinaryOp::Eq => (member(arg2)?, text(arg1)?),
+        _ => return None,
+    };
+    let known: Vec<&str> = match (op, name.as_str()) {
+        (BinaryOp::Eq, "approved") if is_call(&of) => vec!["no", "confirmed", "approved"],
+        (BinaryOp::Contains, "taint") if is_principal(&of) => vec![UNTRUSTED],
+        (BinaryOp::Contains, "ceiling") if is_principal(&of) => {
+            catalog.manifests().map(|manifest| manifest.name.as_str()).collect()
+        }
+        _ => return None,
+    };
+    (!known.contains(&word)).then(|| Finding {
+        at: At::Offset(offset(expr)),
+        reason: format!("`{name}` is never `{word}`"),
+        mend: format!("it knows {}", known.join(", ")),
+    })
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr.expr_kind() {
+        ExprKind::Lit(Literal::String(text)) => Some(text.as_str()),
+        _ => None,
+    }
+}
+
+/// Arithmetic that may overflow. An error denies every call that the policy looks at, so whoever chooses a
+/// number would choose that.
+fn overflow(expr: &Expr) -> Option<Finding> {
+    let sign = match expr.expr_kind() {
+        ExprKind::UnaryApp { op: UnaryOp::Neg, .. } => "-",
+        ExprKind::BinaryApp { op: BinaryOp::Add, .. } => "+",
+        ExprKind::BinaryApp { op: BinaryOp::Sub, .. } => "-",
+        ExprKind::BinaryApp { op: BinaryOp::Mul, .. } => "*",
+        _ => return None,
+    };
+    constant(expr).is_none().then(|| Finding {
+        at: At::Offset(offset(expr)),
+        reason: format!("`{sign}` may overflow, and an error is a deny: only literals are reckoned with"),
+        mend: "compare the value itself, with a literal or another value".to_owned(),
+    })
+}
+
+/// The value of what is made of integer literals alone, where it fits.
+fn constant(expr: &Expr) -> Option<i64> {
+    match expr.expr_kind() {
+        ExprKind::Lit(Literal::Long(number)) => Some(*number),
+        ExprKind::UnaryApp { op: UnaryOp::Neg, arg } => constant(arg)?.checked_neg(),
+        ExprKind::BinaryApp { op, arg1, arg2 } => {
+            let (left, right) = (constant(arg1)?, constant(arg2)?);
+            match op {
+                BinaryOp::Add => left.checked_add(right),
+                BinaryOp::Sub => left.checked_sub(right),
+                BinaryOp::Mul => left.checked_mul(right),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The arguments that are paths, of the tools in the policy's reach.
+fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
+    let in_reach = catalog.manifests().filter(|m| fits_action(policy, &m.name, m.class));
+    in_reach
+        .filter_map(|manifest| match &manifest.resource {
+            Resource::Path { argument } => Some(argument.clone()),
+            Resource::Fixed { .. } | Resource::Id { .. } | Resource::Host { .. } => None,
+        })
+        .collect()
+}
+
+/// A look at a path in the caller's own words, which can spell one file in many ways. Whatever it is asked of:
+/// a record that holds the input would hide it otherwise.
+fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<Finding> {
+    let ExprKind::GetAttr { attr, .. } = expr.expr_kind() else { return None };
+    words.contains(attr.as_str()).then(|| Finding {
+        at: At::Offset(offset(expr)),
+        reason: format!("`{attr}` is the path in the caller's words, and one file has many: links, `..`"),
+        mend: "ask for the resource, such as `resource in PAR::Path::\"/var/log\"`".to_owned(),
+    })
+}

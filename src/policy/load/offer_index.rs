@@ -1,0 +1,93 @@
+//! The policies of each tool, as far as they are known before there is a call: what decides whether the tool is shown.
+
+use super::scope::{fits_action, fits_resource, is_of_all, looks_at_call};
+use crate::tools::{Catalog, Manifest, Resource};
+use cedar_policy::{Effect, EntityUid, Policy, PolicySet, PrincipalConstraint};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is known of the policies for each tool before there is a call.
+#[derive(Debug, Default)]
+pub(in crate::policy) struct OfferIndex(BTreeMap<String, Vec<OfferRule>>);
+
+/// A policy whose action and resource scope fit a tool.
+#[derive(Debug)]
+pub(in crate::policy) struct OfferRule {
+    pub(in crate::policy) effect: Effect,
+    /// What the principal has to be or to be in; `None` is anybody.
+    pub(in crate::policy) principal: Option<EntityUid>,
+    /// Whether a forbid that is met by every call hides the tool: it asks nobody, and fits all resources.
+    pub(in crate::policy) may_hide: bool,
+    pub(in crate::policy) looks_at: Arc<LooksAt>,
+}
+
+/// What the conditions of a policy look at.
+#[derive(Debug)]
+pub(in crate::policy) enum LooksAt {
+    /// There are none.
+    Nothing,
+    /// The principal and the action alone; a permit of anything under these conditions.
+    Principal(Box<PolicySet>),
+    /// The call.
+    Call,
+}
+
+impl OfferIndex {
+    /// The policies that can meet a call of `tool`.
+    pub(in crate::policy) fn rules(&self, tool: &str) -> &[OfferRule] {
+        self.0.get(tool).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(in crate::policy) fn of(set: &PolicySet, catalog: &Catalog) -> Self {
+        let looks: Vec<(&Policy, Arc<LooksAt>)> =
+            set.policies().map(|policy| (policy, Arc::new(LooksAt::of(policy)))).collect();
+        let of_tool = |manifest: &Arc<Manifest>| {
+            let fits = looks.iter().filter(|(policy, _)| {
+                fits_action(policy, &manifest.name, manifest.class)
+                    && fits_resource(policy, &manifest.resource)
+            });
+            let seen = fits.map(|(policy, look)| OfferRule::of(policy, look.clone(), &manifest.resource));
+            (manifest.name.clone(), seen.collect())
+        };
+        Self(catalog.manifests().map(of_tool).collect())
+    }
+}
+
+impl OfferRule {
+    fn of(policy: &Policy, looks_at: Arc<LooksAt>, resource: &Resource) -> Self {
+        let principal = match policy.principal_constraint() {
+            PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,
+            PrincipalConstraint::In(uid)
+            | PrincipalConstraint::Eq(uid)
+            | PrincipalConstraint::IsIn(_, uid) => Some(uid),
+        };
+        let is_asking =
+            ["require_approval", "require_confirm"].iter().any(|name| policy.annotation(name).is_some());
+        // The ceiling is looked at beside.
+        let is_ceiling = policy.id().to_string().starts_with("par.ceiling.");
+        let may_hide = !is_asking && !is_ceiling && is_of_all(policy, resource);
+        Self { effect: policy.effect(), principal, may_hide, looks_at }
+    }
+}
+
+impl LooksAt {
+    fn of(policy: &Policy) -> Self {
+        let Ok(mut tree) = policy.to_json() else { return Self::Call };
+        let conditions = tree.get("conditions").cloned().unwrap_or_default();
+        if conditions.as_array().is_some_and(Vec::is_empty) {
+            return Self::Nothing;
+        }
+        if looks_at_call(&conditions) {
+            return Self::Call;
+        }
+        if let Some(members) = tree.as_object_mut() {
+            members.insert("effect".to_owned(), json!("permit"));
+            for scope in ["principal", "action", "resource"] {
+                members.insert(scope.to_owned(), json!({ "op": "All" }));
+            }
+        }
+        let alone = Policy::from_json(None, tree).ok().and_then(|one| PolicySet::from_policies([one]).ok());
+        alone.map_or(Self::Call, |alone| Self::Principal(Box::new(alone)))
+    }
+}

@@ -1,0 +1,41 @@
+//! The paths that policies name.
+
+use super::error::{PolicyError, Source, near, placed};
+use super::origin::Origin;
+use cedar_policy::PolicySet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every path that a policy names: absolute and plain, or a known `@name`.
+pub(in crate::policy) fn named_paths(
+    set: &PolicySet,
+    names: &BTreeSet<String>,
+    origins: &BTreeMap<String, Origin>,
+    sources: &[Source],
+) -> Result<Vec<String>, Vec<PolicyError>> {
+    let mut named = BTreeSet::new();
+    let mut errors = Vec::new();
+    for policy in set.policies() {
+        for uid in policy.entity_literals().iter().filter(|uid| uid.type_name().to_string() == "PAR::Path") {
+            let path = uid.id().unescaped().to_owned();
+            let known = path.strip_prefix('@').is_some_and(|name| names.contains(name));
+            if is_plain(&path) {
+                named.insert(path);
+            } else if !known {
+                let reason =
+                    format!("`Path::\"{path}\"` is neither a plain absolute path nor a name of `[paths]`");
+                let known = names.iter().map(|name| format!("`@{name}`")).collect::<Vec<_>>().join(", ");
+                let mend = format!("write it without `.`, `..` and a last `/`; the names are {known}");
+                let id: &str = policy.id().as_ref();
+                let at = near(id, &format!("Path::\"{path}\""), origins, sources);
+                errors.push(placed(id, at, reason, origins, sources).mended(mend));
+            }
+        }
+    }
+    if errors.is_empty() { Ok(named.into_iter().collect()) } else { Err(errors) }
+}
+
+/// Absolute, and spelled without `.`, `..`, empty names and a last `/`.
+pub(in crate::policy) fn is_plain(path: &str) -> bool {
+    let is_name = |name: &str| !matches!(name, "" | "." | "..");
+    path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_name))
+}

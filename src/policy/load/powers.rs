@@ -1,0 +1,61 @@
+//! The policies on powers: those that decide what somebody may ever do, and what stands for them where no file
+//! has any.
+
+use super::scope::looks_at_call;
+use crate::policy::power::{Power, fits_power, permits_powers};
+use cedar_policy::{Effect, Policy, PolicyId, PolicySet};
+use serde_json::json;
+
+/// The policies of `set` on powers, as if whatever they ask of context and resource were so.
+pub(in crate::policy) fn ever(set: &PolicySet) -> Result<PolicySet, String> {
+    let on_powers = |policy: &&Policy| Power::ALL.into_iter().any(|power| fits_power(policy, power));
+    let mut ever = PolicySet::new();
+    for policy in set.policies().filter(on_powers) {
+        let mut tree = policy.to_json().map_err(|e| e.to_string())?;
+        let looks = tree.get("conditions").is_some_and(looks_at_call);
+        if looks && policy.effect() == Effect::Forbid {
+            continue;
+        }
+        if let Some(members) = tree.as_object_mut().filter(|_| looks) {
+            members.insert("conditions".to_owned(), json!([]));
+        }
+        let policy = Policy::from_json(Some(policy.id().clone()), tree).map_err(|e| e.to_string())?;
+        ever.add(policy).map_err(|e| e.to_string())?;
+    }
+    Ok(ever)
+}
+
+/// The built-in policy that is there where no file permits a power.
+pub(in crate::policy) const BARE: &str = "par.bare.read";
+
+/// What an administrator may do where no file permits any power: read, and by the admin socket manage keys and put
+/// rules on disk in force. So a home whose policies are broken or gone can be looked at and mended, and nothing runs.
+pub(in crate::policy) fn add_bare(set: &mut PolicySet) -> Result<(), String> {
+    if set.policies().any(permits_powers) {
+        return Ok(());
+    }
+    let admin = "principal in PAR::Role::\"admin\"";
+    let actions = |powers: &[Power]| {
+        let names = powers.iter().map(|power| format!("PAR::Action::\"{}\"", power.as_str()));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let reading = actions(&[
+        Power::RunRead,
+        Power::AuditRead,
+        Power::ApprovalRead,
+        Power::ToolsRead,
+        Power::HealthRead,
+    ]);
+    let mending = actions(&[Power::KeyManage, Power::Reload]);
+    for (id, text) in [
+        (BARE, format!("permit({admin}, action in [{reading}], resource);")),
+        (
+            "par.bare.socket",
+            format!("permit({admin}, action in [{mending}], resource) when {{ context.via == \"socket\" }};"),
+        ),
+    ] {
+        let policy = Policy::parse(Some(PolicyId::new(id)), text).map_err(|e| e.to_string())?;
+        set.add(policy).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! What a bundle is made from, and the digest that names it.
+
+use super::error::Source;
+use crate::tools::Catalog;
+use crate::types::Digest;
+use cedar_policy::get_sdk_version;
+use std::collections::BTreeSet;
+
+/// What a bundle without its groups is made from.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Recipe {
+    pub(in crate::policy) sources: Vec<Source>,
+    /// The schema that is there without any tool, in Cedar's own language.
+    pub(in crate::policy) base: String,
+    /// The schema of the tools, in Cedar's JSON form, to the byte.
+    pub(in crate::policy) schema: String,
+    /// The version of Cedar's SDK.
+    pub(in crate::policy) engine: String,
+    /// What the digest is of: sorted lines `name sha256`.
+    pub(in crate::policy) lines: String,
+}
+
+impl Recipe {
+    pub(in crate::policy) fn new(sources: &[Source], catalog: &Catalog, base: &str, schema: String) -> Self {
+        let engine = get_sdk_version().to_string();
+        let mut lines: BTreeSet<String> = sources.iter().map(of_source).collect();
+        lines.extend(catalog.manifests().map(|m| line(&format!("tools.d/{}", m.name), m.digest)));
+        lines.extend(catalog.manifests().filter_map(|m| m.script()).map(|s| line(s.name(), s.digest())));
+        // The schema's members stand in the order of the catalog, which is sorted.
+        lines.insert(of_schema(base, &schema));
+        lines.insert(of_engine(&engine));
+        let lines = lines.into_iter().collect();
+        Self { sources: sources.to_vec(), base: base.to_owned(), schema, engine, lines }
+    }
+
+    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema and
+    /// the engine's version.
+    pub(in crate::policy) fn digest(&self) -> Digest {
+        Digest::of(self.lines.as_bytes())
+    }
+
+    /// What is lacking among the lines, or too much: each source has its own, and each policy its source.
+    pub(in crate::policy) fn check(&self) -> Result<(), String> {
+        let has = |wanted: &String| self.lines.split_inclusive('\n').any(|line| line == wanted);
+        let mut wanted: BTreeSet<String> = self.sources.iter().map(of_source).collect();
+        // Every such file is a policy, or the links of templates, whoever else may name it; a script of any other
+        // name is none.
+        let is_policy = |line: &&str| {
+            let name = line.rsplit_once(' ').and_then(|(name, _)| name.strip_prefix("policies/"));
+            name.is_some_and(|name| (name.ends_with(".cedar") && !name.contains('/')) || name == "links.toml")
+        };
+        let policies = self.lines.split_inclusive('\n').filter(is_policy).count();
+        if policies != wanted.len() || policies != self.sources.len() {
+            return Err("its policies are not those of its lines".to_owned());
+        }
+        wanted.extend([of_schema(&self.base, &self.schema), of_engine(&self.engine)]);
+        match wanted.iter().find(|line| !has(line)) {
+            None => Ok(()),
+            Some(line) => Err(format!("its lines lack `{}`", line.trim_end())),
+        }
+    }
+}
+
+fn line(name: &str, digest: Digest) -> String {
+    format!("{name} {digest}\n")
+}
+
+fn of_source(source: &Source) -> String {
+    line(&source.name, Digest::of(source.text.as_bytes()))
+}
+
+fn of_schema(base: &str, tools: &str) -> String {
+    line("schema", Digest::of_parts(&[&Digest::of(base.as_bytes()).0, tools.as_bytes()]))
+}
+
+fn of_engine(version: &str) -> String {
+    line("engine", Digest::of(version.as_bytes()))
+}

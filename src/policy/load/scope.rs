@@ -1,0 +1,54 @@
+//! What the scope of a policy can meet, and what its conditions look at.
+
+use crate::tools::{Class, Resource};
+use cedar_policy::{ActionConstraint, EntityTypeName, EntityUid, Policy, ResourceConstraint};
+use serde_json::Value;
+
+/// Whether the scope of `policy` can meet a call of `tool`, which is of `class`.
+pub(in crate::policy) fn fits_action(policy: &Policy, tool: &str, class: Class) -> bool {
+    let names = |uid: &EntityUid| [tool, class.as_str(), "call_tool"].contains(&uid.id().unescaped());
+    match policy.action_constraint() {
+        ActionConstraint::Any => true,
+        ActionConstraint::In(uids) => uids.iter().any(names),
+        ActionConstraint::Eq(uid) => names(&uid),
+    }
+}
+
+/// No entity but a path is in another, so a scope that names a resource fits its own type only.
+pub(in crate::policy) fn fits_resource(policy: &Policy, resource: &Resource) -> bool {
+    let is_kind = |kind: &EntityTypeName| kind.basename() == resource.kind();
+    match policy.resource_constraint() {
+        ResourceConstraint::Any => true,
+        ResourceConstraint::Is(kind) => is_kind(&kind),
+        ResourceConstraint::In(uid) | ResourceConstraint::Eq(uid) | ResourceConstraint::IsIn(_, uid) => {
+            let is_one = match resource {
+                Resource::Path { .. } | Resource::Id { .. } | Resource::Host { .. } => true,
+                Resource::Fixed { id, .. } => uid.id().unescaped() == id,
+            };
+            is_one && is_kind(uid.type_name())
+        }
+    }
+}
+
+/// Whether a scope that fits a tool's resources fits all of them.
+pub(in crate::policy) fn is_of_all(policy: &Policy, resource: &Resource) -> bool {
+    match policy.resource_constraint() {
+        ResourceConstraint::Any | ResourceConstraint::Is(_) => true,
+        ResourceConstraint::In(_) | ResourceConstraint::Eq(_) | ResourceConstraint::IsIn(..) => {
+            matches!(resource, Resource::Fixed { .. })
+        }
+    }
+}
+
+/// Whether a condition names the resource or the context anywhere. What is no literal of Cedar's own tree
+/// and has that name is taken for one: in doubt a tool is shown.
+pub(in crate::policy) fn looks_at_call(tree: &Value) -> bool {
+    match tree {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            let is_var = name == "Var" && matches!(value.as_str(), Some("resource" | "context"));
+            is_var || looks_at_call(value)
+        }),
+        Value::Array(items) => items.iter().any(looks_at_call),
+        _ => false,
+    }
+}

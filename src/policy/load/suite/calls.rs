@@ -1,0 +1,157 @@
+//! Cases of calls and lists of tools, as they are written: `[[case]]`, `[[offered]]`.
+//!
+//! `role`, `tool` and `resource` may be lists: the case then stands for each combination.
+
+use super::case::{Case, Expect, NOW_US, Offered, Place, Who, Yes};
+use super::words::{Many, RawGroups, each, moment};
+use crate::auth::Role;
+use crate::policy::request::question::Counts;
+use crate::types::limits;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct RawCase {
+    name: String,
+    role: Many,
+    user: Option<String>,
+    #[serde(default)]
+    groups: Vec<String>,
+    ceiling: Option<BTreeSet<String>>,
+    #[serde(default)]
+    taint: BTreeSet<String>,
+    #[serde(default)]
+    calls_used: i64,
+    budget: Option<i64>,
+    #[serde(default)]
+    risk: i64,
+    tool: Many,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    resource: Option<Many>,
+    #[serde(default)]
+    within: Vec<String>,
+    #[serde(default)]
+    approved: Yes,
+    approver: Option<String>,
+    source_ip: Option<String>,
+    now: Option<String>,
+    #[serde(default)]
+    calls_hour: i64,
+    #[serde(default)]
+    failures_hour: i64,
+    failed_ago_s: Option<i64>,
+    expect: String,
+    policies: Option<Vec<String>>,
+    asks: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct RawOffered {
+    role: Many,
+    user: Option<String>,
+    #[serde(default)]
+    groups: Vec<String>,
+    ceiling: Option<BTreeSet<String>>,
+    #[serde(default)]
+    taint: BTreeSet<String>,
+    #[serde(default)]
+    calls_used: i64,
+    budget: Option<i64>,
+    #[serde(default)]
+    risk: i64,
+    tools: Vec<String>,
+}
+
+impl RawCase {
+    /// Each combination as a case of its own. The error says what is no role, answer, time or address.
+    pub(in crate::policy) fn cases(&self, place: &Place, groups: &RawGroups) -> Result<Vec<Case>, String> {
+        let word = ["allow", "deny", "needs_approval"].into_iter().find(|word| *word == self.expect);
+        let word = word.ok_or_else(|| {
+            format!("`{}` is no answer: answers are allow, deny, needs_approval", self.expect)
+        })?;
+        if self.asks.is_some() && word != "needs_approval" {
+            return Err("`asks` goes with `expect = \"needs_approval\"`".to_owned());
+        }
+        let set = |words: &Option<Vec<String>>| words.as_ref().map(|words| words.iter().cloned().collect());
+        let expect = Expect { word, policies: set(&self.policies), asks: set(&self.asks) };
+        let now_us = self.now.as_deref().map(moment).transpose()?.unwrap_or(NOW_US);
+        let source_ip = self
+            .source_ip
+            .as_deref()
+            .map(|words| words.parse().map_err(|_| format!("`source_ip`: `{words}` is no address")));
+        let source_ip = source_ip.transpose()?;
+        let counts = Counts {
+            calls_hour: self.calls_hour,
+            failures_hour: self.failures_hour,
+            failed_ago_s: self.failed_ago_s,
+        };
+        let resources: Vec<Option<String>> = match &self.resource {
+            None => vec![None],
+            Some(many) => many.words().iter().cloned().map(Some).collect(),
+        };
+        let combined = || {
+            self.tool.words().iter().flat_map(|tool| resources.iter().map(move |resource| (tool, resource)))
+        };
+        let mut cases = Vec::new();
+        for who in each(&self.role, &self.who(), &self.groups, groups)? {
+            for (tool, resource) in combined() {
+                cases.push(Case {
+                    place: place.clone(),
+                    name: self.name.clone(),
+                    who: who.clone(),
+                    tool: tool.clone(),
+                    arguments: self.arguments.clone(),
+                    resource: resource.clone(),
+                    within: self.within.clone(),
+                    approved: self.approved,
+                    approver: self.approver.clone(),
+                    now_us,
+                    source_ip,
+                    counts,
+                    expect: expect.clone(),
+                });
+            }
+        }
+        Ok(cases)
+    }
+
+    fn who(&self) -> Who {
+        Who {
+            role: Role::Viewer,
+            user: self.user.clone(),
+            groups: Arc::default(),
+            ceiling: self.ceiling.clone(),
+            taint: self.taint.clone(),
+            calls_used: self.calls_used,
+            budget: self.budget.unwrap_or(i64::from(limits::CALLS_PER_RUN_MAX)),
+            risk: self.risk,
+        }
+    }
+}
+
+impl RawOffered {
+    /// One list for each role.
+    pub(in crate::policy) fn lists(&self, place: &Place, groups: &RawGroups) -> Result<Vec<Offered>, String> {
+        let tools: BTreeSet<String> = self.tools.iter().cloned().collect();
+        let each = each(&self.role, &self.who(), &self.groups, groups)?.into_iter();
+        Ok(each.map(|who| Offered { place: place.clone(), who, tools: tools.clone() }).collect())
+    }
+
+    fn who(&self) -> Who {
+        Who {
+            role: Role::Viewer,
+            user: self.user.clone(),
+            groups: Arc::default(),
+            ceiling: self.ceiling.clone(),
+            taint: self.taint.clone(),
+            calls_used: self.calls_used,
+            budget: self.budget.unwrap_or(i64::from(limits::CALLS_PER_RUN_MAX)),
+            risk: self.risk,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a bundle's own tests expect, not yet brought together with a catalog.
+
+use crate::auth::Role;
+use crate::policy::power::Power;
+use crate::policy::request::groups::Groups;
+use crate::policy::request::question::Counts;
+use crate::policy::uses::{Door, Ran};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// When a case plays that does not say when, in microseconds since 1970: 2030-01-01T00:00:00Z.
+pub(in crate::policy) const NOW_US: u64 = 1_893_456_000_000_000;
+
+/// One expected decision, not yet brought together with a catalog.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Case {
+    pub(in crate::policy) place: Place,
+    pub(in crate::policy) name: String,
+    pub(in crate::policy) who: Who,
+    pub(in crate::policy) tool: String,
+    pub(in crate::policy) arguments: Map<String, Value>,
+    pub(in crate::policy) resource: Option<String>,
+    pub(in crate::policy) within: Vec<String>,
+    pub(in crate::policy) approved: Yes,
+    pub(in crate::policy) approver: Option<String>,
+    pub(in crate::policy) now_us: u64,
+    pub(in crate::policy) source_ip: Option<IpAddr>,
+    pub(in crate::policy) counts: Counts,
+    pub(in crate::policy) expect: Expect,
+}
+
+/// One expected list of tools.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Offered {
+    pub(in crate::policy) place: Place,
+    pub(in crate::policy) who: Who,
+    pub(in crate::policy) tools: BTreeSet<String>,
+}
+
+/// Who asks, in which groups, and how far its session is.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Who {
+    pub(in crate::policy) role: Role,
+    pub(in crate::policy) user: Option<String>,
+    pub(in crate::policy) groups: Arc<Groups>,
+    /// The tools that are left to it; `None` is all of them.
+    pub(in crate::policy) ceiling: Option<BTreeSet<String>>,
+    pub(in crate::policy) taint: BTreeSet<String>,
+    pub(in crate::policy) calls_used: i64,
+    pub(in crate::policy) budget: i64,
+    pub(in crate::policy) risk: i64,
+}
+
+/// What the answer must be.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Expect {
+    pub(in crate::policy) word: &'static str,
+    /// The determining policies, all of them; `None` where the case does not say.
+    pub(in crate::policy) policies: Option<BTreeSet<String>>,
+    /// The groups that are asked; `None` likewise.
+    pub(in crate::policy) asks: Option<BTreeSet<String>>,
+}
+
+/// Whether a person said yes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::policy) enum Yes {
+    #[default]
+    No,
+    Confirmed,
+    Approved,
+}
+
+/// Where a case stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Such as `policies/tests/10-read.toml`.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// One expected answer to the use of a power.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct PowerCase {
+    pub(in crate::policy) place: Place,
+    pub(in crate::policy) name: String,
+    pub(in crate::policy) who: Who,
+    pub(in crate::policy) power: Power,
+    pub(in crate::policy) owner: Option<String>,
+    pub(in crate::policy) door: Door,
+    pub(in crate::policy) expires_us: Option<u64>,
+    pub(in crate::policy) now_us: u64,
+    pub(in crate::policy) ran: Ran,
+    pub(in crate::policy) expect: Expect,
+}

@@ -1,0 +1,102 @@
+//! The files of a suite, read.
+
+use super::calls::{RawCase, RawOffered};
+use super::case::{Case, Offered, Place, PowerCase};
+use super::powers::RawUse;
+use super::words::RawGroups;
+use crate::policy::load::error::{PolicyError, Source, located};
+use crate::policy::load::origin::line_of;
+use crate::types::Digest;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSuite {
+    /// Who is in which group in this file's cases.
+    #[serde(default)]
+    groups: RawGroups,
+    #[serde(default)]
+    case: Vec<Spanned<RawCase>>,
+    #[serde(default)]
+    offered: Vec<Spanned<RawOffered>>,
+    #[serde(default, rename = "use")]
+    uses: Vec<Spanned<RawUse>>,
+}
+
+/// Every case and tool list of a bundle. Empty where it has no tests.
+#[derive(Clone, Debug, Default)]
+pub struct Suite {
+    pub(in crate::policy) cases: Vec<Case>,
+    pub(in crate::policy) offered: Vec<Offered>,
+    pub(in crate::policy) uses: Vec<PowerCase>,
+    /// `policies/tests/NAME.toml` with the digest of its bytes.
+    files: BTreeMap<String, Digest>,
+}
+
+impl Suite {
+    /// Reads test files. Unknown keys, roles and answers are refused; tools and arguments are looked at when
+    /// the suite is run, since they are the catalog's.
+    pub fn parse(sources: &[Source]) -> Result<Self, Vec<PolicyError>> {
+        let (mut suite, mut errors) = (Self::default(), Vec::new());
+        for source in sources {
+            suite.files.insert(source.name.clone(), Digest::of(source.text.as_bytes()));
+            match toml::from_str::<RawSuite>(&source.text) {
+                Ok(file) => errors.extend(suite.add(source, file).err()),
+                Err(e) => {
+                    let offset = e.span().map(|span| span.start);
+                    errors.push(located(source, offset, e.message().to_owned()));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(suite) } else { Err(errors) }
+    }
+
+    /// Cases of calls and of powers, and tool lists, each combination counted.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cases.len() + self.offered.len() + self.uses.len()
+    }
+
+    /// Whether there is nothing to run.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tests of which only the files' digests are known: there is nothing to run.
+    pub(in crate::policy) fn known_by(files: BTreeMap<String, Digest>) -> Self {
+        Self { files, ..Self::default() }
+    }
+
+    /// Each file with the digest of its bytes.
+    pub(in crate::policy) fn files(&self) -> &BTreeMap<String, Digest> {
+        &self.files
+    }
+
+    /// One line for each file, for the bundle's digest.
+    pub(in crate::policy) fn lines(&self) -> String {
+        self.files.iter().map(|(name, digest)| format!("{name} {digest}\n")).collect()
+    }
+
+    fn add(&mut self, source: &Source, file: RawSuite) -> Result<(), PolicyError> {
+        let at =
+            |raw: Range<usize>| Place { file: source.name.clone(), line: line_of(&source.text, raw.start) };
+        let refuse = |raw: Range<usize>| move |reason: String| located(source, Some(raw.start), reason);
+        for raw in file.case {
+            let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
+            self.cases.extend(cases.map_err(refuse(raw.span()))?);
+        }
+        for raw in file.uses {
+            let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
+            self.uses.extend(cases.map_err(refuse(raw.span()))?);
+        }
+        for raw in file.offered {
+            let lists = raw.get_ref().lists(&at(raw.span()), &file.groups);
+            self.offered.extend(lists.map_err(refuse(raw.span()))?);
+        }
+        Ok(())
+    }
+}

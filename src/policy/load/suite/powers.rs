@@ -1,0 +1,115 @@
+//! Cases that are about powers of the API, as they are written: `[[use]]`.
+//!
+//! `role`, `power`, `owner` and `via` may be lists: the case then stands for each combination.
+
+use super::case::{Expect, NOW_US, Place, PowerCase, Who};
+use super::words::{Many, RawGroups, each, moment};
+use crate::policy::power::Power;
+use crate::policy::uses::{Door, Ran, Via};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct RawUse {
+    name: String,
+    role: Many,
+    user: Option<String>,
+    #[serde(default)]
+    groups: Vec<String>,
+    power: Many,
+    /// `self`, `other` or the name of a caller; of powers over a run or an approval.
+    owner: Option<Many>,
+    via: Option<Many>,
+    source_ip: Option<IpAddr>,
+    now: Option<String>,
+    expires: Option<String>,
+    /// Of the power `run`; 0 where it is not said.
+    #[serde(default)]
+    runs_hour: u32,
+    #[serde(default)]
+    bytes_hour: u64,
+    expect: String,
+    policies: Option<Vec<String>>,
+}
+
+impl RawUse {
+    /// Each combination as a case of its own. The error says what is no role, power or door.
+    pub(in crate::policy) fn cases(
+        &self,
+        place: &Place,
+        groups: &RawGroups,
+    ) -> Result<Vec<PowerCase>, String> {
+        let word = ["allow", "deny"].into_iter().find(|word| *word == self.expect);
+        let word =
+            word.ok_or_else(|| format!("`{}` is no answer: of powers these are allow, deny", self.expect))?;
+        let policies = self.policies.as_ref().map(|policies| policies.iter().cloned().collect());
+        let expect = Expect { word, policies, asks: None };
+        let now_us = self.now.as_deref().map(moment).transpose()?.unwrap_or(NOW_US);
+        let expires_us = self.expires.as_deref().map(moment).transpose()?;
+        let who = Who {
+            role: crate::auth::Role::Viewer,
+            user: self.user.clone(),
+            groups: Arc::default(),
+            ceiling: None,
+            taint: BTreeSet::new(),
+            calls_used: 0,
+            budget: 0,
+            risk: 0,
+        };
+        let bytes_hour =
+            i64::try_from(self.bytes_hour).map_err(|_| "`bytes_hour` is too large".to_owned())?;
+        let ran = Ran { runs_hour: i64::from(self.runs_hour), bytes_hour };
+        if ran != Ran::default() && self.power.words() != [Power::Run.as_str()] {
+            return Err("`runs_hour` and `bytes_hour` are asked about with the power `run` alone".to_owned());
+        }
+        let mut cases = Vec::new();
+        for who in each(&self.role, &who, &self.groups, groups)? {
+            for power in self.power.words() {
+                let (power, owners) = (power_of(power)?, self.owners(power_of(power)?)?);
+                for (owner, via) in owners.iter().flat_map(|owner| self.doors().map(move |via| (owner, via)))
+                {
+                    cases.push(PowerCase {
+                        place: place.clone(),
+                        name: self.name.clone(),
+                        who: who.clone(),
+                        power,
+                        owner: owner.clone(),
+                        door: Door { via: via?, source_ip: self.source_ip },
+                        expires_us,
+                        now_us,
+                        ran,
+                        expect: expect.clone(),
+                    });
+                }
+            }
+        }
+        Ok(cases)
+    }
+
+    fn owners(&self, power: Power) -> Result<Vec<Option<String>>, String> {
+        let name = power.as_str();
+        match (&self.owner, power.over()) {
+            (None, "Server") => Ok(vec![None]),
+            (Some(_), "Server") => Err(format!("`{name}` is held over the server, which has no `owner`")),
+            (None, _) => Err(format!("`{name}`: say the `owner`, such as \"self\" or \"other\"")),
+            (Some(owners), _) => Ok(owners.words().iter().cloned().map(Some).collect()),
+        }
+    }
+
+    fn doors(&self) -> impl Iterator<Item = Result<Via, String>> {
+        let words = self.via.as_ref().map_or_else(Vec::new, |via| via.words().to_vec());
+        let words = if words.is_empty() { vec!["http".to_owned()] } else { words };
+        words.into_iter().map(|word| {
+            let doors = || Via::ALL.map(Via::as_str).join(", ");
+            Via::parse(&word).ok_or_else(|| format!("`{word}` is no door: doors are {}", doors()))
+        })
+    }
+}
+
+fn power_of(word: &str) -> Result<Power, String> {
+    let powers = || Power::ALL.map(Power::as_str).join(", ");
+    Power::parse(word).ok_or_else(|| format!("`{word}` is no power: powers are {}", powers()))
+}

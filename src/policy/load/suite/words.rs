@@ -1,0 +1,58 @@
+//! What the words of any case mean: lists, roles with groups, moments.
+
+use super::case::Who;
+use crate::auth::Role;
+use crate::policy::request::groups::Groups;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(in crate::policy) fn moment(words: &str) -> Result<u64, String> {
+    let at: Option<jiff::Timestamp> = words.parse().ok();
+    at.and_then(|at| u64::try_from(at.as_microsecond()).ok())
+        .ok_or_else(|| format!("`now`: `{words}` is no time such as 2030-01-01T00:00:00Z"))
+}
+
+pub(in crate::policy) type RawGroups = BTreeMap<String, Vec<String>>;
+
+/// One word, or a list of them that stands for each.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a text or a list of texts was expected")]
+pub(in crate::policy) enum Many {
+    One(String),
+    Each(Vec<String>),
+}
+
+impl Many {
+    pub(in crate::policy) fn words(&self) -> &[String] {
+        match self {
+            Self::One(word) => std::slice::from_ref(word),
+            Self::Each(words) => words,
+        }
+    }
+}
+
+/// `who` with each of `roles`, in the file's groups and those of its own.
+pub(in crate::policy) fn each(
+    roles: &Many,
+    who: &Who,
+    own: &[String],
+    groups: &RawGroups,
+) -> Result<Vec<Who>, String> {
+    let mut groups = groups.clone();
+    for group in own {
+        let user = who.user.clone().ok_or("`groups` says which groups the `user` is in: name one")?;
+        groups.entry(group.clone()).or_default().push(user);
+    }
+    if roles.words().is_empty() {
+        return Err("`role` names nobody, and so the case asks nothing".to_owned());
+    }
+    let groups = Arc::new(Groups::new(groups));
+    let roles = roles.words().iter().map(|word| {
+        let role = Role::parse(word).ok_or_else(|| {
+            format!("`{word}` is no role: roles are {}", Role::ALL.map(Role::as_str).join(", "))
+        })?;
+        Ok(Who { role, groups: groups.clone(), ..who.clone() })
+    });
+    roles.collect()
+}

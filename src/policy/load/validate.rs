@@ -1,0 +1,91 @@
+//! What is checked of policies at load: Cedar's own validation, and PAR's lints.
+
+use super::error::{PolicyError, Source, first_offset, help, near, one_per_line, placed};
+use super::lint::finding::At;
+use super::lint::rules;
+use super::origin::Origin;
+use crate::tools::{Catalog, Class, POWERS};
+use cedar_policy::{
+    ActionConstraint, PolicyId, PolicySet, Schema, ValidationError, ValidationMode, ValidationWarning,
+    Validator,
+};
+use miette::Diagnostic;
+use std::collections::BTreeMap;
+
+/// Cedar's own validation, with warnings as errors.
+pub(in crate::policy) fn validate(
+    set: &PolicySet,
+    schema: &Schema,
+    origins: &BTreeMap<String, Origin>,
+    sources: &[Source],
+) -> Result<(), Vec<PolicyError>> {
+    let result = Validator::new(schema.clone()).validate(set, ValidationMode::Strict);
+    let place = |id: &PolicyId, fault: &dyn Diagnostic, mend| {
+        let at = placed(id.as_ref(), first_offset(fault), fault.to_string(), origins, sources);
+        PolicyError { mend, ..at }
+    };
+    let is_of_all = |id: &PolicyId| {
+        set.policy(id).is_some_and(|policy| policy.action_constraint() == ActionConstraint::Any)
+    };
+    let mend = |e: &ValidationError| match e {
+        ValidationError::UnsafeAttributeAccess(_) if is_of_all(e.policy_id()) => Some(OF_ALL.to_owned()),
+        other => mend_error(other),
+    };
+    let found = result.validation_errors().map(|e| place(e.policy_id(), e, mend(e)));
+    let warned = result.validation_warnings().map(|w| place(w.policy_id(), w, mend_warning(w)));
+    one_per_line(found.collect())?;
+    one_per_line(warned.collect())
+}
+
+const OF_ALL: &str = "a rule without an action is one of every tool and of every power of the API: say \
+                      `action in PAR::Action::\"call_tool\"`, or name the tools that have this";
+
+/// Cedar's own advice, but where PAR knows better what there is.
+fn mend_error(error: &ValidationError) -> Option<String> {
+    let classes = || Class::ALL.map(Class::as_str).join(", ");
+    match error {
+        ValidationError::UnrecognizedActionId(_) => {
+            let powers = POWERS.join(", ");
+            Some(format!("`par tool list` names the tools; classes are {}; powers are {powers}", classes()))
+        }
+        // Of another tool's arguments Cedar would name whichever is spelled the most alike.
+        ValidationError::UnsafeAttributeAccess(e) if e.to_string().contains(" in context for ") => Some(
+            "`par tool show TOOL` lists the arguments; `action` has to name tools that have this".to_owned(),
+        ),
+        other => help(other),
+    }
+}
+
+fn mend_warning(warning: &ValidationWarning) -> Option<String> {
+    match warning {
+        ValidationWarning::InvalidActionApplication(_) => Some(NO_CALL.to_owned()),
+        ValidationWarning::ImpossiblePolicy(_) => {
+            Some(format!("{NO_CALL}; or the conditions exclude each other"))
+        }
+        other => help(other),
+    }
+}
+
+const NO_CALL: &str = "no call is like that: `par tool list` shows actions and resources, and a principal is \
+                       always `in` a role, group, user or key";
+
+/// What Cedar takes and PAR does not.
+pub(in crate::policy) fn lint(
+    set: &PolicySet,
+    catalog: &Catalog,
+    origins: &BTreeMap<String, Origin>,
+    sources: &[Source],
+) -> Result<(), Vec<PolicyError>> {
+    let of_files = set.policies().filter(|policy| origins.contains_key(AsRef::<str>::as_ref(policy.id())));
+    let found = of_files.flat_map(|policy| {
+        let id: &str = policy.id().as_ref();
+        rules::faults(policy, catalog).into_iter().map(move |finding| {
+            let offset = match finding.at {
+                At::Offset(offset) => offset,
+                At::Near(words) => near(id, &words, origins, sources),
+            };
+            placed(id, offset, finding.reason, origins, sources).mended(finding.mend)
+        })
+    });
+    one_per_line(found.collect())
+}

@@ -1,0 +1,301 @@
+//! What a question to the policy becomes: the whole Cedar request.
+//!
+//! The request is built once, as plain values. From them come both what Cedar evaluates and what the
+//! ledger keeps, so that the record is what was decided on.
+
+use super::cedar::{Built, Node, Owed, Uid, Value};
+use super::groups::Groups;
+use super::labels::Labels;
+use super::lower;
+use super::question::{Approved, Counts, Question, Resource, Session};
+use crate::auth::{Role, Source, Subject};
+use crate::tools::{Manifest, Resource as Declared};
+use crate::types::json;
+use cedar_policy::{Entities, Schema};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// The label of a path outside the tool's roots; a built-in forbid denies it.
+pub(in crate::policy) const OUTSIDE: &str = "par:outside";
+
+/// Builds the request for `question`; `input` are its lowered arguments.
+pub(in crate::policy) fn build(
+    question: &Question<'_>,
+    groups: &Groups,
+    labels: &Labels,
+    input: BTreeMap<String, Value>,
+) -> Built {
+    let mut nodes = principal_nodes(question.subject, question.session, groups);
+    if let Some(approver) = question.approved.by() {
+        add_missing(&mut nodes, user_nodes(approver, groups, Vec::new()));
+    }
+    let resource = resource_nodes(question.resource, labels, &mut nodes);
+    let call = call_record(question.approved, question.now_us, question.source_ip, question.counts);
+    let built = built(question.session, &question.manifest.name, resource, input, call, nodes);
+    Built { owed: owed(question), ..built }
+}
+
+fn owed(question: &Question<'_>) -> Owed {
+    let holders = match question.resource {
+        Resource::Path { canonical, within } => within.iter().filter(|name| *name != canonical).collect(),
+        Resource::Fixed { .. } | Resource::Id { .. } | Resource::Outside { .. } => Vec::new(),
+    };
+    Owed {
+        principal: credential(question.subject),
+        resource: holders.into_iter().map(|name| Uid("Path", name.clone())).collect(),
+        label: matches!(question.resource, Resource::Outside { .. }).then_some(OUTSIDE),
+        owner: None,
+    }
+}
+
+/// The credential of `subject`, its roles and its user.
+pub(in crate::policy) fn credential(subject: &Subject) -> Vec<Uid> {
+    let roles: &[Role] = match subject.role {
+        Role::Admin => &[Role::Admin, Role::Operator, Role::Viewer],
+        Role::Viewer => &[Role::Viewer],
+        Role::Operator => &[Role::Operator],
+        Role::Approver => &[Role::Approver],
+    };
+    let mut owed: Vec<Uid> = roles.iter().map(|role| Uid("Role", role.as_str().to_owned())).collect();
+    match &subject.source {
+        Source::Key { id, .. } => {
+            owed.push(Uid("ApiKey", id.as_str().to_owned()));
+            owed.extend(subject.user.iter().map(|user| Uid("User", user.clone())));
+        }
+        Source::Os { name } => owed.push(Uid("User", format!("os:{name}"))),
+    }
+    owed
+}
+
+fn call_record(
+    approved: Approved<'_>,
+    now_us: u64,
+    source_ip: Option<IpAddr>,
+    counts: Counts,
+) -> BTreeMap<String, Value> {
+    // Always there, so that a forbid needs no `has`: without a failure it is longer ago than anybody asks.
+    let failed_ago_s = counts.failed_ago_s.unwrap_or(json::INTEGER_MAX);
+    let mut call = BTreeMap::from([
+        ("calls_hour".to_owned(), Value::Long(counts.calls_hour)),
+        ("failures_hour".to_owned(), Value::Long(counts.failures_hour)),
+        ("failed_ago_s".to_owned(), Value::Long(failed_ago_s)),
+        ("approved".to_owned(), Value::String(approved.as_str().to_owned())),
+        ("now".to_owned(), Value::Datetime(milliseconds(now_us))),
+        ("dry_run".to_owned(), Value::Bool(false)),
+    ]);
+    if let Some(user) = approved.by() {
+        call.insert("approver".to_owned(), Value::Entity(Uid("User", user.to_owned())));
+    }
+    if let Some(ip) = source_ip {
+        call.insert("source_ip".to_owned(), Value::Ip(ip.to_string()));
+    }
+    call
+}
+
+fn built(
+    session: &Session,
+    action: &str,
+    resource: Uid,
+    input: BTreeMap<String, Value>,
+    call: BTreeMap<String, Value>,
+    nodes: Vec<Node>,
+) -> Built {
+    let context = BTreeMap::from([
+        ("input".to_owned(), Value::Record(input)),
+        ("call".to_owned(), Value::Record(call)),
+    ]);
+    Built {
+        principal: Uid("Session", session.id.clone()),
+        action: action.to_owned(),
+        resource,
+        context,
+        nodes,
+        owed: Owed::default(),
+    }
+}
+
+/// A request that the built-in forbids must deny: nobody, with an empty ceiling, for a path outside or for what
+/// else the tool is about.
+pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
+    let input = lower::least(&manifest.input).unwrap_or_default();
+    let session = Session {
+        id: "canary".to_owned(),
+        ceiling: BTreeSet::new(),
+        taint: BTreeSet::new(),
+        tainted_by: Vec::new(),
+        calls_used: 0,
+        budget: 0,
+        risk: 0,
+    };
+    let mut nodes = vec![session_node(&session, Vec::new())];
+    let resource = match &manifest.resource {
+        Declared::Path { .. } => Resource::Outside { lexical: "/canary".to_owned() },
+        Declared::Id { kind, .. } => Resource::Id { kind: *kind, id: "canary".to_owned() },
+        Declared::Host { .. } => Resource::host("canary:443"),
+        Declared::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
+    };
+    let resource = resource_nodes(&resource, &Labels::default(), &mut nodes);
+    let call = call_record(Approved::No, 0, None, Counts::default());
+    built(&session, &manifest.name, resource, input, call, nodes)
+}
+
+/// The identifiers of a principal's session and of everything that it is in.
+pub(in crate::policy) fn principal_uids(subject: &Subject, session: &Session, groups: &Groups) -> Vec<Uid> {
+    principal_nodes(subject, session, groups).into_iter().map(|node| node.uid).collect()
+}
+
+/// The principal with everything that it is in, and the schema's actions.
+pub(in crate::policy) fn principal_entities(
+    subject: &Subject,
+    session: &Session,
+    groups: &Groups,
+    schema: &Schema,
+) -> Result<Entities, String> {
+    let nodes = principal_nodes(subject, session, groups);
+    let nodes = nodes.iter().map(Node::cedar).collect::<Result<Vec<_>, String>>()?;
+    Entities::from_entities(nodes, Some(schema)).map_err(|e| e.to_string())
+}
+
+fn principal_nodes(subject: &Subject, session: &Session, groups: &Groups) -> Vec<Node> {
+    let (mut nodes, parents) = credential_nodes(subject, groups);
+    nodes.push(session_node(session, parents));
+    nodes
+}
+
+/// The credential of `subject` with everything that it is in, and what stands for it in a request is in.
+pub(in crate::policy) fn credential_nodes(subject: &Subject, groups: &Groups) -> (Vec<Node>, Vec<Uid>) {
+    let role = Uid("Role", subject.role.as_str().to_owned());
+    // An administrator is an operator and a viewer too; the other roles stand apart.
+    let mut nodes = match subject.role {
+        Role::Admin => {
+            let below = [Role::Operator, Role::Viewer].map(|role| Uid("Role", role.as_str().to_owned()));
+            let mut nodes: Vec<Node> = below.iter().map(|uid| plain(uid.clone(), Vec::new())).collect();
+            nodes.push(plain(role.clone(), below.to_vec()));
+            nodes
+        }
+        Role::Viewer | Role::Operator | Role::Approver => vec![plain(role.clone(), Vec::new())],
+    };
+    let mut parents = Vec::new();
+    match &subject.source {
+        Source::Key { id, .. } => {
+            let key = Uid("ApiKey", id.as_str().to_owned());
+            nodes.push(plain(key.clone(), vec![role]));
+            parents.push(key);
+            // The user behind a key is named for policies; its powers are the key's.
+            if let Some(user) = &subject.user {
+                nodes.extend(user_nodes(user, groups, Vec::new()));
+                parents.push(Uid("User", user.clone()));
+            }
+        }
+        Source::Os { name } => {
+            let user = format!("os:{name}");
+            nodes.extend(user_nodes(&user, groups, vec![role]));
+            parents.push(Uid("User", user));
+        }
+    }
+    (nodes, parents)
+}
+
+/// A user in its groups and in `parents`, and those groups.
+fn user_nodes(user: &str, groups: &Groups, mut parents: Vec<Uid>) -> Vec<Node> {
+    let mut nodes: Vec<Node> =
+        groups.of(user).map(|group| plain(Uid("Group", group.to_owned()), Vec::new())).collect();
+    parents.extend(nodes.iter().map(|group| group.uid.clone()));
+    nodes.push(plain(Uid("User", user.to_owned()), parents));
+    nodes
+}
+
+/// Adds nodes whose entities are not there yet: the approver may be who asked, or of the same group.
+fn add_missing(nodes: &mut Vec<Node>, more: Vec<Node>) {
+    for node in more {
+        if nodes.iter().all(|known| known.uid != node.uid) {
+            nodes.push(node);
+        }
+    }
+}
+
+fn session_node(session: &Session, parents: Vec<Uid>) -> Node {
+    let texts = |words: &BTreeSet<String>| Value::Set(words.iter().cloned().map(Value::String).collect());
+    Node {
+        uid: Uid("Session", session.id.clone()),
+        attributes: BTreeMap::from([
+            ("ceiling".to_owned(), texts(&session.ceiling)),
+            ("taint".to_owned(), texts(&session.taint)),
+            ("calls_used".to_owned(), Value::Long(session.calls_used)),
+            ("budget".to_owned(), Value::Long(session.budget)),
+            ("risk".to_owned(), Value::Long(session.risk)),
+        ]),
+        parents,
+    }
+}
+
+pub(in crate::policy) fn plain(uid: Uid, parents: Vec<Uid>) -> Node {
+    Node { uid, attributes: BTreeMap::new(), parents }
+}
+
+fn resource_nodes(resource: &Resource, labels: &Labels, nodes: &mut Vec<Node>) -> Uid {
+    match resource {
+        Resource::Fixed { id, .. } => labelled("Host", id, labels, nodes),
+        Resource::Id { kind, id } => labelled(kind.as_str(), id, labels, nodes),
+        Resource::Path { canonical, within } => path_nodes(canonical, within, labels, nodes),
+        Resource::Outside { lexical } => {
+            let uid = path_nodes(lexical, &[], labels, nodes);
+            let labels = nodes.last_mut().and_then(|node| node.attributes.get_mut("labels"));
+            if let Some(Value::Set(labels)) = labels {
+                labels.push(Value::String(OUTSIDE.to_owned()));
+            }
+            uid
+        }
+    }
+}
+
+fn labelled(kind: &'static str, id: &str, labels: &Labels, nodes: &mut Vec<Node>) -> Uid {
+    let uid = Uid(kind, id.to_owned());
+    nodes.push(with_labels(uid.clone(), labels.of(kind, id), Vec::new()));
+    uid
+}
+
+fn with_labels<'a>(uid: Uid, labels: impl IntoIterator<Item = &'a str>, parents: Vec<Uid>) -> Node {
+    // Each once, and in one order: the record is the same each time.
+    let labels: BTreeSet<&str> = labels.into_iter().collect();
+    let labels = labels.into_iter().map(|label| Value::String(label.to_owned())).collect();
+    Node { uid, attributes: BTreeMap::from([("labels".to_owned(), Value::Set(labels))]), parents }
+}
+
+/// Each folder above the object, each name that holds it, and last the object, with what it carries itself
+/// and what all of those carry.
+///
+/// A name that is the object or stands above it becomes a parent of the object, however it is spelled.
+fn path_nodes(path: &str, within: &[String], labels: &Labels, nodes: &mut Vec<Node>) -> Uid {
+    let uid = |path: &str| Uid("Path", path.to_owned());
+    let mut above: Vec<&str> = Vec::new();
+    let mut at = path;
+    while let Some((parent, _)) = at.rsplit_once('/').filter(|_| at != "/") {
+        at = if parent.is_empty() { "/" } else { parent };
+        above.push(at);
+    }
+    let mut named: Vec<&str> = within.iter().map(String::as_str).collect();
+    named.retain(|name| *name != path && !above.contains(name));
+    let mut parents: Vec<Uid> = above.first().map(|parent| uid(parent)).into_iter().collect();
+    parents.extend(named.iter().map(|name| uid(name)));
+    // From the top, so that each folder has what those above it carry.
+    let mut carried: Vec<&str> = Vec::new();
+    for (at, folder) in above.iter().enumerate().rev() {
+        carried.extend(labels.of("Path", folder));
+        let parent = above.get(at + 1).map(|parent| uid(parent));
+        nodes.push(with_labels(uid(folder), carried.iter().copied(), parent.into_iter().collect()));
+    }
+    for name in &named {
+        nodes.push(with_labels(uid(name), labels.of("Path", name), Vec::new()));
+        carried.extend(labels.of("Path", name));
+    }
+    carried.extend(labels.of("Path", path));
+    nodes.push(with_labels(uid(path), carried, parents));
+    uid(path)
+}
+
+/// RFC 3339 with milliseconds.
+pub(in crate::policy) fn milliseconds(now_us: u64) -> String {
+    let at = i64::try_from(now_us / 1_000).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.map_or_else(String::new, |at| format!("{at:.3}"))
+}

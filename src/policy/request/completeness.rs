@@ -1,0 +1,103 @@
+//! That a request lacks nothing that a policy could ask for, looked at before it is evaluated.
+//!
+//! To Cedar an entity that is not there is in nothing: a forbid on a role that the request lost would be switched
+//! off in silence. What is looked for here is reckoned from other sources than the nodes that were built.
+
+use super::cedar::{Built, Node, Uid, Value};
+use super::groups::Groups;
+use super::labels::Labels;
+use std::collections::HashSet;
+
+impl Built {
+    /// Refuses a request that lacks an entity, a membership or a label.
+    pub(in crate::policy) fn check_complete(&self, groups: &Groups, labels: &Labels) -> Result<(), String> {
+        let known = self.known();
+        let lacks = |uid: &Uid| Err(format!("the request lacks {} `{}`", uid.0, uid.1));
+        let mut roots = vec![&self.principal, &self.resource];
+        let attributes = known.get(&self.resource).map(|node| node.attributes.values());
+        for value in self.context.values().chain(attributes.into_iter().flatten()) {
+            value.entities(&mut roots);
+        }
+        if let Some(uid) = self.uids().chain(roots.iter().copied()).find(|uid| !known.contains_key(uid)) {
+            return lacks(uid);
+        }
+        let above = |uid: &Uid| known.get(uid).map(|node| node.above(&known)).unwrap_or_default();
+        let (above_principal, above_resource) = (above(&self.principal), above(&self.resource));
+        let lost = self.owed.principal.iter().find(|uid| !above_principal.contains(uid));
+        if let Some(uid) =
+            lost.or_else(|| self.owed.resource.iter().find(|uid| !above_resource.contains(uid)))
+        {
+            return lacks(uid);
+        }
+        if let Some(owner) = &self.owed.owner {
+            let node = known.get(&self.resource);
+            let told = node.and_then(|node| node.attributes.get("owner"));
+            if !matches!(told, Some(Value::Entity(uid)) if uid == owner) {
+                return lacks(owner);
+            }
+        }
+        // What nothing is in any more has lost who was in it.
+        let reached: HashSet<&Uid> =
+            roots.iter().flat_map(|uid| above(uid)).chain(roots.iter().copied()).collect();
+        if let Some(node) = self.nodes.iter().find(|node| !reached.contains(&node.uid)) {
+            return Err(format!("in the request nothing is in {} `{}`", node.uid.0, node.uid.1));
+        }
+        for user in self.nodes.iter().filter(|node| node.uid.0 == "User") {
+            let is_in = |group: &str| user.parents.iter().any(|uid| uid.0 == "Group" && uid.1 == group);
+            if let Some(group) = groups.of(&user.uid.1).find(|group| !is_in(group)) {
+                return Err(format!("the request lacks that `{}` is in the group `{group}`", user.uid.1));
+            }
+        }
+        known.get(&self.resource).map_or_else(
+            || lacks(&self.resource),
+            |resource| check_resource(resource, &above_resource, labels, self.owed.label),
+        )
+    }
+}
+
+/// A path is in every folder above it by its name, and carries what all that it is in carries.
+fn check_resource(
+    resource: &Node,
+    above: &HashSet<&Uid>,
+    labels: &Labels,
+    owed: Option<&str>,
+) -> Result<(), String> {
+    let Uid(kind, id) = &resource.uid;
+    if *kind == "Path" {
+        let names: HashSet<&str> = above.iter().map(|uid| uid.1.as_str()).collect();
+        let mut at = id.as_str();
+        while let Some((parent, _)) = at.rsplit_once('/').filter(|_| at != "/") {
+            at = if parent.is_empty() { "/" } else { parent };
+            if !names.contains(at) {
+                return Err(format!("the request lacks Path `{at}`"));
+            }
+        }
+    }
+    let carried = resource.attributes.get("labels");
+    let has = |label: &str| matches!(carried, Some(Value::Set(all)) if all.iter().any(|one| matches!(one, Value::String(text) if text == label)));
+    if let Some(label) = owed.filter(|label| !has(label)) {
+        return Err(format!("the request lacks the label `{label}`"));
+    }
+    for uid in above.iter().copied().chain([&resource.uid]) {
+        if let Some(label) = labels.of(kind, &uid.1).find(|label| !has(label)) {
+            return Err(format!("the request lacks the label `{label}` of `{}`", uid.1));
+        }
+    }
+    Ok(())
+}
+
+impl Value {
+    fn entities<'a>(&'a self, into: &mut Vec<&'a Uid>) {
+        match self {
+            Self::Entity(uid) => into.push(uid),
+            Self::Set(items) => items.iter().for_each(|item| item.entities(into)),
+            Self::Record(members) => members.values().for_each(|member| member.entities(into)),
+            Self::String(_)
+            | Self::Long(_)
+            | Self::Bool(_)
+            | Self::Decimal(_)
+            | Self::Datetime(_)
+            | Self::Ip(_) => {}
+        }
+    }
+}

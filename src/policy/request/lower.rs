@@ -1,0 +1,315 @@
+//! JSON Schema to Cedar: the type of a tool's `context.input`, and the value of one call's arguments.
+//!
+//! Total or refused at load: a schema word that is not in the table here is an error, so that no
+//! argument reaches a tool without a policy being able to see it.
+//!
+//! | JSON Schema | Cedar |
+//! |---|---|
+//! | `string` with `enum`, or with `maxLength` up to [`limits::TEXT_CHARS_MAX`] | `String` |
+//! | `integer` | `Long` |
+//! | `number` | `decimal` |
+//! | `boolean` | `Bool` |
+//! | array of one of these | `Set`, and `<name>__len: Long` |
+//! | any other `string`, an array of such, and whatever says `opaque = true` | `{ length: Long, sha256: String }` |
+//! | `[T, "null"]` | optional attribute of `T`; null is absent |
+//! | not in `required` | optional attribute |
+
+use super::cedar::Value as Cedar;
+use crate::types::json::{canonical, decimal};
+use crate::types::{Digest, limits};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Why a schema is not taken: the reason names the argument, if it is about one.
+#[derive(Debug)]
+pub(in crate::policy) struct Unfit {
+    pub(in crate::policy) argument: Option<String>,
+    pub(in crate::policy) reason: String,
+}
+
+/// A flat type that both sides have.
+#[derive(Clone, Copy)]
+enum Flat {
+    Text,
+    Integer,
+    Number,
+    Truth,
+}
+
+/// What policies see of an argument.
+enum Visible {
+    One(Flat),
+    Many(Flat),
+    /// Its length and digest.
+    Opaque,
+}
+
+struct Lowered {
+    seen: Visible,
+    may_be_null: bool,
+}
+
+/// The Cedar record type of `input`, a checked object schema.
+pub(in crate::policy) fn record_type(input: &Value) -> Result<Value, Unfit> {
+    check_words("", input, &["type", "properties", "required", "additionalProperties", "description"])
+        .map_err(|reason| Unfit { argument: None, reason })?;
+    let required = required(input);
+    let mut attributes = Map::new();
+    for (name, property) in properties(input) {
+        let unfit = |reason| Unfit { argument: Some(name.clone()), reason };
+        check_name(input, name).map_err(unfit)?;
+        let lowered = lowered(name, property).map_err(unfit)?;
+        let needed = required.contains(&name.as_str()) && !lowered.may_be_null;
+        let mut own = match lowered.seen {
+            Visible::One(flat) => flat.cedar(),
+            Visible::Many(flat) => {
+                attributes.insert(length_of(name), json!({ "type": "Long", "required": needed }));
+                json!({ "type": "Set", "element": flat.cedar() })
+            }
+            Visible::Opaque => json!({ "type": "Record", "attributes": {
+                "length": { "type": "Long" }, "sha256": { "type": "String" } } }),
+        };
+        if let Some(own) = own.as_object_mut() {
+            own.insert("required".to_owned(), json!(needed));
+        }
+        attributes.insert(name.clone(), own);
+    }
+    Ok(json!({ "type": "Record", "attributes": attributes }))
+}
+
+/// The Cedar record of `arguments`, which fit `input`. An argument that cannot be lowered is an error,
+/// and so a deny.
+pub(in crate::policy) fn record(input: &Value, arguments: &Value) -> Result<BTreeMap<String, Cedar>, String> {
+    let members = arguments.as_object().ok_or("the arguments are no object")?;
+    let mut out = BTreeMap::new();
+    for (name, value) in members {
+        let property = properties(input).find(|(known, _)| *known == name).map(|(_, property)| property);
+        let property = property.ok_or_else(|| format!("`{name}` is not declared"))?;
+        let lowered = lowered(name, property)?;
+        if value.is_null() && lowered.may_be_null {
+            continue;
+        }
+        let own = match lowered.seen {
+            Visible::One(flat) => flat.lower(name, value)?,
+            Visible::Many(flat) => {
+                let items = value.as_array().ok_or_else(|| format!("`{name}` is no array"))?;
+                out.insert(length_of(name), Cedar::Long(length(name, items.len())?));
+                Cedar::Set(items.iter().map(|item| flat.lower(name, item)).collect::<Result<_, _>>()?)
+            }
+            Visible::Opaque => opaque(name, value)?,
+        };
+        out.insert(name.clone(), own);
+    }
+    Ok(out)
+}
+
+/// The least record that fits the type of `input`: what must be there, and nothing in it.
+pub(in crate::policy) fn least(input: &Value) -> Result<BTreeMap<String, Cedar>, String> {
+    let required = required(input);
+    let mut out = BTreeMap::new();
+    for (name, property) in properties(input).filter(|(name, _)| required.contains(&name.as_str())) {
+        let lowered = lowered(name, property)?;
+        if lowered.may_be_null {
+            continue;
+        }
+        let own = match lowered.seen {
+            Visible::One(Flat::Text) => Cedar::String(String::new()),
+            Visible::One(Flat::Integer) => Cedar::Long(0),
+            Visible::One(Flat::Number) => Cedar::Decimal("0.0".to_owned()),
+            Visible::One(Flat::Truth) => Cedar::Bool(false),
+            Visible::Many(_) => {
+                out.insert(length_of(name), Cedar::Long(0));
+                Cedar::Set(Vec::new())
+            }
+            Visible::Opaque => opaque(name, &json!(""))?,
+        };
+        out.insert(name.clone(), own);
+    }
+    Ok(out)
+}
+
+/// Length in bytes and SHA-256 of a text's UTF-8, and of anything else's canonical JSON.
+fn opaque(name: &str, value: &Value) -> Result<Cedar, String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => canonical(other).map_err(|e| format!("`{name}`: {e}"))?,
+    };
+    Ok(Cedar::Record(BTreeMap::from([
+        ("length".to_owned(), Cedar::Long(length(name, text.len())?)),
+        ("sha256".to_owned(), Cedar::String(Digest::of(text.as_bytes()).hex())),
+    ])))
+}
+
+fn length_of(name: &str) -> String {
+    format!("{name}__len")
+}
+
+fn length(name: &str, length: usize) -> Result<i64, String> {
+    i64::try_from(length).map_err(|_| format!("`{name}` is too long"))
+}
+
+impl Flat {
+    fn cedar(self) -> Value {
+        match self {
+            Self::Text => json!({ "type": "String" }),
+            Self::Integer => json!({ "type": "Long" }),
+            Self::Number => json!({ "type": "Extension", "name": "decimal" }),
+            Self::Truth => json!({ "type": "Boolean" }),
+        }
+    }
+
+    fn lower(self, name: &str, value: &Value) -> Result<Cedar, String> {
+        match self {
+            Self::Text => value.as_str().map(|text| Cedar::String(text.to_owned())),
+            Self::Integer => value.as_i64().map(Cedar::Long),
+            Self::Number => value.as_number().and_then(decimal).map(|text| {
+                // Cedar wants a point in it.
+                Cedar::Decimal(if text.contains('.') { text } else { text + ".0" })
+            }),
+            Self::Truth => value.as_bool().map(Cedar::Bool),
+        }
+        .ok_or_else(|| format!("`{name}` has not the declared type"))
+    }
+}
+
+/// A name that no other attribute takes: a model that fills an argument of it would choose the length that
+/// policies see, or what the record on the ledger is read as.
+fn check_name(input: &Value, name: &str) -> Result<(), String> {
+    if name.starts_with("__") {
+        return Err(format!("`{name}`: names that start with `__` are PAR's own"));
+    }
+    let is_length =
+        |(other, property): (&String, &Value)| length_of(other) == name && is_set(other, property);
+    if properties(input).any(is_length) {
+        return Err(format!("`{name}` is the name of a length"));
+    }
+    Ok(())
+}
+
+fn is_set(name: &str, property: &Value) -> bool {
+    lowered(name, property).is_ok_and(|lowered| matches!(lowered.seen, Visible::Many(_)))
+}
+
+fn lowered(name: &str, property: &Value) -> Result<Lowered, String> {
+    let may_be_null = match property.get("type") {
+        None => true,
+        Some(Value::Array(kinds)) => kinds.contains(&json!("null")),
+        Some(kind) => kind == "null",
+    };
+    match property.get("opaque") {
+        None => {}
+        Some(Value::Bool(true)) => {
+            check_nested(name, property, true)?;
+            return Ok(Lowered { seen: Visible::Opaque, may_be_null });
+        }
+        Some(_) => return Err(format!("`{name}`: `opaque` is `true` or is not there")),
+    }
+    if kind(name, property)? != "array" {
+        let flat = flat(name, property)?;
+        let seen = if is_free(property) { Visible::Opaque } else { Visible::One(flat) };
+        return Ok(Lowered { seen, may_be_null });
+    }
+    check_words(name, property, &["type", "items", "minItems", "maxItems", "uniqueItems", "description"])?;
+    let items = property.get("items").ok_or_else(|| format!("`{name}`: an array needs `items`"))?;
+    if items.get("type").is_some_and(Value::is_array) {
+        return Err(only_opaque(name, "an array whose items are of more than one type"));
+    }
+    let flat = flat(name, items)?;
+    let seen = if is_free(items) { Visible::Opaque } else { Visible::Many(flat) };
+    Ok(Lowered { seen, may_be_null })
+}
+
+/// A text of which there is too much to look at.
+fn is_free(property: &Value) -> bool {
+    let is_short = |max: &Value| max.as_u64().is_some_and(|max| max <= limits::TEXT_CHARS_MAX);
+    property.get("type").is_some_and(|kind| *kind == "string" || kind.is_array())
+        && kind("", property) == Ok("string")
+        && property.get("enum").is_none()
+        && !property.get("maxLength").is_some_and(is_short)
+}
+
+/// The one type beside `null`.
+fn kind<'a>(name: &str, property: &'a Value) -> Result<&'a str, String> {
+    match property.get("type") {
+        Some(Value::String(kind)) => Ok(kind),
+        Some(Value::Array(kinds)) => {
+            let mut others = kinds.iter().filter_map(Value::as_str).filter(|kind| *kind != "null");
+            match (others.next(), others.next()) {
+                (Some(kind), None) => Ok(kind),
+                _ => Err(only_opaque(name, "an argument of more than one type")),
+            }
+        }
+        _ => Err(only_opaque(name, "a schema without `type`")),
+    }
+}
+
+fn flat(name: &str, property: &Value) -> Result<Flat, String> {
+    let (flat, words): (_, &[&str]) = match kind(name, property)? {
+        "string" => (Flat::Text, &["type", "enum", "minLength", "maxLength", "pattern", "description"]),
+        "integer" => (Flat::Integer, &["type", "minimum", "maximum", "description"]),
+        "number" => (Flat::Number, &["type", "minimum", "maximum", "description"]),
+        "boolean" => (Flat::Truth, &["type", "description"]),
+        other => return Err(only_opaque(name, other)),
+    };
+    check_words(name, property, words).map(|()| flat)
+}
+
+fn only_opaque(name: &str, what: &str) -> String {
+    format!("`{name}`: policies have no type for {what}; with `opaque = true` they see its length and digest")
+}
+
+/// The schema words that may stand in what is opaque: what JSON Schema itself asserts. Of others nobody
+/// would notice that they assert nothing.
+fn check_nested(name: &str, schema: &Value, is_top: bool) -> Result<(), String> {
+    let Value::Object(words) = schema else {
+        let is_schema = schema.is_boolean() && !is_top;
+        return if is_schema { Ok(()) } else { Err(format!("`{name}` is no schema")) };
+    };
+    for (word, value) in words {
+        let no = || Err(format!("`{name}`: the schema word `{word}` is not supported"));
+        let below: Vec<&Value> = match word.as_str() {
+            "opaque" if is_top => Vec::new(),
+            "type" | "enum" | "const" | "description" | "title" | "minLength" | "maxLength" | "pattern"
+            | "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minItems"
+            | "maxItems" | "uniqueItems" | "minContains" | "maxContains" | "minProperties"
+            | "maxProperties" | "required" | "dependentRequired" => Vec::new(),
+            "items"
+            | "contains"
+            | "additionalProperties"
+            | "propertyNames"
+            | "not"
+            | "if"
+            | "then"
+            | "else" => {
+                vec![value]
+            }
+            "properties" | "patternProperties" => match value {
+                Value::Object(schemas) => schemas.values().collect(),
+                _ => return no(),
+            },
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => match value {
+                Value::Array(schemas) => schemas.iter().collect(),
+                _ => return no(),
+            },
+            _ => return no(),
+        };
+        below.into_iter().try_for_each(|schema| check_nested(name, schema, false))?;
+    }
+    Ok(())
+}
+
+fn check_words(name: &str, schema: &Value, known: &[&str]) -> Result<(), String> {
+    let words = schema.as_object().ok_or_else(|| format!("`{name}` is no schema"))?;
+    match words.keys().find(|word| !known.contains(&word.as_str())) {
+        Some(word) => Err(format!("`{name}`: the schema word `{word}` is not supported")),
+        None => Ok(()),
+    }
+}
+
+fn properties(input: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    input.get("properties").and_then(Value::as_object).into_iter().flatten()
+}
+
+fn required(input: &Value) -> Vec<&str> {
+    input.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}

@@ -1,0 +1,227 @@
+//! What a change of rules changes: the decisions that two bundles make otherwise.
+//!
+//! Asked are the cases of both, and a table of every role, untainted and tainted, every tool and the resources that
+//! either of them speaks of. That is no proof: what neither names is not asked about.
+
+use crate::auth::Role;
+use crate::policy::decide::ruling::Ruling;
+use crate::policy::load::bundle::Bundle;
+use crate::policy::load::suite::case::{Case, NOW_US, Who};
+use crate::policy::request::question::{Approved, Counts, Question, Resource, UNTRUSTED};
+use crate::policy::testing::folders::{Folders, expand, place};
+use crate::policy::testing::outcome::told;
+use crate::policy::testing::ready::Ready;
+use crate::tools::{Catalog, IdKind, Manifest, Resource as Declared};
+use crate::types::{HostPort, limits};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The answer where there is no such tool, or none with such arguments.
+const NO_CALL: &str = "no call";
+
+/// Rules with what they are asked over.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// The policies.
+    pub bundle: &'a Bundle,
+    /// The tools.
+    pub catalog: &'a Catalog,
+    /// The folders of `[paths]`.
+    pub folders: &'a Folders,
+}
+
+/// A question that both sides answer, differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flip {
+    /// Who asks for what.
+    pub asked: String,
+    /// What the first side says.
+    pub old: Said,
+    /// What the second side says.
+    pub new: Said,
+}
+
+/// An answer, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The answer with the groups that it asks; `no call` where there is no such tool or argument.
+    pub answer: String,
+    /// The determining policies.
+    pub policies: Vec<String>,
+}
+
+/// The flips between two sides, and how many questions were asked.
+#[must_use]
+pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
+    let mut found = Vec::new();
+    let mut asked = BTreeSet::new();
+    let mut compare = |words: String, old: Said, new: Said| {
+        if asked.insert(words.clone()) && old.word() != new.word() {
+            found.push(Flip { asked: words, old, new });
+        }
+    };
+    for case in old.bundle.suite().cases.iter().chain(&new.bundle.suite().cases) {
+        compare(format!("{} ({})", case.asked(), case.name), old.case(case), new.case(case));
+    }
+    let (mut objects, more) = (old.objects(), new.objects());
+    objects.extend(more);
+    let tools: BTreeSet<&String> =
+        old.catalog.manifests().chain(new.catalog.manifests()).map(|manifest| &manifest.name).collect();
+    for role in Role::ALL {
+        for tool in &tools {
+            let kinds =
+                [old, new].into_iter().filter_map(|side| Some(side.catalog.find(tool)?.resource.kind()));
+            let kinds: BTreeSet<&str> = kinds.collect();
+            for (_, words) in objects.iter().filter(|(kind, _)| kinds.contains(kind.as_str())) {
+                let cells = |who: &Who| (old.cell(who, tool, words), new.cell(who, tool, words));
+                let (who, tainted) = (someone(role, false), someone(role, true));
+                let ((old, new), (mut old_tainted, new_tainted)) = (cells(&who), cells(&tainted));
+                // What flips for everybody alike is told once.
+                if (old_tainted.word(), new_tainted.word()) == (old.word(), new.word()) {
+                    old_tainted = new_tainted.clone();
+                }
+                compare(format!("{who} {tool} {words}"), old, new);
+                compare(format!("{tainted} {tool} {words}"), old_tainted, new_tainted);
+            }
+        }
+    }
+    let count = asked.len();
+    (found, count)
+}
+
+/// Somebody of `role`, whose session has seen nothing that taints, or something.
+fn someone(role: Role, is_tainted: bool) -> Who {
+    let taint = is_tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect();
+    let budget = i64::from(limits::CALLS_PER_RUN_MAX);
+    Who { role, user: None, groups: Arc::default(), ceiling: None, taint, calls_used: 0, budget, risk: 0 }
+}
+
+impl Said {
+    /// The answer; what cannot be called is as good as denied.
+    fn word(&self) -> &str {
+        if self.answer == NO_CALL { "deny" } else { &self.answer }
+    }
+}
+
+impl Side<'_> {
+    fn case(self, case: &Case) -> Said {
+        match Ready::new(case, self.catalog, self.folders, self.bundle.named()) {
+            Ok(ready) => said(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
+            Err(_) => no_call(),
+        }
+    }
+
+    fn cell(self, who: &Who, tool: &str, words: &str) -> Said {
+        let Some(manifest) = self.catalog.find(tool) else { return no_call() };
+        let Some((resource, arguments)) = self.object(manifest, words) else { return no_call() };
+        let (subject, session) = (who.subject(), who.session(self.catalog));
+        let question = Question {
+            subject: &subject,
+            session: &session,
+            manifest,
+            arguments: &arguments,
+            resource: &resource,
+            approved: Approved::No,
+            now_us: NOW_US,
+            source_ip: None,
+            counts: Counts::default(),
+        };
+        said(&self.bundle.decide_among(&question, &who.groups).answer)
+    }
+
+    /// The object of `words` for a tool, and arguments that name it.
+    fn object(self, manifest: &Manifest, words: &str) -> Option<(Resource, Value)> {
+        let mut arguments = sample(&manifest.input);
+        let resource = match &manifest.resource {
+            Declared::Fixed { kind, id } if id == words => {
+                Resource::Fixed { kind: kind.clone(), id: id.clone() }
+            }
+            Declared::Fixed { .. } => return None,
+            Declared::Id { kind, argument } => {
+                arguments.insert(argument.clone(), json!(words));
+                Resource::Id { kind: *kind, id: words.to_owned() }
+            }
+            Declared::Host { argument, form } => {
+                let host = HostPort::parse(words).ok()?;
+                arguments.insert(argument.clone(), json!(form.spell(&host)));
+                Resource::host(host.as_str())
+            }
+            Declared::Path { argument } => {
+                let path = expand(words, self.folders).ok()?;
+                arguments.insert(argument.clone(), json!(path));
+                place(&path, manifest, self.folders, self.bundle.named(), &[])
+            }
+        };
+        Some((resource, Value::Object(arguments)))
+    }
+
+    /// What these rules speak of, each with something else of its kind.
+    fn objects(self) -> BTreeSet<(String, String)> {
+        let path = |words: String| ("Path".to_owned(), words);
+        let mut found: BTreeSet<(String, String)> = [path("/etc/shadow".to_owned())].into();
+        let names = self.folders.keys().map(|name| format!("@{name}"));
+        for folder in names.chain(self.bundle.named().iter().cloned()) {
+            found.insert(path(format!("{}/file", folder.trim_end_matches('/'))));
+            found.insert(path(folder));
+        }
+        let kinds = IdKind::ALL.iter().map(|kind| (kind.as_str(), "another"));
+        let is_host = |manifest: &Arc<Manifest>| matches!(manifest.resource, Declared::Host { .. });
+        let other = self.catalog.manifests().any(is_host).then_some(("Host", "another.example:443"));
+        let kinds: BTreeMap<&str, &str> = kinds.chain(other).collect();
+        found.extend(kinds.iter().map(|(kind, other)| ((*kind).to_owned(), (*other).to_owned())));
+        found
+            .extend(self.bundle.literals().into_iter().filter(|(kind, _)| kinds.contains_key(kind.as_str())));
+        for manifest in self.catalog.manifests() {
+            match &manifest.resource {
+                Declared::Fixed { kind, id } => {
+                    found.insert((kind.clone(), id.clone()));
+                }
+                Declared::Host { .. } => {
+                    let hosts = manifest.reach.hosts.iter();
+                    found.extend(hosts.map(|host| ("Host".to_owned(), host.as_str().to_owned())));
+                }
+                Declared::Id { .. } | Declared::Path { .. } => {}
+            }
+        }
+        found
+    }
+}
+
+impl Bundle {
+    /// Types, without the namespace, and ids of the entities that the files' policies name.
+    fn literals(&self) -> BTreeSet<(String, String)> {
+        let literals = self.set.policies().flat_map(cedar_policy::Policy::entity_literals);
+        literals.map(|uid| (uid.type_name().basename().to_owned(), uid.id().unescaped().to_owned())).collect()
+    }
+}
+
+/// The arguments that a tool must have, of the right types.
+fn sample(input: &Value) -> Map<String, Value> {
+    let required = input.get("required").and_then(Value::as_array).into_iter().flatten();
+    let each = required.filter_map(Value::as_str).map(|name| {
+        let property = input.get("properties").and_then(|all| all.get(name));
+        let word = |key: &str| property.and_then(|property| property.get(key)).cloned();
+        let kind = match word("type") {
+            Some(Value::Array(kinds)) => kinds.into_iter().find(|kind| kind != "null"),
+            kind => kind,
+        };
+        let value = match kind.as_ref().and_then(Value::as_str) {
+            Some("integer" | "number") => word("minimum").unwrap_or(json!(1)),
+            Some("boolean") => json!(false),
+            Some("array") => json!([]),
+            Some("object") => json!({}),
+            _ => word("enum").and_then(|some| some.get(0).cloned()).unwrap_or(json!("x")),
+        };
+        (name.to_owned(), value)
+    });
+    each.collect()
+}
+
+fn said(answer: &Ruling) -> Said {
+    Said { answer: told(answer), policies: answer.policies().to_vec() }
+}
+
+fn no_call() -> Said {
+    Said { answer: NO_CALL.to_owned(), policies: Vec::new() }
+}

@@ -1,0 +1,88 @@
+//! Laying out policy files in one way.
+
+use crate::policy::load::error::{PolicyError, Source, first_offset, help, located};
+use cedar_policy_formatter::{Config, policies_str_to_pretty};
+
+/// As the shipped policies are written.
+const LAYOUT: Config = Config { line_width: 100, indent_width: 4 };
+
+/// The text of `source` laid out, with its comments. Policies and their order stay what they are: the
+/// formatter reads its own text again and compares. The error tells where the file is no Cedar.
+pub fn laid_out(source: &Source) -> Result<String, PolicyError> {
+    if let Err(errors) = source.text.parse::<cedar_policy::PolicySet>() {
+        let error = errors.iter().next();
+        let told = error.map_or_else(|| errors.to_string(), ToString::to_string);
+        let place = located(source, error.and_then(|e| first_offset(e)), told);
+        return Err(PolicyError { mend: error.and_then(|e| help(e)), ..place });
+    }
+    // A file without a policy is its comments.
+    if !source.text.parse::<cedar_policy::PolicySet>().is_ok_and(|set| set.policies().next().is_some()) {
+        return Ok(source.text.clone());
+    }
+    let (header, policies) = split_header(&source.text);
+    let laid = policies_str_to_pretty(policies, &LAYOUT);
+    laid.map(|laid| format!("{header}{laid}")).map_err(|e| located(source, None, format!("{e:?}")))
+}
+
+/// What is said of the whole file: comments at its top, with an empty line behind them. The formatter would
+/// make them a comment of the first policy.
+fn split_header(text: &str) -> (&str, &str) {
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        end += line.len();
+        match line.trim() {
+            "" if end > line.len() => return text.split_at(end),
+            line if line.starts_with("//") => {}
+            _ => break,
+        }
+    }
+    ("", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::laid_out;
+    use crate::policy::tests::source;
+
+    fn check(text: &str, expect: &str) {
+        let laid = laid_out(&source("p.cedar", text)).expect("Cedar");
+        assert_eq!(laid, expect);
+        assert_eq!(laid_out(&source("p.cedar", &laid)).expect("Cedar"), laid, "twice is once");
+    }
+
+    #[test]
+    fn comments_stay_and_the_layout_is_one() {
+        check("", "");
+        check("// nothing yet\n", "// nothing yet\n");
+        check(
+            "// The file.\n\n// The rule.\n@id(\"a\")\npermit(principal in PAR::Role::\"operator\",action, // any\n\
+             resource) when{context.call.calls_hour<3};// end\n\n\n@id(\"b\") forbid(principal,action,resource);\n// last\n",
+            "// The file.\n\n// The rule.\n@id(\"a\")\npermit (\n    principal in PAR::Role::\"operator\",\n    \
+             action, // any\n    resource\n)\nwhen { context.call.calls_hour < 3 }; // end\n\n@id(\"b\")\n\
+             forbid (principal, action, resource);\n// last\n",
+        );
+    }
+
+    #[test]
+    fn what_is_no_cedar_is_refused_with_its_line() {
+        let error =
+            laid_out(&source("p.cedar", "// a\npermit (principal action, resource);\n")).expect_err("none");
+        assert_eq!((error.line, error.reason.as_str()), (Some(2), "unexpected token `action`"));
+    }
+
+    /// What is shipped is laid out, so that `par policy fmt` shows a person only what that person wrote.
+    #[test]
+    fn the_shipped_policies_are_laid_out() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
+        let mut count = 0;
+        for item in std::fs::read_dir(folder).expect("folder") {
+            let path = item.expect("entry").path();
+            if path.extension().is_some_and(|ending| ending == "cedar") {
+                let text = std::fs::read_to_string(&path).expect("policy");
+                check(&text, &text);
+                count += 1;
+            }
+        }
+        assert!(count >= 3, "the policies were not found");
+    }
+}

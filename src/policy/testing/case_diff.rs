@@ -1,0 +1,136 @@
+//! What a change of the bundle's own tests changes: cases that came, went, or are others.
+
+use crate::policy::load::suite::case::{Case, Expect, Offered, Place, Who};
+use crate::policy::load::suite::file::Suite;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Cases by file and name, in the order of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaseChanges {
+    /// Those that only the new tests have.
+    pub added: Vec<String>,
+    /// Those that only the old tests have.
+    pub removed: Vec<String>,
+    /// Those that say something else.
+    pub changed: Vec<String>,
+}
+
+impl CaseChanges {
+    /// Whether all cases say what they said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Suite {
+    /// What is different in `next`. Where a case stands in its file is no difference.
+    #[must_use]
+    pub fn changes(&self, next: &Self) -> CaseChanges {
+        let (old, new) = (self.said(), next.said());
+        let lacking = |from: &Said, those: &Said| {
+            those.keys().filter(|name| !from.contains_key(*name)).cloned().collect::<Vec<_>>()
+        };
+        let changed = new.iter().filter(|(name, said)| old.get(*name).is_some_and(|old| old != *said));
+        CaseChanges {
+            added: lacking(&old, &new),
+            removed: lacking(&new, &old),
+            changed: changed.map(|(name, _)| name.clone()).collect(),
+        }
+    }
+
+    fn said(&self) -> Said {
+        let mut said = Said::new();
+        for case in &self.cases {
+            said.entry(format!("{}: {}", case.place.file, case.name)).or_default().insert(of_case(case));
+        }
+        for offered in &self.offered {
+            let Offered { place: Place { file, .. }, who, tools } = offered;
+            let name = format!("{file}: offered {who}");
+            said.entry(name).or_default().insert(format!("{tools:?} {}", of_who(who)));
+        }
+        said
+    }
+}
+
+/// What each case says, of each combination.
+type Said = BTreeMap<String, BTreeSet<String>>;
+
+fn of_case(case: &Case) -> String {
+    // Every member by name: one more would not compile here before it is compared.
+    let Case {
+        place: _,
+        name: _,
+        who,
+        tool,
+        arguments,
+        resource,
+        within,
+        approved,
+        approver,
+        now_us,
+        source_ip,
+        counts,
+        expect: Expect { word, policies, asks },
+    } = case;
+    let who = of_who(who);
+    format!(
+        "{who} {tool} {arguments:?} {resource:?} {within:?} {approved:?} {approver:?} {now_us} {source_ip:?} \
+         {counts:?} {word} {policies:?} {asks:?}"
+    )
+}
+
+fn of_who(who: &Who) -> String {
+    let Who { role, user, groups, ceiling, taint, calls_used, budget, risk } = who;
+    format!("{role:?} {user:?} {groups:?} {ceiling:?} {taint:?} {calls_used} {budget} {risk}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CaseChanges, Suite};
+    use crate::policy::tests::source;
+
+    fn check(new: &str, expect: [&[&str]; 3]) {
+        let parse = |text: &str| Suite::parse(&[source("policies/tests/p.toml", text)]).expect("suite");
+        let changes = parse(OLD).changes(&parse(new));
+        let [added, removed, changed] =
+            expect.map(|names| names.iter().map(|name| format!("policies/tests/p.toml: {name}")).collect());
+        assert_eq!(changes, CaseChanges { added, removed, changed }, "{new}");
+    }
+
+    const OLD: &str = "[[case]]\nname = \"a\"\nrole = [\"operator\", \"admin\"]\ntool = \"health_check\"\nexpect = \"allow\"\n\
+                       [[case]]\nname = \"b\"\nrole = \"viewer\"\ntool = \"health_check\"\nexpect = \"deny\"\n\
+                       [[offered]]\nrole = \"viewer\"\ntools = []\n";
+
+    #[test]
+    fn a_case_that_says_otherwise_is_told() {
+        check(OLD, [&[], &[], &[]]);
+        check(&format!("# moved\n\n{OLD}"), [&[], &[], &[]]);
+        check(&OLD.replace("name = \"b\"", "name = \"c\""), [&["c"], &["b"], &[]]);
+        check(&OLD.replace("tools = []", "tools = [\"x\"]"), [&[], &[], &["offered viewer"]]);
+        check(&OLD.replace(", \"admin\"", ""), [&[], &[], &["a"]]);
+        for key in [
+            "risk = 1",
+            "budget = 1",
+            "calls_used = 1",
+            "ceiling = []",
+            "taint = [\"x\"]",
+            "user = \"ana\"",
+            "resource = \"localhost\"",
+            "arguments = { x = 1 }",
+            "within = [\"/x\"]",
+            "approved = \"confirmed\"",
+            "approver = \"ana\"",
+            "now = \"2031-01-01T00:00:00Z\"",
+            "source_ip = \"::1\"",
+            "calls_hour = 1",
+            "policies = []",
+        ] {
+            check(
+                &OLD.replace("expect = \"deny\"", &format!("expect = \"deny\"\n{key}")),
+                [&[], &[], &["b"]],
+            );
+        }
+        check(&format!("[groups]\nnight = [\"ana\"]\n{OLD}"), [&[], &[], &["a", "b", "offered viewer"]]);
+    }
+}

@@ -1,0 +1,142 @@
+//! What a case expects against what it got, in words.
+
+use crate::policy::decide::explain::{Considered, nearest};
+use crate::policy::decide::ruling::{Obligation, Ruling};
+use crate::policy::load::bundle::Bundle;
+use crate::policy::load::suite::case::{Case, Expect, Place, Who, Yes};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// A case that was not answered as expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where the case stands.
+    pub place: Place,
+    /// Its name; `offered` of a tool list.
+    pub name: String,
+    /// Who asks for what: `operator read_file @logs/syslog`.
+    pub asked: String,
+    /// The answer that it wants.
+    pub expected: String,
+    /// The answer that it got.
+    pub got: String,
+    /// What that answer comes from.
+    pub why: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, name, asked, expected, got, why } = self;
+        write!(f, "{place}: {name}: {asked}: expected {expected}, got {got}")?;
+        if why.is_empty() { Ok(()) } else { write!(f, ": {why}") }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.role.as_str())?;
+        if let Some(user) = &self.user {
+            write!(f, " {user}")?;
+        }
+        if !self.taint.is_empty() {
+            f.write_str(", tainted")?;
+        }
+        match &self.ceiling {
+            None => Ok(()),
+            Some(tools) => {
+                write!(f, ", left [{}]", tools.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+impl Expect {
+    pub(in crate::policy) fn meets(&self, answer: &Ruling) -> bool {
+        let policies: BTreeSet<String> = answer.policies().iter().cloned().collect();
+        self.word == answer.word()
+            && self.policies.as_ref().is_none_or(|expect| *expect == policies)
+            && self.asks.as_ref().is_none_or(|expect| *expect == groups_asked(answer))
+    }
+
+    /// The answer in a few words.
+    pub(in crate::policy) fn told(&self) -> String {
+        let list = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(", ");
+        let mut told = self.word.to_owned();
+        if let Some(policies) = self.policies.as_ref().filter(|policies| !policies.is_empty()) {
+            told.push_str(&format!(" by {}", list(policies)));
+        }
+        if let Some(groups) = &self.asks {
+            told.push_str(&format!(" from {}", list(groups)));
+        }
+        told
+    }
+}
+
+impl Case {
+    /// Who asks for what, in a few words.
+    pub(in crate::policy) fn asked(&self) -> String {
+        let on = self.resource.as_ref().map_or_else(String::new, |resource| format!(" {resource}"));
+        let yes = match self.approved {
+            Yes::No => "",
+            Yes::Confirmed => " (confirmed)",
+            Yes::Approved => " (approved)",
+        };
+        format!("{} {}{on}{yes}", self.who, self.tool)
+    }
+
+    pub(in crate::policy) fn failure(&self, got: &str, why: String) -> Failure {
+        let (place, name, asked) = (self.place.clone(), self.name.clone(), self.asked());
+        Failure { place, name, asked, expected: self.expect.told(), got: got.to_owned(), why }
+    }
+}
+
+impl Bundle {
+    /// What an answer comes from, with places: the determining policies, else the errors, else what is the
+    /// nearest to a permit.
+    pub(in crate::policy) fn why(
+        &self,
+        answer: &Ruling,
+        explain: impl FnOnce() -> Vec<Considered>,
+    ) -> String {
+        if let Ruling::Deny { errors, .. } = answer
+            && !errors.is_empty()
+        {
+            return errors.join("; ");
+        }
+        let placed = |id: &String| self.origin(id).map_or_else(|| id.clone(), |at| format!("{id} ({at})"));
+        if !answer.policies().is_empty() {
+            return answer.policies().iter().map(placed).collect::<Vec<_>>().join(", ");
+        }
+        let considered = explain();
+        let nearest = nearest(&considered);
+        nearest.map_or_else(
+            || "no policy permits it".to_owned(),
+            |one| {
+                format!(
+                    "no policy permits it; the nearest is {}, where {}",
+                    placed(&one.policy),
+                    one.failing()
+                )
+            },
+        )
+    }
+}
+
+fn groups_asked(answer: &Ruling) -> BTreeSet<String> {
+    let Ruling::NeedsApproval { gates, .. } = answer else { return BTreeSet::new() };
+    let groups = gates.iter().filter_map(|gate| match gate {
+        Obligation::Approval { group } => Some(group.clone()),
+        Obligation::Confirm => None,
+    });
+    groups.collect()
+}
+
+/// An answer in a word, with the groups that it asks.
+pub(in crate::policy) fn told(answer: &Ruling) -> String {
+    let groups: Vec<String> = groups_asked(answer).into_iter().collect();
+    match answer {
+        Ruling::NeedsApproval { .. } if groups.is_empty() => format!("{} from a person", answer.word()),
+        Ruling::NeedsApproval { .. } => format!("{} from {}", answer.word(), groups.join(", ")),
+        Ruling::Allow { .. } | Ruling::Deny { .. } => answer.word().to_owned(),
+    }
+}

@@ -1,0 +1,97 @@
+//! Running a bundle's own tests.
+
+use super::folders::Folders;
+use super::outcome::{Failure, told};
+use super::ready::Ready;
+use crate::policy::load::bundle::Bundle;
+use crate::policy::load::suite::case::{Offered, PowerCase, Who};
+use crate::tools::{Catalog, Manifest};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A suite ready to run: under its own bundle, and under each mutant of it.
+#[derive(Debug)]
+pub(in crate::policy) struct ReadySuite<'a> {
+    pub(in crate::policy) ready: Vec<Ready<'a>>,
+    pub(in crate::policy) offered: &'a [Offered],
+    uses: &'a [PowerCase],
+    catalog: &'a Catalog,
+}
+
+impl Bundle {
+    /// Runs the bundle's tests: those that fail, in the order of the files. Empty where all hold.
+    #[must_use]
+    pub fn prove(&self, catalog: &Catalog, folders: &Folders) -> Vec<Failure> {
+        let (run, mut failures) = self.ready(catalog, folders);
+        failures.extend(run.ready.iter().filter_map(|ready| self.check(ready)));
+        failures.extend(run.offered.iter().filter_map(|offered| self.check_offered(offered, catalog)));
+        failures.extend(self.suite.uses.iter().filter_map(|case| self.check_use(case)));
+        failures.sort_by(|a, b| a.place.cmp(&b.place));
+        failures
+    }
+
+    /// The suite over `catalog`, and the cases that no call can be made from.
+    pub(in crate::policy) fn ready<'a>(
+        &'a self,
+        catalog: &'a Catalog,
+        folders: &Folders,
+    ) -> (ReadySuite<'a>, Vec<Failure>) {
+        let (mut ready, mut failures) = (Vec::new(), Vec::new());
+        for case in &self.suite.cases {
+            match Ready::new(case, catalog, folders, self.named()) {
+                Ok(one) => ready.push(one),
+                Err(reason) => failures.push(case.failure("no call", reason)),
+            }
+        }
+        (ReadySuite { ready, offered: &self.suite.offered, uses: &self.suite.uses, catalog }, failures)
+    }
+
+    fn check(&self, ready: &Ready<'_>) -> Option<Failure> {
+        let (case, groups) = (ready.case, &*ready.case.who.groups);
+        let answer = self.decide_among(&ready.question(), groups).answer;
+        (!case.expect.meets(&answer)).then(|| {
+            let why = self.why(&answer, || self.explain_among(&ready.question(), groups));
+            case.failure(&told(&answer), why)
+        })
+    }
+
+    fn check_offered(&self, offered: &Offered, catalog: &Catalog) -> Option<Failure> {
+        let found = self.offer(&offered.who, catalog);
+        (found != offered.tools).then(|| {
+            let list = |tools: &BTreeSet<String>| tools.iter().cloned().collect::<Vec<_>>().join(", ");
+            let lacking = |what: &str, from: &BTreeSet<String>, those: &BTreeSet<String>| {
+                let names = list(&those.difference(from).cloned().collect());
+                if names.is_empty() { String::new() } else { format!("{what} {names}") }
+            };
+            let parts =
+                [lacking("too many:", &offered.tools, &found), lacking("lacks", &found, &offered.tools)];
+            Failure {
+                place: offered.place.clone(),
+                name: "offered".to_owned(),
+                asked: offered.who.to_string(),
+                expected: format!("[{}]", list(&offered.tools)),
+                got: format!("[{}]", list(&found)),
+                why: parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; "),
+            }
+        })
+    }
+
+    pub(in crate::policy) fn offer(&self, who: &Who, catalog: &Catalog) -> BTreeSet<String> {
+        let (subject, session) = (who.subject(), who.session(catalog));
+        let offered =
+            |manifest: &&Arc<Manifest>| self.may_offer_among(&subject, &session, manifest, &who.groups);
+        catalog.manifests().filter(offered).map(|manifest| manifest.name.clone()).collect()
+    }
+}
+
+impl ReadySuite<'_> {
+    /// Whether `bundle` answers anything otherwise than the suite wants.
+    pub(in crate::policy) fn notices(&self, bundle: &Bundle) -> bool {
+        let is_met = |ready: &Ready<'_>| {
+            ready.case.expect.meets(&bundle.decide_among(&ready.question(), &ready.case.who.groups).answer)
+        };
+        !self.ready.iter().all(is_met)
+            || !self.uses.iter().all(|case| case.holds(bundle))
+            || self.offered.iter().any(|offered| bundle.offer(&offered.who, self.catalog) != offered.tools)
+    }
+}

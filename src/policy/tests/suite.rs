@@ -1,0 +1,240 @@
+//! The bundle's own tests: what they say, and what they notice.
+
+use super::{catalog, names, source};
+use crate::policy::{Bundle, Change, Folder, Folders, Labels, Suite};
+
+const POLICIES: &str = r#"@id("logs")
+permit (principal in PAR::Role::"operator", action in PAR::Action::"read", resource in PAR::Path::"/var/log")
+when { context.call.calls_hour < 3 && principal.taint.isEmpty() }
+unless { resource in PAR::Path::"/var/log/btmp" || context.call.now > datetime("2031-01-01") };
+
+@id("sure")
+@require_approval("night")
+forbid (principal in PAR::Group::"day", action == PAR::Action::"list_dir", resource)
+unless { context.call.approved == "approved" };
+"#;
+
+fn folders() -> Folders {
+    let folder = |path: &str| Folder { lexical: path.into(), real: path.into() };
+    [("logs".to_owned(), folder("/var/log"))].into()
+}
+
+fn bundle(policies: &str, suite: &str) -> Bundle {
+    let bundle = Bundle::load(&[source("policies/p.cedar", policies)], catalog(), &names());
+    let suite = Suite::parse(&[source("policies/tests/p.toml", suite)]).expect("suite");
+    bundle.expect("policies").with_suite(suite)
+}
+
+/// What fails, each in a line.
+fn check(suite: &str, expect: &[&str]) {
+    let failures = bundle(POLICIES, suite).prove(catalog(), &folders());
+    assert_eq!(failures.iter().map(ToString::to_string).collect::<Vec<_>>(), expect, "{suite}");
+}
+
+fn case(more: &str) -> String {
+    format!("[[case]]\nname = \"n\"\nrole = \"operator\"\ntool = \"read_file\"\n{more}\n")
+}
+
+#[test]
+fn a_case_that_does_not_hold_says_where_what_and_why() {
+    check(&case("resource = \"@logs/syslog\"\nexpect = \"allow\"\npolicies = [\"logs\"]"), &[]);
+    check(
+        &case("resource = \"@logs/syslog\"\nexpect = \"deny\""),
+        &["policies/tests/p.toml:1: n: operator read_file @logs/syslog: expected deny, got allow: logs \
+               (policies/p.cedar:1)"],
+    );
+    check(
+            &case("resource = [\"@logs/a\", \"@logs/b\"]\ntaint = [\"untrusted\"]\nexpect = \"allow\""),
+            &["a", "b"].map(|name| format!(
+                "policies/tests/p.toml:1: n: operator, tainted read_file @logs/{name}: expected allow, got deny: \
+                 no policy permits it; the nearest is logs (policies/p.cedar:1), where `principal.taint.isEmpty()` \
+                 does not hold"
+            )).each_ref().map(String::as_str),
+        );
+    check(
+            "\n[groups]\nday = [\"ana\"]\n[[case]]\nname = \"asks\"\nrole = [\"operator\", \"admin\"]\n\
+             user = \"ana\"\ntool = \"list_dir\"\nresource = \"/var/log\"\nexpect = \"needs_approval\"\n\
+             asks = [\"day\"]\n",
+            &["operator", "admin"].map(|role| format!(
+                "policies/tests/p.toml:4: asks: {role} ana list_dir /var/log: expected needs_approval from day, \
+                 got needs_approval from night: sure (policies/p.cedar:6)"
+            )).each_ref().map(String::as_str),
+        );
+}
+
+/// Everything that a policy may look at can be said.
+#[test]
+fn a_case_says_what_policies_see() {
+    let on = "resource = \"/var/log/syslog\"\nexpect =";
+    for (more, expect) in [
+        ("calls_hour = 2", "allow"),
+        ("calls_hour = 3", "deny"),
+        ("taint = [\"untrusted\"]", "deny"),
+        ("ceiling = [\"read_file\"]", "allow"),
+        ("ceiling = [\"list_dir\"]", "deny"),
+        ("ceiling = []", "deny"),
+        ("budget = 0", "allow"),
+        ("now = \"2030-12-31T23:59:59Z\"", "allow"),
+        ("now = \"2031-01-01T00:00:01Z\"", "deny"),
+        ("within = [\"/var/log/btmp\"]", "deny"),
+        ("within = [\"/var/log/wtmp\"]", "allow"),
+        ("user = \"ana\"\ngroups = [\"day\"]", "allow"),
+    ] {
+        check(&case(&format!("{more}\n{on} \"{expect}\"")), &[]);
+    }
+    let list = |more: &str| case(&format!("{more}\n{on} ")).replace("read_file", "list_dir");
+    for (more, expect) in [
+        ("user = \"ana\"", "allow"),
+        ("user = \"ana\"\ngroups = [\"day\"]", "needs_approval"),
+        ("user = \"ana\"\ngroups = [\"day\"]\napproved = \"approved\"\napprover = \"ben\"", "allow"),
+        ("user = \"ana\"\ngroups = [\"day\"]\napproved = \"confirmed\"", "deny"),
+    ] {
+        check(list(more).replace("expect = ", &format!("expect = \"{expect}\"")).as_str(), &[]);
+    }
+}
+
+#[test]
+fn what_no_call_can_be_made_from_fails() {
+    for (more, expect) in [
+        ("expect = \"deny\"", "it says no `resource`"),
+        ("ceiling = [\"raed_file\"]\nresource = \"/var/log\"\nexpect = \"deny\"", "`ceiling`: no tool"),
+        ("resource = \"@lags/a\"\nexpect = \"deny\"", "`[paths]` has no `lags`"),
+        ("resource = \"/var/log/../x\"\nexpect = \"deny\"", "is no plain absolute path"),
+        ("resource = \"/var/log\"\narguments = { lines = 3 }\nexpect = \"deny\"", "arguments: "),
+    ] {
+        let failures = bundle(POLICIES, &case(more)).prove(catalog(), &folders());
+        let told: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        assert!(told.len() == 1 && told[0].contains(expect), "{more}: {told:?}");
+    }
+    let unknown = case("expect = \"deny\"").replace("read_file", "raed_file");
+    check(
+        &unknown,
+        &["policies/tests/p.toml:1: n: operator raed_file: expected deny, got no call: no tool is \
+                           named `raed_file`"],
+    );
+}
+
+#[test]
+fn a_list_of_tools_is_exact() {
+    let offered = |tools: &str| format!("[[offered]]\nrole = \"operator\"\ntools = [{tools}]\n");
+    check(&offered("\"read_file\", \"tail_file\", \"list_dir\", \"search_files\""), &[]);
+    check(&format!("{}ceiling = [\"list_dir\", \"deploy\"]\n", offered("\"list_dir\"")), &[]);
+    check(
+        &offered("\"read_file\", \"tail_file\", \"deploy\""),
+        &[
+            "policies/tests/p.toml:1: offered: operator: expected [deploy, read_file, tail_file], got [list_dir, \
+               read_file, search_files, tail_file]: too many: list_dir, search_files; lacks deploy",
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_case_is_refused_with_its_line() {
+    for (text, line, reason) in [
+        ("[[case]]\nnam = 1\n", 2, "unknown field `nam`"),
+        ("\n[[cases]]\n", 2, "unknown field `cases`"),
+        ("[[case]\n", 1, ""),
+        (&case("expect = \"yes\""), 1, "`yes` is no answer"),
+        (&case("expect = \"deny\"\nrole2 = 1"), 6, "unknown field `role2`"),
+        (&case("expect = \"deny\"").replace("operator", "chef"), 1, "`chef` is no role"),
+        (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` goes with"),
+        (&case("expect = \"deny\"\ngroups = [\"x\"]"), 1, "name one"),
+        (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is no time"),
+        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is no address"),
+        (&case("expect = \"deny\"\nresource = 5"), 6, "a text or a list of texts"),
+        ("[[offered]]\nrole = \"viewer\"\ntools = []\ntool = 1\n", 4, "unknown field `tool`"),
+    ] {
+        let errors = Suite::parse(&[source("t.toml", text)]).expect_err(text);
+        assert_eq!((errors.len(), errors[0].line), (1, Some(line)), "{text}: {errors:?}");
+        assert!(errors[0].reason.contains(reason), "{text}: {errors:?}");
+    }
+}
+
+/// The digest is of the tests too, so that what proved the rules is what the ledger names.
+#[test]
+fn the_digest_covers_the_tests() {
+    let digest = |suite: &str| bundle(POLICIES, suite).digest();
+    let one = case("resource = \"/var/log\"\nexpect = \"allow\"");
+    assert_ne!(digest(&one), digest(&format!("{one}\n")));
+    let without =
+        Bundle::load(&[source("policies/p.cedar", POLICIES)], catalog(), &names()).expect("policies");
+    assert_ne!(without.digest(), digest(""));
+    assert_eq!(without.digest(), without.with_suite(Suite::default()).digest());
+}
+
+/// What a suite does not look at survives, and by name.
+#[test]
+fn changes_that_no_case_notices_survive() {
+    let survivors = |suite: &str| {
+        let score = bundle(POLICIES, suite).score(catalog(), &folders());
+        let told = |one: &crate::policy::Survivor| match &one.change {
+            Change::Without(words) => format!("{} {words}", one.at),
+            other => format!("{} {other:?}", one.at),
+        };
+        (score.made, score.survivors.iter().map(told).collect::<Vec<_>>())
+    };
+    let mut suite = case("resource = \"/var/log/syslog\"\nexpect = \"allow\"");
+    let (made, left) = survivors(&suite);
+    assert_eq!(
+        left,
+        [
+            "policies/p.cedar:3 context.call.calls_hour < 3",
+            "policies/p.cedar:3 principal.taint.isEmpty()",
+            "policies/p.cedar:4 resource in PAR::Path::\"/var/log/btmp\" || context.call.now > \
+                 datetime(\"2031-01-01\")",
+            "policies/p.cedar:4 resource in PAR::Path::\"/var/log/btmp\"",
+            "policies/p.cedar:4 context.call.now > datetime(\"2031-01-01\")",
+            "policies/p.cedar:6 Drop",
+            "policies/p.cedar:6 Flip",
+            "policies/p.cedar:9 context.call.approved == \"approved\"",
+        ]
+    );
+    for more in [
+        "calls_hour = 3\nresource = \"/var/log/syslog\"\nexpect = \"deny\"",
+        "taint = [\"x\"]\nresource = \"/var/log/syslog\"\nexpect = \"deny\"",
+        "resource = \"/var/log/btmp\"\nexpect = \"deny\"",
+        "now = \"2031-02-01T00:00:00Z\"\nresource = \"/var/log/syslog\"\nexpect = \"deny\"",
+    ] {
+        suite.push_str(&case(more));
+    }
+    let day = "user = \"ana\"\ngroups = [\"day\"]\nresource = \"/var/log\"\nexpect = \"needs_approval\"";
+    suite.push_str(&case(day).replace("read_file", "list_dir"));
+    assert_eq!(survivors(&suite), (made, Vec::new()));
+}
+
+/// Both of what is shipped: for several people, and for one.
+#[test]
+fn the_shipped_suite_holds_and_notices_every_change() {
+    for people in ["", "one/"] {
+        check_shipped(people);
+    }
+}
+
+/// The shipped files, those of `people` in the place of others.
+fn check_shipped(people: &str) {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
+    let read = |below: &str, ending: &str| -> Vec<crate::policy::Source> {
+        let mut files = std::collections::BTreeMap::new();
+        for part in ["", people] {
+            let folder = top.join(part).join(below);
+            let paths = std::fs::read_dir(folder).expect("folder").flatten().map(|item| item.path());
+            for path in paths.filter(|p| p.extension().is_some_and(|e| e == ending)) {
+                let name = format!("policies/{below}{}", path.file_name().expect("name").display());
+                files.insert(name, std::fs::read_to_string(path).expect("file"));
+            }
+        }
+        files.iter().map(|(name, text)| source(name, text)).collect()
+    };
+    let suite = Suite::parse(&read("tests/", "toml")).expect("suite");
+    let bundle = Bundle::load(&read("", "cedar"), catalog(), &names()).expect("policies");
+    let labels = std::fs::read_to_string(top.join("entities.toml")).expect("labels");
+    let labels = Labels::parse(&source("policies/entities.toml", &labels), &names()).expect("labels");
+    let bundle = bundle.with_labels(labels).expect("labels").with_suite(suite);
+    let mut folders = folders();
+    let workspace = "/nonexistent/workspace";
+    folders.insert("workspace".to_owned(), Folder { lexical: workspace.into(), real: workspace.into() });
+    assert_eq!(bundle.prove(catalog(), &folders), []);
+    let score = bundle.score(catalog(), &folders);
+    assert!(score.made > 2 * bundle.policies().count() + 10, "{score:?}");
+    assert_eq!(score.survivors, [], "the score of the shipped suite is {} %", score.percent());
+}

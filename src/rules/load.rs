@@ -1,0 +1,130 @@
+//! Loading tools and policies of a home.
+
+use super::error::RulesError;
+use crate::config::{Config, trusted};
+use crate::gate::Rules;
+use crate::policy::{Bundle, Folder, Folders, Groups, Labels, PolicyError, Source, Suite};
+use crate::tools::{Catalog, CatalogError, Places};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What manifests are resolved against.
+#[must_use]
+pub fn places(config: &Config) -> Places {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    Places { names: config.paths.clone(), private: vec![real(&config.home.etc), real(&config.home.data)] }
+}
+
+/// The folders of `[paths]`, for cases of the bundle's own tests.
+#[must_use]
+pub fn folders(config: &Config) -> Folders {
+    let folder = |path: &PathBuf| Folder {
+        lexical: path.clone(),
+        real: std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
+    };
+    config.paths.iter().map(|(name, path)| (name.clone(), folder(path))).collect()
+}
+
+/// Loads tools and policies of a home, and runs the policies' own tests: one that fails refuses the load.
+/// Blocking.
+pub fn load_rules(config: &Config) -> Result<Rules, RulesError> {
+    let rules = load_unproven(config)?;
+    match rules.bundle.prove(&rules.catalog, &folders(config)) {
+        failures if failures.is_empty() => Ok(rules),
+        failures => {
+            let told = failures.iter().map(ToString::to_string);
+            let mend = "the policies' own tests refuse the load: change the policy or the case";
+            Err(RulesError(told.chain([mend.to_owned()]).collect()))
+        }
+    }
+}
+
+/// Loads tools and policies of a home for a server. Where the tools are whole and the policies are not, the rules are
+/// closed: nothing runs, and an administrator can look at the server and mend it. Blocking.
+pub fn load_or_close(config: &Config) -> Result<Rules, RulesError> {
+    let error = match load_rules(config) {
+        Ok(rules) => return Ok(rules),
+        Err(error) => error,
+    };
+    let catalog = load_catalog(config).map_err(|_| error.clone())?;
+    let bundle = Bundle::closed(&catalog, error.0.clone()).map_err(|_| error)?;
+    Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
+}
+
+/// Loads tools and policies of a home, and their tests, which are not run: to look at, not to decide by.
+/// Blocking.
+pub fn load_unproven(config: &Config) -> Result<Rules, RulesError> {
+    load_rules_of(config, &config.home.etc.join("policies"))
+}
+
+/// The same with the policies of another folder; where it does not say what carries which label, the home does.
+/// Blocking.
+pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError> {
+    let one = |reason: String| RulesError(vec![reason]);
+    let all = |errors: Vec<PolicyError>| RulesError(errors.iter().map(ToString::to_string).collect());
+    let catalog = load_catalog(config).map_err(|e| one(e.to_string()))?;
+    let mut sources = self::sources(folder, "policies", "cedar").map_err(one)?;
+    sources.extend(source_if_there(&folder.join("links.toml")).map_err(one)?);
+    let names = config.paths.keys().cloned().collect();
+    let mut entities = folder.join("entities.toml");
+    if entities.symlink_metadata().is_err() {
+        entities = config.home.etc.join("policies/entities.toml");
+    }
+    let labels = match source_if_there(&entities).map_err(one)? {
+        Some(source) => Labels::parse(&source, &names).map_err(all)?,
+        None => Labels::default(),
+    };
+    let bundle = Bundle::load(&sources, &catalog, &names).and_then(|bundle| bundle.with_labels(labels));
+    let tests = match folder.join("tests") {
+        tests if tests.exists() => self::sources(&tests, "policies/tests", "toml").map_err(one)?,
+        _ => Vec::new(),
+    };
+    let suite = Suite::parse(&tests).map_err(all)?;
+    let bundle = bundle.map_err(all)?.with_suite(suite).with_groups(Groups::new(config.groups.clone()));
+    match bundle.unknown_groups() {
+        none if none.is_empty() => {}
+        unknown => return Err(all(unknown)),
+    }
+    Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
+}
+
+/// The tools of a home. A secret that one is to be given is named in the configuration.
+fn load_catalog(config: &Config) -> Result<Catalog, CatalogError> {
+    let catalog = Catalog::load(&config.home.etc.join("tools.d"), &places(config))?;
+    for manifest in catalog.manifests() {
+        if let Some(name) = manifest.secrets.iter().find(|name| !config.secrets.contains_key(*name)) {
+            let reason = format!("`{name}` is not in `[secrets]` of par.toml");
+            return Err(CatalogError::Manifest(manifest.refuse("secrets =", &reason)));
+        }
+    }
+    Ok(catalog)
+}
+
+/// A file beside the policies that may be left out: what carries which label, which templates are linked.
+fn source_if_there(path: &Path) -> Result<Option<Source>, String> {
+    // Not by the error of reading: a link that leads nowhere is a fault.
+    if path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    read_source(path, "policies").map(Some)
+}
+
+fn sources(folder: &Path, name: &str, ending: &str) -> Result<Vec<Source>, String> {
+    let files = trusted::list(folder, ending).map_err(|e| format!("{}: {e}", folder.display()))?;
+    files.iter().map(|path| read_source(path, name)).collect()
+}
+
+fn read_source(path: &Path, name: &str) -> Result<Source, String> {
+    let refuse = |e: &dyn fmt::Display| format!("{}: {e}", path.display());
+    let bytes = trusted::read(path).map_err(|e| refuse(&e))?;
+    let text = String::from_utf8(bytes).map_err(|_| refuse(&"is not UTF-8"))?;
+    let file = path.file_name().map(PathBuf::from).unwrap_or_default();
+    Ok(Source { name: format!("{name}/{}", file.display()), text })
+}
+
+/// The policy files of a home, as they are. Blocking.
+pub fn policy_sources(config: &Config) -> Result<Vec<Source>, String> {
+    sources(&config.home.etc.join("policies"), "policies", "cedar")
+}

@@ -1,0 +1,242 @@
+//! Putting rules in force, at the start and while runs are under way.
+
+use super::bundles::keep_bundle;
+use super::error::RulesError;
+use super::load::load_rules;
+use super::secrets::load_secrets;
+use crate::auth::Principal;
+use crate::config::{Config, ConfigError, Home, Shown};
+use crate::gate::{Gate, Granted, Rules};
+use crate::ledger::payload::{
+    LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed, PolicyLoadPayload,
+    PolicyRefusePayload, SkippedFolder, ToolRefusal, ToolsLoadPayload,
+};
+use crate::ledger::{AppendError, Draft};
+use crate::sandbox::{Launcher, Report, StartError};
+use crate::secrets::Finder;
+use crate::types::{limits, text};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The entries that tell which rules come into force: `policy.load`, then `tools.load`.
+#[must_use]
+pub fn load_drafts(rules: &Rules, report: &Report) -> Vec<Draft> {
+    under(rules, Draft::new(policy_load(rules)), Draft::new(tools_load(rules, report)))
+}
+
+fn under(rules: &Rules, policy: Draft, tools: Draft) -> Vec<Draft> {
+    let digest = Some(rules.bundle.digest());
+    vec![Draft { policy: digest, ..policy }, Draft { policy: digest, ..tools }]
+}
+
+fn policy_load(rules: &Rules) -> PolicyLoadPayload {
+    let broken = rules.bundle.broken();
+    let policy = |(id, origin): (&str, String)| LoadedPolicy { id: id.to_owned(), origin };
+    PolicyLoadPayload {
+        digest: rules.bundle.digest(),
+        policies: rules.bundle.policies().map(policy).collect(),
+        was: None,
+        difference: None,
+        power: None,
+        not_loaded: (!broken.is_empty()).then(|| broken.to_vec()),
+    }
+}
+
+fn tools_load(rules: &Rules, report: &Report) -> ToolsLoadPayload {
+    let tools = rules.catalog.manifests().map(|m| LoadedTool {
+        name: m.name.clone(),
+        digest: m.digest,
+        script: Some(m.script().map(|s| LoadedScript { name: s.name().to_owned(), sha256: s.digest() })),
+    });
+    let skipped = report
+        .skipped
+        .iter()
+        .map(|one| SkippedFolder { tool: one.tool.clone(), path: one.path.display().to_string() });
+    let refused =
+        report.refused.iter().map(|one| ToolRefusal { tool: one.tool.clone(), reason: one.reason.clone() });
+    let programs = report
+        .programs
+        .iter()
+        .map(|one| LoadedProgram { tool: one.tool.clone(), sha256: one.sha256.clone() });
+    let mounted = report.mounted.iter().map(|one| MountNamed { path: one.path.clone(), of: one.of.clone() });
+    ToolsLoadPayload {
+        tools: tools.collect(),
+        skipped_roots: skipped.collect(),
+        refused: refused.collect(),
+        programs: programs.collect(),
+        layers: report.layers.clone(),
+        missing: report.missing.clone(),
+        mounted: Some(mounted.collect()),
+        level: Some(report.level),
+        protections: Some(report.protections.clone()),
+        program_protections: Some(report.program_protections.clone()),
+        lacking: Some(report.lacking.clone()),
+        power: None,
+    }
+}
+
+/// Refuses a launcher that read other manifests than the front: files that changed in between.
+pub fn check_launcher(rules: &Rules, report: &Report) -> Result<(), RulesError> {
+    let own: BTreeMap<&str, String> = rules.tools().collect();
+    let its: BTreeMap<&str, String> =
+        report.tools.iter().map(|tool| (tool.tool.as_str(), tool.sha256.clone())).collect();
+    let names = own.keys().chain(its.keys());
+    match names.into_iter().find(|name| own.get(*name) != its.get(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            Err(RulesError(vec![format!("the launcher read another manifest of `{name}`: load again")]))
+        }
+    }
+}
+
+/// Exchanges the rules in force for those in `etc/`. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Reloader {
+    gate: Gate,
+    launcher: Launcher,
+    home: Home,
+    /// The configuration that the process started with.
+    shown: Arc<[Shown]>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Why everything stayed as it was.
+#[derive(Debug)]
+pub enum ReloadError {
+    /// The configuration, a tool or a policy is at fault.
+    Rules(RulesError),
+    /// No launcher could be started for the new tools.
+    Launcher(StartError),
+    /// The new bundle could not be kept.
+    Keep(std::io::Error),
+    /// It could not be recorded.
+    Ledger(AppendError),
+}
+
+impl fmt::Display for ReloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rules(e) => e.fmt(f),
+            Self::Launcher(e) => e.fmt(f),
+            Self::Keep(e) => write!(f, "data/bundles: {e}"),
+            Self::Ledger(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReloadError {}
+
+impl From<RulesError> for ReloadError {
+    fn from(error: RulesError) -> Self {
+        Self::Rules(error)
+    }
+}
+
+impl Reloader {
+    /// Exchanges what `gate` decides by and `launcher` runs for what the home of `config` has, which the process
+    /// started with.
+    #[must_use]
+    pub fn new(gate: Gate, launcher: Launcher, config: &Config) -> Self {
+        let (home, shown) = (config.home.clone(), config.shown.clone().into());
+        Self { gate, launcher, home, shown, turn: Arc::default() }
+    }
+
+    /// Loads tools, scripts, policies, groups and named secrets anew, has a new launcher test itself, records what comes
+    /// into force, and puts all of it in force at once. Calls under way end where they are; those that are
+    /// not decided yet are denied and may be asked again. On an error everything stays as it was.
+    ///
+    /// `by` asked for it, by that power; `None` is a signal. Returns what changed, after it is durable: `policy` and
+    /// `was` (digests), `policies` and `tools` (each `added`, `removed`, `changed`), `groups`, `labels`, `secrets`, `refused`,
+    /// `not_loaded` (keys of `par.toml` that count from the next start), `ledger`.
+    ///
+    /// What was refused is recorded too, with the reason.
+    pub async fn reload(&self, by: Option<(&Principal, Granted)>) -> Result<Value, ReloadError> {
+        // Of two at once the second sees what the first did.
+        let _turn = self.turn.lock().await;
+        let who = by.as_ref().map(|(by, _)| by.id());
+        let done = self.load(by).await;
+        if let Err(error) = &done
+            && !matches!(error, ReloadError::Ledger(_))
+        {
+            // It may repeat what stands in the files.
+            let told = self.gate.secrets().clean(error.to_string());
+            let reason = text::prefix(&told, limits::REFUSAL_BYTES_MAX);
+            let draft = Draft {
+                principal: who,
+                policy: Some(self.gate.rules().bundle.digest()),
+                ..Draft::new(PolicyRefusePayload { reason: reason.to_owned() })
+            };
+            let _receipt = self.gate.ledger().append_one(draft).await.map_err(ReloadError::Ledger)?;
+        }
+        done
+    }
+
+    async fn load(&self, by: Option<(&Principal, Granted)>) -> Result<Value, ReloadError> {
+        let (home, shown) = (self.home.clone(), self.shown.clone());
+        let known = self.gate.secrets().now();
+        let loaded = tokio::task::spawn_blocking(move || load_anew(home, &shown, &known)).await;
+        let (rules, finder, not_loaded) = loaded.map_err(|e| RulesError(vec![e.to_string()]))??;
+        let renewal = self.launcher.renew().await.map_err(ReloadError::Launcher)?;
+        check_launcher(&rules, renewal.report())?;
+        let old = self.gate.rules();
+        let mut told = Map::from_iter([
+            ("policy".to_owned(), json!(rules.bundle.digest().hex())),
+            ("was".to_owned(), json!(old.bundle.digest().hex())),
+            ("refused".to_owned(), json!(renewal.report().refused)),
+            ("not_loaded".to_owned(), json!(not_loaded)),
+            ("secrets".to_owned(), json!(!finder.finds_what(&self.gate.secrets().now()))),
+        ]);
+        let difference = old.difference(&rules);
+        told.extend(json!(difference).as_object().cloned().unwrap_or_default());
+        let power = by.as_ref().map(|(_, power)| power.record());
+        let policy = PolicyLoadPayload {
+            was: Some(old.bundle.digest()),
+            difference: Some(difference),
+            power: power.clone(),
+            ..policy_load(&rules)
+        };
+        let tools = ToolsLoadPayload { power, ..tools_load(&rules, renewal.report()) };
+        let mut drafts = under(&rules, Draft::new(policy), Draft::new(tools));
+        for draft in &mut drafts {
+            draft.principal = by.as_ref().map(|(by, _)| by.id());
+        }
+        let (data, bundle) = (self.home.data.clone(), rules.bundle.clone());
+        let kept = tokio::task::spawn_blocking(move || keep_bundle(&data, &bundle)).await;
+        kept.map_err(std::io::Error::other).and_then(|kept| kept).map_err(ReloadError::Keep)?;
+        let in_force = || {
+            self.gate.secrets().exchange(finder);
+            renewal.install();
+        };
+        let exchanged = self.gate.exchange(rules, drafts, in_force).await;
+        let receipts = exchanged.map_err(ReloadError::Ledger)?;
+        told.insert("ledger".to_owned(), json!(receipts.first().map(crate::ledger::Receipt::seq)));
+        Ok(Value::Object(told))
+    }
+}
+
+/// Rules, secrets, and the keys of `par.toml` that changed without being loaded.
+fn load_anew(
+    home: Home,
+    started: &[Shown],
+    known: &Finder,
+) -> Result<(Rules, Finder, Vec<String>), RulesError> {
+    let config = Config::load(home).map_err(|e: ConfigError| RulesError(vec![e.to_string()]))?;
+    let values = |shown: &[Shown]| -> BTreeMap<String, String> {
+        shown.iter().map(|one| (one.key.clone(), one.value.clone())).collect()
+    };
+    let (old, new) = (values(started), values(&config.shown));
+    let is_loaded =
+        |key: &str| matches!(key.split_once('.'), Some(("groups" | "secrets" | "secret_patterns", _)));
+    let is_other = |key: &&String| old.get(*key) != new.get(*key) && !is_loaded(key);
+    let mut changed: Vec<String> = old.keys().chain(new.keys()).filter(is_other).cloned().collect();
+    changed.sort_unstable();
+    changed.dedup();
+    // The launcher's view and the names of policies hang on them.
+    if let Some(key) = changed.iter().find(|key| key.starts_with("paths.")) {
+        let reason = format!("`{key}` has changed, which counts from the next start only: restart");
+        return Err(RulesError(vec![reason]));
+    }
+    Ok((load_rules(&config)?, load_secrets(&config, None, known)?, changed))
+}

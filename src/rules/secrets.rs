@@ -1,0 +1,59 @@
+//! The secrets of a home: what PAR itself holds, what the configuration names, and its patterns.
+
+use super::error::RulesError;
+use crate::auth;
+use crate::config::{Config, log_key_file};
+use crate::ledger::{Files, key};
+use crate::secrets::{Finder, Named, Pattern};
+use crate::types::Secret;
+use zeroize::Zeroizing;
+
+/// The model's key, by its setting.
+const MODEL_KEY: &str = "llm.api_key";
+
+/// Reads every secret of a home anew; the error names each that cannot be read. Blocking.
+///
+/// The model's key counts as the provider has it, which no reload exchanges: where none is given it is the one in
+/// `before`. One that is shorter than a secret may be is not looked for: servers of one's own take any word.
+pub fn load_secrets(
+    config: &Config,
+    model_key: Option<&Secret>,
+    before: &Finder,
+) -> Result<Finder, RulesError> {
+    let mut errors = Vec::new();
+    let model_key = match model_key {
+        Some(key) => Named::new(MODEL_KEY, Zeroizing::new(key.expose().as_bytes().to_vec())).ok(),
+        None => before.named(MODEL_KEY),
+    };
+    let mut named: Vec<Named> = model_key.into_iter().collect();
+    let mut take = |name: &str, value: Result<Zeroizing<Vec<u8>>, String>| match value {
+        Ok(value) => match Named::new(name, value) {
+            Ok(one) => named.push(one),
+            Err(refused) => errors.push(refused.to_string()),
+        },
+        Err(e) => errors.push(format!("the secret `{name}`: {e}")),
+    };
+    let files = Files { log_key: log_key_file(), ..Files::below(&config.home.data) };
+    match key::seeds(&files) {
+        Ok(seeds) => seeds.into_iter().for_each(|(name, seed)| take(name, Ok(seed))),
+        Err(e) => take("log.key", Err(e.to_string())),
+    }
+    let pepper = config.home.data.join("pepper");
+    let at_pepper = |e: std::io::Error| format!("{}: {e}", pepper.display());
+    take("pepper", std::fs::read(&pepper).map(Zeroizing::new).map_err(at_pepper));
+    for (name, source) in &config.secrets {
+        take(name, source.read());
+    }
+    let patterns = std::iter::once(auth::key_pattern())
+        .chain(config.secret_patterns.iter().map(|(name, pattern)| Pattern::new(name, pattern)));
+    let patterns: Vec<Pattern> =
+        patterns.filter_map(|one| one.map_err(|refused| errors.push(refused.to_string())).ok()).collect();
+    let digest_key = auth::secret_digest_key(&pepper).map_err(at_pepper);
+    match digest_key {
+        Ok(key) if errors.is_empty() => {
+            Finder::new(key, named, patterns).map_err(|refused| RulesError(vec![refused.to_string()]))
+        }
+        Ok(_) => Err(RulesError(errors)),
+        Err(e) => Err(RulesError(if errors.is_empty() { vec![e] } else { errors })),
+    }
+}

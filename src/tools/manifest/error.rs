@@ -1,0 +1,50 @@
+//! Why a manifest was refused.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why a manifest was refused, with the place where it can be mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestError {
+    /// The file.
+    pub file: PathBuf,
+    /// Line in the file, from 1, where one is known.
+    pub line: Option<usize>,
+    /// The reason.
+    pub reason: String,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file.display(), self.reason),
+            None => write!(f, "{}: {}", self.file.display(), self.reason),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+/// Builds errors that point into the file.
+#[derive(Clone, Copy)]
+pub(super) struct InFile<'a> {
+    pub(super) file: &'a Path,
+    pub(super) bytes: &'a [u8],
+}
+
+impl InFile<'_> {
+    /// An error at the first line that starts with `key`, where there is one.
+    pub(super) fn at(&self, key: Option<&str>, reason: &str) -> ManifestError {
+        let text = String::from_utf8_lossy(self.bytes);
+        let line = key.and_then(|key| {
+            text.lines().position(|line| line.trim_start().starts_with(key)).map(|at| at + 1)
+        });
+        ManifestError { file: self.file.to_owned(), line, reason: reason.to_owned() }
+    }
+
+    pub(super) fn toml(&self, error: &toml::de::Error) -> ManifestError {
+        let line =
+            error.span().map(|span| 1 + self.bytes.iter().take(span.start).filter(|b| **b == b'\n').count());
+        ManifestError { file: self.file.to_owned(), line, reason: error.message().to_owned() }
+    }
+}

@@ -1,0 +1,46 @@
+//! How an argument names a host.
+
+use crate::types::{HostPort, WebUrl, text};
+
+/// How an argument names a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostForm {
+    /// `host:port`.
+    Host,
+    /// A whole URL.
+    Url,
+}
+
+impl HostForm {
+    /// The host that `words` name. They are to be in the one spelling that there is: what is decided on, recorded
+    /// and run is the same text. No name is looked up.
+    pub fn read(self, words: &str) -> Result<HostPort, String> {
+        let (spelled, host) = match self {
+            Self::Host => {
+                let host = HostPort::parse(words)?;
+                (host.as_str().to_owned(), host)
+            }
+            Self::Url => {
+                let url = WebUrl::parse(words)?;
+                (url.as_str().to_owned(), url.host_port())
+            }
+        };
+        if spelled == words {
+            Ok(host)
+        } else {
+            Err(format!("is to be written `{}`", text::visible_line(&spelled)))
+        }
+    }
+
+    /// Words that name `host`.
+    #[must_use]
+    pub fn spell(self, host: &HostPort) -> String {
+        match self {
+            Self::Host => host.as_str().to_owned(),
+            Self::Url => {
+                let url = format!("https://{}/", host.as_str());
+                WebUrl::parse(&url).map_or(url, |url| url.as_str().to_owned())
+            }
+        }
+    }
+}

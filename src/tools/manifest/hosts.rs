@@ -1,0 +1,72 @@
+//! Where on the network a tool may be connected to.
+
+use super::host_form::HostForm;
+use super::words::Resource;
+use crate::types::HostPort;
+use ipnet::IpNet;
+
+/// What a manifest lets its tool be connected to. Empty: to nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Hosts with their ports.
+    pub hosts: Vec<HostPort>,
+    /// Ports at which any host may be reached, if the call is about it and was decided on: `*:443`.
+    pub ports: Vec<u16>,
+    /// Ranges of addresses that are not public and may be connected to all the same.
+    pub named: Vec<IpNet>,
+}
+
+impl Reach {
+    /// Reads `addresses` and the hosts of `[sandbox] connect`.
+    pub(super) fn read(
+        connect: &[String],
+        addresses: &[String],
+        resource: &Resource,
+    ) -> Result<Self, (&'static str, String)> {
+        let mut reach = Self::default();
+        for entry in connect {
+            let at = |reason: String| ("connect =", format!("`{entry}` {reason}"));
+            match entry.strip_prefix("*:") {
+                Some(_) if !matches!(resource, Resource::Host { .. }) => {
+                    return Err(at("is for tools whose resource is the host".to_owned()));
+                }
+                Some(port) => {
+                    let known =
+                        port.parse().ok().filter(|known: &u16| *known != 0 && known.to_string() == port);
+                    reach.ports.push(known.ok_or_else(|| at("has no port".to_owned()))?);
+                }
+                None => reach.hosts.push(HostForm::Host.read(entry).map_err(at)?),
+            }
+        }
+        for range in addresses {
+            let at = |reason: &str| ("addresses =", format!("`{range}` {reason}"));
+            let net: IpNet = range.parse().map_err(|_| at("is no range such as `10.1.0.0/16`"))?;
+            if net != net.trunc() {
+                return Err(at("has bits behind its prefix"));
+            }
+            reach.named.push(net);
+        }
+        if connect.is_empty() && !addresses.is_empty() {
+            return Err(("addresses =", "`addresses` is for tools with `connect`".to_owned()));
+        }
+        Ok(reach)
+    }
+
+    /// Whether the tool is connected to nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty() && self.ports.is_empty()
+    }
+
+    /// Whether the tool may be connected to `host`.
+    #[must_use]
+    pub fn holds(&self, host: &HostPort) -> bool {
+        self.hosts.contains(host) || self.ports.contains(&host.port())
+    }
+
+    /// The entries as the manifest writes them.
+    pub fn entries(&self) -> impl Iterator<Item = String> {
+        let ports = self.ports.iter().map(|port| format!("*:{port}"));
+        self.hosts.iter().map(|host| host.as_str().to_owned()).chain(ports)
+    }
+}

@@ -1,0 +1,56 @@
+//! What the paths of a manifest are resolved against.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a manifest's words are resolved against.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// `[paths]` of `par.toml`: name without `@` → absolute folder.
+    pub names: BTreeMap<String, PathBuf>,
+    /// Folders that no manifest may grant, contain or lie in: `etc/` and `data/`, as real paths.
+    pub private: Vec<PathBuf>,
+}
+
+impl Places {
+    /// What a grant says: an absolute path, or `@name` from the configuration with folders below it.
+    pub(super) fn spell(&self, grant: &str) -> Result<PathBuf, String> {
+        let path = match grant.strip_prefix('@').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
+            Some((name, below)) => {
+                let known = self.names.get(name);
+                let known = known.ok_or_else(|| format!("`@{name}` is not in `[paths]` of par.toml"))?;
+                // Not by `join`, which an absolute rest would lead elsewhere.
+                let mut path = known.clone().into_os_string();
+                path.push("/");
+                path.push(below);
+                PathBuf::from(path)
+            }
+            None => PathBuf::from(grant),
+        };
+        let plain = path.is_absolute()
+            && path
+                .components()
+                .all(|c| matches!(c, std::path::Component::RootDir | std::path::Component::Normal(_)));
+        if !plain {
+            return Err(format!("`{grant}` is no absolute path without `.` and `..`"));
+        }
+        // Behind a name may stand more than one slash.
+        Ok(path.components().collect())
+    }
+
+    /// The folder, or socket, that a grant names, without links.
+    pub(super) fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
+        let path = self.spell(grant)?;
+        // A grant through a link is judged by where it leads; an absent one by its words.
+        let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        for private in &self.private {
+            if real.starts_with(private) || private.starts_with(&real) {
+                return Err(format!(
+                    "`{grant}` contains, equals or lies in `{}`, which no tool may see",
+                    private.display()
+                ));
+            }
+        }
+        Ok(real)
+    }
+}

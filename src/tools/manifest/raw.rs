@@ -1,0 +1,338 @@
+//! The file as it is written, and what its parts mean together. What a later version will support is refused by name,
+//! never ignored.
+
+use super::check::{element, program_path, required_string};
+use super::content::ContentFolder;
+use super::host_form::HostForm;
+use super::hosts::Reach;
+use super::paths::Places;
+use super::script::Script;
+use super::sockets::Connect;
+use super::words::{
+    Builtin, Class, IdKind, Limits, Modes, Output, ProcView, Program, Resource, Risk, Runner, Runtime, Stdin,
+    WriteRoot,
+};
+use crate::types::limits;
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The file as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawManifest {
+    pub(super) name: String,
+    pub(super) summary: String,
+    pub(super) class: Class,
+    pub(super) risk: Risk,
+    pub(super) builtin: Option<Builtin>,
+    pub(super) command: Option<Vec<String>>,
+    pub(super) interpreter: Option<String>,
+    pub(super) script: Option<String>,
+    pub(super) args: Option<Vec<String>>,
+    pub(super) runtime: Option<Runtime>,
+    #[serde(default)]
+    pub(super) output: Output,
+    #[serde(default)]
+    pub(super) stdin: Stdin,
+    pub(super) untrusted_output: bool,
+    #[serde(default)]
+    pub(super) recursive: bool,
+    pub(super) resource: RawResource,
+    pub(super) sandbox: RawSandbox,
+    pub(super) limits: Limits,
+    pub(super) input: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawResource {
+    r#type: String,
+    from: Option<String>,
+    canonical: Option<String>,
+    is: Option<String>,
+    content: Option<String>,
+    copy_in: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSandbox {
+    #[serde(default)]
+    pub(super) read: Vec<String>,
+    #[serde(default)]
+    pub(super) write: Vec<String>,
+    #[serde(default)]
+    exec: Vec<String>,
+    #[serde(default)]
+    pub(super) modes: Modes,
+    #[serde(default)]
+    pub(super) connect: Vec<String>,
+    #[serde(default)]
+    pub(super) addresses: Vec<String>,
+    #[serde(default)]
+    proc: ProcView,
+    #[serde(default)]
+    pub(super) secrets: Vec<String>,
+}
+
+/// Sockets, and entries that are hosts.
+pub(super) type Ends = (Vec<Connect>, Vec<String>);
+
+impl RawManifest {
+    pub(super) fn runner(&self, file: &Path) -> Result<Runner, (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        if self.args.is_some() && self.script.is_none() {
+            return say("args", "`args` is for scripts; those of a program stand in `command`");
+        }
+        if self.runtime.is_some() && self.command.is_none() {
+            return say("runtime", "`runtime` is for programs");
+        }
+        match (&self.builtin, &self.command, &self.interpreter, &self.script) {
+            (Some(_), None, None, None) if !self.sandbox.exec.is_empty() => {
+                say("exec =", "a builtin starts no program")
+            }
+            (Some(_), None, None, None) if !self.sandbox.secrets.is_empty() => {
+                say("secrets =", "a builtin is given no secret")
+            }
+            (Some(_), None, None, None) if self.output != Output::Text => {
+                say("output", "a builtin's output is always one JSON object")
+            }
+            (Some(_), None, None, None) if self.stdin != Stdin::None => {
+                say("stdin", "a builtin has its arguments without a standard input")
+            }
+            (Some(builtin), None, None, None) => Ok(Runner::Builtin(*builtin)),
+            (None, Some(command), None, None) => self.program(command),
+            (None, None, Some(interpreter), Some(script)) => self.script(file, interpreter, script),
+            (None, None, Some(_), None) => say("interpreter", "has `interpreter` without `script`"),
+            (None, None, None, Some(_)) => say("script", "has `script` without `interpreter`"),
+            (Some(_), Some(_), None, None) => say("command", "has both `builtin` and `command`"),
+            (None, None, None, None) => say("name", "has neither `builtin` nor `command` nor `script`"),
+            _ => say("name", "has more than one of `builtin`, `command` and `script`"),
+        }
+    }
+
+    fn program(&self, command: &[String]) -> Result<Runner, (&'static str, String)> {
+        let at = |reason| ("command", reason);
+        let (path, args) = command.split_first().ok_or_else(|| at("`command` is empty".to_owned()))?;
+        let path = program_path(path).map_err(at)?;
+        let runtime = self
+            .runtime
+            .ok_or_else(|| at("a program needs `runtime = \"static\"` or `\"dynamic\"`".to_owned()))?;
+        let args = args.iter().map(|word| element(word)).collect::<Result<_, _>>().map_err(at)?;
+        Ok(Runner::Program(Program { path, args, runtime, script: None, exec: self.exec()? }))
+    }
+
+    /// What an interpreter and the programs that a script starts need is not known, so that it is as
+    /// for a dynamic one.
+    fn script(&self, file: &Path, interpreter: &str, script: &str) -> Result<Runner, (&'static str, String)> {
+        let path = program_path(interpreter).map_err(|reason| ("interpreter", reason))?;
+        let script = Script::load(file, script).map_err(|reason| ("script", reason))?;
+        let words = self.args.as_deref().unwrap_or_default();
+        let args = words.iter().map(|word| element(word)).collect::<Result<_, _>>();
+        let args = args.map_err(|reason| ("args", reason))?;
+        let exec = self.exec()?;
+        Ok(Runner::Program(Program { path, args, runtime: Runtime::Dynamic, script: Some(script), exec }))
+    }
+
+    fn exec(&self) -> Result<Vec<PathBuf>, (&'static str, String)> {
+        let paths = self.sandbox.exec.iter().map(|path| program_path(path));
+        paths.collect::<Result<_, _>>().map_err(|reason| ("exec =", reason))
+    }
+
+    pub(super) fn resource(&self, input: &Value) -> Result<Resource, String> {
+        let RawResource { r#type, from, canonical, is, .. } = &self.resource;
+        match (r#type.as_str(), from, canonical.as_deref(), is) {
+            ("Path", Some(from), Some("path"), None) => {
+                Ok(Resource::Path { argument: required_string(from, input)? })
+            }
+            (kind, Some(from), Some("id"), None) => {
+                let kind = IdKind::parse(kind)
+                    .ok_or_else(|| format!("`type = \"{kind}\"` is not one of Project, Service and Job"))?;
+                Ok(Resource::Id { kind, argument: required_string(from, input)? })
+            }
+            ("Host", Some(from), Some(form @ ("host" | "url")), None) => {
+                let form = if form == "url" { HostForm::Url } else { HostForm::Host };
+                Ok(Resource::Host { argument: required_string(from, input)?, form })
+            }
+            ("Host", None, None, Some(id)) if id == "localhost" => {
+                Ok(Resource::Fixed { kind: "Host".to_owned(), id: id.clone() })
+            }
+            _ => {
+                Err("is none of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
+                      Service or Job with `from` and `canonical = \"id\"`; `type = \"Host\"` with \
+                      `is = \"localhost\"`, or with `from` and `canonical = \"host\"` or `\"url\"`"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// The folder whose content a call is about. The copy of it that the tool is given lies in the first folder that it
+    /// may change.
+    pub(super) fn content(
+        &self,
+        resource: &Resource,
+    ) -> Result<Option<ContentFolder>, (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        let RawResource { content, copy_in, .. } = &self.resource;
+        let Some(words) = content else {
+            return match copy_in {
+                None => Ok(None),
+                Some(_) => say("copy_in", "`copy_in` is for tools with `content`"),
+            };
+        };
+        if self.builtin.is_some()
+            || self.sandbox.write.is_empty()
+            || matches!(resource, Resource::Path { .. })
+        {
+            return say("content", "`content` is for programs that write, and whose resource is no path");
+        }
+        let is_required = |name: &str| required_string(&format!("/{name}"), &self.input).is_ok();
+        let folder = ContentFolder::parse(words, copy_in.as_deref(), is_required);
+        folder.map(Some).map_err(|reason| ("content", reason))
+    }
+
+    /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that
+    /// the resource's id names there.
+    pub(super) fn write(&self, resource: &Resource, places: &Places) -> Result<Vec<WriteRoot>, String> {
+        let id = match resource {
+            Resource::Id { argument, .. } => Some(format!("/{{{argument}}}")),
+            Resource::Path { .. } | Resource::Host { .. } | Resource::Fixed { .. } => None,
+        };
+        let root = |grant: &String| {
+            let stem = id.as_ref().and_then(|id| grant.strip_suffix(id));
+            if stem.is_none() && grant.contains(['{', '}']) {
+                return Err(format!("in `{grant}` a placeholder is not the resource's id at the end"));
+            }
+            let folder = places.resolve(stem.unwrap_or(grant))?;
+            Ok(WriteRoot { folder, by_id: stem.is_some() })
+        };
+        self.sandbox.write.iter().map(root).collect()
+    }
+
+    pub(super) fn spelled(&self, places: &Places) -> Result<Vec<PathBuf>, String> {
+        // A placeholder is a name of its own behind the folder.
+        let folder = |grant: &String| places.spell(grant.split("/{").next().unwrap_or(grant));
+        self.sandbox.read.iter().chain(&self.sandbox.write).map(folder).collect()
+    }
+
+    pub(super) fn check_writing(&self) -> Result<(), (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        if self.sandbox.write.is_empty() {
+            if self.sandbox.modes != Modes::Refuse {
+                return say("modes", "`modes` is for tools that write");
+            }
+            let said = [
+                ("file_bytes_max", self.limits.file_bytes_max),
+                ("written_bytes_max", self.limits.written_bytes_max),
+                ("written_files_max", self.limits.written_files_max),
+            ];
+            return match said.into_iter().find(|(_, most)| *most > 0) {
+                None => Ok(()),
+                Some((key, _)) => say(key, &format!("`{key}` is for tools that write")),
+            };
+        }
+        if self.builtin.is_some() {
+            return say("write =", "a builtin writes nothing");
+        }
+        if !matches!(self.class, Class::Write | Class::Exec | Class::Admin) {
+            return say("class", "a tool that writes is of class `write`, `exec` or `admin`");
+        }
+        if self.resource.r#type == "Path" {
+            return say("write =", "a tool that writes has a resource with an id, or `Host`, not a path");
+        }
+        match self.limits.file_bytes_max {
+            0 => say("[limits]", "a tool that writes needs `file_bytes_max`"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who reads below a folder says so, and nobody else does.
+    pub(super) fn check_recursive(&self) -> Result<(), (&'static str, String)> {
+        let say = |reason: String| Err(("recursive", reason));
+        match self.builtin {
+            _ if self.recursive && self.resource.r#type != "Path" => {
+                say("`recursive` is for tools whose resource is a path".to_owned())
+            }
+            Some(Builtin::SearchFiles) if !self.recursive => Err((
+                "builtin",
+                "`search_files` reads below its resource: it needs `recursive = true`".to_owned(),
+            )),
+            Some(which) if self.recursive && which != Builtin::SearchFiles => {
+                say("this builtin does not read below its resource".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The sockets, and the entries that are hosts. What is done over a connection nobody here sees: it is more than
+    /// reading.
+    pub(super) fn connect(&self, places: &Places) -> Result<Ends, (&'static str, String)> {
+        let entries = &self.sandbox.connect;
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        let (sockets, hosts): (Vec<_>, Vec<_>) =
+            entries.iter().cloned().partition(|entry| entry.starts_with("unix:"));
+        match self.builtin {
+            Some(Builtin::HttpGet) if !sockets.is_empty() => {
+                return say("connect =", "`http_get` is connected to hosts");
+            }
+            Some(builtin) if builtin != Builtin::HttpGet && !entries.is_empty() => {
+                return say("connect =", "this builtin is connected to nothing");
+            }
+            _ if self.class == Class::Read && !entries.is_empty() => {
+                return say("class", "a tool that is connected is not of class `read`");
+            }
+            // Who has calls for connections of its own could pass descriptors over a socket that it is given.
+            _ if !sockets.is_empty() && !hosts.is_empty() => {
+                return say("connect =", "a tool is connected to hosts or to sockets, not to both");
+            }
+            _ if sockets.len() > limits::CONNECTIONS_GIVEN_MAX => {
+                return Err((
+                    "connect =",
+                    format!("more than {} connections", limits::CONNECTIONS_GIVEN_MAX),
+                ));
+            }
+            _ => {}
+        }
+        let sockets = sockets.iter().map(|entry| Connect::parse(entry, places));
+        Ok((sockets.collect::<Result<_, _>>().map_err(|reason| ("connect =", reason))?, hosts))
+    }
+
+    /// Who reaches hosts says which, and bounds it.
+    pub(super) fn check_reach(
+        &self,
+        reach: &Reach,
+        resource: &Resource,
+    ) -> Result<(), (&'static str, String)> {
+        let say = |key, reason: &str| Err((key, reason.to_owned()));
+        let by_url = matches!(resource, Resource::Host { form: HostForm::Url, .. });
+        match (self.builtin, reach.is_empty()) {
+            (Some(Builtin::HttpGet), true) => say("builtin", "`http_get` needs `connect`"),
+            (Some(Builtin::HttpGet), false) if !by_url => {
+                say("[resource]", "`http_get` is about `type = \"Host\"` with `canonical = \"url\"`")
+            }
+            (_, false) => match self.limits.network_bytes_max {
+                0 => say("[limits]", "a tool that is connected to hosts needs `network_bytes_max`"),
+                _ => Ok(()),
+            },
+            (_, true) if matches!(resource, Resource::Host { .. }) => {
+                say("[resource]", "a tool about a host needs `connect`")
+            }
+            (_, true) if self.limits.network_bytes_max != 0 => {
+                say("network_bytes_max", "`network_bytes_max` is for tools with hosts in `connect`")
+            }
+            (_, true) => Ok(()),
+        }
+    }
+
+    /// Scripts and secrets are told by names in `/proc`, so their tools have one to find them in.
+    pub(super) fn proc(&self) -> Result<ProcView, (&'static str, String)> {
+        let is_told = self.script.is_some() || !self.sandbox.secrets.is_empty();
+        match (self.sandbox.proc, self.builtin) {
+            (ProcView::Host, None) => Err(("proc", "`proc = \"host\"` is for builtins".to_owned())),
+            (ProcView::Own, Some(_)) => Err(("proc", "`proc = \"self\"` is for programs".to_owned())),
+            (ProcView::None, None) if is_told => Ok(ProcView::Own),
+            (proc, _) => Ok(proc),
+        }
+    }
+}

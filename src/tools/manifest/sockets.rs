@@ -1,0 +1,31 @@
+//! Whom a manifest connects its program to.
+
+use super::paths::Places;
+use std::fmt;
+use std::path::PathBuf;
+
+/// One connection that a program is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connect {
+    /// A unix socket for streams, by its place without links.
+    Unix(PathBuf),
+}
+
+impl Connect {
+    /// Reads `unix:` and an absolute path. An abstract name is none: nobody keeps others from taking one.
+    pub(super) fn parse(entry: &str, places: &Places) -> Result<Self, String> {
+        match entry.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') => Ok(Self::Unix(places.resolve(path)?)),
+            Some(_) => Err(format!("`{entry}` is not `unix:` with an absolute path")),
+            None => Err(format!("`{entry}` is no `unix:` socket")),
+        }
+    }
+}
+
+impl fmt::Display for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What the words of a manifest stand for.
+
+use super::host_form::HostForm;
+use super::script::Script;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The class of an action: policies may name the class instead of the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum Class {
+    Read,
+    Write,
+    Exec,
+    Net,
+    Admin,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Net, Self::Admin];
+
+    /// The name in manifests and policies.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Exec => "exec",
+            Self::Net => "net",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// The author's judgement of a tool's risk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum Risk {
+    Low,
+    Medium,
+    High,
+}
+
+impl Risk {
+    /// The name in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// What a call starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Runner {
+    /// A function of PAR, run in the sandboxed child without exec.
+    Builtin(Builtin),
+    /// A program, run by descriptor under the child's init.
+    Program(Program),
+}
+
+/// The functions that PAR brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum Builtin {
+    HealthCheck,
+    HttpGet,
+    ListDir,
+    ReadFile,
+    SearchFiles,
+}
+
+/// A program and the shape of its argument array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Absolute path; opened once by the launcher and executed by descriptor.
+    pub path: PathBuf,
+    /// Elements behind `argv[0]`; of a script behind its name, which is `argv[1]`.
+    pub args: Vec<Element>,
+    /// Whether the program needs a loader and shared libraries.
+    pub runtime: Runtime,
+    /// What the program interprets, where it is an interpreter.
+    pub script: Option<Script>,
+    /// Absolute paths of the other programs that it may start.
+    pub exec: Vec<PathBuf>,
+}
+
+/// A folder that a tool may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteRoot {
+    /// The real folder.
+    pub folder: PathBuf,
+    /// Whether not it, but the folder in it that the resource's id names, is what a call may change.
+    pub by_id: bool,
+}
+
+/// What becomes of a change of modes. No tool makes one: by a path it would be one anywhere, and not only in the
+/// folders that the tool may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Modes {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// The tool is told that it was made, and nothing is changed: for programs that will not go on otherwise.
+    Ignore,
+}
+
+/// What a tool's standard output means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Output {
+    /// Text, or bytes: shown as they are.
+    #[default]
+    Text,
+    /// One JSON object. Anything else is shown as text, and is an error.
+    Json,
+}
+
+/// What a program finds on its standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stdin {
+    /// Nothing.
+    #[default]
+    None,
+    /// The arguments: one line with one JSON object, the resource in its canonical form.
+    Json,
+}
+
+/// One element of an argument array. An argument fills a whole element: no shell, no splitting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// Given as it stands.
+    Literal(String),
+    /// The argument of this name; for the resource, its canonical form. A value that starts with `-`
+    /// is refused, an absent one leaves the element out.
+    Argument(String),
+}
+
+/// What a program needs to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// Nothing but itself.
+    Static,
+    /// The dynamic loader and the system's library folders.
+    Dynamic,
+}
+
+/// What the policy sees as the resource of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A path argument, resolved by the sandbox before the decision.
+    Path {
+        /// Name of the top-level argument that holds the path.
+        argument: String,
+    },
+    /// A thing with a name of its own: the argument itself, in the form that [`check_id`](crate::tools::check_id) asks
+    /// for.
+    Id {
+        /// What it names.
+        kind: IdKind,
+        /// Name of the top-level argument that holds the id.
+        argument: String,
+    },
+    /// A host with its port, which is not looked up before the decision.
+    Host {
+        /// Name of the top-level argument that names it.
+        argument: String,
+        /// How.
+        form: HostForm,
+    },
+    /// The same resource for every call, such as `Host::"localhost"`.
+    Fixed {
+        /// Cedar entity type, without the namespace.
+        kind: String,
+        /// Cedar entity id.
+        id: String,
+    },
+}
+
+impl Resource {
+    /// The Cedar entity type, without the namespace.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Path { .. } => "Path",
+            Self::Host { .. } => "Host",
+            Self::Id { kind, .. } => kind.as_str(),
+            Self::Fixed { kind, .. } => kind,
+        }
+    }
+}
+
+/// Things that policies know by an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum IdKind {
+    Project,
+    Service,
+    Job,
+}
+
+impl IdKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Project, Self::Service, Self::Job];
+
+    /// The Cedar entity type, without the namespace.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "Project",
+            Self::Service => "Service",
+            Self::Job => "Job",
+        }
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// What of `/proc` a tool sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcView {
+    /// Nothing.
+    #[default]
+    None,
+    /// Of a program: the processes of its call, in a `/proc` of the call's own.
+    #[serde(rename = "self")]
+    Own,
+    /// The host's figures, through descriptors opened before anything was confined; builtins only.
+    Host,
+}
+
+impl ProcView {
+    /// The name in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Own => "self",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// Bounds of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// From go to the end, in milliseconds, by the launcher's clock.
+    pub wall_ms_max: u64,
+    /// Standard output, in bytes; standard error has the same bound of its own.
+    pub output_bytes_max: usize,
+    /// Address space, in bytes.
+    pub memory_bytes_max: u64,
+    /// Processes and threads at once.
+    pub processes_max: u64,
+    /// One file that the tool writes, in bytes; 0 for a tool that writes none.
+    #[serde(default)]
+    pub file_bytes_max: u64,
+    /// All connections of one call, both ways together, in bytes; 0 for a tool that is connected to nothing.
+    #[serde(default)]
+    pub network_bytes_max: u64,
+    /// What one call adds to the folders that it may change, in bytes on the disk; where the file does not say, as
+    /// much as one file.
+    #[serde(default)]
+    pub written_bytes_max: u64,
+    /// Files and folders that one call adds to them; where the file does not say, 10,000.
+    #[serde(default)]
+    pub written_files_max: u64,
+}
+
+/// Files and folders that a call may add where its manifest does not say.
+const WRITTEN_FILES: u64 = 10_000;
+
+impl Limits {
+    /// With what the file did not say.
+    pub(super) fn complete(self) -> Self {
+        if self.file_bytes_max == 0 {
+            return self;
+        }
+        let or = |said: u64, otherwise| if said == 0 { otherwise } else { said };
+        Self {
+            written_bytes_max: or(self.written_bytes_max, self.file_bytes_max),
+            written_files_max: or(self.written_files_max, WRITTEN_FILES),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The version of this program.
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
