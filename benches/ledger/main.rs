@@ -1,7 +1,7 @@
 //! The ledger against floors that are measured beside it, in one run.
 //!
 //! `cargo bench --bench ledger` prints one table of ratios. Words after `--` are sections (`single`, `producers`,
-//! `logs`, `index`, `size`, `verify`, `open`, `proof`), and only those are run. `--entries N` is how many the big ledger has
+//! `logs`, `index`, `size`, `verify`, `headers`, `open`, `proof`), and only those are run. `--entries N` is how many the big ledger has
 //! (500,000), `--verify N` how many are verified (200,000); the figures of the aims are `--entries 5000000
 //! --verify 1000000`. `--below DIR` is where the files lie: a folder of the disk that is to be measured.
 //!
@@ -29,7 +29,8 @@ struct Asked {
     below: PathBuf,
 }
 
-const SECTIONS: [&str; 8] = ["single", "producers", "logs", "index", "size", "verify", "open", "proof"];
+const SECTIONS: [&str; 9] =
+    ["single", "producers", "logs", "index", "size", "verify", "headers", "open", "proof"];
 
 fn main() {
     let asked = asked(std::env::args().skip(1));
@@ -49,6 +50,9 @@ fn main() {
     }
     if wants("verify") {
         reading::verify(&asked.below, asked.verify, &mut table);
+    }
+    if wants("headers") {
+        reading::headers(&asked.below, asked.verify, &mut table);
     }
     if wants("size") || wants("open") || wants("proof") {
         let big = entries::filled(&asked.below, asked.entries);

@@ -3,8 +3,8 @@
 use super::exit::{self, Fail};
 use super::{house, known, show};
 use crate::config::Config;
-use crate::ledger::evidence::{Evidence, Proven};
-use crate::ledger::{Filter, Header, Note, Order, ReadError, Reader, VerifierKey};
+use crate::ledger::export::proof_file::{Evidence, Proven};
+use crate::ledger::{Filter, Header, Note, Order, ProofError, ReadError, Reader, VerifierKey};
 use crate::types::clock::Wall;
 use crate::types::text;
 use clap::Args;
@@ -134,7 +134,7 @@ impl CheckProof {
     /// Needs no home, no database and no server.
     pub(super) fn run(&self, is_json: bool) -> Result<u8, Fail> {
         let key = verifier(&self.key)?;
-        let fail = |what: String| Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {what}"));
+        let fail = |what: ProofError| Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {what}"));
         let evidence = Evidence::read(&slurp(&self.file)?).map_err(fail)?;
         let proven = evidence.check(&key).map_err(fail)?;
         if is_json {

@@ -5,7 +5,7 @@ use super::{evidence, house, show};
 use crate::auth::{self, Role};
 use crate::config::Config;
 use crate::http::admin::{self, AdminError};
-use crate::ledger::exported::{self, Exported};
+use crate::ledger::export::verify::{self as exported, Exported};
 use crate::ledger::{Export, ExportError, Filter, Format};
 use crate::types::text;
 use clap::Args;
@@ -93,7 +93,7 @@ pub(super) fn verify(path: &Path, key: Option<&str>, is_json: bool) -> Result<u8
     };
     let found = exported::check(&mut input, key.as_ref());
     let found = found.map_err(|what| {
-        Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {}", text::visible_line(&what)))
+        Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {}", text::visible_line(&what.to_string())))
     })?;
     if is_json {
         show::json(&told(&found))?;

@@ -43,7 +43,8 @@ pub(super) fn of(address: &str) -> Result<Option<Met>, Fail> {
     let Some(known) = known.into_iter().find(|known| known.address == address) else { return Ok(None) };
     let broken = |what: &str| Fail::usage(format!("{}: {address}: {what}", path.display()));
     let key = VerifierKey::parse(&known.key).ok_or_else(|| broken("its key is no verifier key"))?;
-    let note = known.checkpoint.map(|note| Note::parse(&note)).transpose().map_err(|e| broken(&e))?;
+    let note =
+        known.checkpoint.map(|note| Note::parse(&note)).transpose().map_err(|e| broken(&e.to_string()))?;
     Ok(Some((key, note)))
 }
 
@@ -73,8 +74,8 @@ pub(super) fn hold(server: &Server, address: &str, met: Option<Met>, note: &str)
         return Ok(());
     }
     let unlike = |what: &str| unlike(address, what);
-    let newest = Note::parse(note).map_err(|e| unlike(&e))?;
-    let now = Checkpoint::parse(newest.text()).map_err(|e| unlike(&e))?;
+    let newest = Note::parse(note).map_err(|e| unlike(&e.to_string()))?;
+    let now = Checkpoint::parse(newest.text()).map_err(|e| unlike(&e.to_string()))?;
     let (key, seen) = match met {
         Some(met) => met,
         None => {
@@ -90,7 +91,7 @@ pub(super) fn hold(server: &Server, address: &str, met: Option<Met>, note: &str)
         return Err(unlike(&format!("its log is `{shown}`, and `{}` was met here", key.name())));
     }
     if let Some(seen) = seen {
-        let before = Checkpoint::parse(seen.text()).map_err(|e| unlike(&e))?.head;
+        let before = Checkpoint::parse(seen.text()).map_err(|e| unlike(&e.to_string()))?.head;
         extends(server, address, before, now.head)?;
     }
     remember(address, &key, Some(&newest))

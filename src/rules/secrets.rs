@@ -36,7 +36,7 @@ pub fn load_secrets(
     let files = Files { log_key: log_key_file(), ..Files::below(&config.home.data) };
     match key::seeds(&files) {
         Ok(seeds) => seeds.into_iter().for_each(|(name, seed)| take(name, Ok(seed))),
-        Err(e) => take("log.key", Err(e)),
+        Err(e) => take("log.key", Err(e.to_string())),
     }
     let pepper = config.home.data.join("pepper");
     let at_pepper = |e: std::io::Error| format!("{}: {e}", pepper.display());

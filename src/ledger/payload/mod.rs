@@ -10,12 +10,13 @@
 //!
 //! # Layout
 //!
-//! `form` (how optional members are written), `power` (what let a person in), `log` (the log's own entries), `key`, `server`
+//! `form` (how optional members are written), `power` (what let a person in), `log` (the log's own entries), `segments`, `key`, `server`
 //! (starts, rules, tools), `run` (a run and its model), `call`, `approval`.
 
 mod form;
 mod power;
 mod log;
+mod segments;
 mod key;
 mod server;
 mod run;
@@ -43,6 +44,7 @@ pub use run::{
     CallProposed, ModelErrorPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload, Step, StepLedger,
     StopReason, Usage,
 };
+pub(super) use segments::{dropped, sealed};
 pub use server::{
     ConfigLoadPayload, ConfigValue, LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed,
     NameChanges, PolicyLoadPayload, PolicyRefusePayload, RecoveryPayload, RulesDifference, SkippedFolder,

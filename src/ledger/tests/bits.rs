@@ -1,6 +1,6 @@
 //! One changed bit of a file: it is detected, or nothing that anybody is told is another.
 
-use super::{Home, Report, key_draft};
+use super::{LedgerHome, Report, key_draft};
 use crate::ledger::{Lock, Reader};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -11,22 +11,22 @@ const STRIDE: usize = 149;
 
 /// What flips came to.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct FlipCount {
     detected: usize,
     without_effect: usize,
 }
 
 /// Everything that `audit verify` and `audit show` tell of a ledger.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct ReadBack {
     report: String,
     entries: Vec<String>,
     /// The newest checkpoint.
     newest: String,
 }
 
-impl Told {
-    fn of(home: &Home, report: &Report) -> Self {
+impl ReadBack {
+    fn of(home: &LedgerHome, report: &Report) -> Self {
         let reader = Reader::open(&home.files().ledger());
         let entry = |seq| format!("{:?}", reader.as_ref().map(|reader| reader.entry(seq)));
         let newest = format!("{:?}", reader.as_ref().map(Reader::newest_checkpoint));
@@ -47,11 +47,11 @@ fn stride(otherwise: usize) -> usize {
 }
 
 /// Flips one bit after the other of a file of `home`, those that `bits` gives, and undoes it.
-fn flip_each(home: &Home, name: &str, bits: impl Iterator<Item = usize>) -> Count {
-    let before = Told::of(home, &home.audit());
+fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -> FlipCount {
+    let before = ReadBack::of(home, &home.audit());
     let path = home.folder.path().join(name);
     let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("file");
-    let mut count = Count::default();
+    let mut count = FlipCount::default();
     for bit in bits {
         let (byte, mask) = ((bit / 8) as u64, 1 << (bit % 8));
         let mut held = [0];
@@ -59,7 +59,7 @@ fn flip_each(home: &Home, name: &str, bits: impl Iterator<Item = usize>) -> Coun
         file.write_all_at(&[held[0] ^ mask], byte).expect("flipped");
         let report = home.audit();
         if report.verdict.holds() {
-            let told = Told::of(home, &report);
+            let told = ReadBack::of(home, &report);
             assert_eq!(told, before, "{name}, bit {bit}");
             count.without_effect += 1;
         } else {
@@ -68,12 +68,12 @@ fn flip_each(home: &Home, name: &str, bits: impl Iterator<Item = usize>) -> Coun
         }
         file.write_all_at(&held, byte).expect("undone");
     }
-    assert_eq!(Told::of(home, &home.audit()), before, "{name} is as it was");
+    assert_eq!(ReadBack::of(home, &home.audit()), before, "{name} is as it was");
     count
 }
 
 /// The same on two copies at once, each with every second of `bits`.
-fn flip_all(home: &Home, name: &str, bits: &[usize]) -> Count {
+fn flip_all(home: &LedgerHome, name: &str, bits: &[usize]) -> FlipCount {
     let half = |at: usize| {
         let (copy, mine) = (copy(home), bits.iter().copied().skip(at).step_by(2).collect::<Vec<_>>());
         move || flip_each(&copy, name, mine.into_iter())
@@ -82,7 +82,7 @@ fn flip_all(home: &Home, name: &str, bits: &[usize]) -> Count {
         let threads = [scope.spawn(half(0)), scope.spawn(half(1))];
         threads.map(|thread| thread.join().expect("each bit is detected, or tells nothing else"))
     });
-    let all = Count {
+    let all = FlipCount {
         detected: counts.iter().map(|count| count.detected).sum(),
         without_effect: counts.iter().map(|count| count.without_effect).sum(),
     };
@@ -92,7 +92,7 @@ fn flip_all(home: &Home, name: &str, bits: &[usize]) -> Count {
 }
 
 /// A copy of a home and of what stands in its `-wal`.
-fn copy(home: &Home) -> Home {
+fn copy(home: &LedgerHome) -> LedgerHome {
     let copy = home.copy();
     for name in ["ledger.db-wal", "state.db-wal"] {
         let from = home.folder.path().join(name);
@@ -110,7 +110,7 @@ fn bits_of(path: &Path, stride: usize) -> Vec<usize> {
 
 #[test]
 fn every_flipped_bit_of_a_settled_file_is_detected_or_tells_nothing_else() {
-    let home = Home::filled(6);
+    let home = LedgerHome::filled(6);
     let count = flip_all(&home, "ledger.db", &bits_of(&home.files().ledger(), stride(STRIDE)));
     assert!(count.detected > 100 && count.without_effect > 100, "{count:?}");
 }
@@ -118,7 +118,7 @@ fn every_flipped_bit_of_a_settled_file_is_detected_or_tells_nothing_else() {
 /// The rows of a ledger that nobody has moved out of its write-ahead log yet.
 #[test]
 fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_tells_nothing_else() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let _receipts = ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
     // As long as somebody reads, the writer leaves the log there.
@@ -139,7 +139,7 @@ fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_tells_nothing_else() 
 /// A tile, where it lies in the file.
 #[test]
 fn every_flipped_bit_of_a_tile_is_detected() {
-    let home = Home::filled(260);
+    let home = LedgerHome::filled(260);
     let hashes: Vec<u8> =
         home.db().query_row("SELECT hashes FROM tile", [], |row| row.get(0)).expect("one tile");
     let file = std::fs::read(home.files().ledger()).expect("file");
@@ -155,7 +155,7 @@ fn every_flipped_bit_of_a_tile_is_detected() {
 
 #[test]
 fn every_flipped_bit_of_the_mark_is_detected() {
-    let home = Home::filled(6);
+    let home = LedgerHome::filled(6);
     let count = flip_all(&home, "high-water", &bits_of(&home.files().high_water(), 1));
     assert_eq!(count.without_effect, 0, "{count:?}");
 }

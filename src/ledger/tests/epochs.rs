@@ -1,7 +1,7 @@
 //! The keys that sign: each epoch has its own, and the one before is gone.
 
-use super::{Home, Verdict, assert_verified, call_drafts, named, sign_anew};
-use crate::ledger::key::Signer;
+use super::{LedgerHome, Verdict, assert_verified, call_drafts, named, sign_anew};
+use crate::ledger::checkpoint::Signer;
 use crate::ledger::tests::tampered::rechain;
 use crate::ledger::{Checkpoint, Draft, Head, Kind, Lock, Note, OpenError, Reader};
 use crate::types::Digest;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Lets the epoch in force have begun in 1970, so that the next start ends it. A key that a crash left half
 /// erased, or none, stays as it is.
-pub(super) fn age(home: &Home) {
+pub(super) fn age(home: &LedgerHome) {
     let path = home.folder.path().join("epoch.key");
     let line = std::fs::read_to_string(&path).unwrap_or_default();
     let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -20,8 +20,8 @@ pub(super) fn age(home: &Home) {
 }
 
 /// A home with three epochs and some entries in each.
-pub(super) fn three_epochs() -> Home {
-    let home = Home::filled(12);
+pub(super) fn three_epochs() -> LedgerHome {
+    let home = LedgerHome::filled(12);
     for _ in 0..2 {
         age(&home);
         let _receipts = home.open().append_blocking(call_drafts(12)).expect("appended");
@@ -32,7 +32,7 @@ pub(super) fn three_epochs() -> Home {
 
 #[test]
 fn an_epoch_that_is_over_is_sealed_and_its_key_is_gone() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     let before = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("key");
     age(&home);
     drop(home.open());
@@ -52,7 +52,7 @@ fn an_epoch_that_is_over_is_sealed_and_its_key_is_gone() {
 /// A process may be gone before anything that is done behind its last entry.
 #[test]
 fn the_end_of_a_process_is_signed_with_it() {
-    let home = Home::filled(6);
+    let home = LedgerHome::filled(6);
     let ledger = home.open();
     let _receipts = ledger.append_blocking(call_drafts(6)).expect("appended");
     let stop = Draft::untyped(Kind::Stop, serde_json::json!({ "command": "a test" }));
@@ -64,7 +64,7 @@ fn the_end_of_a_process_is_signed_with_it() {
 /// Who gets the lock finds files that no thread of the process before has open.
 #[test]
 fn the_lock_is_held_until_the_last_thread_is_done() {
-    let home = Home::filled(6);
+    let home = LedgerHome::filled(6);
     for at in 0..30 {
         let ledger = home.open();
         let _receipts = ledger.append_blocking(call_drafts(6 + 5 * at)).expect("appended");
@@ -105,7 +105,7 @@ fn earlier_epochs_cannot_be_written_anew_with_the_live_keys() {
 
 #[test]
 fn an_interrupted_change_is_brought_to_its_end() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     let path = |name: &str| home.folder.path().join(name);
     let first = std::fs::read(path("epoch.key")).expect("key");
     age(&home);
@@ -142,7 +142,7 @@ fn an_interrupted_change_is_brought_to_its_end() {
 /// A key in force whose way to its place was barred is not taken for one that was never used.
 #[test]
 fn the_only_copy_of_a_key_in_force_is_not_erased() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let (head, day) = (Head { size: 12, root: Digest::of(b"root") }, 86_400_000_000);
     let (first, _) = Signer::begin(home.files().keys(), 0).expect("keys");
     let (second, _) = first.next(head, day).expect("next");
@@ -156,7 +156,7 @@ fn the_only_copy_of_a_key_in_force_is_not_erased() {
 /// The host's clock is recorded as it is, and says nothing of the order.
 #[test]
 fn a_clock_that_goes_back_changes_no_order() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     // As if these had been written some minutes later than now.
     for _ in 0..300 {
         rechain(&home.db(), 1);
@@ -180,18 +180,18 @@ fn a_clock_that_goes_back_changes_no_order() {
 #[test]
 fn other_keys_sign_nothing() {
     let home = three_epochs();
-    let refused = |change: &str, edit: &dyn Fn(&Home)| {
+    let refused = |change: &str, edit: &dyn Fn(&LedgerHome)| {
         let copy = home.copy();
         edit(&copy);
         match copy.try_open() {
-            Err(OpenError::Keys(what)) => assert!(what.contains("key"), "{change}: {what}"),
+            Err(OpenError::Keys(what)) => assert!(what.to_string().contains("key"), "{change}: {what}"),
             Err(other) => panic!("{change}: {other}"),
             Ok(_) => panic!("{change}: was opened"),
         }
         assert_eq!(copy.audit().verdict, Verdict::VerifiedUnanchored, "{change}");
     };
-    let epoch = |home: &Home| home.folder.path().join("epoch.key");
-    let older = Home::filled(12);
+    let epoch = |home: &LedgerHome| home.folder.path().join("epoch.key");
+    let older = LedgerHome::filled(12);
     let put = |from: &Path, to: &Path| assert!(std::fs::copy(from, to).is_ok());
     refused("no epoch key", &|copy| std::fs::remove_file(epoch(copy)).expect("removed"));
     refused("no log key", &|copy| std::fs::remove_file(copy.files().log_key()).expect("removed"));

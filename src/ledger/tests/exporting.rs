@@ -1,14 +1,14 @@
 //! An export is checked with the key alone, and whatever is changed in it is seen.
 
-use super::{Home, call_drafts};
-use crate::ledger::exported::{Exported, check};
-use crate::ledger::{Draft, Erasure, Export, Filter, Format, Kind, Ledger, Targets};
+use super::{LedgerHome, call_drafts};
+use crate::ledger::export::verify::{Exported, check};
+use crate::ledger::{Draft, Erasure, Export, Filter, Format, Kind, Ledger, ProofError, Targets};
 use crate::types::json::canonical;
 use serde_json::{Value, json};
 use std::io::BufReader;
 
-fn ledger(runs: usize) -> (Home, Ledger) {
-    let home = Home::empty();
+fn ledger(runs: usize) -> (LedgerHome, Ledger) {
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let _receipts =
         ledger.append_blocking(vec![super::key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
@@ -29,7 +29,7 @@ fn export(ledger: &Ledger, query: &str, format: Format) -> String {
     String::from_utf8(whole).expect("text")
 }
 
-fn checked(text: &str) -> Result<Exported, String> {
+fn checked(text: &str) -> Result<Exported, ProofError> {
     check(&mut BufReader::new(text.as_bytes()), None)
 }
 
@@ -48,11 +48,12 @@ fn an_export_is_checked_with_the_key_alone() {
     assert_eq!((found.entries, found.payloads, found.size), (40, 40, 303));
     let none = export(&ledger, "tool:nothing", Format::Jsonl);
     assert_eq!(checked(&none).expect("checks").entries, 0);
-    let other = Home::filled(3);
+    let other = LedgerHome::filled(3);
     let stranger = other.open().reader().log_key().expect("key");
     assert!(
         check(&mut BufReader::new(all.as_bytes()), Some(&stranger))
             .expect_err("of another")
+            .to_string()
             .contains("not of")
     );
 }

@@ -1,8 +1,8 @@
 //! One changed bit.
 
-use super::{Home, follow, named};
-use crate::ledger::audit::checkpoints;
-use crate::ledger::verify::{Mark, Walk};
+use super::{LedgerHome, follow, named};
+use crate::ledger::verify::checkpoints;
+use crate::ledger::verify::{ChainWalk, RootMark};
 use crate::ledger::{HighWater, Reader};
 use rusqlite::{Connection, params};
 
@@ -20,11 +20,11 @@ fn stored(db: &Connection) -> Vec<Stored> {
 /// and no other. The last entry is included, thanks to the high-water mark.
 #[test]
 fn every_flipped_bit_names_its_entry_and_no_other() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     let entries = stored(&home.db());
-    let mark = Mark { head: HighWater::read(&home.files().high_water()).expect("mark") };
+    let mark = RootMark { head: HighWater::read(&home.files().high_water()).expect("mark") };
     assert_eq!(mark.head.size, entries.len() as u64);
-    let mut before = Walk::new(Some(mark));
+    let mut before = ChainWalk::new(Some(mark));
     before.expect(&checkpoints(&home.db()).expect("checkpoints"), &[]);
     let mut flips = 0;
     std::thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn every_flipped_bit_names_its_entry_and_no_other() {
 }
 
 /// Flips each bit of the entry `at`, behind the walk `start` over the entries before it.
-fn flip_each(start: &Walk, entries: &[Stored], at: usize) -> usize {
+fn flip_each(start: &ChainWalk, entries: &[Stored], at: usize) -> usize {
     let mut flips = 0;
     let mut changed = entries[at].clone();
     let check = |changed: &Stored, place: &str, bit: usize| {
@@ -74,7 +74,7 @@ fn flip_each(start: &Walk, entries: &[Stored], at: usize) -> usize {
 /// One bit of every third byte, in the file, through the whole `audit`: the same.
 #[test]
 fn a_flipped_bit_in_the_file_names_its_entry() {
-    let home = Home::filled(9);
+    let home = LedgerHome::filled(9);
     let db = home.db();
     let entries = stored(&db);
     let mut flips = 0;
@@ -103,7 +103,7 @@ fn a_flipped_bit_in_the_file_names_its_entry() {
 /// A reader shows nothing of a changed payload, and says which entry is damaged.
 #[test]
 fn a_reader_shows_no_changed_payload() {
-    let home = Home::filled(6);
+    let home = LedgerHome::filled(6);
     home.db().execute("UPDATE payload SET body = x'7b7d' WHERE seq = 3", []).expect("edit");
     let reader = Reader::open(&home.files().ledger()).expect("reader");
     let error = reader.entry(3).expect_err("damaged");

@@ -34,11 +34,11 @@ fn mount_small_disk(at: &Path) -> nix::Result<()> {
 }
 
 /// A ledger on that disk.
-struct Disk {
+struct SmallDisk {
     files: Files,
 }
 
-impl Disk {
+impl SmallDisk {
     fn new(data: &Path, reserve_kib: u64) -> Self {
         let files = Files { free_bytes_min: 0, reserve_bytes: reserve_kib << 10, ..Files::below(data) };
         key::make(&files.log_key()).expect("log key");
@@ -91,7 +91,7 @@ fn owed(ledger: &Ledger, kib: usize) -> Result<Vec<Receipt>, AppendError> {
 #[test]
 fn a_full_disk_rolls_back_and_passes() {
     on_small_disk(|data| {
-        let disk = Disk::new(data, 64);
+        let disk = SmallDisk::new(data, 64);
         let ledger = disk.open();
         // Each time another number of bytes is left, so that each write of a commit is once the first
         // that finds no room.
@@ -128,7 +128,7 @@ fn a_full_disk_rolls_back_and_passes() {
 #[test]
 fn a_full_disk_is_over_by_itself_once_there_is_space() {
     on_small_disk(|data| {
-        let disk = Disk::new(data, 64);
+        let disk = SmallDisk::new(data, 64);
         let ledger = disk.open();
         disk.fill(4);
         while ledger.append_blocking(one("x")).is_ok() {}
@@ -143,7 +143,7 @@ fn a_full_disk_is_over_by_itself_once_there_is_space() {
 #[test]
 fn results_are_written_with_the_reserve_and_then_wait_for_space() {
     on_small_disk(|data| {
-        let disk = Disk::new(data, 64);
+        let disk = SmallDisk::new(data, 64);
         let ledger = disk.open();
         let reserve = disk.files.reserve();
         assert_eq!(std::fs::metadata(&reserve).expect("reserve").len(), 64 << 10);
@@ -181,7 +181,7 @@ fn results_are_written_with_the_reserve_and_then_wait_for_space() {
 #[test]
 fn a_start_on_a_full_disk_says_so() {
     on_small_disk(|data| {
-        let disk = Disk::new(data, 64);
+        let disk = SmallDisk::new(data, 64);
         drop(disk.open());
         drop(Lock::take(&disk.files, Duration::from_secs(5)).expect("the writer ends"));
         std::fs::remove_file(disk.files.reserve()).expect("reserve");

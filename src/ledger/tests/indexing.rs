@@ -1,7 +1,7 @@
 //! The index says what the ledger says, however far it is and whatever was done to it.
 
 use super::query::{drafts, typed};
-use super::{Home, call_drafts, connect};
+use super::{LedgerHome, call_drafts, connect};
 use crate::ledger::{Draft, Erasure, Filter, Found, Index, Kind, Ledger, Order, Targets};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -46,13 +46,13 @@ fn follow(index: &Index, entries: u64) {
 }
 
 /// A ledger of some blocks, whose entries differ.
-fn some_blocks() -> (Home, Ledger) {
+fn some_blocks() -> (LedgerHome, Ledger) {
     blocks(150)
 }
 
 /// A ledger of so many runs.
-fn blocks(runs: usize) -> (Home, Ledger) {
-    let home = Home::empty();
+fn blocks(runs: usize) -> (LedgerHome, Ledger) {
+    let home = LedgerHome::empty();
     let ledger = home.open();
     for at in 0..runs {
         let mut run = call_drafts(at);
@@ -75,7 +75,7 @@ proptest! {
         entries in vec(vec(drafts(), 1..40), 1..8), queries in vec(vec(typed(), 1..4), 1..24),
         followed in 0_usize..8, limit in 1_usize..50, scan_max in 3_usize..400,
     ) {
-        let home = Home::empty();
+        let home = LedgerHome::empty();
         let ledger = home.open();
         let index = Index::open(&home.files()).expect("index");
         for (at, batch) in entries.into_iter().enumerate() {
@@ -362,7 +362,7 @@ fn an_index_can_be_lost() {
     assert!(home.files().index().exists());
     drop(index);
 
-    let other = Home::filled(400);
+    let other = LedgerHome::filled(400);
     let foreign = Index::open(&other.files()).expect("index");
     assert_eq!(foreign.complete().expect("complete").covered, 402);
     drop(foreign);

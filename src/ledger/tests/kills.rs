@@ -3,8 +3,8 @@
 //!
 //! `PAR_KILLS` says how many kills there are; 10,000 take some minutes.
 
-use super::{Home, PROJECTIONS, call_drafts, key};
-use crate::ledger::merkle::{Frontier, leaf};
+use super::{LedgerHome, PROJECTIONS, call_drafts, key};
+use crate::ledger::tree::{Frontier, leaf};
 use crate::ledger::{Draft, Erasure, Files, Kind, Ledger, Lock, Reader, Ref, Targets, audit};
 use crate::types::RunId;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn a_killed_writer_loses_nothing_that_it_told() {
             .map(|kills| scope.spawn(move || kill_again_and_again(kills)))
             .map(|half| half.join().expect("every told entry is there, no false alarm, and the log goes on"))
     });
-    let all = halves.into_iter().fold(Count::default(), |all, one| Count {
+    let all = halves.into_iter().fold(KillCount::default(), |all, one| KillCount {
         kills: all.kills + one.kills,
         opening: all.opening + one.opening,
         entries: all.entries + one.entries,
@@ -53,7 +53,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// What was seen.
 #[derive(Debug, Default)]
-struct Count {
+struct KillCount {
     kills: usize,
     /// Kills before the ledger was open.
     opening: usize,
@@ -103,8 +103,8 @@ fn write_for_ever(data: &Path) {
 
 /// What earlier writers left that can be erased.
 fn results(ledger: &Ledger) -> Vec<u64> {
-    let mut shelf = ledger.reader().shelf();
-    let db = shelf.newest().expect("segment");
+    let mut segments = ledger.reader().segments();
+    let db = segments.newest().expect("segment");
     let sql = "SELECT e.seq FROM entry e JOIN payload p USING (seq) \
                WHERE p.body IS NOT NULL AND CAST(e.header AS TEXT) LIKE '%\"kind\":\"call.result\"%'";
     let mut asked = db.prepare(sql).expect("select");
@@ -169,13 +169,13 @@ fn erase(ledger: &Ledger, dice: &mut Dice, told: &Mutex<Vec<u64>>) {
 
 /// What one ledger told so far: by number the run, and by size the root.
 #[derive(Default)]
-struct Told {
+struct ToldReceipts {
     entries: BTreeMap<u64, String>,
     roots: BTreeMap<u64, String>,
     erased: Vec<u64>,
 }
 
-impl Told {
+impl ToldReceipts {
     /// Takes the whole lines of `text`.
     fn take(&mut self, text: &str) {
         for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
@@ -197,8 +197,8 @@ impl Told {
         let report = audit(&files(data), &PROJECTIONS, &[]);
         assert!(report.verdict.holds(), "a false alarm, or a loss: {:?}", report.findings);
         let reader = Reader::open(&files(data).ledger()).expect("ledger");
-        let mut shelf = reader.shelf();
-        let db = shelf.newest().expect("segment");
+        let mut segments = reader.segments();
+        let db = segments.newest().expect("segment");
         let mut rows = db
             .prepare("SELECT e.header, p.body IS NULL FROM entry e JOIN payload p USING (seq) ORDER BY seq");
         let rows = rows.as_mut().expect("select");
@@ -221,13 +221,13 @@ impl Told {
     }
 }
 
-fn kill_again_and_again(kills: usize) -> Count {
-    let mut count = Count::default();
+fn kill_again_and_again(kills: usize) -> KillCount {
+    let mut count = KillCount::default();
     let (mut dice, mut opening_us) = (Dice::new(), 20_000);
     while count.kills < kills {
-        let home = Home::on_memory();
+        let home = LedgerHome::on_memory();
         let data = home.folder.path();
-        let mut told = Told::default();
+        let mut told = ToldReceipts::default();
         for _ in 0..LIVES.min(kills - count.kills) {
             if dice.below(2) == 0 {
                 super::epochs::age(&home);
@@ -256,7 +256,7 @@ fn kill_again_and_again(kills: usize) -> Count {
 }
 
 /// Starts a writer and kills it; returns whether it had opened the ledger.
-fn kill_once(data: &Path, dice: &mut Dice, opening_us: &mut u64, told: &mut Told) -> bool {
+fn kill_once(data: &Path, dice: &mut Dice, opening_us: &mut u64, told: &mut ToldReceipts) -> bool {
     let begun = Instant::now();
     let mut child = start(data);
     let mut lines = BufReader::new(child.stdout.take().expect("pipe"));
@@ -300,7 +300,7 @@ fn why(mut child: Child) -> String {
     text
 }
 
-impl Home {
+impl LedgerHome {
     /// A folder that needs no disk: what a kill leaves is in the kernel either way.
     fn on_memory() -> Self {
         let shared = Path::new("/dev/shm");

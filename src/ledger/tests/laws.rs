@@ -1,9 +1,9 @@
 //! Laws of chain and tree, over any entries.
 
-use super::{Held, Home, assert_verified, follow};
+use super::{HeldKeys, LedgerHome, assert_verified, follow};
 use crate::ledger::entry::{Draft, Kind, Ref, Stamp, Written, seal};
-use crate::ledger::merkle::{Frontier, leaf};
-use crate::ledger::verify::{Mark, Walk};
+use crate::ledger::tree::{Frontier, leaf};
+use crate::ledger::verify::{ChainWalk, RootMark};
 use crate::ledger::{Head, Report};
 use crate::types::{Digest, RunId};
 use proptest::prelude::*;
@@ -34,15 +34,15 @@ fn drafts() -> impl Strategy<Value = Vec<Draft>> {
 
 /// An entry as it is stored.
 #[derive(Clone)]
-struct Stored {
+struct MadeEntry {
     header: Vec<u8>,
     salt: [u8; 32],
     body: Vec<u8>,
 }
 
 /// Chains `drafts` behind a genesis, as the writer does.
-fn chained(drafts: Vec<Draft>) -> (Vec<Stored>, Head) {
-    let held = Held::made_up();
+fn chained(drafts: Vec<Draft>) -> (Vec<MadeEntry>, Head) {
+    let held = HeldKeys::made_up();
     let genesis = Draft::new(held.genesis());
     let (mut prev, mut frontier) = (None, Frontier::default());
     let sealed = std::iter::once(genesis).chain(drafts).map(|draft| {
@@ -54,16 +54,16 @@ fn chained(drafts: Vec<Draft>) -> (Vec<Stored>, Head) {
         let header = seal(&written, &stamp).expect("sealed").bytes;
         prev = Some(leaf(&header));
         frontier.push(leaf(&header));
-        Stored { header, salt, body: written.body }
+        MadeEntry { header, salt, body: written.body }
     });
-    let sealed: Vec<Stored> = sealed.collect();
+    let sealed: Vec<MadeEntry> = sealed.collect();
     let head = Head { size: frontier.size(), root: frontier.root() };
     (sealed, head)
 }
 
-fn walk(entries: &[Stored], head: Head) -> Report {
-    let mut walk = Walk::new(Some(Mark { head }));
-    let note = Held::made_up().sign(head).to_string().into_bytes();
+fn walk(entries: &[MadeEntry], head: Head) -> Report {
+    let mut walk = ChainWalk::new(Some(RootMark { head }));
+    let note = HeldKeys::made_up().sign(head).to_string().into_bytes();
     walk.expect(&[(0, i64::try_from(head.size).expect("size"), note)], &[]);
     for (seq, entry) in entries.iter().enumerate() {
         follow(&mut walk, seq as u64, &entry.header, &entry.salt, &entry.body);
@@ -112,7 +112,7 @@ proptest! {
 async fn concurrent_appends_stay_whole() {
     const TASKS: usize = 8;
     const APPENDS: usize = 12;
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = tokio::task::block_in_place(|| home.open());
     let tasks = (0..TASKS).map(|task| {
         let ledger = ledger.clone();

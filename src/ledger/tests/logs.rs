@@ -1,6 +1,6 @@
 //! The write-ahead log stays within its bound: under load, beside readers, and beside one that does not go.
 
-use super::{Home, PROJECTIONS, one};
+use super::{LedgerHome, PROJECTIONS, one};
 use crate::ledger::{Files, Filter, Ledger, Lock, Order, audit};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ const MAX: u64 = 1 << 20;
 /// A commit of this load, and what of it stands in pages that are not full.
 const COMMIT: u64 = 512 << 10;
 
-fn files(home: &Home) -> Files {
+fn files(home: &LedgerHome) -> Files {
     Files { wal_bytes_max: MAX, ..home.files() }
 }
 
@@ -45,7 +45,7 @@ fn load(ledger: &Ledger, mib: u64) -> u64 {
 
 #[test]
 fn a_load_beside_readers_keeps_the_log_within_its_bound() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = open(&files(&home));
     let is_over = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {
@@ -73,7 +73,7 @@ fn a_load_beside_readers_keeps_the_log_within_its_bound() {
 /// Whoever reads keeps the snapshot that he began with, and the ledger goes on in another file.
 #[test]
 fn a_reader_that_stays_ends_the_segment_and_not_the_disk() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let files = files(&home);
     let ledger = open(&files);
     let _receipts = ledger.append_blocking(one("before")).expect("appended");

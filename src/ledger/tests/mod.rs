@@ -20,12 +20,12 @@ mod tampered;
 mod threads;
 mod writing;
 
-use super::look::Looked;
 use super::payload::GenesisPayload;
-use super::verify::Walk;
+use super::verify::ChainWalk;
+use super::verify::Looked;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
-    Report, Row, Verdict, VerifierKey, audit, audit_from, epoch, key, merkle,
+    Report, Row, Verdict, VerifierKey, audit, audit_from, checkpoint, key, tree,
 };
 use crate::types::{CallId, Digest, RunId, SessionId};
 use ed25519_dalek::SigningKey;
@@ -65,11 +65,11 @@ fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
 }
 
 /// A folder `data/` with a log key.
-struct Home {
+struct LedgerHome {
     folder: TempDir,
 }
 
-impl Home {
+impl LedgerHome {
     fn empty() -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let home = Self { folder };
@@ -108,7 +108,7 @@ impl Home {
         audit(&self.files(), &PROJECTIONS, &[])
     }
 
-    /// As [`Home::audit`], with a checkpoint that somebody kept elsewhere.
+    /// As [`LedgerHome::audit`], with a checkpoint that somebody kept elsewhere.
     fn audit_against(&self, note: &Note) -> Report {
         let outside = Outside { from: "kept.note".to_owned(), note: note.clone(), key: None };
         audit(&self.files(), &PROJECTIONS, &[outside])
@@ -208,31 +208,31 @@ fn call_drafts(at: usize) -> Vec<Draft> {
 }
 
 /// The signing keys of a log, as who took the host over has them.
-struct Held {
+struct HeldKeys {
     origin: String,
     log: SigningKey,
     epoch_name: String,
     epoch: SigningKey,
 }
 
-impl Held {
+impl HeldKeys {
     /// Made up, for entries that never see a disk.
     fn made_up() -> Self {
         let (log, epoch) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
-        let id = epoch::log_id(log.verifying_key().as_bytes(), epoch.verifying_key().as_bytes());
-        let origin = epoch::origin(&id);
-        Self { epoch_name: epoch::epoch_name(&origin, 1), origin, log, epoch }
+        let id = checkpoint::log_id(log.verifying_key().as_bytes(), epoch.verifying_key().as_bytes());
+        let origin = checkpoint::origin(&id);
+        Self { epoch_name: checkpoint::epoch_name(&origin, 1), origin, log, epoch }
     }
 
     /// Those that lie in the folder.
-    fn of(home: &Home) -> Self {
+    fn of(home: &LedgerHome) -> Self {
         let seed = std::fs::read(home.files().log_key()).expect("log key");
         let line = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("epoch key");
         let words: Vec<&str> = line.split_whitespace().collect();
         let genesis = Reader::open(&home.files().ledger()).expect("ledger").entry(0).expect("read");
-        let origin = epoch::origin(&genesis.expect("genesis").header.log);
+        let origin = checkpoint::origin(&genesis.expect("genesis").header.log);
         Self {
-            epoch_name: epoch::epoch_name(&origin, words[0].parse().expect("number")),
+            epoch_name: checkpoint::epoch_name(&origin, words[0].parse().expect("number")),
             origin,
             log: SigningKey::from_bytes(&seed.try_into().expect("32 bytes")),
             epoch: SigningKey::from_bytes(&Digest::from_hex(words[3]).expect("seed").0),
@@ -260,19 +260,19 @@ impl Held {
 }
 
 /// Has a walk follow an entry that lies in memory.
-fn follow(walk: &mut Walk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
+fn follow(walk: &mut ChainWalk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
     let looked = Looked::at(header, Some(salt), Some(body), &mut "".into());
     walk.entry(seq, &looked, Some(body));
 }
 
 /// Replaces the stored checkpoints by one over all entries, signed with the keys that lie there.
-fn sign_anew(home: &Home) {
-    let held = Held::of(home);
+fn sign_anew(home: &LedgerHome) {
+    let held = HeldKeys::of(home);
     let db = home.db();
-    let mut frontier = merkle::Frontier::default();
+    let mut frontier = tree::Frontier::default();
     let mut statement = db.prepare("SELECT header FROM entry ORDER BY seq").expect("select");
     let headers = statement.query_map([], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
-    headers.for_each(|header| frontier.push(merkle::leaf(&header.expect("header"))));
+    headers.for_each(|header| frontier.push(tree::leaf(&header.expect("header"))));
     let note = held.sign(Head { size: frontier.size(), root: frontier.root() }).to_string();
     let size = i64::try_from(frontier.size()).expect("size");
     db.execute("DELETE FROM checkpoint", []).expect("delete");
@@ -291,7 +291,7 @@ fn named(report: &Report) -> Vec<u64> {
     seqs
 }
 
-fn assert_verified(home: &Home) -> Report {
+fn assert_verified(home: &LedgerHome) -> Report {
     let report = home.audit();
     assert!(report.verdict.holds(), "{:?}", report.findings);
     report

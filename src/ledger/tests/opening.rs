@@ -1,10 +1,10 @@
 //! Opening: what is refused, and what is brought up to date.
 
-use super::{Home, assert_verified, call_drafts, sign_anew};
+use super::{LedgerHome, assert_verified, call_drafts, sign_anew};
 use crate::ledger::{Ledger, Lock, LockError, OpenError};
 use std::time::Duration;
 
-fn refused(home: &Home, change: &str) {
+fn refused(home: &LedgerHome, change: &str) {
     match home.try_open() {
         Err(OpenError::Incomplete(what)) => assert!(!what.is_empty()),
         Err(other) => panic!("{change}: {other}"),
@@ -14,7 +14,7 @@ fn refused(home: &Home, change: &str) {
 
 #[test]
 fn a_ledger_that_lost_entries_is_refused() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     let last = home.audit().entries - 1;
     let cut = |files: &[&str]| {
         let copy = home.copy();
@@ -37,7 +37,7 @@ fn a_ledger_that_lost_entries_is_refused() {
     drop(copy.open());
 
     // Behind an older checkpoint that still stands anybody could have written: nobody signs for that.
-    let long = Home::filled(1_200);
+    let long = LedgerHome::filled(1_200);
     let one = long.open();
     let _more = one.append_blocking(call_drafts(1_200)).expect("appended");
     drop(one);
@@ -62,7 +62,7 @@ fn a_ledger_that_lost_entries_is_refused() {
 
 #[test]
 fn tiles_that_are_missing_or_changed_are_not_built_on() {
-    let home = Home::filled(600);
+    let home = LedgerHome::filled(600);
     for sql in ["DELETE FROM tile WHERE k = 1", "UPDATE tile SET hashes = zeroblob(8192) WHERE k = 1"] {
         let copy = home.copy();
         copy.db().execute(sql, []).expect("edit");
@@ -72,7 +72,7 @@ fn tiles_that_are_missing_or_changed_are_not_built_on() {
 
 #[test]
 fn state_db_is_built_again_and_equal() {
-    let home = Home::filled(1_100);
+    let home = LedgerHome::filled(1_100);
     let rows = assert_verified(&home).state_rows;
     std::fs::remove_file(home.files().state()).expect("remove");
     drop(home.open());
@@ -86,7 +86,7 @@ fn state_db_is_built_again_and_equal() {
 
 #[test]
 fn a_reopened_ledger_goes_on_where_it_was() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     for round in 0..4_usize {
         let ledger = home.open();
         let before = ledger.head().size;
@@ -103,7 +103,7 @@ fn a_reopened_ledger_goes_on_where_it_was() {
 
 #[test]
 fn a_second_writer_is_refused() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let held = Lock::take(&home.files(), Duration::from_millis(30)).expect_err("held");
     assert!(

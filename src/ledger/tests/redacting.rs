@@ -1,6 +1,6 @@
 //! Erased payloads are in no file any more, and nothing else has changed.
 
-use super::{Home, assert_verified, connect, key_draft, named};
+use super::{LedgerHome, assert_verified, connect, key_draft, named};
 use crate::ledger::{Draft, Erasure, Kind, Ledger, RedactError, Redacted, Ref, Targets, Verdict};
 use crate::types::{CallId, RunId, SessionId};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn redact(ledger: &Ledger, seqs: &[u64]) -> Result<Redacted, RedactError> {
 }
 
 /// Files of `data/` whose raw bytes hold the marker.
-fn found(home: &Home) -> Vec<String> {
+fn found(home: &LedgerHome) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(home.folder.path()).expect("folder") {
         let path = entry.expect("entry").path();
@@ -64,7 +64,7 @@ fn found(home: &Home) -> Vec<String> {
     found
 }
 
-fn state(home: &Home) -> Vec<String> {
+fn state(home: &LedgerHome) -> Vec<String> {
     let db = connect(&home.files().state());
     let mut rows = Vec::new();
     for table in ["api_key", "open_call", "run", "approval"] {
@@ -82,7 +82,7 @@ fn state(home: &Home) -> Vec<String> {
 #[test]
 fn an_empty_row_alone_leaves_the_words_in_the_files() {
     for lines in [1, 400] {
-        let home = Home::empty();
+        let home = LedgerHome::empty();
         let (_, seqs) = run(&home.open(), lines, "done");
         home.settle();
         let db = home.db();
@@ -97,7 +97,7 @@ fn an_empty_row_alone_leaves_the_words_in_the_files() {
 #[test]
 fn what_is_erased_is_in_no_file() {
     for (lines, moved) in [(1, false), (1, true), (40, false), (400, true), (400, false), (40_000, true)] {
-        let home = Home::empty();
+        let home = LedgerHome::empty();
         let ledger = home.open();
         let _receipts =
             ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
@@ -149,7 +149,7 @@ fn what_is_erased_is_in_no_file() {
 /// Words that an earlier version, which filled nothing with zeros, left between the rows.
 #[test]
 fn what_lies_beside_the_rows_goes_too() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let (_, seqs) = run(&home.open(), 300, "done");
     home.settle();
     let db = home.db();
@@ -178,7 +178,7 @@ fn what_lies_beside_the_rows_goes_too() {
 /// Somebody reads an older state: it is told where the words still are, and once nobody reads they go.
 #[test]
 fn a_reader_in_the_way_is_told_and_waited_for() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let (_, seqs) = run(&ledger, 400, "done");
     let reader = home.db();
@@ -200,7 +200,7 @@ fn a_reader_in_the_way_is_told_and_waited_for() {
 /// A process that ended between the erasure and the emptying of the log: the next opening brings it to its end.
 #[test]
 fn an_opening_ends_what_was_cut_short() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let (run, seqs) = run(&home.open(), 400, "done");
     home.settle();
     let reader = home.db();
@@ -210,7 +210,7 @@ fn an_opening_ends_what_was_cut_short() {
     assert_eq!((told.entries.len(), told.same_words.len()), (seqs.len(), 0));
     assert!(!told.left.is_empty());
     // As after a kill: a copy of the files as they lie, log and all.
-    let copy = Home { folder: tempfile::tempdir().expect("folder") };
+    let copy = LedgerHome { folder: tempfile::tempdir().expect("folder") };
     for name in
         ["ledger.db", "ledger.db-wal", "state.db", "state.db-wal", "high-water", "log.key", "epoch.key"]
     {
@@ -229,7 +229,7 @@ fn an_opening_ends_what_was_cut_short() {
 
 #[test]
 fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let (_, ended) = run(&ledger, 1, "done");
     let (_, waiting) = run(&ledger, 1, "waiting");
@@ -282,7 +282,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
 /// Of two at once one erases, and the other says that it was done.
 #[test]
 fn of_two_at_once_one_erases() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     for _ in 0..5 {
         let (_, seqs) = run(&ledger, 3, "done");
@@ -299,7 +299,7 @@ fn of_two_at_once_one_erases() {
 
 #[test]
 fn other_entries_with_the_same_words_are_named() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let (run, seqs) = run(&ledger, 2, "waiting");
     let of_run = |kind, payload| Draft { run: Some(run.clone()), ..Draft::untyped(kind, payload) };
@@ -325,12 +325,12 @@ fn other_entries_with_the_same_words_are_named() {
 /// A payload that is gone and a redaction need each other.
 #[test]
 fn an_erasure_without_its_entry_is_found_and_so_is_the_reverse() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let (_, seqs) = run(&ledger, 2, "done");
     drop(ledger);
     home.settle();
-    let judge = |home: &Home, seqs: &[u64], what: &str| {
+    let judge = |home: &LedgerHome, seqs: &[u64], what: &str| {
         let report = home.audit();
         assert_eq!((report.verdict, named(&report)), (Verdict::Invalid, seqs.to_vec()), "{what}");
         assert!(report.findings[0].what.contains(what), "{:?}", report.findings);

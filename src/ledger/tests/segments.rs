@@ -1,6 +1,6 @@
 //! A ledger of several files is one log: what is true of one file is true of all of them.
 
-use super::{Home, PROJECTIONS, call_drafts, connect, key_draft, named};
+use super::{LedgerHome, PROJECTIONS, call_drafts, connect, key_draft, named};
 use crate::ledger::{
     Draft, Erasure, Files, Filter, Kind, Ledger, Lock, Order, Reader, Report, Rotation, Targets, Verdict,
     audit, audit_from,
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Small segments, and payloads that go after so many milliseconds.
-fn files(home: &Home, payload_ms_max: Option<u64>) -> Files {
+fn files(home: &LedgerHome, payload_ms_max: Option<u64>) -> Files {
     let rotation = Rotation { segment_bytes_max: 40_000, segment_ms_max: None, payload_ms_max };
     Files { rotation, ..home.files() }
 }
@@ -31,8 +31,8 @@ fn fill(ledger: &Ledger, runs: usize) {
 }
 
 /// A closed ledger of several segments.
-fn filled(runs: usize) -> (Home, Files) {
-    let home = Home::empty();
+fn filled(runs: usize) -> (LedgerHome, Files) {
+    let home = LedgerHome::empty();
     let files = files(&home, None);
     let ledger = open(&files);
     let _key = ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
@@ -98,7 +98,7 @@ fn a_full_segment_is_sealed_and_the_log_goes_on_in_the_next() {
 
 #[test]
 fn no_segment_but_the_newest_stays_open() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let files = files(&home, None);
     let ledger = open(&files);
     let _key = ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
@@ -248,7 +248,7 @@ fn from_an_entry_on_segments_are_walked_too() {
 
 #[test]
 fn a_payload_of_a_sealed_segment_is_erased_in_every_file() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let files = files(&home, None);
     let ledger = open(&files);
     let marker = "the-password-is-ux7Qm2-and-some-more-of-it";
@@ -417,7 +417,7 @@ fn a_reader_in_the_way_of_a_drop_is_waited_for() {
 
 #[test]
 fn a_segment_with_a_run_that_has_not_ended_keeps_its_payloads() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let files = files(&home, Some(1));
     let ledger = open(&files);
     let run = RunId::generate();
@@ -438,7 +438,7 @@ fn a_segment_with_a_run_that_has_not_ended_keeps_its_payloads() {
 /// The index follows over the ends of files, and forgets what goes with its age.
 #[test]
 fn the_index_follows_from_file_to_file_and_forgets_with_them() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let files = files(&home, Some(1));
     let ledger = open(&files);
     let index = ledger.index().expect("index");

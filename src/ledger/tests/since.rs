@@ -1,14 +1,14 @@
 //! Verification from an entry on stands on a checkpoint from outside, and on nothing else.
 
-use super::{Home, Verdict, audit_from, named};
+use super::{LedgerHome, Verdict, audit_from, named};
 use crate::ledger::{Checkpoint, Erasure, Note, Outside, Reader, Report, Targets};
 
-fn newest(home: &Home) -> Note {
+fn newest(home: &LedgerHome) -> Note {
     let reader = Reader::open(&home.files().ledger()).expect("reader");
     Note::parse(&reader.newest_checkpoint().expect("read").expect("there")).expect("note")
 }
 
-fn since(home: &Home, from: u64, note: &Note) -> Report {
+fn since(home: &LedgerHome, from: u64, note: &Note) -> Report {
     let outside = Outside { from: "kept.note".to_owned(), note: note.clone(), key: None };
     audit_from(&home.files(), from, &[outside], &|_, _| {})
 }
@@ -16,7 +16,7 @@ fn since(home: &Home, from: u64, note: &Note) -> Report {
 /// Whatever the place, the same root and tiles come out as of the whole.
 #[test]
 fn every_beginning_leads_to_the_same_root() {
-    let home = Home::filled(1_200);
+    let home = LedgerHome::filled(1_200);
     let (whole, note) = (home.audit(), newest(&home));
     let size = whole.entries;
     assert_eq!(Checkpoint::parse(note.text()).expect("checkpoint").head.size, size);
@@ -32,7 +32,7 @@ fn every_beginning_leads_to_the_same_root() {
 /// A change behind the beginning is named; one of the tree before it cannot hide from the checkpoint.
 #[test]
 fn what_was_changed_is_seen_from_there_on() {
-    let home = Home::filled(1_200);
+    let home = LedgerHome::filled(1_200);
     let (size, note) = (home.audit().entries, newest(&home));
     let check = |from: u64, sql: &str, expect: Verdict, seqs: &[u64]| {
         let copy = home.copy();
@@ -64,7 +64,7 @@ fn what_was_changed_is_seen_from_there_on() {
 /// What a redaction says of an entry that was not read is not held against it.
 #[test]
 fn an_erasure_of_what_is_not_read_is_no_alarm() {
-    let home = Home::filled(40);
+    let home = LedgerHome::filled(40);
     let ledger = home.open();
     let (reason, principal) = ("asked for".to_owned(), "os:root".to_owned());
     let targets = Targets::Entries(vec![2]);
@@ -82,7 +82,7 @@ fn an_erasure_of_what_is_not_read_is_no_alarm() {
 /// A checkpoint that does not reach the beginning, or is another log's, vouches for nothing.
 #[test]
 fn without_a_checkpoint_nothing_is_verified() {
-    let home = Home::filled(40);
+    let home = LedgerHome::filled(40);
     let early = newest(&home);
     let size = Checkpoint::parse(early.text()).expect("checkpoint").head.size;
     let ledger = home.open();
@@ -93,6 +93,6 @@ fn without_a_checkpoint_nothing_is_verified() {
     let late = since(&home, size + 1, &early);
     assert!(!late.verdict.holds() && late.entries == 0, "{late:?}");
     assert!(!audit_from(&home.files(), 10, &[], &|_, _| {}).verdict.holds());
-    let foreign = since(&home, 10, &newest(&Home::filled(40)));
+    let foreign = since(&home, 10, &newest(&LedgerHome::filled(40)));
     assert_eq!(foreign.verdict, Verdict::Diverged, "{:?}", foreign.findings);
 }

@@ -1,8 +1,8 @@
 //! Rows, tables and files changed behind the ledger's back.
 
-use super::{Home, Verdict, assert_verified, connect, named, sign_anew};
+use super::{LedgerHome, Verdict, assert_verified, connect, named, sign_anew};
 use crate::ledger::entry::Header;
-use crate::ledger::merkle::leaf;
+use crate::ledger::tree::leaf;
 use crate::ledger::{Note, Reader};
 use crate::types::Digest;
 use crate::types::json::canonical;
@@ -10,19 +10,19 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
 /// Runs `sql` on a copy of `home`; the verdict must be `expect`, and these entries named.
-fn check(home: &Home, sql: &str, expect: Verdict, seqs: &[u64]) {
+fn check(home: &LedgerHome, sql: &str, expect: Verdict, seqs: &[u64]) {
     let copy = home.copy();
     copy.db().execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     judge(&copy, sql, expect, seqs);
 }
 
-fn check_state(home: &Home, sql: &str, expect: Verdict, seqs: &[u64]) {
+fn check_state(home: &LedgerHome, sql: &str, expect: Verdict, seqs: &[u64]) {
     let copy = home.copy();
     copy.state().execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     judge(&copy, sql, expect, seqs);
 }
 
-fn judge(home: &Home, change: &str, expect: Verdict, seqs: &[u64]) {
+fn judge(home: &LedgerHome, change: &str, expect: Verdict, seqs: &[u64]) {
     let report = home.audit();
     assert_eq!(report.verdict, expect, "{change}: {report:?}");
     assert_eq!(named(&report), seqs, "{change}: {:?}", report.findings);
@@ -32,7 +32,7 @@ fn judge(home: &Home, change: &str, expect: Verdict, seqs: &[u64]) {
 #[test]
 fn rows_that_are_gone_moved_or_added() {
     use Verdict::{Incomplete, Invalid};
-    let home = Home::filled(40);
+    let home = LedgerHome::filled(40);
     let report = assert_verified(&home);
     let (size, last) = (report.entries, report.entries - 1);
     assert_eq!((report.payloads, report.high_water, report.state_rows), (size, Some(size), Some(1)));
@@ -73,7 +73,7 @@ fn rows_that_are_gone_moved_or_added() {
 
 #[test]
 fn a_schema_that_is_not_as_it_was_made() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     for sql in [
         "CREATE VIEW extra AS SELECT 1;",
         "CREATE TABLE extra(a);",
@@ -100,7 +100,7 @@ fn a_schema_that_is_not_as_it_was_made() {
 
 #[test]
 fn tiles_are_what_the_entries_lead_to() {
-    let home = Home::filled(600);
+    let home = LedgerHome::filled(600);
     assert_eq!(assert_verified(&home).tiles, 2);
     for sql in [
         "DELETE FROM tile WHERE k = 0;",
@@ -129,7 +129,7 @@ fn tiles_are_what_the_entries_lead_to() {
 
 #[test]
 fn state_db_is_compared() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     let size = home.audit().entries;
     for sql in [
         "UPDATE api_key SET role = 'admin';",
@@ -158,7 +158,7 @@ fn state_db_is_compared() {
 
 #[test]
 fn the_high_water_mark() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     let size = home.audit().entries;
     let root = home.audit().root;
     let with = |text: Option<String>| {
@@ -203,7 +203,7 @@ fn the_high_water_mark() {
 /// the keys has a ledger that holds in itself: what somebody kept elsewhere tells.
 #[test]
 fn a_ledger_chained_anew_is_told() {
-    let home = Home::filled(40);
+    let home = LedgerHome::filled(40);
     for from in [1, 13, 39] {
         let copy = home.copy();
         rechain(&copy.db(), from);
@@ -225,7 +225,7 @@ fn a_ledger_chained_anew_is_told() {
 }
 
 /// The newest checkpoint, as somebody kept it elsewhere.
-fn kept(home: &Home) -> Note {
+fn kept(home: &LedgerHome) -> Note {
     let note = Reader::open(&home.files().ledger()).expect("reader").newest_checkpoint().expect("read");
     Note::parse(&note.expect("a checkpoint")).expect("note")
 }
@@ -233,7 +233,7 @@ fn kept(home: &Home) -> Note {
 /// What a checkpoint from elsewhere says of a ledger.
 #[test]
 fn a_checkpoint_from_outside_anchors() {
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     let first = kept(&home);
     let _receipts = home.open().append_blocking(super::call_drafts(11)).expect("appended");
     home.settle();
@@ -242,7 +242,7 @@ fn a_checkpoint_from_outside_anchors() {
     let second = kept(&home);
     assert_ne!(first, second, "the end of a process signs what it wrote");
     // An older copy of everything, put back.
-    let older = Home::filled(12);
+    let older = LedgerHome::filled(12);
     assert_eq!(older.audit_against(&first).verdict, Verdict::Diverged, "another log");
     assert_eq!(older.audit_against(&second).verdict, Verdict::Diverged, "another log, of more entries");
     let copy = home.copy();
@@ -262,20 +262,20 @@ fn a_checkpoint_from_outside_anchors() {
 #[test]
 fn checkpoints_that_are_gone_moved_or_added() {
     use Verdict::{Incomplete, Invalid};
-    let home = Home::filled(12);
+    let home = LedgerHome::filled(12);
     check(&home, "DELETE FROM checkpoint", Incomplete, &[]);
     check(&home, "UPDATE checkpoint SET size = size - 1", Invalid, &[]);
     check(&home, "UPDATE checkpoint SET id = 5", Invalid, &[]);
     check(&home, "UPDATE checkpoint SET note = CAST(note || x'0a' AS BLOB)", Invalid, &[]);
     check(&home, "INSERT INTO checkpoint SELECT 7, size, note FROM checkpoint", Invalid, &[]);
     let copy = home.copy();
-    let held = super::Held::of(&home);
+    let held = super::HeldKeys::of(&home);
     let head = crate::ledger::Head { size: 8, root: Digest::of(b"other") };
     copy.db()
         .execute("UPDATE checkpoint SET size = 8, note = ?1", [held.sign(head).to_string().into_bytes()])
         .expect("signed");
     judge(&copy, "another root, signed with the live keys", Invalid, &[7]);
-    let foreign = super::Held::made_up().sign(head).to_string().into_bytes();
+    let foreign = super::HeldKeys::made_up().sign(head).to_string().into_bytes();
     copy.db().execute("UPDATE checkpoint SET note = ?1", [foreign]).expect("foreign");
     judge(&copy, "another log's", Invalid, &[7]);
 }
@@ -300,13 +300,13 @@ pub(super) fn rechain(db: &Connection, from: u64) {
 
 #[test]
 fn what_is_no_ledger_is_not_verified() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     assert_eq!(home.audit().verdict, Verdict::Unreadable, "no file");
     super::touch(&home.files().ledger());
     assert!(!home.audit().verdict.holds(), "an empty file");
     std::fs::write(home.files().ledger(), vec![0x55; 8_192]).expect("write");
     assert_eq!(home.audit().verdict, Verdict::Unreadable, "noise");
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     connect(&home.files().ledger())
         .execute_batch(concat!(
             include_str!("../../../migrations/ledger/0001.sql"),
@@ -320,7 +320,7 @@ fn what_is_no_ledger_is_not_verified() {
 /// Bytes of the database that SQLite itself finds wrong.
 #[test]
 fn a_broken_database_file_is_not_verified() {
-    let home = Home::filled(40);
+    let home = LedgerHome::filled(40);
     let bytes = std::fs::read(home.files().ledger()).expect("file");
     for page in 1..bytes.len() / 4_096 {
         let copy = home.copy();

@@ -1,9 +1,9 @@
 //! Verification by several threads sees what one would have seen, wherever pages end.
 
-use super::{Draft, Home, Kind, Ledger, Ref, Report, Verdict, Walk, call_drafts, named};
-use crate::ledger::audit::{checkpoints, entries_until, schema};
-use crate::ledger::pages::Reading;
-use crate::ledger::writer::{Append, Task};
+use super::{ChainWalk, Draft, Kind, Ledger, LedgerHome, Ref, Report, Verdict, call_drafts, named};
+use crate::ledger::read::schema;
+use crate::ledger::verify::Reading;
+use crate::ledger::verify::{checkpoints, entries_until};
 use rusqlite::Connection;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ fn edges(size: u64) -> Vec<u64> {
 
 #[test]
 fn what_is_damaged_at_the_edges_of_pages_is_named() {
-    let home = Home::filled(2_600);
+    let home = LedgerHome::filled(2_600);
     let size = home.audit().entries;
     let check = |sql: String, expect: Verdict, seqs: &[u64]| {
         let copy = home.copy();
@@ -47,8 +47,8 @@ fn what_is_damaged_at_the_edges_of_pages_is_named() {
     check("DELETE FROM payload WHERE seq = 700;".to_owned(), Verdict::Invalid, &[700]);
 }
 
-fn followed(home: &Home, db: &Connection) -> Report {
-    let mut walk = Walk::new(None);
+fn followed(home: &LedgerHome, db: &Connection) -> Report {
+    let mut walk = ChainWalk::new(None);
     walk.expect(&checkpoints(db).expect("checkpoints"), &[]);
     walk.segment(0);
     let reading = Reading {
@@ -58,7 +58,7 @@ fn followed(home: &Home, db: &Connection) -> Report {
         replayed: 0,
         projections: &[],
     };
-    let go_on = |_: &mut Walk, _, _, _| Ok(ControlFlow::Continue(()));
+    let go_on = |_: &mut ChainWalk, _, _, _| Ok(ControlFlow::Continue(()));
     assert!(reading.follow(db, 0, &mut walk, go_on).expect("followed"));
     walk.finish().0
 }
@@ -67,7 +67,7 @@ fn followed(home: &Home, db: &Connection) -> Report {
 /// with its redaction.
 #[test]
 fn a_payload_erased_between_two_snapshots_is_no_alarm() {
-    let home = Home::filled(600);
+    let home = LedgerHome::filled(600);
     let ledger = home.open();
     let before = home.db();
     before.execute_batch("BEGIN").expect("begin");
@@ -96,16 +96,13 @@ fn a_payload_erased_between_two_snapshots_is_no_alarm() {
 fn erase(ledger: &Ledger, target: u64) {
     let payload = json!({ "reason": "asked for", "kind": "model.reply", "bytes": 1 });
     let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::untyped(Kind::Redaction, payload) };
-    let (append, answer) = Append::of(vec![draft]).expect("written");
-    let append = Append { erases: vec![target], ..append };
-    ledger.queue.blocking_send(Task::Append(append)).expect("sent");
-    let _receipts = answer.blocking_recv().expect("answer").expect("appended");
+    let _receipts = ledger.queue().append_erasing(vec![draft], vec![target]).expect("appended");
 }
 
 /// Beside a writer that appends without a pause every verification holds.
 #[test]
 fn a_writer_at_work_is_no_alarm() {
-    let home = Home::filled(1_500);
+    let home = LedgerHome::filled(1_500);
     let ledger = home.open();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! Writing under a file that goes away.
 
-use super::{Home, assert_verified, one};
+use super::{LedgerHome, assert_verified, one};
 use crate::ledger::{AppendError, Draft, Files, HighWater, Kind, key};
 use serde_json::json;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn a_ledger_that_went_away_takes_nothing_more() {
     };
     let unlog: Harm = |files| std::fs::remove_file(files.data.join("ledger.db-wal")).expect("remove");
     for (name, harm) in [("removed", remove), ("replaced", replace), ("log removed", unlog)] {
-        let home = Home::empty();
+        let home = LedgerHome::empty();
         let ledger = home.open();
         let _receipts = ledger.append_blocking(one("before")).expect("appended");
         assert!(wal(&home.files()).exists());
@@ -34,7 +34,7 @@ fn a_ledger_that_went_away_takes_nothing_more() {
 /// log away at its end, is still held behind opening.
 #[test]
 fn the_databases_stay_locked_against_strangers() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let _receipts = ledger.append_blocking(one("before")).expect("appended");
     for path in [home.files().ledger(), home.files().state()] {
@@ -55,7 +55,7 @@ fn the_databases_stay_locked_against_strangers() {
 /// A draft that cannot be an entry harms nobody else's.
 #[test]
 fn a_draft_that_does_not_fit_is_refused_alone() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let fraction = vec![Draft::untyped(Kind::ModelReply, json!({ "n": 0.00001 }))];
     let mut long = one("x");
@@ -74,7 +74,7 @@ fn a_draft_that_does_not_fit_is_refused_alone() {
 fn write_ahead_logs_do_not_grow_for_ever() {
     let shared = Path::new("/dev/shm");
     let folder = if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };
-    let home = Home { folder: folder.expect("folder") };
+    let home = LedgerHome { folder: folder.expect("folder") };
     key::make(&home.files().log_key()).expect("log key");
     let ledger = home.open();
     let bytes = |name: &str| std::fs::metadata(home.files().data.join(name)).expect("log").len();
@@ -94,7 +94,7 @@ fn write_ahead_logs_do_not_grow_for_ever() {
 /// The mark is one write; a reader beside it sees one state or another, never a mixture.
 #[test]
 fn a_mark_is_read_whole() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     let path = home.files().high_water();
     let reader = std::thread::spawn(move || {
@@ -117,7 +117,7 @@ fn a_mark_is_read_whole() {
 /// Who has a receipt can rely on the mark: the loss of that entry would be noticed from now on.
 #[test]
 fn a_receipt_comes_behind_its_mark() {
-    let home = Home::empty();
+    let home = LedgerHome::empty();
     let ledger = home.open();
     for _ in 0..200 {
         let head = ledger.append_blocking(one("a")).expect("appended")[0].head();

@@ -5,9 +5,9 @@ use super::source::{File, declared, files, paths, shown};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rooms whose insides are held to it.
-const ROOMS: [&str; 13] = [
-    "types", "call", "secrets", "config", "tools", "launcher", "store", "egress", "policy", "llm", "sandbox",
-    "rules", "agent",
+const ROOMS: [&str; 16] = [
+    "types", "call", "secrets", "config", "tools", "launcher", "store", "egress", "ledger", "auth", "policy",
+    "gate", "llm", "sandbox", "rules", "agent",
 ];
 
 /// Imports that do run up, with the reason: (from, to).

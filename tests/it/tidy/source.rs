@@ -180,7 +180,9 @@ fn item_length(item: &str) -> usize {
 /// Paths in `code` that begin with `crate`, `super` or `self`, one for each leaf of a `use` with braces.
 pub(super) fn paths(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    let mut rest = code;
+    // A visibility, such as `pub(in crate::ledger)`, says who may name an item, and names none itself.
+    let code = code.replace("(in crate::", "(in ");
+    let mut rest = code.as_str();
     let mut before = None;
     while let Some(c) = rest.chars().next() {
         let word: String = rest.chars().take_while(|c| is_word(Some(c))).collect();

@@ -1,0 +1,84 @@
+//! A file that checkpoints are appended to.
+
+use super::failure::AnchorFailure;
+use crate::ledger::checkpoint::{Checkpoint, Note};
+use crate::ledger::read::Reader;
+use std::fmt;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A file that checkpoints are appended to.
+#[derive(Debug)]
+pub(super) struct AnchorFile {
+    path: PathBuf,
+    /// Opened before the front locked itself: of all that lies outside of `data/`, this alone can be written.
+    file: Mutex<std::fs::File>,
+}
+
+impl AnchorFile {
+    pub(super) fn open(path: &Path, data: &Path) -> Result<Self, String> {
+        let at = |what: &dyn fmt::Display| format!("`anchor`: {}: {what}", path.display());
+        if !path.is_absolute() {
+            return Err(at(&"must be an absolute path"));
+        }
+        if path.starts_with(data) {
+            return Err(at(&"lies in `data/`: who rolls the ledger back would roll it back too"));
+        }
+        let mut open = std::fs::OpenOptions::new();
+        let file = open.read(true).append(true).create(true).mode(0o600).open(path).map_err(|e| at(&e))?;
+        if !file.metadata().map_err(|e| at(&e))?.is_file() {
+            return Err(at(&"is no regular file"));
+        }
+        Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
+    }
+
+    /// Appends `note`, durably, behind an empty line; what stands there must be of the same history.
+    pub(super) fn append(&self, reader: &Reader, note: &Note) -> Result<(), AnchorFailure> {
+        let missed = |e: std::io::Error| AnchorFailure::Missed(e.to_string());
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, there) = (file.metadata().map_err(missed)?, std::fs::metadata(&self.path));
+        // What is written into a file that has no name any more, nobody finds.
+        if !there.is_ok_and(|there| (there.dev(), there.ino()) == (held.dev(), held.ino())) {
+            return Err(AnchorFailure::Missed(
+                "the file was removed or replaced: a restart opens it anew".to_owned(),
+            ));
+        }
+        file.seek(SeekFrom::Start(held.len().saturating_sub(TAIL_BYTES))).map_err(missed)?;
+        let mut tail = Vec::new();
+        (&*file).take(TAIL_BYTES).read_to_end(&mut tail).map_err(missed)?;
+        let tail = String::from_utf8_lossy(&tail);
+        if let Some(last) = Note::last(&tail) {
+            goes_on(reader, &last, note)?;
+        }
+        // What a full disk left of a note stays its own.
+        let between = match tail.as_bytes() {
+            [] => "",
+            [.., b'\n'] => "\n",
+            _ => "\n\n",
+        };
+        file.write_all(format!("{between}{note}").as_bytes()).map_err(missed)?;
+        file.sync_all().map_err(missed)
+    }
+}
+
+/// Bytes of an anchor's file that the last note is looked for in.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// Whether the ledger goes on from the checkpoint that was told last.
+fn goes_on(reader: &Reader, last: &Note, note: &Note) -> Result<(), AnchorFailure> {
+    let read = |note: &Note| Checkpoint::parse(note.text());
+    let (last, now) = (read(last)?, read(note)?);
+    let (before, here) = (last.head.size, now.head.size);
+    let conflict = if last.origin != now.origin {
+        format!("the file's last checkpoint is of `{}`: each log has a file of its own", last.origin)
+    } else if before > here {
+        format!("the file's last checkpoint is of {before} entries, and there are {here}")
+    } else if reader.head_at(before)? != last.head {
+        format!("the file's last checkpoint, of {before} entries, has another root")
+    } else {
+        return Ok(());
+    };
+    Err(AnchorFailure::Conflict(conflict))
+}

@@ -1,0 +1,253 @@
+//! Anchors: the newest checkpoint is told, again and again, to a place that this host does not rule alone, and
+//! what came of it is an entry of its own.
+//!
+//! Three places: the log lines of this process; a file that is only ever appended to; a witness, which signs
+//! what goes on from what it has seen and nothing else.
+//!
+//! Architecture invariants: an `anchor` entry is appended only after its place has taken the checkpoint; no
+//! append ever waits for a place.
+
+use super::failure::{AnchorFailure, aside};
+use super::file::AnchorFile;
+use super::standing::{Standing, warning, write};
+use super::witness::Witness;
+use crate::config::Anchoring;
+use crate::ledger::checkpoint::{Checkpoint, Note};
+use crate::ledger::entry::Draft;
+use crate::ledger::files::Files;
+use crate::ledger::handle::Ledger;
+use crate::ledger::payload::AnchorPayload;
+use crate::ledger::tree::Head;
+use crate::types::clock::Wall;
+use crate::types::{limits, text};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Tells a ledger's checkpoints to its place. Shared by all clones.
+#[derive(Clone, Debug)]
+pub struct Anchor(Arc<AnchorState>);
+
+#[derive(Debug)]
+struct AnchorState {
+    place: AnchorPlace,
+    name: String,
+    every: Duration,
+    age_us_max: u64,
+    /// When this was opened, in microseconds since 1970.
+    opened_us: u64,
+    /// Where the standing is kept over a restart.
+    memory: PathBuf,
+    standing: Mutex<Standing>,
+}
+
+#[derive(Debug)]
+enum AnchorPlace {
+    Nowhere,
+    Journal,
+    File(AnchorFile),
+    Witness(Box<Witness>),
+}
+
+impl Anchor {
+    /// Opens the place that is configured. A file is made where it is not there, and is held open to be
+    /// appended to: behind this call nothing outside of `data/` needs to be writable.
+    pub fn open(asked: &Anchoring, files: &Files) -> Result<Self, String> {
+        let place = match asked.place.as_str() {
+            "" | "none" => AnchorPlace::Nowhere,
+            "journal" => AnchorPlace::Journal,
+            place => match place.strip_prefix("file:") {
+                Some(path) => AnchorPlace::File(AnchorFile::open(Path::new(path), &files.data)?),
+                None => AnchorPlace::Witness(Box::new(Witness::parse(place, &asked.key)?)),
+            },
+        };
+        if !asked.key.is_empty() && !matches!(place, AnchorPlace::Witness(_)) {
+            return Err("`anchor_key` is a witness's, and `anchor` names none".to_owned());
+        }
+        let kept = Standing::read(files).filter(|kept| kept.place == asked.place);
+        let fresh = Standing { place: asked.place.clone(), ..Standing::default() };
+        Ok(Self(Arc::new(AnchorState {
+            place,
+            name: asked.place.clone(),
+            every: Duration::from_millis(asked.every_ms),
+            age_us_max: asked.age_ms_max.saturating_mul(1_000),
+            opened_us: Wall::now().0,
+            memory: files.anchor(),
+            standing: Mutex::new(kept.unwrap_or(fresh)),
+        })))
+    }
+
+    /// No place at all.
+    #[must_use]
+    pub fn none() -> Self {
+        let standing = Mutex::default();
+        let (name, every, memory) = (String::new(), Duration::ZERO, PathBuf::new());
+        let place = AnchorPlace::Nowhere;
+        Self(Arc::new(AnchorState { place, name, every, age_us_max: 0, opened_us: 0, memory, standing }))
+    }
+
+    /// How the anchors stand; `None` where there is no place.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        let standing = || self.0.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (!matches!(self.0.place, AnchorPlace::Nowhere)).then(standing)
+    }
+
+    /// Since when the place has taken nothing, in microseconds: since its last checkpoint, else since this
+    /// process asked first.
+    #[must_use]
+    pub fn age_us(&self, standing: &Standing) -> u64 {
+        let since = if standing.at_us == 0 { self.0.opened_us } else { standing.at_us };
+        Wall::now().0.saturating_sub(since)
+    }
+
+    /// What is wrong with the anchors of a ledger of `size` entries, if anything.
+    #[must_use]
+    pub fn warning(&self, size: u64) -> Option<String> {
+        let standing = self.standing()?;
+        let age_us = self.age_us(&standing);
+        warning(&standing, size, age_us, self.0.age_us_max)
+    }
+
+    /// Anchors until `stopped`: soon, and then each time that the ledger has grown. AnchorFailures are tried again,
+    /// later and later.
+    pub async fn run(&self, ledger: Ledger, stopped: impl Future<Output = ()>) {
+        let mut stopped = std::pin::pin!(stopped);
+        if matches!(self.0.place, AnchorPlace::Nowhere) {
+            return stopped.await;
+        }
+        let first = Duration::from_millis(limits::ANCHOR_FIRST_MS);
+        let (mut pause, mut failed) = (self.0.every.min(first), 0_u32);
+        loop {
+            let one = async {
+                tokio::time::sleep(pause).await;
+                self.once(&ledger).await
+            };
+            // What a stop interrupts was told without an entry, or not at all: the next start tells it again.
+            let outcome = tokio::select! {
+                () = &mut stopped => return,
+                outcome = one => outcome,
+            };
+            failed = if outcome.is_ok() { 0 } else { failed.saturating_add(1) };
+            let again = limits::ANCHOR_PAUSE_MS << failed.saturating_sub(1).min(16);
+            pause = if failed == 0 { self.0.every } else { self.0.every.min(Duration::from_millis(again)) };
+        }
+    }
+
+    /// Tells the newest checkpoint, if the ledger has grown, and records that.
+    async fn once(&self, ledger: &Ledger) -> Result<(), AnchorFailure> {
+        let Some(note) = ledger.checkpoint() else { return Ok(()) };
+        let note = Note::parse(&note)?;
+        let checkpoint = Checkpoint::parse(note.text())?;
+        let before = self.standing().unwrap_or_default();
+        let there = ledger.head().size;
+        let told = if there < before.covered {
+            let what = format!("{} entries were anchored, and there are {there}", before.covered);
+            Err(AnchorFailure::Conflict(what))
+        } else if checkpoint.head.size <= before.covered {
+            return Ok(());
+        } else {
+            self.tell(ledger, &note, checkpoint.head, before.size).await
+        };
+        let outcome = match told {
+            Ok(cosigned) => self.record(ledger, &note, checkpoint.head, cosigned).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = &outcome {
+            self.failed(failure);
+        }
+        outcome
+    }
+
+    /// The place has it: what it answered, if it signs.
+    async fn tell(
+        &self,
+        ledger: &Ledger,
+        note: &Note,
+        head: Head,
+        seen: u64,
+    ) -> Result<Option<String>, AnchorFailure> {
+        match &self.0.place {
+            AnchorPlace::Nowhere => Ok(None),
+            AnchorPlace::Journal => {
+                let line = note.to_string().replace('\n', "\\n");
+                tracing::info!(size = head.size, note = %line, "anchor: the newest checkpoint");
+                Ok(None)
+            }
+            AnchorPlace::File(_) => {
+                let (all, ledger, note) = (self.clone(), ledger.clone(), note.clone());
+                let append = move || match &all.0.place {
+                    AnchorPlace::File(file) => file.append(ledger.reader(), &note),
+                    _ => Ok(()),
+                };
+                aside(append).await.map(|()| None)
+            }
+            AnchorPlace::Witness(witness) => witness.cosigned(ledger, note, head, seen).await.map(Some),
+        }
+    }
+
+    /// The entry, and what is kept for the next time.
+    async fn record(
+        &self,
+        ledger: &Ledger,
+        note: &Note,
+        head: Head,
+        cosignature: Option<String>,
+    ) -> Result<(), AnchorFailure> {
+        let witness = match &self.0.place {
+            AnchorPlace::Witness(witness) => cosignature.is_some().then(|| witness.key.to_string()),
+            _ => None,
+        };
+        let payload = AnchorPayload {
+            place: self.0.name.clone(),
+            size: head.size,
+            root: head.root,
+            note: note.to_string(),
+            cosignature: cosignature.filter(|_| witness.is_some()),
+            witness,
+        };
+        let receipt = ledger.append_one(Draft::new(payload)).await?;
+        // An entry that says nothing but that the ledger was anchored is no growth.
+        let covered = if receipt.seq() == head.size { head.size + 1 } else { head.size };
+        let at_us = Wall::now().0;
+        self.keep(|standing| {
+            *standing = Standing {
+                size: head.size,
+                covered,
+                at_us,
+                error: None,
+                is_conflict: false,
+                ..standing.clone()
+            };
+        });
+        Ok(())
+    }
+
+    fn failed(&self, failure: &AnchorFailure) {
+        let error = text::visible_line(text::prefix(&failure.to_string(), limits::REASON_BYTES_MAX));
+        let is_conflict = matches!(failure, AnchorFailure::Conflict(_));
+        let place = self.0.name.as_str();
+        if is_conflict {
+            tracing::error!(place, error, "anchor: CONFLICT: the ledger is not the one that was anchored");
+        } else {
+            tracing::warn!(place, error, "anchor: the checkpoint was not taken; it is tried again");
+        }
+        self.keep(|standing| {
+            standing.failures += 1;
+            // What was found wrong with the log stays so until its place takes it again.
+            if is_conflict || !standing.is_conflict {
+                standing.error = Some(error);
+                standing.is_conflict = is_conflict;
+            }
+        });
+    }
+
+    /// Changes the standing, and writes it down. A failure to write costs no more than a question.
+    fn keep(&self, change: impl FnOnce(&mut Standing)) {
+        let mut standing = self.0.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut standing);
+        if let Err(e) = write(&self.0.memory, &standing) {
+            tracing::warn!(error = %e, "{} was not written", self.0.memory.display());
+        }
+    }
+}

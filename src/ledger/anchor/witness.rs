@@ -1,0 +1,73 @@
+//! A witness that is asked over HTTP.
+
+use super::failure::{AnchorFailure, aside};
+use crate::egress::{Ask, Client, Endpoint};
+use crate::ledger::checkpoint::{Note, WitnessAnswer, WitnessKey, request};
+use crate::ledger::handle::Ledger;
+use crate::ledger::tree::Head;
+use crate::types::limits;
+use std::time::Duration;
+
+/// Who signs what goes on from what it has seen.
+#[derive(Debug)]
+pub(super) struct Witness {
+    endpoint: Endpoint,
+    pub(super) key: WitnessKey,
+    client: Client,
+}
+
+impl Witness {
+    /// Reads what the configuration says of it.
+    pub(super) fn parse(url: &str, key: &str) -> Result<Self, String> {
+        let endpoint = Endpoint::parse(url, "add-checkpoint").map_err(|e| format!("`anchor`: {e}"))?;
+        if !endpoint.is_private() {
+            return Err("`anchor`: a witness is asked by `https`, or on this host".to_owned());
+        }
+        let key = WitnessKey::parse(key).ok_or(
+            "`anchor_key`: must be the witness's key, `NAME+HASH+KEY`, of the type for cosignatures (4)",
+        )?;
+        Ok(Self { endpoint, key, client: Client::new(None) })
+    }
+
+    /// Asks for a signature of `note`, which goes on from the `seen` entries that were signed before.
+    ///
+    /// The witness may have seen others than is known here, once: the answer that a crash lost, or nothing.
+    pub(super) async fn cosigned(
+        &self,
+        ledger: &Ledger,
+        note: &Note,
+        head: Head,
+        seen: u64,
+    ) -> Result<String, AnchorFailure> {
+        let mut old = seen;
+        for _ in 0..2 {
+            let at = ledger.clone();
+            let proof = aside(move || Ok(at.reader().consistency(old, head.size)?)).await?;
+            let body = request(old, &proof, note)?;
+            let ask = Ask {
+                endpoint: &self.endpoint,
+                credential: None,
+                headers: &[("content-type", "text/plain; charset=utf-8")],
+                body: Some(body.as_bytes()),
+                deadline: Duration::from_millis(limits::WITNESS_MS_MAX),
+            };
+            let answer = self.client.exchange(ask).await?;
+            match WitnessAnswer::read(answer.status, &answer.body, note, &self.key) {
+                WitnessAnswer::Cosigned(line, _) => return Ok(line),
+                WitnessAnswer::Conflict(what) => return Err(AnchorFailure::Conflict(what)),
+                WitnessAnswer::Refused(what) => return Err(AnchorFailure::Missed(what)),
+                WitnessAnswer::Seen(size) if size > head.size => {
+                    let what = format!("it has seen {size} entries, and there are {}", head.size);
+                    return Err(AnchorFailure::Conflict(what));
+                }
+                WitnessAnswer::Seen(size) => {
+                    if size < seen {
+                        tracing::warn!(size, seen, "anchor: the witness has forgotten what it signed");
+                    }
+                    old = size;
+                }
+            }
+        }
+        Err(AnchorFailure::Missed("it names another size each time".to_owned()))
+    }
+}

@@ -1,0 +1,169 @@
+//! The header of an entry: the fields that PAR looks at, and what makes bytes a header. Pure: no disk, no clock.
+
+use super::draft::Payload;
+use super::kind::Kind;
+use crate::types::json::{JsonError, has_only_exact_integers, parse_strict};
+use crate::types::{Decision, Digest, limits, text};
+use serde_json::{Map, Value};
+
+/// The format's name, in every header.
+pub const FORMAT: &str = "par/entry/1";
+
+/// Why bytes are not a header.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// More bytes than a header may have.
+    #[error("header of {0} bytes is too long")]
+    TooLong(usize),
+    /// Not strict JSON.
+    #[error("header is no JSON: {0}")]
+    Json(#[source] JsonError),
+    /// JSON, but not an object.
+    #[error("header is no object")]
+    NoObject,
+    /// A field of a type that no header field has.
+    #[error("header field `{0}` has a type that headers do not have")]
+    ForeignType(String),
+    /// A field that the format gives another type.
+    #[error("header field `{0}` has another type than the format says")]
+    OtherType(String),
+    /// A field that every entry has.
+    #[error("header field `{0}` is missing or malformed")]
+    Missing(&'static str),
+}
+
+/// A header as read back: the fields that PAR itself looks at, and the whole object for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The log's identifier.
+    pub log: String,
+    /// Place in the log.
+    pub seq: u64,
+    /// Leaf hash of the entry before.
+    pub prev: Option<Digest>,
+    /// The kind, perhaps one of a later version.
+    pub kind: String,
+    /// Commitment to the payload.
+    pub payload: Digest,
+    /// Length of the payload, in bytes.
+    pub payload_len: u64,
+    /// Every field.
+    pub fields: Map<String, Value>,
+}
+
+impl Header {
+    /// Reads header bytes of any form: the reader of all JSON, which decides what a header is.
+    pub(in crate::ledger) fn parse_any(bytes: &[u8]) -> Result<Self, HeaderError> {
+        if bytes.len() >= limits::HEADER_ENTRY_BYTES_MAX {
+            return Err(HeaderError::TooLong(bytes.len()));
+        }
+        let Value::Object(fields) = parse_strict(bytes, 2).map_err(HeaderError::Json)? else {
+            return Err(HeaderError::NoObject);
+        };
+        if let Some((name, _)) = fields.iter().find(|(_, value)| !is_header_value(value)) {
+            return Err(HeaderError::ForeignType(text::visible_line(name)));
+        }
+        if let Some((name, _)) = fields.iter().find(|(name, value)| !is_of_its_type(name, value)) {
+            return Err(HeaderError::OtherType(name.clone()));
+        }
+        let string = |name: &str| fields.get(name).and_then(Value::as_str);
+        let number = |name: &str| fields.get(name).and_then(Value::as_u64);
+        let digest = |name: &str| string(name).and_then(Digest::from_hex);
+        let missing = |name: &'static str| HeaderError::Missing(name);
+        if string("t") != Some(FORMAT) {
+            return Err(missing("t"));
+        }
+        if let Some(name) =
+            ["boot", "wall_us", "mono_us"].into_iter().find(|name| !fields.contains_key(*name))
+        {
+            return Err(missing(name));
+        }
+        Ok(Self {
+            log: string("log").ok_or_else(|| missing("log"))?.to_owned(),
+            seq: number("seq").ok_or_else(|| missing("seq"))?,
+            prev: digest("prev"),
+            kind: string("kind").ok_or_else(|| missing("kind"))?.to_owned(),
+            payload: digest("payload").ok_or_else(|| missing("payload"))?,
+            payload_len: number("payload_len").ok_or_else(|| missing("payload_len"))?,
+            fields,
+        })
+    }
+
+    /// A text field.
+    #[must_use]
+    pub fn str(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
+    }
+
+    /// A number field.
+    #[must_use]
+    pub fn u64(&self, name: &str) -> Option<u64> {
+        self.fields.get(name).and_then(Value::as_u64)
+    }
+
+    /// The kind; `None` of a later version's.
+    #[must_use]
+    pub fn known_kind(&self) -> Option<Kind> {
+        Kind::parse(&self.kind)
+    }
+
+    /// What was decided, of a `call.decision`.
+    #[must_use]
+    pub fn decision(&self) -> Option<Decision> {
+        self.str("decision").and_then(Decision::parse)
+    }
+
+    /// The determining policies.
+    #[must_use]
+    pub fn policies(&self) -> Vec<String> {
+        let listed = self.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
+        listed.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// What `body`, the payload of this entry, says; `None` where the entry is of another kind, or the payload is not of its
+    /// form: it was too long and is cut, or an edit of the files is still to be found.
+    #[must_use]
+    pub fn payload_of<P: Payload>(&self, body: &[u8]) -> Option<P> {
+        if self.is(P::KIND) { serde_json::from_slice(body).ok() } else { None }
+    }
+
+    /// Whether the payload may be shown, exported or searched: that of `key.create` holds verifiers.
+    #[must_use]
+    pub fn shows_payload(&self) -> bool {
+        !self.is(Kind::KeyCreate)
+    }
+
+    /// Whether a redaction may erase the payload, see [`Kind::may_be_erased`]; what this version does not know stays.
+    #[must_use]
+    pub fn may_be_erased(&self) -> bool {
+        self.known_kind().is_some_and(Kind::may_be_erased)
+    }
+
+    /// Whether the entry is of `kind`.
+    #[must_use]
+    pub fn is(&self, kind: Kind) -> bool {
+        self.kind == kind.as_str()
+    }
+}
+
+fn is_header_value(value: &Value) -> bool {
+    match value {
+        Value::String(_) | Value::Bool(_) => true,
+        Value::Number(_) => has_only_exact_integers(value),
+        Value::Array(items) => items.iter().all(Value::is_string),
+        Value::Null | Value::Object(_) => false,
+    }
+}
+
+/// Whether a field that the format names is what it says; of others nothing is known.
+pub(super) fn is_of_its_type(name: &str, value: &Value) -> bool {
+    match name {
+        "prev" | "payload" | "policy" | "manifest" => value.as_str().and_then(Digest::from_hex).is_some(),
+        "t" | "log" | "kind" | "boot" | "run" | "session" | "call" | "principal" | "decision" | "status"
+        | "tool" => value.is_string(),
+        "seq" | "payload_len" | "ref" => value.is_u64(),
+        "wall_us" | "mono_us" => value.is_i64(),
+        "policies" => value.is_array(),
+        _ => true,
+    }
+}

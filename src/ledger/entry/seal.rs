@@ -1,0 +1,235 @@
+//! Sealing: a draft gets its place in the log, and its header its canonical bytes. Pure: no disk, no clock.
+
+use super::draft::{DraftError, Ref, Written};
+use super::header::{FORMAT, Header};
+use crate::types::json::{JsonError, canonical, write_string};
+use crate::types::{CallId, Digest, RunId, SessionId, text};
+use serde_json::json;
+
+/// The ledger's part of a header.
+#[derive(Clone, Debug)]
+pub struct Stamp<'a> {
+    /// The log's identifier.
+    pub log: &'a str,
+    /// Place in the log, from 0.
+    pub seq: u64,
+    /// Leaf hash of the entry before; absent for the first.
+    pub prev: Option<Digest>,
+    /// Wall clock, microseconds since 1970.
+    pub wall_us: u64,
+    /// Microseconds since the host's start.
+    pub mono_us: u64,
+    /// The host's boot.
+    pub boot: &'a str,
+    /// Sequence number of the first entry of the same append.
+    pub first_seq: u64,
+}
+
+/// A header with its canonical bytes.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// The bytes, as they are stored.
+    pub bytes: Vec<u8>,
+    /// What they say.
+    pub header: Header,
+}
+
+/// Gives `written` its place in the log. What cannot be read back is an error.
+pub fn seal(written: &Written, stamp: &Stamp<'_>) -> Result<Sealed, DraftError> {
+    let bytes = header_of(written, stamp).map_err(|e| DraftError(format!("header: {e}")))?.into_bytes();
+    let header = Header::parse(&bytes).map_err(|e| DraftError(e.to_string()))?;
+    Ok(Sealed { bytes, header })
+}
+
+/// The canonical header. Its members are written in their order, which saves the writer a tree of them.
+fn header_of(
+    Written { draft, body, commitment, .. }: &Written,
+    stamp: &Stamp<'_>,
+) -> Result<String, JsonError> {
+    let digest = |digest: Option<Digest>| digest.map(|digest| digest.hex());
+    let reference = draft.answers.map(|answers| match answers {
+        Ref::Seq(seq) => seq,
+        Ref::Sibling(at) => stamp.first_seq + at as u64,
+    });
+    let mut line = ObjectWriter::default();
+    line.text("boot", Some(stamp.boot))?;
+    line.text("call", draft.call.as_ref().map(CallId::as_str))?;
+    line.text("decision", draft.decision)?;
+    line.text("kind", Some(draft.body.kind().as_str()))?;
+    line.text("log", Some(stamp.log))?;
+    line.text("manifest", digest(draft.manifest).as_deref())?;
+    line.count("mono_us", Some(stamp.mono_us))?;
+    line.text("payload", Some(&commitment.hex()))?;
+    line.count("payload_len", Some(body.len() as u64))?;
+    line.list("policies", &draft.policies)?;
+    line.text("policy", digest(draft.policy).as_deref())?;
+    line.text("prev", digest(stamp.prev).as_deref())?;
+    line.text("principal", draft.principal.as_deref())?;
+    line.count("ref", reference)?;
+    line.text("run", draft.run.as_ref().map(RunId::as_str))?;
+    line.count("seq", Some(stamp.seq))?;
+    line.text("session", draft.session.as_ref().map(SessionId::as_str))?;
+    line.text("status", draft.status)?;
+    line.text("t", Some(FORMAT))?;
+    line.text("tool", draft.tool.as_deref().map(|tool| text::prefix(tool, 64)))?;
+    line.count("wall_us", Some(stamp.wall_us))?;
+    Ok(line.done())
+}
+
+/// An object of JSON, written member by member in canonical order; one without a value is left out.
+#[derive(Default)]
+struct ObjectWriter(String);
+
+impl ObjectWriter {
+    fn name(&mut self, name: &str) {
+        self.0.push_str(if self.0.is_empty() { "{\"" } else { ",\"" });
+        self.0.push_str(name);
+        self.0.push_str("\":");
+    }
+
+    fn text(&mut self, name: &str, value: Option<&str>) -> Result<(), JsonError> {
+        let Some(value) = value else { return Ok(()) };
+        self.name(name);
+        write_string(value, &mut self.0)
+    }
+
+    fn count(&mut self, name: &str, value: Option<u64>) -> Result<(), JsonError> {
+        let Some(value) = value else { return Ok(()) };
+        self.name(name);
+        self.0.push_str(&canonical(&json!(value))?);
+        Ok(())
+    }
+
+    fn list(&mut self, name: &str, items: &[String]) -> Result<(), JsonError> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        self.name(name);
+        for (at, item) in items.iter().enumerate() {
+            self.0.push(if at == 0 { '[' } else { ',' });
+            write_string(item, &mut self.0)?;
+        }
+        self.0.push(']');
+        Ok(())
+    }
+
+    fn done(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Header, Stamp, seal};
+    use crate::ledger::entry::{Draft, Kind, Ref, Written, commitment};
+    use crate::types::json::canonical;
+    use crate::types::{CallId, Digest, RunId, SessionId, limits};
+    use serde_json::{Value, json};
+
+    fn stamp(seq: u64) -> Stamp<'static> {
+        Stamp {
+            log: "00",
+            seq,
+            prev: Some(Digest::of(b"before")),
+            wall_us: 1,
+            mono_us: 2,
+            boot: "b",
+            first_seq: 7,
+        }
+    }
+
+    #[test]
+    fn a_sealed_entry_reads_back() {
+        let mut draft = Draft::untyped(Kind::CallResult, json!({"output": "x"}));
+        draft.answers = Some(Ref::Sibling(2));
+        draft.status = Some("ok");
+        let written = Written::of(draft).expect("written");
+        assert_eq!(written.body, br#"{"output":"x","v":1}"#);
+        let header = seal(&written, &stamp(9)).expect("sealed").header;
+        assert_eq!(header.seq, 9);
+        assert_eq!(header.u64("ref"), Some(9));
+        assert_eq!(header.str("status"), Some("ok"));
+        assert_eq!(header.payload, commitment(&written.salt, &written.body));
+        assert_eq!(header.payload_len, written.body.len() as u64);
+        assert!(!header.fields.contains_key("run"), "fields that do not apply are left out");
+    }
+
+    #[test]
+    fn a_header_of_every_field_is_canonical() {
+        let word = || Some("a \"word\" of \u{1}\u{e9}".to_owned());
+        let digest = Some(Digest::of(b"some"));
+        let draft = Draft {
+            run: Some(RunId::generate()),
+            session: Some(SessionId::generate()),
+            call: Some(CallId::generate()),
+            answers: Some(Ref::Seq(3)),
+            principal: word(),
+            policy: digest,
+            manifest: digest,
+            decision: Some("allow"),
+            policies: vec!["a".to_owned(), "\"b\"".to_owned()],
+            status: Some("ok"),
+            tool: word(),
+            ..Draft::untyped(Kind::CallDecision, json!({}))
+        };
+        let sealed = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed");
+        let fields = sealed.header.fields;
+        assert_eq!(fields.len(), 21, "{fields:?}");
+        assert_eq!(canonical(&Value::Object(fields)).expect("canonical").into_bytes(), sealed.bytes);
+    }
+
+    #[test]
+    fn headers_hold_no_other_types() {
+        for bad in [
+            r#"{"t":"par/entry/1","log":"0","seq":1.0,"kind":"k","payload":"","payload_len":0}"#,
+            r#"{"t":"par/entry/2"}"#,
+            r#"{"t":"par/entry/1","x":null}"#,
+            r#"{"t":"par/entry/1","x":{}}"#,
+            r#"{"t":"par/entry/1","x":[1]}"#,
+            r#"{"t":"par/entry/1","t":"par/entry/1"}"#,
+            "[]",
+        ] {
+            assert!(Header::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_the_format_names_is_there_and_of_its_type() {
+        let draft = Draft::untyped(Kind::Start, json!({}));
+        let whole = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed").header.fields;
+        let with = |name: &str, value: Value| {
+            let mut fields = whole.clone();
+            fields.insert(name.to_owned(), value);
+            Header::parse(Value::Object(fields).to_string().as_bytes())
+        };
+        for name in ["t", "log", "seq", "kind", "wall_us", "mono_us", "boot", "payload", "payload_len"] {
+            let mut fields = whole.clone();
+            fields.remove(name);
+            assert!(Header::parse(Value::Object(fields).to_string().as_bytes()).is_err(), "without {name}");
+            assert!(with(name, json!(true)).is_err(), "{name}");
+        }
+        for (name, value) in [
+            ("ref", json!("5")),
+            ("ref", json!(-5)),
+            ("tool", json!(5)),
+            ("policies", json!("a")),
+            ("policy", json!("00")),
+        ] {
+            assert!(with(name, value.clone()).is_err(), "{name}: {value}");
+        }
+        assert!(with("wall_us", json!(-1)).is_ok(), "a clock may stand before 1970");
+        assert!(with("later", json!(true)).is_ok(), "of a field that nobody knows nothing is demanded");
+    }
+
+    #[test]
+    fn a_long_payload_is_cut_and_says_so() {
+        let draft =
+            Draft::untyped(Kind::CallResult, json!({"output": "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX)}));
+        let body = Written::of(draft).expect("written").body;
+        assert!(body.len() <= limits::PAYLOAD_BYTES_MAX);
+        let cut: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(cut["cut"], true);
+        assert!(cut["bytes"].as_u64() > Some(limits::PAYLOAD_BYTES_MAX as u64));
+    }
+}

@@ -1,0 +1,50 @@
+//! Proof files made from the ledger.
+
+use super::proof_file::{Evidence, Item};
+use crate::ledger::checkpoint::{Checkpoint, Note};
+use crate::ledger::read::{ReadError, Reader, subtree};
+use crate::ledger::tree::proof;
+use crate::types::Digest;
+use std::collections::HashMap;
+
+impl Reader {
+    /// The proof file of some entries, of `run` or of one alone, against the newest checkpoint. A payload
+    /// that may not be shown, or was erased, is left out.
+    pub fn prove(&self, run: Option<String>, seqs: &[u64]) -> Result<Evidence, ReadError> {
+        let last = seqs.last().copied().unwrap_or_default();
+        let checkpoint = self.newest_checkpoint()?.unwrap_or_default();
+        let size = Note::parse(&checkpoint).and_then(|note| Checkpoint::parse(note.text()));
+        let size = size.map_err(ReadError::damaged(last))?.head.size;
+        if last >= size {
+            return Err(ReadError::Unsigned(last, size));
+        }
+        let mut items = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            items.push(self.item(*seq, size, &mut HashMap::new())?);
+        }
+        let (first, seals) = self.epochs(size)?;
+        Ok(Evidence { first, seals, checkpoint, run, items })
+    }
+
+    /// An entry with its place in the tree over the first `size`; its payload where it may be shown. `roots` remembers
+    /// those of subtrees that were looked up.
+    pub(super) fn item(
+        &self,
+        seq: u64,
+        size: u64,
+        roots: &mut HashMap<(u32, u64), Digest>,
+    ) -> Result<Item, ReadError> {
+        let (stored, salt) = self.salted(seq)?.ok_or_else(|| ReadError::lacks(seq, "the entry"))?;
+        let payload = salt.zip(stored.body).filter(|_| stored.header.shows_payload());
+        let mut segments = self.segments();
+        let path = proof::inclusion(seq, size, &mut |height, index| {
+            if let Some(root) = roots.get(&(height, index)) {
+                return Ok(*root);
+            }
+            let root = subtree(&mut segments, height, index)?;
+            roots.insert((height, index), root);
+            Ok::<_, ReadError>(root)
+        })?;
+        Ok(Item { header: stored.bytes, payload, path })
+    }
+}

@@ -1,0 +1,110 @@
+//! The record of an export: an entry that says who took what, before the first byte is told.
+
+use super::error::ExportError;
+use crate::ledger::entry::Draft;
+use crate::ledger::handle::Ledger;
+use crate::ledger::payload::{ExportPayload, PowerUsed};
+use crate::ledger::query::{Filter, Order};
+use crate::ledger::read::{ReadError, Reader};
+use crate::ledger::write::AppendError;
+use crate::types::Digest;
+
+/// The format of the first line.
+pub(super) const FORMAT: &str = "par/export/1";
+/// Headers looked at in one go.
+const PAGE: usize = 4_096;
+/// How an export is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON Lines, with all that a verifier needs.
+    Jsonl,
+    /// A table (RFC 4180), for people.
+    Csv,
+}
+
+impl Format {
+    /// The format of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Jsonl, Self::Csv].into_iter().find(|format| format.as_str() == name)
+    }
+
+    /// Its name, which is also the ending of a file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+        }
+    }
+
+    /// Its media type.
+    #[must_use]
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Jsonl => "application/x-ndjson",
+            Self::Csv => "text/csv; charset=utf-8",
+        }
+    }
+}
+
+impl Ledger {
+    /// Records an export of everything that is there and matches, and returns the number of the entry that says so, which
+    /// a checkpoint covers. Blocking, for as long as it takes to read every header.
+    pub fn record_export(
+        &self,
+        filter: &Filter,
+        format: Format,
+        principal: String,
+        power: Option<PowerUsed>,
+    ) -> Result<u64, ExportError> {
+        let size = self.head().size;
+        let reader = Reader::open(&self.files().ledger()).map_err(ExportError::Store)?;
+        let seqs = select(&reader, filter, size)?;
+        let payload = ExportPayload {
+            query: filter.to_string(),
+            format: format.as_str().to_owned(),
+            size,
+            entries: seqs.len() as u64,
+            seqs: digest_of(seqs.iter().copied()),
+            power,
+        };
+        let draft = Draft { principal: Some(principal), ..Draft::new(payload) };
+        let receipt = self.append_blocking(vec![draft])?.pop().ok_or(AppendError::Closed)?;
+        Ok(receipt.seq())
+    }
+}
+
+/// The numbers below `size` whose entries match.
+pub(super) fn select(reader: &Reader, filter: &Filter, size: u64) -> Result<Vec<u64>, ReadError> {
+    let (mut seqs, mut next) = (Vec::new(), Some(0));
+    while let Some(from) = next.filter(|from| *from < size) {
+        let (headers, on) = reader.headers(filter, from, Order::Ascending, PAGE, PAGE)?;
+        seqs.extend(headers.iter().map(|header| header.seq).filter(|seq| *seq < size));
+        next = on;
+    }
+    Ok(seqs)
+}
+
+/// SHA-256 over the numbers in decimal, a newline behind each.
+pub(super) fn digest_of(seqs: impl Iterator<Item = u64>) -> Digest {
+    let mut hash = Seqs::default();
+    seqs.for_each(|seq| hash.push(seq));
+    hash.digest()
+}
+
+/// The digest of numbers that come one by one.
+#[derive(Debug, Default)]
+pub(super) struct Seqs {
+    hash: sha2::Sha256,
+}
+
+impl Seqs {
+    pub(super) fn push(&mut self, seq: u64) {
+        sha2::Digest::update(&mut self.hash, format!("{seq}\n").as_bytes());
+    }
+
+    pub(super) fn digest(self) -> Digest {
+        Digest(sha2::Digest::finalize(self.hash).into())
+    }
+}

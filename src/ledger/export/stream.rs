@@ -1,0 +1,102 @@
+//! Exports: all entries that a query is met by, as lines that a stranger can check, or as a table.
+//!
+//! An `export` entry says who took what before the first byte is told: query, format, how many entries there were, how
+//! many of them matched, and a digest of which. It is signed at once, and stands in the first line of the export, so that
+//! whoever checks one sees that nothing of what was taken is missing.
+
+use super::error::ExportError;
+use super::record::{FORMAT, Format, digest_of, select};
+use super::table::{COLUMNS, cells, row};
+use crate::ledger::checkpoint::{Checkpoint, Note};
+use crate::ledger::files::Files;
+use crate::ledger::payload::ExportPayload;
+use crate::ledger::query::Filter;
+use crate::ledger::read::Reader;
+use crate::types::Digest;
+use crate::types::json::canonical;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Bytes of one piece, or little more.
+const PIECE_BYTES: usize = 256 << 10;
+/// Roots of subtrees that are remembered from one path to the next.
+const ROOTS_MAX: usize = 1 << 16;
+
+fn size_of(note: &str) -> Option<u64> {
+    Some(Checkpoint::parse(Note::parse(note).ok()?.text()).ok()?.head.size)
+}
+
+/// An export that is being told, piece by piece.
+#[derive(Debug)]
+pub struct Export {
+    reader: Reader,
+    format: Format,
+    /// What comes before the entries.
+    head: Vec<u8>,
+    seqs: std::vec::IntoIter<u64>,
+    /// Entries that the checkpoint covers.
+    size: u64,
+    roots: HashMap<(u32, u64), Digest>,
+}
+
+impl Export {
+    /// The export that the entry `record` says of. Blocking.
+    pub fn open(files: &Files, record: u64) -> Result<Self, ExportError> {
+        let reader = Reader::open(&files.ledger()).map_err(ExportError::Store)?;
+        let none = || ExportError::Failed(format!("entry {record} records no export"));
+        let recorded = reader.entry(record)?.and_then(|stored| stored.payload());
+        let recorded: ExportPayload = recorded.ok_or_else(none)?;
+        let format = Format::parse(&recorded.format).ok_or_else(none)?;
+        let filter = Filter::parse(&recorded.query).map_err(|_| none())?;
+        let seqs = select(&reader, &filter, recorded.size)?;
+        if digest_of(seqs.iter().copied()) != recorded.seqs {
+            return Err(ExportError::Failed(
+                "what matches was changed meanwhile: export it again".to_owned(),
+            ));
+        }
+        let evidence = reader.prove(None, &[record])?;
+        let head = match (format, evidence.items.first()) {
+            (Format::Jsonl, Some(item)) => {
+                let head = json!({
+                    "t": FORMAT,
+                    "key": reader.log_key()?.to_string(),
+                    "epochs": { "first": evidence.first, "seals": evidence.seals },
+                    "checkpoint": evidence.checkpoint,
+                    "record": item.json().map_err(|e| ExportError::Failed(e.to_string()))?,
+                });
+                line(&head)?
+            }
+            _ => row(COLUMNS.map(str::to_owned))?,
+        };
+        let size = size_of(&evidence.checkpoint).ok_or_else(none)?;
+        Ok(Self { reader, format, head, seqs: seqs.into_iter(), size, roots: HashMap::new() })
+    }
+
+    /// How it is written.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The next piece of it, whole lines; `None` behind the last. Blocking.
+    pub fn piece(&mut self) -> Result<Option<Vec<u8>>, ExportError> {
+        let mut piece = std::mem::take(&mut self.head);
+        while piece.len() < PIECE_BYTES {
+            let Some(seq) = self.seqs.next() else { break };
+            if self.roots.len() > ROOTS_MAX {
+                self.roots.clear();
+            }
+            let item = self.reader.item(seq, self.size, &mut self.roots)?;
+            piece.extend(match self.format {
+                Format::Jsonl => line(&item.json().map_err(|e| ExportError::Failed(e.to_string()))?)?,
+                Format::Csv => cells(&item).and_then(row)?,
+            });
+        }
+        Ok((!piece.is_empty()).then_some(piece))
+    }
+}
+
+fn line(value: &Value) -> Result<Vec<u8>, ExportError> {
+    let text = canonical(value).map_err(|e| ExportError::Failed(e.to_string()))?;
+    Ok((text + "\n").into_bytes())
+}

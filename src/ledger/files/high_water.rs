@@ -1,0 +1,47 @@
+//! The high-water mark: how far the ledger went when it was last written.
+
+use crate::ledger::tree::Head;
+use crate::types::Digest;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// The high-water mark: written after each commit and not synced, so it may lag and never lead.
+#[derive(Debug)]
+pub struct HighWater {
+    file: std::fs::File,
+}
+
+impl HighWater {
+    pub(in crate::ledger) fn open(path: &Path) -> std::io::Result<Self> {
+        let file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        Ok(Self { file })
+    }
+
+    /// Writes `head`. A failure is no more than a mark that lags.
+    pub(in crate::ledger) fn write(&self, head: Head) {
+        if let Err(e) = self.file.write_all_at(Self::line(head).as_bytes(), 0) {
+            tracing::warn!(error = %e, "the high-water mark was not written");
+        }
+    }
+
+    /// Reads the mark; `None` where there is none that can be read.
+    #[must_use]
+    pub fn read(path: &Path) -> Option<Head> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let (size, root) = text.trim_end().split_once(' ')?;
+        let read = Head { size: size.parse().ok()?, root: Digest::from_hex(root)? };
+        (Self::line(read) == text).then_some(read)
+    }
+
+    fn line(head: Head) -> String {
+        format!("{:020} {}\n", head.size, head.root)
+    }
+
+    /// Whether there is something that is no mark. An empty file is what a crash may leave of a first
+    /// write: no more than a mark that is missing.
+    #[must_use]
+    pub fn is_garbled(path: &Path) -> bool {
+        Self::read(path).is_none() && std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
+    }
+}

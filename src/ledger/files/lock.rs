@@ -1,0 +1,86 @@
+//! The lock against a second writer.
+
+use super::paths::Files;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The lock that makes a second writer wait. Its file tells who holds it.
+#[derive(Debug)]
+pub struct Lock {
+    file: Mutex<std::fs::File>,
+}
+
+/// Why the lock was not had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process holds it; the text tells which.
+    #[error("the ledger is held by another process: {}", .0.replace('\n', " ").trim())]
+    Held(String),
+    /// The file cannot be used.
+    #[error("{}: {}", .0.display(), .1)]
+    File(PathBuf, #[source] std::io::Error),
+}
+
+impl Lock {
+    /// Takes the lock of `files`, waiting at most `wait`.
+    pub fn take(files: &Files, wait: Duration) -> Result<Self, LockError> {
+        let path = files.lock();
+        let at = |e| LockError::File(path.clone(), e);
+        let open = || {
+            std::fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)
+        };
+        let file = open().map_err(at)?;
+        let step = Duration::from_millis(20);
+        let mut left = wait;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(std::fs::TryLockError::WouldBlock) if left.is_zero() => {
+                    return Err(LockError::Held(Self::holder(files).unwrap_or_default()));
+                }
+                Err(std::fs::TryLockError::WouldBlock) => {
+                    std::thread::sleep(step.min(left));
+                    left = left.saturating_sub(step);
+                }
+                Err(std::fs::TryLockError::Error(e)) => return Err(at(e)),
+            }
+        }
+        let lock = Self { file: Mutex::new(file) };
+        lock.tell(None).map_err(at)?;
+        Ok(lock)
+    }
+
+    /// Writes this process's number and, for a server, its URL into the file.
+    pub fn tell(&self, url: Option<&str>) -> std::io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut text = format!("pid={}\n", std::process::id());
+        if let Some(url) = url {
+            text.push_str(&format!("url={url}\n"));
+        }
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(text.as_bytes())
+    }
+
+    /// What the holder of the lock says of itself, or `None` where nobody holds it.
+    #[must_use]
+    pub fn holder(files: &Files) -> Option<String> {
+        let mut file = std::fs::File::open(files.lock()).ok()?;
+        // Being able to take it shared means that nobody holds it; the descriptor's end gives it back.
+        if file.try_lock_shared().is_ok() {
+            return None;
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+}

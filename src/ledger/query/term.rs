@@ -1,0 +1,266 @@
+//! One word of a query: what it asks of an entry, how it is read and how it is written. Pure: no disk, no clock.
+
+use super::tokens::words;
+use crate::ledger::entry::{Header, Kind};
+use crate::types::{limits, text};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde_json::Value;
+use std::fmt;
+
+/// Fields of the header that may be asked for.
+pub(super) const FIELDS: [&str; 9] =
+    ["kind", "run", "session", "call", "principal", "decision", "status", "tool", "policy"];
+
+/// A word of the query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    pub(super) is_negated: bool,
+    pub(super) ask: Criterion,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Criterion {
+    Field {
+        name: &'static str,
+        want: Want,
+    },
+    /// From the first number to the last.
+    Seq(u64, u64),
+    /// Microseconds since 1970.
+    Since(i64),
+    Until(i64),
+    Text {
+        want: Want,
+        words: Vec<String>,
+    },
+}
+
+/// A value, or with `is_start` any that begins with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Want {
+    pub(super) value: String,
+    pub(super) is_start: bool,
+}
+
+/// What the field `decision` may say.
+const DECISIONS: [&str; 4] = ["allow", "deny", "needs_approval", "invalid"];
+/// What the field `status` may say: of results, of replies, and of refusals that time gave.
+const STATUSES: [&str; 17] = [
+    "ok",
+    "error",
+    "signal",
+    "timeout",
+    "oom",
+    "output_cap",
+    "quota",
+    "killed",
+    "refused",
+    "interrupted",
+    "done",
+    "denied",
+    "failed",
+    "limit",
+    "waiting",
+    "cancelled",
+    "expired",
+];
+
+/// Numbers above are not written: a header cannot hold them.
+const SEQ_MAX: u64 = i64::MAX as u64;
+
+impl Term {
+    pub(super) fn parse(word: &str, now_us: i64) -> Result<Self, String> {
+        let (is_negated, rest) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
+        let colon = rest.find(':').filter(|at| rest.find('"').is_none_or(|quote| *at < quote));
+        let ask = match colon.and_then(|at| Some((rest.get(..at)?, rest.get(at + 1..)?))) {
+            Some((name, value)) => Criterion::of_field(name, value, now_us)?,
+            None => Criterion::of_text(Want::parse(rest)?)?,
+        };
+        Ok(Self { is_negated, ask })
+    }
+}
+
+impl Criterion {
+    fn of_field(name: &str, value: &str, now_us: i64) -> Result<Self, String> {
+        if value.is_empty() {
+            return Err(format!("a value is missing behind `{name}:`"));
+        }
+        match name {
+            "since" => return Ok(Self::Since(moment(value, now_us)?)),
+            "until" => return Ok(Self::Until(moment(value, now_us)?)),
+            "seq" => return seqs(value),
+            _ => {}
+        }
+        let known = Self::names().find(|known| *known == name).ok_or_else(|| {
+            format!(
+                "`{}` is none of the fields {}, seq, since and until; a text with a colon stands in quotes",
+                text::visible_line(name),
+                Self::names().collect::<Vec<_>>().join(", ")
+            )
+        })?;
+        Ok(Self::Field { name: known, want: Want::parse(value)? })
+    }
+
+    /// Why nothing can meet it: the field has a closed list of values, and this is none of them.
+    pub(super) fn unknown(&self) -> Option<String> {
+        let Self::Field { name, want } = self else { return None };
+        let known: Vec<&str> = match *name {
+            "kind" => Kind::ALL.iter().map(|kind| kind.as_str()).collect(),
+            "decision" => DECISIONS.to_vec(),
+            "status" => STATUSES.to_vec(),
+            _ => return None,
+        };
+        if known.iter().any(|known| want.is(known)) {
+            return None;
+        }
+        let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
+        let rest = if want.is_start { "*" } else { "" };
+        Some(format!("`{name}:{shown}{rest}`: no {name} is `{shown}{rest}`: there are {}", known.join(", ")))
+    }
+
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        FIELDS.into_iter().chain(["key"])
+    }
+
+    fn of_text(want: Want) -> Result<Self, String> {
+        let words: Vec<String> = words(&want.value).collect();
+        if words.is_empty() {
+            return Err("there is no letter or digit to look for".to_owned());
+        }
+        Ok(Self::Text { want, words })
+    }
+
+    /// Whether both ask for the same thing, so that one of them is enough.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Field { name, .. }, Self::Field { name: other, .. }) => name == other,
+            (Self::Text { .. }, _) => false,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    pub(super) fn holds(&self, header: &Header) -> bool {
+        let wall_us = || header.fields.get("wall_us").and_then(Value::as_i64).unwrap_or_default();
+        match self {
+            Self::Field { name: "key", want } => {
+                header.str("principal").and_then(|by| by.strip_prefix("key:")).is_some_and(|id| want.is(id))
+            }
+            Self::Field { name, want } => header.str(name).is_some_and(|is| want.is(is)),
+            Self::Seq(first, last) => (*first..=*last).contains(&header.seq),
+            Self::Since(us) => wall_us() >= *us,
+            Self::Until(us) => wall_us() < *us,
+            Self::Text { .. } => true,
+        }
+    }
+}
+
+impl Want {
+    pub(super) fn parse(word: &str) -> Result<Self, String> {
+        let Some(quoted) = word.strip_prefix('"') else {
+            let (value, is_start) = word.strip_suffix('*').map_or((word, false), |start| (start, true));
+            return match value.find(['"', '*']) {
+                None if word.is_empty() => Err("a word is missing behind `-`".to_owned()),
+                None => Ok(Self { value: value.to_owned(), is_start }),
+                Some(at) if value.get(at..).is_some_and(|rest| rest.starts_with('*')) => {
+                    Err("a `*` stands at the end, or in quotes where it is meant itself".to_owned())
+                }
+                Some(_) => Err("a quote begins a value; within quotes it is `\\\"`".to_owned()),
+            };
+        };
+        let (mut value, mut rest) = (String::new(), quoted.chars());
+        loop {
+            match rest.next() {
+                Some('"') => break,
+                Some('\\') => value.extend(rest.next()),
+                Some(c) => value.push(c),
+                None => return Err("the closing quote is missing".to_owned()),
+            }
+        }
+        match rest.as_str() {
+            _ if value.is_empty() => Err("there is nothing between the quotes".to_owned()),
+            "" => Ok(Self { value, is_start: false }),
+            "*" => Ok(Self { value, is_start: true }),
+            _ => Err("behind a closing quote comes a space or `*`".to_owned()),
+        }
+    }
+
+    fn is(&self, value: &str) -> bool {
+        if self.is_start { value.starts_with(&self.value) } else { value == self.value }
+    }
+
+    /// As it is written; a value among others is quoted where `is_text` would read it otherwise.
+    fn write(&self, f: &mut fmt::Formatter<'_>, is_text: bool) -> fmt::Result {
+        let is_plain = |c: char| !(c.is_whitespace() || "\"*".contains(c) || is_text && c == ':');
+        let is_bare = self.value.chars().all(is_plain) && !(is_text && self.value.starts_with('-'));
+        if is_bare {
+            f.write_str(&self.value)?;
+        } else {
+            write!(f, "\"{}\"", self.value.replace('\\', "\\\\").replace('"', "\\\""))?;
+        }
+        f.write_str(if self.is_start { "*" } else { "" })
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_negated { "-" } else { "" })?;
+        let time = |us: i64| Timestamp::from_microsecond(us).map_err(|_| fmt::Error);
+        match &self.ask {
+            Criterion::Field { name, want } => {
+                write!(f, "{name}:")?;
+                want.write(f, false)
+            }
+            Criterion::Seq(first, last) if first == last => write!(f, "seq:{first}"),
+            Criterion::Seq(first, SEQ_MAX) => write!(f, "seq:{first}-"),
+            Criterion::Seq(first, last) => write!(f, "seq:{first}-{last}"),
+            Criterion::Since(us) => write!(f, "since:{}", time(*us)?),
+            Criterion::Until(us) => write!(f, "until:{}", time(*us)?),
+            Criterion::Text { want, .. } => want.write(f, true),
+        }
+    }
+}
+
+fn seqs(value: &str) -> Result<Criterion, String> {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|seq| *seq < SEQ_MAX);
+    let ends = match value.split_once('-') {
+        None => number(value).map(|seq| (seq, seq)),
+        Some((first, "")) => number(first).map(|first| (first, SEQ_MAX)),
+        Some((first, last)) => number(first).zip(number(last)),
+    };
+    let ends = ends.filter(|(first, last)| first <= last);
+    let (first, last) = ends.ok_or("it is neither a number (`7`) nor a range (`7-9`, `7-`)")?;
+    Ok(Criterion::Seq(first, last))
+}
+
+/// A time in microseconds since 1970.
+fn moment(value: &str, now_us: i64) -> Result<i64, String> {
+    let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    let at = span(value).map(|us| now_us.saturating_sub(us)).or_else(|| {
+        let day = || value.parse::<Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+        let is_day = value.len() == "2026-11-01".len();
+        let at = if is_day { day()?.timestamp() } else { value.parse::<Timestamp>().ok()? };
+        Some(at.as_microsecond())
+    });
+    // What cannot be written as a time is none.
+    at.filter(|us| Timestamp::from_microsecond(*us).is_ok()).ok_or_else(|| {
+        "it is neither a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) nor a span before now (`90s`, `30m`, \
+         `24h`, `7d`, `2w`)"
+            .to_owned()
+    })
+}
+
+/// A number and its unit, in microseconds.
+fn span(value: &str) -> Option<i64> {
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds: i64 = match value.get(digits.len()..)? {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return None,
+    };
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    digits.parse::<i64>().ok().filter(|_| is_number)?.checked_mul(seconds)?.checked_mul(1_000_000)
+}

@@ -1,0 +1,214 @@
+//! Erasing payloads: salt and words leave every file of `data/`, the header and its place in the tree stay.
+//!
+//! A `redaction` entry says who erased what and why, in the transaction that erases: there is no crash between them.
+//! Then the write-ahead log is moved into the file and cut to nothing, and the raw bytes of every file are searched
+//! for what was there. What is still found, and what no program can reach, is told.
+
+use super::error::RedactError;
+use super::index::forget;
+use super::payload::PayloadToErase;
+use super::residue::Traces;
+use super::runs::RunHeaders;
+use super::words::Words;
+use crate::ledger::entry::{Draft, Ref};
+use crate::ledger::handle::Ledger;
+use crate::ledger::payload::{PowerUsed, RedactionPayload};
+use crate::ledger::read::Stored;
+use crate::ledger::write::Receipt;
+use crate::types::{limits, text};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// What is to be erased, by whom and why.
+#[derive(Clone, Debug)]
+pub struct Erasure {
+    /// Which entries.
+    pub targets: Targets,
+    /// Why, for whoever reads the ledger later.
+    pub reason: String,
+    /// Who asks, by the name on the ledger.
+    pub principal: String,
+    /// What let them in, as `Granted::record` has it; `None` without a server.
+    pub power: Option<PowerUsed>,
+}
+
+/// Which entries.
+#[derive(Clone, Debug)]
+pub enum Targets {
+    /// These, all or none.
+    Entries(Vec<u64>),
+    /// Every one of this run whose payload may be erased and is there.
+    Run(String),
+}
+
+/// What was done, for people.
+#[derive(Clone, Debug, Serialize)]
+pub struct Redacted {
+    /// What was erased, by rising number.
+    pub entries: Vec<Erased>,
+    /// Other entries of the same runs that hold words of it.
+    pub same_words: Vec<Same>,
+    /// Files of `data/` whose raw bytes were searched.
+    pub files: usize,
+    /// Where something of it may still be found, and why.
+    pub left: Vec<String>,
+    /// What no program can reach.
+    pub beyond: [&'static str; 5],
+}
+
+/// One payload that is gone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Erased {
+    /// The entry.
+    pub seq: u64,
+    /// Its kind.
+    pub kind: String,
+    /// Bytes that the payload had.
+    pub bytes: u64,
+    /// The entry that says so.
+    pub redaction: u64,
+}
+
+/// An entry with the same words.
+#[derive(Clone, Debug, Serialize)]
+pub struct Same {
+    /// The entry.
+    pub seq: u64,
+    /// Its kind.
+    pub kind: String,
+    /// Whether it can be erased too.
+    pub may_be_erased: bool,
+}
+
+const BEYOND: [&str; 5] = [
+    "blocks of the device that held the files before, and its snapshots",
+    "backups and other copies of data/",
+    "proof files, exports and pages that were made or read before",
+    "the model's provider, as far as the words went there",
+    "the system's log, and what tools and jobs wrote elsewhere",
+];
+
+impl Ledger {
+    /// Erases payloads, all that are asked for or none. Blocking, and not for a thread of an async runtime: it waits
+    /// for the disk, for readers at most [`limits::REDACTION_WAIT_MS_MAX`], and reads every file of `data/`.
+    ///
+    /// Once it has returned the erasure is durable, and what is not told under `left` is in no file any more.
+    pub fn redact(&self, asked: &Erasure) -> Result<Redacted, RedactError> {
+        let reason = reason(&asked.reason)?;
+        let runs = RunHeaders::new(self.reader());
+        let (payloads, runs) = self.targets(&asked.targets, runs)?;
+        let words = Words::of(&payloads)?;
+        if words.are_in(reason.as_bytes()) {
+            let why = "it repeats words of what is to be erased, and it stays".to_owned();
+            return Err(RedactError::Unfit("reason", why));
+        }
+        let same_words = self.same_words(&payloads, &words, &runs)?;
+        let traces = Traces::of(&payloads).map_err(|e| RedactError::Failed(e.to_string()))?;
+        let redactions = self.erase(&payloads, asked, &reason)?;
+        // From here on the erasure is durable; what follows is about what the files hold beside the rows, and what
+        // of it fails is told and not an error.
+        let mut left = forget(self.files(), self.shared().raw(), &payloads);
+        let (files, more) = self.cleanse(&traces);
+        left.extend(more);
+        let erased = payloads.iter().zip(redactions).map(|(payload, redaction)| Erased {
+            seq: payload.header.seq,
+            kind: payload.header.kind.clone(),
+            bytes: payload.header.payload_len,
+            redaction,
+        });
+        Ok(Redacted { entries: erased.collect(), same_words, files, left, beyond: BEYOND })
+    }
+
+    /// Reads what is to go; every entry that has to stay is a reason to do nothing.
+    fn targets<'a>(
+        &self,
+        targets: &Targets,
+        mut runs: RunHeaders<'a>,
+    ) -> Result<(Vec<PayloadToErase>, RunHeaders<'a>), RedactError> {
+        let (mut payloads, mut kept) = (Vec::new(), Vec::new());
+        let seqs = match targets {
+            Targets::Entries(seqs) => BTreeSet::from_iter(seqs.iter().copied()),
+            Targets::Run(run) => {
+                let of_run = runs.of(run)?;
+                let erasable = of_run.iter().filter(|header| header.may_be_erased());
+                erasable.map(|header| header.seq).collect()
+            }
+        };
+        if seqs.len() > limits::REDACTED_ENTRIES_MAX {
+            let why = format!("{} entries are more than {}", seqs.len(), limits::REDACTED_ENTRIES_MAX);
+            return Err(RedactError::Unfit("entries", why));
+        }
+        for seq in seqs {
+            match self.reader().salted(seq)? {
+                None => kept.push(format!("there is no entry {seq}")),
+                // Of a run what is gone already is no reason.
+                Some((Stored { body: None, .. }, _)) if matches!(targets, Targets::Run(_)) => {}
+                Some((Stored { header, body, .. }, salt)) => {
+                    match (runs.why_kept(&header)?, body.zip(salt)) {
+                        (Some(why), _) => kept.push(format!("entry {seq} {why}")),
+                        (None, None) => kept.push(format!("entry {seq} was erased already")),
+                        (None, Some((body, salt))) => payloads.push(PayloadToErase { salt, header, body }),
+                    }
+                }
+            }
+        }
+        if payloads.is_empty() && kept.is_empty() {
+            kept.push("there is nothing to erase".to_owned());
+        }
+        if kept.is_empty() { Ok((payloads, runs)) } else { Err(RedactError::Kept(kept)) }
+    }
+
+    /// Entries of the same runs, beside those that go, that hold words of them.
+    fn same_words(
+        &self,
+        payloads: &[PayloadToErase],
+        words: &Words,
+        runs: &RunHeaders<'_>,
+    ) -> Result<Vec<Same>, RedactError> {
+        let going: BTreeSet<u64> = payloads.iter().map(|payload| payload.header.seq).collect();
+        let mut same = Vec::new();
+        for header in runs.headers().filter(|header| !going.contains(&header.seq)) {
+            let body = self.reader().entry(header.seq)?.and_then(|stored| stored.body);
+            if body.is_some_and(|body| words.are_in(&body)) {
+                let (seq, kind, may_be_erased) = (header.seq, header.kind.clone(), header.may_be_erased());
+                same.push(Same { seq, kind, may_be_erased });
+            }
+        }
+        same.sort_by_key(|same| same.seq);
+        Ok(same)
+    }
+
+    /// One commit: the entries that say so, and the rows without salt and body. Returns the entries' numbers.
+    fn erase(
+        &self,
+        payloads: &[PayloadToErase],
+        asked: &Erasure,
+        reason: &str,
+    ) -> Result<Vec<u64>, RedactError> {
+        let drafts = payloads.iter().map(|PayloadToErase { header, .. }| {
+            let payload = RedactionPayload {
+                reason: reason.to_owned(),
+                kind: header.kind.clone(),
+                bytes: header.payload_len,
+                power: asked.power.clone(),
+            };
+            let draft = Draft::new(payload);
+            Draft { answers: Some(Ref::Seq(header.seq)), principal: Some(asked.principal.clone()), ..draft }
+        });
+        let erases = payloads.iter().map(|payload| payload.header.seq).collect();
+        let receipts = self.queue().append_erasing(drafts.collect(), erases).map_err(RedactError::Append)?;
+        Ok(receipts.iter().map(Receipt::seq).collect())
+    }
+}
+
+fn reason(reason: &str) -> Result<String, RedactError> {
+    let reason = text::visible_line(reason.trim());
+    match reason.len() {
+        0 => Err(RedactError::Unfit("reason", "is empty".to_owned())),
+        long if long > limits::REDACTION_REASON_BYTES_MAX => {
+            let why = format!("is longer than {} bytes", limits::REDACTION_REASON_BYTES_MAX);
+            Err(RedactError::Unfit("reason", why))
+        }
+        _ => Ok(reason),
+    }
+}

@@ -1,0 +1,251 @@
+//! Proofs over the tree: that an entry is in it, and that a later tree holds all of an earlier one
+//! (RFC 6962 section 2.1, checked as RFC 9162 sections 2.1.3.2 and 2.1.4.2 say). Pure: no disk, no clock.
+
+use super::head::Head;
+use super::merkle::{empty_root, node};
+use crate::types::Digest;
+
+/// Looks up the root of a perfect subtree: of the 2^height leaves from index · 2^height on.
+pub(super) type Subtree<'a, E> = dyn FnMut(u32, u64) -> Result<Digest, E> + 'a;
+
+/// Root of the leaves `from` to `to`, which begin a subtree at least as large as they are.
+fn range<E>(from: u64, to: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, E> {
+    let (mut at, mut parts) = (from, Vec::new());
+    while at < to {
+        let height = (to - at).ilog2();
+        parts.push(subtree(height, at >> height)?);
+        at += 1 << height;
+    }
+    let joined = parts.into_iter().rev().reduce(|right, left| node(&left, &right));
+    Ok(joined.unwrap_or_else(empty_root))
+}
+
+/// The root over the first `size` leaves.
+pub(in crate::ledger) fn root<E>(size: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, E> {
+    range(0, size, subtree)
+}
+
+/// The audit path of leaf `index` in the tree of `size` leaves, from the leaf up.
+pub(in crate::ledger) fn inclusion<E>(
+    index: u64,
+    size: u64,
+    subtree: &mut Subtree<'_, E>,
+) -> Result<Vec<Digest>, E> {
+    let (mut from, mut to, mut path) = (0, size, Vec::new());
+    while to - from > 1 {
+        let middle = from + split(to - from);
+        if index < middle {
+            path.push(range(middle, to, subtree)?);
+            to = middle;
+        } else {
+            path.push(range(from, middle, subtree)?);
+            from = middle;
+        }
+    }
+    path.reverse();
+    Ok(path)
+}
+
+/// The proof that the tree of `new` leaves begins with that of `old`; there is none of nothing, and
+/// none is needed of equal trees.
+pub(in crate::ledger) fn consistency<E>(
+    old: u64,
+    new: u64,
+    subtree: &mut Subtree<'_, E>,
+) -> Result<Vec<Digest>, E> {
+    if old == 0 || old >= new {
+        return Ok(Vec::new());
+    }
+    let (mut from, mut to, mut path) = (0, new, Vec::new());
+    while old != to {
+        let middle = from + split(to - from);
+        if old <= middle {
+            path.push(range(middle, to, subtree)?);
+            to = middle;
+        } else {
+            path.push(range(from, middle, subtree)?);
+            from = middle;
+        }
+    }
+    // A subtree that the old tree holds whole and begins with is what the checker has already.
+    if from > 0 {
+        path.push(range(from, to, subtree)?);
+    }
+    path.reverse();
+    Ok(path)
+}
+
+/// The largest power of two below `count`, which is at least 2.
+fn split(count: u64) -> u64 {
+    1 << (count - 1).ilog2()
+}
+
+/// Whether `path` proves that `leaf` is entry `index` of the tree `head`.
+#[must_use]
+pub fn is_included(leaf: Digest, index: u64, head: Head, path: &[Digest]) -> bool {
+    if index >= head.size {
+        return false;
+    }
+    let (mut at, mut last, mut hash) = (index, head.size - 1, leaf);
+    for next in path {
+        if last == 0 {
+            return false;
+        }
+        if at % 2 == 1 || at == last {
+            hash = node(next, &hash);
+            while at.is_multiple_of(2) && at != 0 {
+                (at, last) = (at >> 1, last >> 1);
+            }
+        } else {
+            hash = node(&hash, next);
+        }
+        (at, last) = (at >> 1, last >> 1);
+    }
+    last == 0 && hash == head.root
+}
+
+/// Whether `path` proves that the tree `new` begins with the tree `old`.
+#[must_use]
+pub fn is_extended(old: Head, new: Head, path: &[Digest]) -> bool {
+    // Of a tree of nothing every tree is an extension: that would prove nothing.
+    if old.size == 0 || old.size > new.size {
+        return false;
+    }
+    if old.size == new.size {
+        return old.root == new.root && path.is_empty();
+    }
+    // The checker holds the first node itself where the old tree is one perfect subtree.
+    let (first, rest) = if old.size.is_power_of_two() {
+        (old.root, path)
+    } else {
+        let Some((first, rest)) = path.split_first() else { return false };
+        (*first, rest)
+    };
+    let (mut at, mut last) = (old.size - 1, new.size - 1);
+    while at % 2 == 1 {
+        (at, last) = (at >> 1, last >> 1);
+    }
+    let (mut before, mut after) = (first, first);
+    for next in rest {
+        if last == 0 {
+            return false;
+        }
+        if at % 2 == 1 || at == last {
+            before = node(next, &before);
+            after = node(next, &after);
+            while at.is_multiple_of(2) && at != 0 {
+                (at, last) = (at >> 1, last >> 1);
+            }
+        } else {
+            after = node(&after, next);
+        }
+        (at, last) = (at >> 1, last >> 1);
+    }
+    last == 0 && before == old.root && after == new.root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{consistency, inclusion, is_extended, is_included, root};
+    use crate::ledger::Head;
+    use crate::ledger::tree::{Frontier, leaf};
+    use crate::types::Digest;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    fn leaves(count: u64) -> Vec<Digest> {
+        (0..count).map(|at| leaf(&at.to_be_bytes())).collect()
+    }
+
+    fn head(leaves: &[Digest]) -> Head {
+        let mut frontier = Frontier::default();
+        leaves.iter().for_each(|leaf| frontier.push(*leaf));
+        Head { size: frontier.size(), root: frontier.root() }
+    }
+
+    fn subtree(leaves: &[Digest]) -> impl FnMut(u32, u64) -> Result<Digest, Infallible> + '_ {
+        |height, index| {
+            let from = (index << height) as usize;
+            Ok(head(&leaves[from..from + (1 << height)]).root)
+        }
+    }
+
+    /// Each leaf of each small tree, and each pair of small trees: the proof holds, and none of its
+    /// neighbours does.
+    #[test]
+    fn every_proof_of_small_trees() {
+        let all = leaves(40);
+        for size in 1..=all.len() {
+            let (tree, whole) = (&all[..size], head(&all[..size]));
+            let Ok(found) = root(size as u64, &mut subtree(tree));
+            assert_eq!(found, whole.root);
+            for index in 0..size as u64 {
+                let Ok(path) = inclusion(index, size as u64, &mut subtree(tree));
+                let leaf = all[index as usize];
+                assert!(is_included(leaf, index, whole, &path), "{index} of {size}");
+                let wrong = [
+                    is_included(leaf, index + 1, whole, &path),
+                    is_included(Digest::of(b"other"), index, whole, &path),
+                    is_included(
+                        leaf,
+                        index,
+                        Head { size: whole.size, root: leaf },
+                        &[path.as_slice(), &[leaf]].concat(),
+                    ),
+                    is_included(leaf, index, whole, &[path.as_slice(), &[leaf]].concat()),
+                    path.split_last().is_some_and(|(_, cut)| is_included(leaf, index, whole, cut)),
+                ];
+                assert!(!wrong.contains(&true), "{index} of {size}: {wrong:?}");
+            }
+            for old in 0..=size {
+                let before = head(&all[..old]);
+                let Ok(path) = consistency(old as u64, size as u64, &mut subtree(tree));
+                assert_eq!(is_extended(before, whole, &path), old > 0, "{old} to {size}");
+                let other = Head { size: before.size, root: Digest::of(b"other") };
+                assert!(!is_extended(other, whole, &path), "{old} to {size}");
+                assert!(
+                    !is_extended(before, whole, &[path.as_slice(), &[whole.root]].concat()),
+                    "{old} to {size}"
+                );
+                assert!(
+                    old == size || old == 0 || !is_extended(whole, before, &path),
+                    "{size} back to {old}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(crate::types::laws::cases(256))]
+
+        /// What somebody else's tree proves holds here, and the reverse.
+        #[test]
+        fn another_implementation_agrees(size in 1_u64..600, a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+            use ct_merkle::mem_backed_tree::MemoryBackedTree;
+            let mut theirs = MemoryBackedTree::<sha2::Sha256, [u8; 8]>::new();
+            let all = leaves(size);
+            let old = b.index(size as usize) as u64 + 1;
+            (0..old).for_each(|at| theirs.push(at.to_be_bytes()));
+            let their_old = theirs.root();
+            let their_old = Digest((*their_old.as_bytes()).into());
+            (old..size).for_each(|at| theirs.push(at.to_be_bytes()));
+            let whole = head(&all);
+            let root = |tree: &MemoryBackedTree<sha2::Sha256, [u8; 8]>| Digest((*tree.root().as_bytes()).into());
+            prop_assert_eq!(root(&theirs), whole.root);
+            let index = a.index(size as usize);
+            let hashes = |bytes: &[u8]| -> Vec<Digest> {
+                bytes.chunks_exact(32).map(|chunk| Digest(chunk.try_into().expect("32 bytes"))).collect()
+            };
+            let path = hashes(theirs.prove_inclusion(index).as_bytes());
+            let Ok(ours) = inclusion(index as u64, size, &mut subtree(&all));
+            prop_assert_eq!(&path, &ours);
+            prop_assert!(is_included(all[index], index as u64, whole, &path));
+            let Ok(ours) = consistency(old, size, &mut subtree(&all));
+            prop_assert_eq!(their_old, head(&all[..old as usize]).root);
+            if old < size {
+                let path = hashes(theirs.prove_consistency((size - old) as usize).as_bytes());
+                prop_assert_eq!(&path, &ours);
+            }
+        }
+    }
+}

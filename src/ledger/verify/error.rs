@@ -1,0 +1,53 @@
+//! Why a verification could not go on. Its text becomes a finding of the report.
+
+use crate::ledger::checkpoint::CheckpointError;
+use crate::ledger::entry::HeaderError;
+use crate::ledger::projection::garbled;
+use crate::ledger::read::{ReadError, SchemaError};
+use crate::store::StoreError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a ledger could not be verified to its end.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::ledger) enum AuditError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// A statement on a segment.
+    #[error("ledger.db: {0}")]
+    Ledger(#[from] rusqlite::Error),
+    #[error("state.db: {0}")]
+    State(#[source] rusqlite::Error),
+    /// SQLite's own answer, where no file is to be named.
+    #[error(transparent)]
+    Sqlite(rusqlite::Error),
+    #[error("state.db cannot follow this entry: {0}")]
+    Follow(#[source] rusqlite::Error),
+    #[error("table `{0}`: {1}")]
+    Table(&'static str, #[source] rusqlite::Error),
+    #[error("{}", garbled(.0))]
+    Garbled(#[source] StoreError),
+    #[error("{}: {}", .0.display(), .1)]
+    Folder(PathBuf, #[source] io::Error),
+    #[error("{} cannot be read: {}", .0.display(), .1)]
+    Unreadable(PathBuf, #[source] io::Error),
+    #[error("the high-water mark cannot be read")]
+    Mark,
+    #[error("a column holds a number where bytes belong")]
+    Column,
+    #[error("the schema changed while the ledger was read")]
+    SchemaChanged,
+    #[error("entry {0} went while it was read")]
+    Gone(u64),
+    #[error("no checkpoint from outside is of {from} entries or more: the newest is of {newest}")]
+    NothingOutside { from: u64, newest: u64 },
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// The keys cannot be followed.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+}

@@ -1,0 +1,215 @@
+//! Verification from an entry on: `par audit verify --from`.
+//!
+//! The tree over the entries before it is taken from the stored tiles, and believed only because a checkpoint
+//! from outside, of that tree or of a later one, is met on the way. What is stored of those entries is not read.
+
+use super::error::AuditError;
+use super::pipeline::Reading;
+use super::report::{Outside, PROGRESS_ENTRIES, Report, RootMark, Verdict};
+use super::rows::{check_orphans, check_schema, checkpoints, entries_until};
+use super::walk::{ChainWalk, WalkStart};
+use crate::ledger::checkpoint::{Checkpoint, Epochs};
+use crate::ledger::entry::Header;
+use crate::ledger::files::{Files, HighWater};
+use crate::ledger::read::{OpenSegments, ReadError, Reader, header_bytes, root_at, schema, tile};
+use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, TileEdge, leaf};
+use crate::store::Kind as Database;
+use rusqlite::{Connection, params};
+use std::ops::ControlFlow;
+
+/// Verifies the entries from `from` on, which is at least 1, also under a running writer.
+///
+/// At least one checkpoint of `outside` has to be of `from` entries or more, and the ledger has to go on from
+/// it; else nothing is verified. Not looked at: SQLite's own check, state.db, and whatever is stored of the
+/// entries before `from`; the report says so. `progress` is told now and then how many entries of how many were
+/// followed.
+#[must_use]
+pub fn audit_from(files: &Files, from: u64, outside: &[Outside], progress: &dyn Fn(u64, u64)) -> Report {
+    let mark = HighWater::read(&files.high_water()).map(|head| RootMark { head });
+    let mut report = walk(files, from, mark, outside, progress).unwrap_or_else(|what| {
+        let mut report = Report::default();
+        report.find(None, Verdict::Unreadable, what.to_string());
+        report
+    });
+    report.from = from;
+    report.find_strays(files);
+    if report.verdict == Verdict::Verified && report.anchored.is_none() {
+        report.find(
+            None,
+            Verdict::Diverged,
+            format!("no checkpoint from outside is of {from} entries or more"),
+        );
+    }
+    report.warnings.push(format!(
+        "the {from} entries before were not read: that they are stored as the tree has them was not checked, nor \
+         were state.db and SQLite's own check"
+    ));
+    report
+}
+
+fn walk(
+    files: &Files,
+    from: u64,
+    mark: Option<RootMark>,
+    outside: &[Outside],
+    progress: &dyn Fn(u64, u64),
+) -> Result<Report, AuditError> {
+    let size_of = |outside: &Outside| Checkpoint::parse(outside.note.text()).map(|note| note.head.size);
+    let ahead: Vec<Outside> =
+        outside.iter().filter(|one| size_of(one).is_ok_and(|size| size >= from)).cloned().collect();
+    if ahead.is_empty() {
+        let newest = outside.iter().filter_map(|one| size_of(one).ok()).max().unwrap_or(0);
+        return Err(AuditError::NothingOutside { from, newest });
+    }
+    // The keys come from the seals, each signed by the one before it, and the first two are in the log's name.
+    let reader = Reader::open(&files.ledger())?;
+    let mut segments = OpenSegments::snapshot(&files.ledger())?;
+    let firsts = segments.firsts().to_vec();
+    let (mut report, mut stored) = (Report::default(), Vec::new());
+    for first in &firsts {
+        let db = segments.segment(*first)?;
+        check_schema(db, Database::Ledger, &mut report)?;
+        if report.verdict != Verdict::Verified {
+            // Under another schema the same statements could read something else.
+            return Ok(report);
+        }
+        stored.extend(checkpoints(db)?);
+    }
+    let (start, edge, filled) = start(&mut segments, &reader, from)?;
+    let mut tiles = FilledTiles { filled };
+    let mut walk = ChainWalk::resume(mark.filter(|mark| mark.head.size >= from), start, edge);
+    let at_least = |size: &i64| u64::try_from(*size).is_ok_and(|size| size >= from);
+    walk.expect(&stored.into_iter().filter(|(_, size, _)| at_least(size)).collect::<Vec<_>>(), &ahead);
+    walk.at_checkpoint();
+    let until = match firsts.last() {
+        Some(newest) => entries_until(segments.segment(*newest)?)?,
+        None => from,
+    };
+    // Tiles stand where they were filled, which need not be where the walk is.
+    let mut beside = OpenSegments::open(&files.ledger())?;
+    let start_of = segments.first_of(from);
+    for first in firsts.iter().filter(|first| **first >= start_of) {
+        let file = segments.path(*first);
+        let db = segments.segment(*first)?;
+        walk.segment(*first);
+        let schema = schema(db)?;
+        let reading = Reading { file, first: *first, schema: &schema, replayed: 0, projections: &[] };
+        // Of the entries before, nothing that is stored is looked at.
+        let is_paired = reading.follow(db, from.max(*first), &mut walk, |walk, filled, seq, _| {
+            tiles.filled.extend(filled);
+            tiles.compare_filled(&mut beside, &mut walk.report)?;
+            if seq.is_multiple_of(PROGRESS_ENTRIES) {
+                progress(seq.saturating_sub(from), until.saturating_sub(from));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if !is_paired {
+            check_orphans(db, &mut walk.report)?;
+        }
+    }
+    let anchors = std::mem::take(&mut walk.anchors);
+    let (mut report, frontier) = walk.finish();
+    if report.verdict == Verdict::Verified {
+        tiles.finish(&mut segments, frontier.size(), &mut report)?;
+    }
+    // A root over fewer entries would be made of tiles that nothing was compared with.
+    for (seq, told) in anchors.iter().filter(|(_, told)| told.size >= from) {
+        if root_at(&mut segments, told.size)? == told.root {
+            report.anchors += 1;
+        } else {
+            let what =
+                format!("the root over {} entries is not the one that it says was anchored", told.size);
+            report.find(Some(*seq), Verdict::Invalid, what);
+        }
+    }
+    Ok(report)
+}
+
+/// The walk's state before entry `from`, its edge of tiles, and the tiles that entry `from - 1` filled.
+fn start(
+    segments: &mut OpenSegments,
+    reader: &Reader,
+    from: u64,
+) -> Result<(WalkStart, TileEdge, Vec<Tile>), AuditError> {
+    let last = from - 1;
+    let width = TILE_WIDTH as u64;
+    let leaves: Result<Vec<_>, ReadError> = (last - last % width..last)
+        .map(|seq| header_bytes(segments, seq).map(|bytes| leaf(&bytes)))
+        .collect();
+    let stored = |level, index| {
+        let found = tile(segments, level, index)?;
+        found.ok_or_else(|| ReadError::Damaged(last, format!("tile {level}/{index} is missing")))
+    };
+    let (mut edge, before): (_, Frontier) = TileEdge::resume(last, leaves?, stored)?;
+    let bytes = header_bytes(segments, last)?;
+    let log = Header::parse(&bytes)?.log.into();
+    let filled = edge.push(leaf(&bytes));
+    let (first, seals) = reader.epochs(from)?;
+    let key = reader.log_key()?;
+    let epochs = Epochs::follow_seals(key, &first, &seals)?;
+    Ok((WalkStart { from, log, epochs, last: leaf(&bytes), before }, edge, filled))
+}
+
+/// The tiles that the entries lead to, against those stored; none is kept.
+struct FilledTiles {
+    filled: Vec<Tile>,
+}
+
+impl FilledTiles {
+    fn compare_filled(&mut self, segments: &mut OpenSegments, report: &mut Report) -> Result<(), ReadError> {
+        for expected in self.filled.drain(..) {
+            let key = Tile::key(expected.level, expected.index);
+            let segment = segments.of(Tile::filled_at(key))?;
+            let mut statement = segment.prepare_cached("SELECT hashes FROM tile WHERE k = ?1")?;
+            let mut rows = statement.query([key])?;
+            let is: Option<Vec<u8>> = rows.next()?.map(|row| row.get(0)).transpose()?;
+            match is {
+                Some(is) if is == expected.bytes() => report.tiles += 1,
+                Some(_) => {
+                    report.find(None, Verdict::Invalid, format!("tile {key} is not what the entries lead to"))
+                }
+                None => report.find(None, Verdict::Invalid, format!("tile {key} is missing")),
+            }
+        }
+        Ok(())
+    }
+
+    /// No tile stands beyond what the entries lead to, and those before are as many as they must be.
+    fn finish(
+        &mut self,
+        segments: &mut OpenSegments,
+        size: u64,
+        report: &mut Report,
+    ) -> Result<(), ReadError> {
+        self.compare_filled(segments, report)?;
+        let (mut level, mut full, mut all) = (0_u32, size / TILE_WIDTH as u64, 0);
+        while full > 0 {
+            let (low, high) = (Tile::key(level, 0), Tile::key(level, full));
+            let sql = "SELECT count(*) FROM tile WHERE k >= ?1 AND k < ?2";
+            let there = sum(segments, |db| db.query_row(sql, params![low, high], |row| row.get(0)))?;
+            all += there;
+            if u64::try_from(there) != Ok(full) {
+                let what = format!("{there} tiles of level {level} are there, and {full} must be");
+                report.find(None, Verdict::Invalid, what);
+            }
+            (level, full) = (level + 1, full / TILE_WIDTH as u64);
+        }
+        let there = sum(segments, |db| db.query_row("SELECT count(*) FROM tile", [], |row| row.get(0)))?;
+        if there != all {
+            report.find(None, Verdict::Invalid, format!("{} tiles do not belong", there - all));
+        }
+        Ok(())
+    }
+}
+
+/// A number of each segment, added up.
+fn sum(
+    segments: &mut OpenSegments,
+    count: impl Fn(&Connection) -> Result<i64, rusqlite::Error>,
+) -> Result<i64, ReadError> {
+    let mut all = 0;
+    for first in segments.firsts().to_vec() {
+        all += count(segments.of(first)?)?;
+    }
+    Ok(all)
+}

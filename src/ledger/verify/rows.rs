@@ -1,0 +1,84 @@
+//! Rows of a segment's tables as a verification asks for them, and what SQLite's own check says of its file.
+
+use super::error::AuditError;
+use super::report::{Report, Verdict};
+use crate::ledger::read::unlike_made;
+use crate::store::{self, Kind as Database};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row as RowRef};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Whether `path` can be read, where it is there.
+pub(super) fn readable(path: &Path) -> Result<(), AuditError> {
+    match store::obstacle(path).filter(|e| e.kind() != ErrorKind::NotFound) {
+        Some(why) => Err(AuditError::Unreadable(path.to_owned(), why)),
+        None => Ok(()),
+    }
+}
+
+/// Holds the schema of `db` to the one that the migrations make.
+pub(super) fn check_schema(db: &Connection, kind: Database, report: &mut Report) -> Result<(), AuditError> {
+    for what in unlike_made(db, kind)? {
+        report.find(None, Verdict::Invalid, what);
+    }
+    Ok(())
+}
+
+/// What SQLite's own check finds in the first of the files where it finds anything.
+pub(super) fn first_unsound(paths: &[PathBuf]) -> Result<Option<String>, AuditError> {
+    for path in paths {
+        let db = store::open_reader(path)?;
+        let mut statement = db.prepare("PRAGMA integrity_check(5)")?;
+        let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+        let lines = lines.collect::<Result<Vec<_>, _>>()?;
+        if lines != ["ok"] {
+            return Ok(Some(format!("integrity_check: {}", lines.join("; "))));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn numbers(db: &Connection, sql: &str) -> Result<Vec<i64>, rusqlite::Error> {
+    db.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// The number behind the last entry's.
+pub(in crate::ledger) fn entries_until(db: &Connection) -> Result<u64, rusqlite::Error> {
+    let last: Option<i64> = db.query_row("SELECT max(seq) FROM entry", [], |row| row.get(0))?;
+    Ok(last.and_then(|seq| u64::try_from(seq).ok()).map_or(0, |seq| seq + 1))
+}
+
+pub(super) fn blob<'a>(row: &'a RowRef<'_>, column: usize) -> Result<Option<&'a [u8]>, AuditError> {
+    match row.get_ref(column).map_err(AuditError::Sqlite)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(Some(bytes)),
+        ValueRef::Integer(_) | ValueRef::Real(_) => Err(AuditError::Column),
+    }
+}
+
+/// The stored checkpoints: span, size and note.
+pub(in crate::ledger) fn checkpoints(db: &Connection) -> Result<Vec<(i64, i64, Vec<u8>)>, rusqlite::Error> {
+    let mut statement = db.prepare("SELECT id, size, note FROM checkpoint ORDER BY id")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    rows.collect()
+}
+
+/// Rows that belong to no entry.
+pub(super) fn check_orphans(db: &Connection, report: &mut Report) -> Result<(), rusqlite::Error> {
+    let orphan: Option<i64> =
+        db.query_row("SELECT min(seq) FROM payload WHERE seq NOT IN (SELECT seq FROM entry)", [], |row| {
+            row.get(0)
+        })?;
+    if let Some(seq) = orphan {
+        report.find(u64::try_from(seq).ok(), Verdict::Incomplete, "a payload is there without its entry");
+    }
+    let lone: Option<i64> =
+        db.query_row("SELECT min(seq) FROM entry WHERE seq NOT IN (SELECT seq FROM payload)", [], |row| {
+            row.get(0)
+        })?;
+    if let Some(seq) = lone {
+        report.find(u64::try_from(seq).ok(), Verdict::Invalid, "the payload's row is missing");
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! What the walk does with checkpoints: those of the ledger's own table, and those that somebody kept
+//! outside. Pure.
+
+use super::report::{Outside, Verdict};
+use super::walk::{ChainWalk, Way};
+use crate::ledger::checkpoint::{Checkpoint, CheckpointError, Note};
+use crate::ledger::tree::Head;
+use crate::types::limits;
+
+impl ChainWalk {
+    /// Stored checkpoints, by rising size, as their table has them: span and note.
+    pub(in crate::ledger) fn expect(&mut self, stored: &[(i64, i64, Vec<u8>)], outside: &[Outside]) {
+        let mut ahead = Vec::new();
+        for (id, size, note) in stored {
+            match stored_checkpoint(*id, *size, note) {
+                Ok((size, note)) => ahead.push(Way { size, note, outside: None }),
+                Err(what) => self.report.find(None, Verdict::Invalid, format!("checkpoint {id}: {what}")),
+            }
+        }
+        for Outside { from, note, key } in outside {
+            match Checkpoint::parse(note.text()) {
+                Ok(checkpoint) => ahead.push(Way {
+                    size: checkpoint.head.size,
+                    note: note.clone(),
+                    outside: Some((from.clone(), key.clone())),
+                }),
+                Err(what) => self.report.find(None, Verdict::Unreadable, format!("{from}: {what}")),
+            }
+        }
+        ahead.sort_by_key(|way| std::cmp::Reverse(way.size));
+        self.ahead = ahead;
+    }
+
+    /// Checks the checkpoints of this size.
+    pub(super) fn at_checkpoint(&mut self) {
+        let size = self.frontier.size();
+        while let Some(way) = self.ahead.pop_if(|way| way.size <= size) {
+            // A break behind the last entry is decided first; a root that is left stays so.
+            if self.torn.is_some() || self.left {
+                continue;
+            }
+            // Reckoned where there is something to compare it with: few entries have a checkpoint.
+            let head = Head { size, root: self.frontier.root() };
+            match (self.checkpoint(&way, head), way.outside) {
+                (Ok(()), None) => {
+                    self.report.checkpoints += 1;
+                    self.report.signed = head.size;
+                    self.report.newest = Some(way.note);
+                }
+                (Ok(()), Some(_)) => self.report.anchored = Some(head.size),
+                (Err((_, what)), None) => self.leave(head.size - 1, what),
+                (Err((verdict, what)), Some((from, _))) => {
+                    self.report.find(None, verdict, format!("{from}: {what}"));
+                }
+            }
+        }
+        let unsigned = size - self.report.signed;
+        if unsigned > limits::UNSIGNED_ENTRIES_MAX && !self.left && self.torn.is_none() {
+            self.left = true;
+            let what = format!("{unsigned} entries in a row are not signed: checkpoints are missing");
+            self.report.find(Some(size - 1), Verdict::Incomplete, what);
+        }
+    }
+
+    fn checkpoint(&self, way: &Way, head: Head) -> Result<(), (Verdict, String)> {
+        let invalid = |what| (Verdict::Invalid, what);
+        let epochs = self.epochs.as_ref();
+        let epochs =
+            epochs.ok_or_else(|| invalid("the genesis entry pins no keys to check it with".to_owned()))?;
+        if let Some((_, key)) = &way.outside {
+            // Its own key decides whether it counts; the ledger's keys, whether it is of this ledger.
+            let key = key.as_ref().unwrap_or(epochs.log());
+            if !way.note.is_signed_by(key) {
+                return Err((Verdict::Diverged, format!("`{}` did not sign this checkpoint", key.name())));
+            }
+        }
+        let of_ledger = epochs.check(&way.note);
+        let signed = of_ledger.map_err(|what| match way.outside {
+            Some(_) => (Verdict::Diverged, what.to_string()),
+            None => invalid(what.to_string()),
+        })?;
+        if signed.head == head {
+            return Ok(());
+        }
+        let (here, there) = (head.root.short(), signed.head.root.short());
+        Err(match way.outside {
+            Some(_) => (
+                Verdict::Diverged,
+                format!("the root over {} entries was {there}…, and is {here}…", head.size),
+            ),
+            None => invalid(format!(
+                "root {here}…, and a signed checkpoint says {there}…: an entry up to this one was changed, or all \
+                 were rewritten"
+            )),
+        })
+    }
+
+    /// Checkpoints of more entries than there are, and entries that none covers.
+    pub(super) fn beyond(&mut self) {
+        let there = self.frontier.size();
+        for way in std::mem::take(&mut self.ahead) {
+            if let (Some((from, _)), Some(what)) = (&way.outside, self.foreign(&way)) {
+                self.report.find(None, Verdict::Diverged, format!("{from}: {what}"));
+                continue;
+            }
+            let who = way.outside.map_or_else(|| "a signed checkpoint".to_owned(), |(from, _)| from);
+            let what = format!("{there} entries are there, and {who} says {}", way.size);
+            self.report.find(Some(there), Verdict::Incomplete, what);
+        }
+        let signed = self.report.signed;
+        if signed == there || self.left || self.torn.is_some() {
+            return;
+        }
+        if signed == 0 {
+            return self.report.find(
+                None,
+                Verdict::Incomplete,
+                "no entry is signed: the checkpoints are missing",
+            );
+        }
+        // Each commit is signed with its entries: not even a crash leaves some behind the newest checkpoint.
+        let what = format!(
+            "no checkpoint covers the entries {signed} to {}: the newest is missing, and they can be made anew without a \
+             key",
+            there - 1
+        );
+        self.report.find(Some(signed), Verdict::Incomplete, what);
+    }
+
+    /// Why a checkpoint of more entries than there are is none of this log. Which epoch signs there nobody
+    /// here can know: the log key says whose it is.
+    fn foreign(&self, way: &Way) -> Option<String> {
+        let own = self.epochs.as_ref()?.log();
+        let known = way.outside.as_ref().and_then(|(_, key)| key.as_ref());
+        let mut keys = known.into_iter().chain([own]);
+        let other = keys.find(|key| !way.note.is_signed_by(key))?;
+        Some(format!("`{}` did not sign this checkpoint", other.name()))
+    }
+}
+
+/// Why a row of the table of checkpoints is not one.
+#[derive(Debug, thiserror::Error)]
+enum TableError {
+    #[error("it is no text")]
+    NoText,
+    #[error(transparent)]
+    Note(#[from] CheckpointError),
+    #[error("it is of {0} entries, and stands elsewhere")]
+    Elsewhere(u64),
+    #[error("it has other lines than size, root and two signatures")]
+    OtherLines,
+}
+
+/// A row of the table of checkpoints: it stands under its span, and under its size.
+fn stored_checkpoint(id: i64, size: i64, note: &[u8]) -> Result<(u64, Note), TableError> {
+    let text = std::str::from_utf8(note).map_err(|_| TableError::NoText)?;
+    let note = Note::parse(text)?;
+    let checkpoint = Checkpoint::parse(note.text())?;
+    let rows = (u64::try_from(id), u64::try_from(size));
+    if rows != (Ok(checkpoint.head.size / limits::CHECKPOINT_ENTRIES), Ok(checkpoint.head.size)) {
+        return Err(TableError::Elsewhere(checkpoint.head.size));
+    }
+    if !checkpoint.extensions.is_empty() || note.signers().count() != 2 {
+        return Err(TableError::OtherLines);
+    }
+    Ok((checkpoint.head.size, note))
+}

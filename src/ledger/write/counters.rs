@@ -1,0 +1,100 @@
+//! What has been committed since the start, counted: for metrics, never for a decision.
+
+use crate::ledger::entry::{Header, Kind};
+use crate::types::{Decision, StepStatus};
+use std::collections::BTreeMap;
+
+/// Kinds of calls that are told apart; those beyond are counted under the tool `other`.
+const CALLS_MAX: usize = 1_024;
+
+/// Counts since this process opened the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs that were answered, by status.
+    pub runs: BTreeMap<String, u64>,
+    /// Calls that were refused, wait, or have ended.
+    pub calls: BTreeMap<CallOutcome, u64>,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallOutcome {
+    /// The tool; `unknown` where the model made the name up.
+    pub tool: String,
+    /// `allow`, `deny`, `needs_approval` or `invalid`.
+    pub decision: String,
+    /// The step's status.
+    pub status: String,
+}
+
+impl Tally {
+    /// Counts one committed entry. An allowed call counts when its result is there.
+    pub(super) fn count(&mut self, header: &Header) {
+        let word = |name: &str| header.str(name).unwrap_or("none").to_owned();
+        if header.is(Kind::RunReply) {
+            *self.runs.entry(word("status")).or_default() += 1;
+        } else if header.is(Kind::CallResult) {
+            self.count_call(header, Decision::Allow.to_string(), word("status"));
+        } else if header.is(Kind::CallDecision) {
+            match header.decision() {
+                Some(Decision::Allow) => {}
+                Some(Decision::NeedsApproval) => {
+                    self.count_call(header, word("decision"), StepStatus::Waiting.to_string());
+                }
+                _ => self.count_call(header, word("decision"), StepStatus::Refused.to_string()),
+            }
+        }
+    }
+
+    fn count_call(&mut self, header: &Header, decision: String, status: String) {
+        // Without a manifest the name is the model's own word: it would make labels without end.
+        let known = header.str("manifest").and(header.str("tool"));
+        let mut outcome = CallOutcome { tool: known.unwrap_or("unknown").to_owned(), decision, status };
+        if self.calls.len() >= CALLS_MAX && !self.calls.contains_key(&outcome) {
+            outcome.tool = "other".to_owned();
+        }
+        *self.calls.entry(outcome).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+    use crate::ledger::Header;
+
+    fn count(tally: &mut Tally, fields: &str) {
+        let digest = "0".repeat(64);
+        let text = format!(
+            r#"{{"t":"par/entry/1","log":"0","seq":1,"payload":"{digest}","payload_len":0,
+                "boot":"b","wall_us":1,"mono_us":1,{fields}}}"#
+        )
+        .replace("DIGEST", &digest);
+        tally.count(&Header::parse(text.as_bytes()).expect("header"));
+    }
+
+    #[test]
+    fn calls_count_once_and_unknown_names_share_a_label() {
+        let mut tally = Tally::default();
+        for fields in [
+            r#""kind":"call.decision","decision":"allow","tool":"t","manifest":"DIGEST""#,
+            r#""kind":"call.result","status":"ok","tool":"t","manifest":"DIGEST""#,
+            r#""kind":"call.decision","decision":"deny","tool":"t","manifest":"DIGEST""#,
+            r#""kind":"call.decision","decision":"needs_approval","tool":"t","manifest":"DIGEST""#,
+            r#""kind":"call.decision","decision":"invalid","tool":"made up 1""#,
+            r#""kind":"call.decision","decision":"invalid","tool":"made up 2""#,
+            r#""kind":"run.reply","status":"done""#,
+            r#""kind":"run.request""#,
+        ] {
+            count(&mut tally, fields);
+        }
+        let calls: Vec<String> = tally
+            .calls
+            .iter()
+            .map(|(call, n)| format!("{} {} {} {n}", call.tool, call.decision, call.status))
+            .collect();
+        let expect =
+            ["t allow ok 1", "t deny refused 1", "t needs_approval waiting 1", "unknown invalid refused 2"];
+        assert_eq!(calls, expect);
+        assert_eq!(tally.runs.into_iter().collect::<Vec<_>>(), [("done".to_owned(), 1)]);
+    }
+}

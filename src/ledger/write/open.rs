@@ -1,0 +1,261 @@
+//! Opening a ledger for writing: what is there is resumed, held to its marks and schema, and its writer is started.
+
+use super::error::{AppendError, OpenError};
+use super::follow::catch_up;
+use super::queue::{Queue, Task};
+use super::reserve::Reserve;
+use super::segment::{Segment, SegmentFile};
+use super::shared::Shared;
+use super::succession::newest as newest_before;
+use super::wal::{self, LogLengths};
+use super::writer::{Tip, Writer};
+use super::{retention, sealed};
+use crate::ledger::checkpoint::{Checkpoint, Note, Signer};
+use crate::ledger::entry::{Header, Kind};
+use crate::ledger::files::{Files, HighWater, Lock};
+use crate::ledger::payload::{GenesisPayload, KeyEpochPayload};
+use crate::ledger::projection::{Projection, Projector};
+use crate::ledger::read::{ReadError, Reader, header_bytes, tile, unlike_made};
+use crate::ledger::tree::{Head, TILE_WIDTH, TileEdge, leaf};
+use crate::store::{self, Kind as Database, StoreError};
+use crate::types::clock;
+use rusqlite::Connection;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::mpsc;
+
+/// A ledger that was opened, with its writer at work.
+#[derive(Debug)]
+pub(in crate::ledger) struct Opened {
+    pub(in crate::ledger) queue: Queue,
+    pub(in crate::ledger) shared: Arc<Shared>,
+    pub(in crate::ledger) reader: Arc<Reader>,
+    /// A reading connection to state.db.
+    pub(in crate::ledger) state: Connection,
+    pub(in crate::ledger) files: Files,
+    /// The log's id.
+    pub(in crate::ledger) log: String,
+    pub(in crate::ledger) lock: Arc<Lock>,
+    /// What the first entry is to say, where there is none yet.
+    pub(in crate::ledger) genesis: Option<GenesisPayload>,
+}
+
+/// Opens what is there and starts the writer's thread. What it hands back is to be completed by the genesis entry.
+pub(in crate::ledger) fn open(
+    files: Files,
+    lock: Lock,
+    projections: &'static [Projection],
+) -> Result<Opened, OpenError> {
+    let segments = files.segments().map_err(|e| OpenError::File(files.data.clone(), e))?;
+    let path = files.segment(segments.last().copied().unwrap_or_default());
+    let db = store::open_writer(&path, Database::Ledger).map_err(OpenError::Store)?;
+    check_schema(&db, Database::Ledger)?;
+    let reader = Reader::open(&files.ledger()).map_err(OpenError::Store)?;
+    check_seals(&reader)?;
+    let (chain, log) = resume(&reader)?;
+    let head = Head { size: chain.frontier.size(), root: chain.frontier.root() };
+    check_mark(&files, head)?;
+    let projector = open_state(&files, projections, &reader, head.size)?;
+    sealed::finish(&files, &reader).map_err(OpenError::Read)?;
+    let segment = Segment::resume(&path, &reader, head.size).map_err(OpenError::Read)?;
+
+    let is_new = log.is_none();
+    let newest = newest_checkpoint(&reader, &chain)?;
+    let (signer, log) = match &log {
+        Some(log) => (signer(&files, log, &reader, newest.as_ref())?, log.clone()),
+        None => Signer::begin(files.keys(), clock::Wall::now().0).map_err(OpenError::Keys)?,
+    };
+    let genesis = is_new.then(|| signer.genesis(newest_before(&files)));
+    let checkpoint = newest.map(|(_, note)| note.to_string().into());
+    let shared = Arc::new(Shared::at(head, checkpoint, segment.first));
+    let file = SegmentFile::new(db, path.clone()).map_err(|e| OpenError::File(path, e))?;
+    let reader = Arc::new(reader);
+    let mark = files.high_water();
+    let high_water = HighWater::open(&mark).map_err(|e| OpenError::File(mark, e))?;
+    let (queue, tasks) = Queue::new();
+    let lock = Arc::new(lock);
+    retention::start(&files, &reader, queue.downgrade())?;
+    let (moves, mover) = wal::start(&files, &shared, &reader, queue.downgrade())?;
+    let writer = Writer {
+        files: files.clone(),
+        segment,
+        file,
+        log: log.clone(),
+        chain,
+        high_water,
+        projector,
+        reader: reader.clone(),
+        lags: false,
+        reserve: make_reserve(&files, &shared)?,
+        waiting: Vec::new(),
+        shared: shared.clone(),
+        signer,
+        // A crash may have come between an erasure and the emptying of the log.
+        owes: true,
+        moves,
+        logs: LogLengths::default(),
+    };
+    start(writer, tasks, mover, lock.clone())?;
+    let state = store::open_reader(&files.state()).map_err(OpenError::Store)?;
+    Ok(Opened { queue, shared, reader, state, files, log, lock, genesis })
+}
+
+/// The reserve; where there is no room for it, the disk counts as full from the start.
+fn make_reserve(files: &Files, shared: &Shared) -> Result<Reserve, OpenError> {
+    let mut reserve = Reserve::of(files);
+    match reserve.make() {
+        Err(e) if e.kind() == std::io::ErrorKind::StorageFull => shared.fail(&AppendError::Full),
+        Err(e) => return Err(OpenError::File(files.reserve(), e)),
+        Ok(()) => {}
+    }
+    Ok(reserve)
+}
+
+/// state.db, brought up to `size` entries.
+fn open_state(
+    files: &Files,
+    projections: &'static [Projection],
+    reader: &Reader,
+    size: u64,
+) -> Result<Projector, OpenError> {
+    let state = store::open_writer(&files.state(), Database::State).map_err(of_state)?;
+    check_schema(&state, Database::State)?;
+    let projector = Projector { state, projections };
+    catch_up(&projector, reader, size)?;
+    Ok(projector)
+}
+
+/// Starts the writer's thread, which holds the lock until nobody of this process works on the files.
+fn start(
+    writer: Writer,
+    tasks: mpsc::Receiver<Task>,
+    mover: JoinHandle<()>,
+    lock: Arc<Lock>,
+) -> Result<(), OpenError> {
+    let path = writer.file.path().to_owned();
+    let run = move || {
+        writer.run(tasks);
+        if mover.join().is_err() {
+            tracing::error!("the thread that moves the write-ahead logs panicked");
+        }
+        drop(lock);
+    };
+    let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(run);
+    thread.map(drop).map_err(|e| OpenError::File(path, e))
+}
+
+/// The newest checkpoint, if there is one. One of more entries than there are, or of another root, is of a
+/// ledger that lost entries or is another; behind one of fewer somebody has taken the checkpoints away that every
+/// commit has, and could have written what he likes: nobody signs for that.
+fn newest_checkpoint(reader: &Reader, chain: &Tip) -> Result<Option<(Checkpoint, Note)>, OpenError> {
+    let Some(note) = reader.newest_checkpoint().map_err(OpenError::Read)? else { return Ok(None) };
+    let note = Note::parse(&note).map_err(|e| OpenError::Incomplete(e.to_string()))?;
+    let checkpoint = Checkpoint::parse(note.text()).map_err(|e| OpenError::Incomplete(e.to_string()))?;
+    let (there, signed) = (chain.frontier.size(), checkpoint.head.size);
+    if signed > there {
+        return Err(OpenError::Incomplete(format!("it has {there} entries, and a checkpoint says {signed}")));
+    }
+    if signed < there {
+        let what = format!("no checkpoint covers its entries {signed} to {}", there - 1);
+        return Err(OpenError::Incomplete(what));
+    }
+    if checkpoint.head.root != chain.frontier.root() {
+        return Err(OpenError::Incomplete(format!(
+            "its root is not that of the checkpoint at {there} entries"
+        )));
+    }
+    Ok(Some((checkpoint, note)))
+}
+
+/// The keys of a log that is there.
+fn signer(
+    files: &Files,
+    log: &str,
+    reader: &Reader,
+    newest: Option<&(Checkpoint, Note)>,
+) -> Result<Signer, OpenError> {
+    let (_, note) = newest.ok_or_else(|| OpenError::Incomplete("it has no checkpoint".to_owned()))?;
+    let key_of = |seq| {
+        let stored = reader.entry(seq).ok()??;
+        let pinned = stored.payload().map(|pinned: GenesisPayload| pinned.epoch_key);
+        pinned.or_else(|| stored.payload().map(|named: KeyEpochPayload| named.key))
+    };
+    Signer::resume(files.keys(), log, key_of, note).map_err(OpenError::Keys)
+}
+
+/// The chain as the files have it, from their tiles and last headers; not a verification.
+fn resume(reader: &Reader) -> Result<(Tip, Option<String>), OpenError> {
+    let size = reader.size().map_err(OpenError::Read)?;
+    let Some(last) = size.checked_sub(1) else { return Ok((Tip::default(), None)) };
+    let mut segments = reader.segments();
+    let leaves = (size - size % TILE_WIDTH as u64..size)
+        .map(|seq| header_bytes(&mut segments, seq).map(|bytes| leaf(&bytes)))
+        .collect::<Result<_, _>>()
+        .map_err(of_missing)?;
+    let (edge, frontier) = TileEdge::resume(size, leaves, |level, index| {
+        let stored = tile(&mut segments, level, index).map_err(OpenError::Read)?;
+        stored.ok_or_else(|| OpenError::Incomplete(format!("tile {level}/{index} is missing")))
+    })?;
+    let bytes = header_bytes(&mut segments, last).map_err(of_missing)?;
+    let header = Header::parse(&bytes).map_err(|e| OpenError::Read(ReadError::damaged(last)(e)))?;
+    Ok((Tip { prev: Some(leaf(&bytes)), frontier, edge }, Some(header.log)))
+}
+
+/// A header that is not there is an entry that was lost.
+fn of_missing(error: ReadError) -> OpenError {
+    match error {
+        ReadError::Damaged(..) => OpenError::Incomplete(error.to_string()),
+        other => OpenError::Read(other),
+    }
+}
+
+/// Each segment but the newest ends with its seal, where the next one begins.
+fn check_seals(reader: &Reader) -> Result<(), OpenError> {
+    let mut segments = reader.segments();
+    for first in segments.firsts().to_vec().into_iter().skip(1) {
+        let before = first - 1;
+        let bytes = header_bytes(&mut segments, before).map_err(of_missing)?;
+        if !Header::parse(&bytes).is_ok_and(|header| header.is(Kind::SegmentSeal)) {
+            let what = format!("a segment begins with entry {first}, and the one before it has no seal");
+            return Err(OpenError::Incomplete(what));
+        }
+    }
+    Ok(())
+}
+
+/// A view, trigger or column that does not belong could swallow what is appended: nothing is written
+/// under another schema than the one that was made.
+fn check_schema(db: &Connection, kind: Database) -> Result<(), OpenError> {
+    let unlike = unlike_made(db, kind).map_err(|e| OpenError::Incomplete(e.to_string()))?;
+    match unlike.into_iter().next() {
+        Some(what) => Err(OpenError::Incomplete(what)),
+        None => Ok(()),
+    }
+}
+
+/// The ledger holds all that state.db does: one that is no database is no loss.
+fn of_state(error: StoreError) -> OpenError {
+    if error.is_garbled() { OpenError::Garbled(error) } else { OpenError::Store(error) }
+}
+
+/// A mark ahead of the ledger, or another root at the same size, is a ledger that lost entries.
+fn check_mark(files: &Files, head: Head) -> Result<(), OpenError> {
+    if HighWater::is_garbled(&files.high_water()) {
+        return Err(OpenError::Incomplete("its high-water mark cannot be read".to_owned()));
+    }
+    match HighWater::read(&files.high_water()) {
+        Some(mark) if mark.size > head.size => Err(OpenError::Incomplete(format!(
+            "it has {} entries, and the high-water mark says {}",
+            head.size, mark.size
+        ))),
+        Some(mark) if mark.size == head.size && mark.root != head.root => Err(OpenError::Incomplete(
+            format!("its root is not that of the high-water mark at {} entries", mark.size),
+        )),
+        Some(_) => Ok(()),
+        None if head.size > 0 => {
+            tracing::warn!("the high-water mark is missing");
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}

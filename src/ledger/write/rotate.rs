@@ -1,0 +1,51 @@
+//! Sealing a segment and beginning the next one.
+//!
+//! The seal is an entry like any other, the last of its file, signed in its own commit. The next file is made beside
+//! and comes to its name whole; a crash between the two is ended at the next opening.
+
+use super::error::AppendError;
+use super::segment::{Segment, SegmentFile};
+use super::writer::Writer;
+use crate::ledger::entry::Draft;
+use crate::ledger::payload::SegmentSealPayload;
+use crate::store;
+use crate::types::clock;
+
+impl Writer {
+    /// Seals the segment if it is full, or somebody reads by its write-ahead log that is, and begins the next one.
+    pub(super) fn rotate(&mut self) {
+        let size = self.chain.frontier.size();
+        // A segment holds something beside its seal, and nothing that waits for space comes before that.
+        let is_over = self.logs.is_held || self.segment.is_full(&self.files, clock::Wall::now().0);
+        let is_due = size > self.segment.first + 1 && is_over;
+        if is_due && !self.segment.is_sealed && self.shared.is_well() {
+            let first = self.segment.first;
+            self.serve_own(Draft::new(SegmentSealPayload { first, next: size + 1 }), None);
+        }
+        if let Err(error) = self.turn() {
+            self.shared.fail(&error);
+        }
+    }
+
+    /// Behind a seal goes over to the next file, made here where it is not there yet.
+    pub(super) fn turn(&mut self) -> Result<(), AppendError> {
+        if !self.segment.is_sealed {
+            return Ok(());
+        }
+        let first = self.chain.frontier.size();
+        let path = self.files.segment(first);
+        let open = || store::make(&path, store::Kind::Ledger);
+        let db = open().map_err(|e| AppendError::of_store(&e))?;
+        let at = path.display().to_string();
+        self.file = SegmentFile::new(db, path).map_err(|e| AppendError::Poisoned(format!("{at}: {e}")))?;
+        self.logs.is_held = false;
+        self.segment = Segment { first, bytes: 0, began_us: None, is_sealed: false };
+        let mut segments = self.reader.segments();
+        // The file before is no longer written: whoever reads it again opens it as it then is.
+        let before = segments.first_of(first);
+        segments.close(before);
+        segments.add(first);
+        self.shared.set_segment(first);
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! What the writer tells everyone, and what others wait for.
+
+use super::counters::Tally;
+use super::error::AppendError;
+use super::spending::Spent;
+use crate::ledger::entry::Header;
+use crate::ledger::files::RawFiles;
+use crate::ledger::tree::Head;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// What the writer tells everyone.
+#[derive(Debug)]
+pub(in crate::ledger) struct Shared {
+    now: Mutex<Now>,
+    followed: Condvar,
+    tally: Mutex<Tally>,
+    spent: Mutex<Spent>,
+    /// Entries that were there when this process opened the ledger: they are counted from it.
+    opened: u64,
+    raw: RawFiles,
+    is_poisoned: watch::Sender<bool>,
+    /// First entry of the segment that is written.
+    segment: AtomicU64,
+    /// Held while write-ahead logs are copied into their files: SQLite lets one do so at a time, and nobody wait for it.
+    copying: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Now {
+    head: Head,
+    /// The newest signed checkpoint.
+    checkpoint: Option<Arc<str>>,
+    /// Entries that state.db has followed.
+    applied: u64,
+    /// It could not follow the last commit.
+    lags: bool,
+    fault: Option<AppendError>,
+}
+
+impl Shared {
+    pub(super) fn at(head: Head, checkpoint: Option<Arc<str>>, segment: u64) -> Self {
+        Self {
+            now: Mutex::new(Now { head, checkpoint, applied: head.size, lags: false, fault: None }),
+            followed: Condvar::new(),
+            tally: Mutex::default(),
+            spent: Mutex::default(),
+            opened: head.size,
+            raw: RawFiles::default(),
+            is_poisoned: watch::Sender::new(false),
+            segment: AtomicU64::new(segment),
+            copying: Mutex::default(),
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest durable state.
+    pub(in crate::ledger) fn head(&self) -> Head {
+        self.now().head
+    }
+
+    /// Counts since this process opened the ledger.
+    pub(in crate::ledger) fn tally(&self) -> Tally {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Entries that were there when this process opened the ledger.
+    pub(in crate::ledger) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// The databases' files, for searches of their bytes.
+    pub(in crate::ledger) fn raw(&self) -> &RawFiles {
+        &self.raw
+    }
+
+    /// First entry of the segment that is written.
+    pub(in crate::ledger) fn segment(&self) -> u64 {
+        self.segment.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_segment(&self, first: u64) {
+        self.segment.store(first, Ordering::Release);
+    }
+
+    /// Held while write-ahead logs are copied.
+    pub(super) fn copying(&self) -> MutexGuard<'_, ()> {
+        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same; `None` while somebody copies.
+    pub(super) fn try_copying(&self) -> Option<MutexGuard<'_, ()>> {
+        self.copying.try_lock().ok()
+    }
+
+    /// What keeps entries from being written, in words.
+    pub(in crate::ledger) fn fault_text(&self) -> Option<String> {
+        self.now().fault.as_ref().map(ToString::to_string)
+    }
+
+    /// Comes back once nothing can be appended any more.
+    pub(in crate::ledger) async fn poisoned(&self) {
+        let mut is_poisoned = self.is_poisoned.subscribe();
+        // The sender lives as long as this.
+        drop(is_poisoned.wait_for(|is| *is).await);
+    }
+
+    /// A commit passed.
+    pub(super) fn advance(&self, head: Head) {
+        self.now().head = head;
+    }
+
+    /// A full disk is over.
+    pub(super) fn ease(&self) {
+        self.now().fault = None;
+    }
+
+    pub(super) fn signed(&self, note: Arc<str>) {
+        self.now().checkpoint = Some(note);
+    }
+
+    pub(in crate::ledger) fn checkpoint(&self) -> Option<Arc<str>> {
+        self.now().checkpoint.clone()
+    }
+
+    pub(super) fn applied(&self, size: u64) {
+        let mut now = self.now();
+        (now.applied, now.lags) = (size, false);
+        drop(now);
+        self.followed.notify_all();
+    }
+
+    pub(super) fn count<'a>(&self, entries: impl Iterator<Item = &'a Header>) {
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spent = self.spent();
+        entries.for_each(|header| {
+            tally.count(header);
+            spent.count(header);
+        });
+    }
+
+    pub(in crate::ledger) fn spent(&self) -> MutexGuard<'_, Spent> {
+        // A panic elsewhere leaves the numbers whole: each change is one entry.
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fail(&self, error: &AppendError) {
+        self.now().fault = Some(error.clone());
+        self.followed.notify_all();
+        self.is_poisoned.send_if_modified(|is| {
+            let is_first = !*is && matches!(error, AppendError::Poisoned(_));
+            *is |= is_first;
+            is_first
+        });
+    }
+
+    /// As [`Shared::fail`], where state.db could not follow.
+    pub(super) fn lag(&self, error: &AppendError) {
+        self.now().lags = true;
+        self.fail(error);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.now().fault == Some(AppendError::Full)
+    }
+
+    pub(super) fn is_well(&self) -> bool {
+        self.now().fault.is_none()
+    }
+
+    /// The fault that no append can pass any more; a full disk is tried again each time.
+    pub(super) fn fault(&self) -> Option<AppendError> {
+        self.now().fault.clone().filter(|error| matches!(error, AppendError::Poisoned(_)))
+    }
+
+    /// Waits until state.db has followed every durable entry, or cannot any more.
+    pub(in crate::ledger) fn wait_until_followed(&self) {
+        let follows = |now: &mut Now| {
+            now.applied < now.head.size && !now.lags && !matches!(now.fault, Some(AppendError::Poisoned(_)))
+        };
+        drop(self.followed.wait_while(self.now(), follows).unwrap_or_else(PoisonError::into_inner));
+    }
+}
