@@ -17,7 +17,6 @@ use crate::types::{RunId, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,27 +32,18 @@ pub struct Askers {
 }
 
 /// Why a run did not go on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GoOnError {
     /// Its entries, or the keys, cannot be read.
+    #[error(transparent)]
     Read(ReadError),
     /// What came of its questions cannot be recorded.
+    #[error(transparent)]
     Answer(AnswerError),
     /// It went on and was not recorded.
+    #[error(transparent)]
     Run(RunError),
 }
-
-impl fmt::Display for GoOnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read(e) => e.fmt(f),
-            Self::Answer(e) => e.fmt(f),
-            Self::Run(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for GoOnError {}
 
 impl<E: Into<ReadError>> From<E> for GoOnError {
     fn from(error: E) -> Self {

@@ -131,7 +131,7 @@ fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
         text: text(&payload, "text"),
         calls: calls.map(call).collect::<Option<_>>().ok_or_else(damaged)?,
         stop: Stop::ToolCalls,
-        usage: crate::llm::Usage::default(),
+        usage: crate::llm::TokenUsage::default(),
         request_digest: Digest::of(b""),
         raw: Vec::new(),
         model: text(&payload, "model").unwrap_or_default(),

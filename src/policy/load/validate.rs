@@ -1,6 +1,6 @@
 //! What is checked of policies at load: Cedar's own validation, and PAR's lints.
 
-use super::error::{PolicyError, Source, first_offset, help, near, one_per_line, placed};
+use super::error::{PolicyError, SourceFile, first_offset, help, near, one_per_line, placed};
 use super::lint::finding::At;
 use super::lint::rules;
 use super::origin::Origin;
@@ -17,7 +17,7 @@ pub(in crate::policy) fn validate(
     set: &PolicySet,
     schema: &Schema,
     origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> Result<(), Vec<PolicyError>> {
     let result = Validator::new(schema.clone()).validate(set, ValidationMode::Strict);
     let place = |id: &PolicyId, fault: &dyn Diagnostic, mend| {
@@ -74,7 +74,7 @@ pub(in crate::policy) fn lint(
     set: &PolicySet,
     catalog: &Catalog,
     origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> Result<(), Vec<PolicyError>> {
     let of_files = set.policies().filter(|policy| origins.contains_key(AsRef::<str>::as_ref(policy.id())));
     let found = of_files.flat_map(|policy| {
