@@ -213,7 +213,7 @@ impl Soak {
             None => {
                 let execution = self.caller.launcher.run(order, None).await;
                 let told = self.caller.gate.settle(vec![(running, execution)]).await.expect("settled");
-                told[0].record().status.to_owned()
+                told[0].record().status.to_string()
             }
         };
         *self.ends.lock().expect("held").entry(format!("{what} {end}")).or_default() += 1;

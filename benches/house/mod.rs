@@ -132,7 +132,7 @@ impl Caller {
         let execution = self.launcher.run(order, None).await;
         let run = start.elapsed();
         let told = self.gate.settle(vec![(running, execution)]).await.expect("settled");
-        assert!(told.iter().all(|result| result.record().status == "ok"), "{told:?}");
+        assert!(told.iter().all(|result| result.record().status.as_str() == "ok"), "{told:?}");
         let settle = start.elapsed();
         let [prepare, decide, commit] = took;
         [prepare, decide, commit, run - begun, settle - run]

@@ -1,9 +1,12 @@
 //! Homes, and entries of runs as a home has them.
 
-use par::ledger::{Draft, Files, Kind, Ledger, Lock, Projection};
+use par::ledger::payload::{
+    CallDecisionPayload, CallResultPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload, StopPayload,
+};
+use par::ledger::{Body, Draft, Files, Ledger, Lock, Payload, Projection};
 use par::types::{CallId, Digest, RunId, SessionId};
 use par::{agent, auth, gate};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -33,12 +36,13 @@ pub fn open(data: &Path) -> Ledger {
 /// in the mean. `result` is the entry that will answer the decision.
 pub fn run(decision: u64) -> Vec<Draft> {
     let (run, session, call) = (RunId::generate(), SessionId::generate(), CallId::generate());
-    let draft = |kind, bytes: usize| Draft {
+    let draft = |body: Body| Draft {
+        body,
         run: Some(run.clone()),
         session: Some(session.clone()),
         principal: Some("key:Ab3dEf9h".to_owned()),
         policy: Some(Digest::of(b"bundle")),
-        ..Draft::new(kind, payload(bytes))
+        ..Draft::new(StopPayload { command: String::new() })
     };
     let of_call = |draft: Draft| Draft {
         call: Some(call.clone()),
@@ -47,27 +51,38 @@ pub fn run(decision: u64) -> Vec<Draft> {
         ..draft
     };
     vec![
-        draft(Kind::RunRequest, 190),
-        draft(Kind::ModelReply, 575),
+        draft(body::<RunRequestPayload>(190, "message")),
+        draft(body::<ModelReplyPayload>(575, "raw")),
         Draft {
             decision: Some("allow"),
             policies: vec!["read-logs".to_owned()],
-            ..of_call(draft(Kind::CallDecision, 1_410))
+            ..of_call(draft(body::<CallDecisionPayload>(1_410, "arguments")))
         },
         Draft {
             status: Some("ok"),
             answers: Some(par::ledger::Ref::Seq(decision)),
-            ..of_call(draft(Kind::CallResult, 1_780))
+            ..of_call(draft(body::<CallResultPayload>(1_780, "result")))
         },
-        draft(Kind::ModelReply, 575),
-        Draft { status: Some("done"), ..draft(Kind::RunReply, 2_260) },
+        draft(body::<ModelReplyPayload>(575, "raw")),
+        Draft { status: Some("done"), ..draft(body::<RunReplyPayload>(2_260, "answer")) },
     ]
 }
 
-fn payload(bytes: usize) -> Value {
+/// A payload of about so many bytes, most of them in `member`.
+fn body<P: Payload>(bytes: usize, member: &str) -> Body {
     let line = "Nov 22 11:35:49 host sshd[812]: Accepted publickey for ann from 192.0.2.7 port 51234\n";
-    let text: String = line.chars().cycle().take(bytes * 9 / 10).collect();
-    json!({ "raw": text, "calls": [] })
+    // Of members of all kinds; each struct takes its own.
+    let mut members = json!({
+        "message": "", "calls_max": 10, "tools": [], "provider": "openai", "model": "m", "request_sha256": Digest::of(b""),
+        "request_messages": 2, "calls": [], "stop": "end_turn", "input_tokens": 10, "output_tokens": 10, "proposed_id": "",
+        "end": { "end": "exit", "code": 0 }, "result": "", "truncated": false, "layers": [], "wall_us": 1,
+        "run": RunId::generate(), "session": SessionId::generate(), "status": "done", "answer": "", "steps": [],
+        "usage": { "model_calls": 1, "input_tokens": 10, "output_tokens": 10 },
+    });
+    let empty: P = serde_json::from_value(members.clone()).expect("a payload");
+    let left = bytes.saturating_sub(serde_json::to_vec(&empty).expect("JSON").len());
+    members[member] = json!(line.chars().cycle().take(left * 9 / 10).collect::<String>());
+    serde_json::from_value::<P>(members).expect("a payload").into()
 }
 
 /// A closed ledger of about `entries` entries, by the ledger's own appends in big commits.

@@ -1,9 +1,13 @@
 //! What the outside asks of the agent and is told by it, in the shapes of the HTTP API.
 
+use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
-use crate::types::{CallId, RunId, SessionId};
+use crate::types::{RunId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use crate::ledger::payload::{Step, StepLedger, Usage};
+pub use crate::types::RunStatus;
 
 /// A message to the agent. Unknown fields are refused; fields of later versions are known by name, so
 /// that they are refused as not supported and never ignored.
@@ -64,84 +68,20 @@ pub struct RunReply {
     pub ledger: Option<LedgerRange>,
 }
 
-/// The state of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are the meaning")]
-pub enum RunStatus {
-    Pending,
-    Running,
-    Waiting,
-    Paused,
-    Done,
-    Denied,
-    Failed,
-    Limit,
-    Cancelled,
-    Interrupted,
-}
-
-impl RunStatus {
-    /// The word on the ledger and in the API.
+impl RunReply {
+    /// As the ledger keeps it: without its place there.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Paused => "paused",
-            Self::Done => "done",
-            Self::Denied => "denied",
-            Self::Failed => "failed",
-            Self::Limit => "limit",
-            Self::Cancelled => "cancelled",
-            Self::Interrupted => "interrupted",
-        }
+    pub fn payload(&self) -> RunReplyPayload {
+        let Self { run, session, status, answer, limit, steps, usage, ledger: _ } = self.clone();
+        RunReplyPayload { run, session, status, answer, limit, steps, usage }
     }
 }
 
-/// One proposed call and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// The call.
-    pub call: CallId,
-    /// The tool's name, as proposed.
-    pub tool: String,
-    /// The arguments, or their raw text where they were no JSON.
-    pub args: Value,
-    /// `allow`, `deny`, `needs_approval` or `invalid`.
-    pub decision: String,
-    /// The determining policies.
-    pub policies: Vec<String>,
-    /// `ok, error, signal, timeout, oom, output_cap, quota, killed, refused, waiting, dry_run, interrupted`.
-    pub status: String,
-    /// The result, or the reason why there is none.
-    pub result: Value,
-    /// Whether the output was cut.
-    pub truncated: bool,
-    /// The entries of decision and result.
-    pub ledger: StepLedger,
-}
-
-/// The entries of one step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepLedger {
-    /// Of the decision.
-    pub decision: u64,
-    /// Of the result, where the call was allowed.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub result: Option<u64>,
-}
-
-/// What the model cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Requests answered by the model.
-    pub model_calls: u64,
-    /// Tokens read by it.
-    pub input_tokens: u64,
-    /// Tokens written by it.
-    pub output_tokens: u64,
+impl From<RunReplyPayload> for RunReply {
+    fn from(recorded: RunReplyPayload) -> Self {
+        let RunReplyPayload { run, session, status, answer, limit, steps, usage } = recorded;
+        Self { run, session, status, answer, limit, steps, usage, ledger: None }
+    }
 }
 
 /// A run's place on the ledger, and the ledger behind the commit that held its reply.

@@ -9,13 +9,12 @@ use super::shared::Agent;
 use super::{view, walk};
 use crate::auth::{Authority, Principal, Refusal, Role, Source};
 use crate::gate::{AnswerError, Gate};
-use crate::ledger::{AppendError, Draft, Kind, ReadError, Ref};
+use crate::ledger::{AppendError, Draft, ReadError, Ref};
 use crate::llm::{Direct, Provider};
 use crate::policy::{Door, Over, Power, Via};
 use crate::types::clock::Wall;
 use crate::types::{RunId, limits};
 use rusqlite::OptionalExtension as _;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -238,7 +237,7 @@ async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Resul
         principal: Some(owner.to_owned()),
         answers: Some(Ref::Seq(first)),
         status: Some(RunStatus::Cancelled.as_str()),
-        ..Draft::new(Kind::RunReply, serde_json::to_value(&told).unwrap_or(Value::Null))
+        ..Draft::new(told.payload())
     };
     let receipt = agent.ledger().append_one(draft).await?;
     told.ledger = Some(view::range(first, &receipt));

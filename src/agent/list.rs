@@ -1,9 +1,10 @@
 //! Runs in a list: what a person looks for a run by.
 
 use super::api::{RunStatus, Usage};
-use crate::ledger::{Filter, Header, Ledger, Order, ReadError};
+use crate::ledger::payload::{RunReplyPayload, RunRequestPayload};
+use crate::ledger::{Filter, Header, Ledger, Order, Payload, ReadError};
 use crate::types::{RunId, limits, text};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 /// Payloads beyond this are not read for a list, in bytes.
@@ -109,17 +110,16 @@ fn row(
     let damaged = || ReadError::Damaged(first, "state.db names a run that the ledger does not".to_owned());
     let asked = header(ledger, first)?.filter(|header| header.str("run") == Some(id)).ok_or_else(damaged)?;
     let answered = reply.map(|seq| header(ledger, seq)).transpose()?.flatten();
-    let message =
-        payload(ledger, &asked)?.and_then(|payload| Some(payload.get("message")?.as_str()?.to_owned()));
+    let message = payload(ledger, &asked)?.map(|asked: RunRequestPayload| asked.message);
     let told = answered.as_ref().map(|header| payload(ledger, header)).transpose()?.flatten();
     Ok(RunRow {
         run: RunId::parse(id).ok_or_else(damaged)?,
-        status: serde_json::from_value(Value::from(status)).map_err(|_| damaged())?,
+        status: RunStatus::parse(status).ok_or_else(damaged)?,
         principal,
         message: message.map(|text| text::visible_line(text::prefix(&text, limits::SHOWN_BYTES_MAX))),
         started_us: asked.u64("wall_us").unwrap_or(0),
         ended_us: answered.as_ref().and_then(|header| header.u64("wall_us")),
-        figures: told.as_ref().and_then(figures),
+        figures: told.map(figures),
         first_seq: first,
         reply_seq: reply,
     })
@@ -130,29 +130,17 @@ fn header(ledger: &Ledger, seq: u64) -> Result<Option<Header>, ReadError> {
     Ok(found.into_iter().find(|header| header.seq == seq))
 }
 
-fn payload(ledger: &Ledger, header: &Header) -> Result<Option<Value>, ReadError> {
+fn payload<P: Payload>(ledger: &Ledger, header: &Header) -> Result<Option<P>, ReadError> {
     if header.payload_len > LISTED_PAYLOAD_BYTES_MAX {
         return Ok(None);
     }
-    let body = ledger.reader().entry(header.seq)?.and_then(|stored| stored.body);
-    Ok(body.and_then(|body| serde_json::from_slice(&body).ok()))
+    Ok(ledger.reader().entry(header.seq)?.and_then(|stored| stored.payload()))
 }
 
-fn figures(reply: &Value) -> Option<Figures> {
-    /// Of a recorded reply only what is counted.
-    #[derive(Deserialize)]
-    struct Counted {
-        steps: Vec<Decision>,
-        usage: Usage,
+fn figures(reply: RunReplyPayload) -> Figures {
+    Figures {
+        calls: reply.steps.len(),
+        denied: reply.steps.iter().filter(|step| step.decision == "deny").count(),
+        usage: reply.usage,
     }
-    #[derive(Deserialize)]
-    struct Decision {
-        decision: String,
-    }
-    let counted = Counted::deserialize(reply).ok()?;
-    Some(Figures {
-        calls: counted.steps.len(),
-        denied: counted.steps.iter().filter(|step| step.decision == "deny").count(),
-        usage: counted.usage,
-    })
 }

@@ -10,12 +10,12 @@ pub const PROJECTION: Projection =
 fn rows(header: &Header, _body: &[u8]) -> Vec<Row> {
     let text = |name: &str| Cell::Text(header.str(name).unwrap_or_default().to_owned());
     let seq = Cell::Integer(i64::try_from(header.seq).unwrap_or(i64::MAX));
-    match header.kind.as_str() {
-        "run.request" => vec![Row {
+    match header.known_kind() {
+        Some(Kind::RunRequest) => vec![Row {
             sql: "INSERT INTO run(id, owner, first_seq, status) VALUES (?1, ?2, ?3, 'running')",
             values: vec![text("run"), text("principal"), seq],
         }],
-        "run.reply" => vec![Row {
+        Some(Kind::RunReply) => vec![Row {
             sql: "UPDATE run SET reply_seq = ?2, status = ?3 WHERE id = ?1",
             values: vec![text("run"), seq, text("status")],
         }],

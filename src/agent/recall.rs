@@ -8,12 +8,12 @@ use super::shared::Agent;
 use super::view;
 use super::walk::{self, At, Begun, Part, Recalled, Turn};
 use crate::gate::{self, Recall};
-use crate::ledger::{Filter, Header, Ledger, Order, ReadError, Stored};
+use crate::ledger::payload::{CallProposed, ModelReplyPayload, RunRequestPayload};
+use crate::ledger::{Filter, Header, Kind, Ledger, Order, Payload, ReadError, Stored};
 use crate::llm::{Conversation, ModelReply, Stop};
 use crate::secrets::{self, Clean};
 use crate::tools::ProposedCall;
 use crate::types::{Digest, RunId, SessionId, limits};
-use serde_json::Value;
 use std::collections::VecDeque;
 
 /// Headers looked at under one lock of the reader, so that others get their turn.
@@ -31,7 +31,7 @@ pub(super) enum Found {
 /// Finds `run` again, whose `run.request` is the entry `first`. Blocking.
 pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<Found, ReadError> {
     let headers = entries(agent.ledger(), run, first)?;
-    let status = headers.iter().rev().find(|header| header.kind == "run.reply");
+    let status = headers.iter().rev().find(|header| header.is(Kind::RunReply));
     let is_waiting = status.and_then(|header| header.str("status")) == Some(RunStatus::Waiting.as_str());
     if !is_waiting {
         return Ok(Found::NotReady);
@@ -42,11 +42,11 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<Found, Read
         return Ok(Found::NotReady);
     }
     let request = entry(agent.ledger(), first)?;
-    let asked = payload(&request)?;
-    let provider = asked.get("provider").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let asked: RunRequestPayload = payload(&request)?;
+    let provider = asked.provider.clone();
     let mut recalled = begun(agent, run, &request, &asked)?;
     let mut calls = VecDeque::from(calls);
-    for header in headers.iter().filter(|header| header.kind == "model.reply") {
+    for header in headers.iter().filter(|header| header.is(Kind::ModelReply)) {
         // A reply behind one that is not finished cannot be: the model is asked only once it is.
         if recalled.open.is_some() {
             return Err(ReadError::Damaged(header.seq, "it follows a reply whose calls are open".to_owned()));
@@ -72,7 +72,17 @@ fn entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<Vec<Header>, Read
 }
 
 fn is_call(header: &Header) -> bool {
-    header.kind.starts_with("call.") || header.kind.starts_with("approval.")
+    matches!(
+        header.known_kind(),
+        Some(
+            Kind::CallDecision
+                | Kind::CallConnect
+                | Kind::CallResult
+                | Kind::ApprovalRequest
+                | Kind::ApprovalGrant
+                | Kind::ApprovalRefuse
+        )
+    )
 }
 
 fn entry(ledger: &Ledger, seq: u64) -> Result<Stored, ReadError> {
@@ -80,9 +90,8 @@ fn entry(ledger: &Ledger, seq: u64) -> Result<Stored, ReadError> {
 }
 
 /// The payload, where it was kept whole.
-fn payload(stored: &Stored) -> Result<Value, ReadError> {
-    let whole = stored.body.as_deref().and_then(|body| serde_json::from_slice::<Value>(body).ok());
-    whole.filter(|payload| payload.get("cut").is_none()).ok_or_else(|| {
+fn payload<P: Payload>(stored: &Stored) -> Result<P, ReadError> {
+    stored.payload().ok_or_else(|| {
         ReadError::Damaged(
             stored.header.seq,
             "its payload is not kept whole, and the run cannot go on".to_owned(),
@@ -91,18 +100,21 @@ fn payload(stored: &Stored) -> Result<Value, ReadError> {
 }
 
 /// The run as it began.
-fn begun(agent: &Agent, run: &RunId, request: &Stored, asked: &Value) -> Result<Recalled, ReadError> {
+fn begun(
+    agent: &Agent,
+    run: &RunId,
+    request: &Stored,
+    asked: &RunRequestPayload,
+) -> Result<Recalled, ReadError> {
     let first = request.header.seq;
     let lacks = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
     let session_id = request.header.str("session").and_then(SessionId::parse);
     let session_id = session_id.ok_or_else(|| lacks("session"))?;
-    let message = asked.get("message").and_then(Value::as_str).ok_or_else(|| lacks("message"))?;
-    let calls_max =
-        asked.get("calls_max").and_then(Value::as_u64).and_then(|calls| u32::try_from(calls).ok());
-    let calls_max = calls_max.ok_or_else(|| lacks("bound of calls"))?.min(limits::CALLS_PER_RUN_MAX);
-    let source_ip = asked.get("source_ip").and_then(Value::as_str).and_then(|ip| ip.parse().ok());
+    let calls_max = u32::try_from(asked.calls_max).map_err(|_| lacks("bound of calls"))?;
+    let calls_max = calls_max.min(limits::CALLS_PER_RUN_MAX);
+    let source_ip = asked.source_ip.as_ref().and_then(|ip| ip.parse().ok());
     let mut conversation = Conversation::new(super::prompt::SYSTEM.to_owned());
-    conversation.push_user(agent.secrets().clean(message.to_owned()));
+    conversation.push_user(agent.secrets().clean(asked.message.clone()));
     let session = agent.session(session_id.as_str(), calls_max);
     Ok(Recalled {
         begun: Begun { run: run.clone(), session_id, session, source_ip },
@@ -117,24 +129,17 @@ fn begun(agent: &Agent, run: &RunId, request: &Stored, asked: &Value) -> Result<
 
 /// A reply of the model, as its entry holds it.
 fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
-    let payload = payload(stored)?;
-    let text = |from: &Value, name: &str| from.get(name).and_then(Value::as_str).map(str::to_owned);
-    let tokens = |name: &str| payload.get(name).and_then(Value::as_u64).unwrap_or(0);
-    walk::add(usage, tokens("input_tokens"), tokens("output_tokens"));
-    let calls = payload.get("calls").and_then(Value::as_array).into_iter().flatten();
-    let call = |call: &Value| {
-        let (id, tool) = (text(call, "id")?, text(call, "tool")?);
-        Some(ProposedCall { id, tool, arguments: text(call, "arguments")? })
-    };
-    let damaged = || ReadError::Damaged(stored.header.seq, "a reply's call cannot be read".to_owned());
+    let said: ModelReplyPayload = payload(stored)?;
+    walk::add(usage, said.input_tokens, said.output_tokens);
+    let call = |CallProposed { id, tool, arguments }| ProposedCall { id, tool, arguments };
     Ok(ModelReply {
-        text: text(&payload, "text"),
-        calls: calls.map(call).collect::<Option<_>>().ok_or_else(damaged)?,
+        text: said.text,
+        calls: said.calls.into_iter().map(call).collect(),
         stop: Stop::ToolCalls,
         usage: crate::llm::TokenUsage::default(),
         request_digest: Digest::of(b""),
         raw: Vec::new(),
-        model: text(&payload, "model").unwrap_or_default(),
+        model: said.model,
         found: secrets::Found::default(),
     })
 }

@@ -4,9 +4,9 @@ use super::api::RunStatus;
 use super::shared::Agent;
 use super::view;
 use crate::gate::RecoverError;
-use crate::ledger::{Draft, Kind, Ref};
+use crate::ledger::payload::RecoveryPayload;
+use crate::ledger::{Draft, Ref};
 use crate::types::RunId;
-use serde_json::{Value, json};
 
 /// Settles open calls at the gate, and then replies to open runs with `interrupted`.
 pub(super) async fn recover(agent: &Agent) -> Result<usize, RecoverError> {
@@ -26,7 +26,7 @@ pub(super) async fn recover(agent: &Agent) -> Result<usize, RecoverError> {
     }
     let runs = drafts.len();
     if calls + runs > 0 {
-        drafts.push(Draft::new(Kind::Recovery, json!({ "calls": calls, "runs": runs })));
+        drafts.push(Draft::new(RecoveryPayload { calls: calls as u64, runs: runs as u64 }));
         let _receipts = agent.ledger().append(drafts).await.map_err(RecoverError::Append)?;
     }
     Ok(calls + runs)
@@ -40,13 +40,12 @@ fn reply(agent: &Agent, run: RunId, owner: &str) -> Result<Option<Draft>, Recove
     told.status = RunStatus::Interrupted;
     told.answer = Some("interrupted: the server ended before the run did".to_owned());
     let session = told.session.clone();
-    let payload = serde_json::to_value(&told).unwrap_or(Value::Null);
     Ok(Some(Draft {
         run: Some(run),
         session: Some(session),
         principal: Some(owner.to_owned()),
         answers: Some(Ref::Seq(first)),
         status: Some(RunStatus::Interrupted.as_str()),
-        ..Draft::new(Kind::RunReply, payload)
+        ..Draft::new(told.payload())
     }))
 }

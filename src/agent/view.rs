@@ -2,7 +2,8 @@
 
 use super::api::{LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
 use crate::gate::CallRecord;
-use crate::ledger::{Filter, Header, Ledger, Order, ReadError, Receipt, Stored};
+use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, CutPayload, RunReplyPayload};
+use crate::ledger::{Filter, Kind, Ledger, Order, ReadError, Receipt, Stored};
 use crate::types::{CallId, RunId, SessionId, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
@@ -13,9 +14,9 @@ pub(super) fn step(record: &CallRecord) -> Step {
         call: record.call.clone(),
         tool: record.tool.clone(),
         args: record.arguments.clone(),
-        decision: record.decision.to_owned(),
+        decision: record.decision.as_str().to_owned(),
         policies: record.policies.clone(),
-        status: record.status.to_owned(),
+        status: record.status.as_str().to_owned(),
         result: record.result.clone(),
         truncated: record.truncated,
         ledger: StepLedger { decision: record.decision_seq, result: record.result_seq },
@@ -85,10 +86,12 @@ fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply,
     let unreadable = |e: serde_json::Error| damaged(&format!("the reply cannot be read: {e}"));
     let answer = match stored.body.as_deref() {
         None => "the reply was erased: its steps are told from their entries",
-        Some(_) if payload(&stored).get("cut") == Some(&Value::Bool(true)) => {
+        Some(body) if CutPayload::read(body).is_some() => {
             "the reply is longer than the ledger keeps: its steps are told from their entries"
         }
-        Some(body) => return serde_json::from_slice(body).map_err(unreadable),
+        Some(body) => {
+            return serde_json::from_slice::<RunReplyPayload>(body).map(Into::into).map_err(unreadable);
+        }
     };
     let status = stored.header.fields.get("status").cloned().unwrap_or_default();
     Ok(RunReply {
@@ -117,15 +120,15 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
         ledger: None,
     };
     for header in &headers {
-        match header.kind.as_str() {
-            "model.reply" => told.usage.model_calls += 1,
-            "call.decision" => {
+        match header.known_kind() {
+            Some(Kind::ModelReply) => told.usage.model_calls += 1,
+            Some(Kind::CallDecision) => {
                 let stored = ledger.reader().entry(header.seq)?;
                 if let Some(step) = stored.as_ref().and_then(decided) {
                     put(&mut told.steps, step);
                 }
             }
-            "call.result" => {
+            Some(Kind::CallResult) => {
                 if let Some(stored) = ledger.reader().entry(header.seq)? {
                     settle(&mut told.steps, &stored);
                 }
@@ -138,21 +141,21 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
 
 fn decided(stored: &Stored) -> Option<Step> {
     let header = &stored.header;
-    let payload = payload(stored);
-    let raw = payload.get("arguments_raw");
+    let payload: CallDecisionPayload = stored.payload().unwrap_or_default();
+    let raw = payload.arguments_raw.map(Value::from);
     Some(Step {
         call: CallId::parse(header.str("call")?)?,
         tool: header.str("tool").unwrap_or_default().to_owned(),
-        args: payload.get("arguments").or(raw).cloned().unwrap_or_else(|| erased(stored)),
+        args: payload.arguments.or(raw).unwrap_or_else(|| erased(stored)),
         decision: header.str("decision").unwrap_or_default().to_owned(),
-        policies: policies(header),
+        policies: header.policies(),
         status: match header.str("decision") {
             Some("allow") => "running",
             Some("needs_approval") => "waiting",
             _ => "refused",
         }
         .to_owned(),
-        result: payload.get("reason").map_or(Value::Null, |reason| serde_json::json!({ "error": reason })),
+        result: payload.reason.map_or(Value::Null, |reason| serde_json::json!({ "error": reason })),
         truncated: false,
         ledger: StepLedger { decision: header.seq, result: None },
     })
@@ -169,23 +172,14 @@ fn put(steps: &mut Vec<Step>, step: Step) {
 fn settle(steps: &mut [Step], stored: &Stored) {
     let decision = stored.header.u64("ref");
     let Some(step) = steps.iter_mut().find(|step| Some(step.ledger.decision) == decision) else { return };
-    let payload = payload(stored);
+    let result: Option<CallResultPayload> = stored.payload();
     step.status = stored.header.str("status").unwrap_or_default().to_owned();
-    step.result = payload.get("result").cloned().unwrap_or_else(|| erased(stored));
-    step.truncated = payload.get("truncated") == Some(&Value::Bool(true));
+    step.truncated = result.as_ref().is_some_and(|result| result.truncated);
+    step.result = result.map_or_else(|| erased(stored), |result| result.result);
     step.ledger.result = Some(stored.header.seq);
 }
 
 /// In the place of what was erased.
 fn erased(stored: &Stored) -> Value {
     if stored.body.is_none() { Value::from("erased") } else { Value::Null }
-}
-
-fn payload(stored: &Stored) -> Value {
-    stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default()
-}
-
-fn policies(header: &Header) -> Vec<String> {
-    let listed = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
-    listed.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -6,7 +6,10 @@ use super::{connect, prompt, view};
 use crate::auth::Principal;
 use crate::call::{End, Execution};
 use crate::gate::{Asked, Asking, CallRecord, Decided, Outcome, Pending, Permit, ToolResult};
-use crate::ledger::{AppendError, Draft, Kind};
+use crate::ledger::payload::{
+    CallProposed, ModelErrorPayload, ModelReplyPayload, RunRequestPayload, StopReason,
+};
+use crate::ledger::{AppendError, Draft, Payload};
 use crate::llm::{
     Conversation, ModelError, ModelErrorKind, ModelReply, ModelRequest, Provider, Stop, ToolOffer,
 };
@@ -16,7 +19,6 @@ use crate::tools::{Class, Manifest, ProposedCall};
 use crate::types::{RunId, SessionId, clock, limits, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -430,15 +432,14 @@ impl<'a> Walk<'a> {
     }
 
     fn model_failed(&self, error: &ModelError) -> Ended {
-        let mut payload = Map::from_iter([
-            ("provider".to_owned(), json!(self.provider.name())),
-            ("error".to_owned(), json!(error.to_string())),
-        ]);
-        if let Some(raw) = &error.raw {
-            put_raw(&mut payload, raw);
-        }
-        error.found.put(&mut payload);
-        let draft = self.draft(Kind::ModelError, Value::Object(payload));
+        let (raw, raw_base64) = error.raw.as_deref().map(told_raw).unwrap_or_default();
+        let draft = self.draft(ModelErrorPayload {
+            provider: self.provider.name().to_owned(),
+            error: error.to_string(),
+            raw,
+            raw_base64,
+            secrets: error.found.counts(),
+        });
         if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
             return Ended::limit("run_ms_max", vec![draft]);
         }
@@ -458,9 +459,8 @@ impl<'a> Walk<'a> {
             usage: self.usage,
             ledger: None,
         };
-        let payload = serde_json::to_value(&reply).unwrap_or_default();
         let mut drafts = before;
-        drafts.push(Draft { status: Some(status.as_str()), ..self.draft(Kind::RunReply, payload) });
+        drafts.push(Draft { status: Some(status.as_str()), ..self.draft(reply.payload()) });
         // Wait 4: the reply is durable before anyone is told.
         let receipt = self.agent.ledger().append_owed(drafts).await?.pop().ok_or(AppendError::Closed)?;
         reply.ledger = Some(view::range(self.first, &receipt));
@@ -487,53 +487,56 @@ impl<'a> Walk<'a> {
     }
 
     fn request_draft(&self, message: &Clean<String>) -> Draft {
-        let tools: Vec<&str> = self.offers.iter().map(|offer| offer.name.as_str()).collect();
-        let mut payload = json!({
-            "message": **message,
-            "calls_max": self.session.budget,
-            "tools": tools,
-            "provider": self.provider.name(),
-            "model": self.provider.model(),
-        });
-        if let Some(members) = payload.as_object_mut() {
-            members.extend(self.source_ip.map(|ip| ("source_ip".to_owned(), json!(ip.to_string()))));
-            message.found().put(members);
-        }
-        self.draft(Kind::RunRequest, payload)
+        self.draft(RunRequestPayload {
+            message: String::clone(message),
+            calls_max: self.session.budget.unsigned_abs(),
+            tools: self.shown_tools(),
+            provider: self.provider.name().to_owned(),
+            model: self.provider.model().to_owned(),
+            source_ip: self.source_ip.map(|ip| ip.to_string()),
+            secrets: message.found().counts(),
+        })
+    }
+
+    /// Names of the tools that the model is shown.
+    fn shown_tools(&self) -> Vec<String> {
+        self.offers.iter().map(|offer| offer.name.clone()).collect()
     }
 
     /// The reply with the exact bytes of the model, but for secrets. What it was asked is the digest of the request's
     /// bytes, and the messages are those on the ledger before.
     fn reply_draft(&self, reply: &Clean<ModelReply>, are_tools_others: bool) -> Draft {
-        let call =
-            |call: &ProposedCall| json!({ "id": call.id, "tool": call.tool, "arguments": call.arguments });
-        let mut payload = Map::from_iter([
-            ("model".to_owned(), json!(reply.model)),
-            ("request_sha256".to_owned(), json!(reply.request_digest.hex())),
-            ("request_messages".to_owned(), json!(self.conversation.messages().len())),
-            ("calls".to_owned(), reply.calls.iter().map(call).collect()),
-            ("stop".to_owned(), json!(format!("{:?}", reply.stop))),
-            ("input_tokens".to_owned(), json!(exact(reply.usage.input_tokens))),
-            ("output_tokens".to_owned(), json!(exact(reply.usage.output_tokens))),
-        ]);
-        if let Some(text) = &reply.text {
-            payload.insert("text".to_owned(), json!(text));
-        }
-        if are_tools_others {
-            payload.insert("tools".to_owned(), self.offers.iter().map(|offer| json!(offer.name)).collect());
-        }
-        put_raw(&mut payload, &reply.raw);
-        reply.found().put(&mut payload);
-        self.draft(Kind::ModelReply, Value::Object(payload))
+        let call = |call: &ProposedCall| CallProposed {
+            id: call.id.clone(),
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+        };
+        let (stop, stop_text) = told_stop(&reply.stop);
+        let (raw, raw_base64) = told_raw(&reply.raw);
+        self.draft(ModelReplyPayload {
+            model: reply.model.clone(),
+            request_sha256: reply.request_digest,
+            request_messages: self.conversation.messages().len() as u64,
+            calls: reply.calls.iter().map(call).collect(),
+            stop,
+            stop_text,
+            input_tokens: exact(reply.usage.input_tokens),
+            output_tokens: exact(reply.usage.output_tokens),
+            text: reply.text.clone(),
+            tools: are_tools_others.then(|| self.shown_tools()),
+            raw,
+            raw_base64,
+            secrets: reply.found().counts(),
+        })
     }
 
-    fn draft(&self, kind: Kind, payload: Value) -> Draft {
+    fn draft(&self, payload: impl Payload) -> Draft {
         Draft {
             run: Some(self.run.clone()),
             session: Some(self.session_id.clone()),
             principal: Some(self.principal.id()),
             policy: Some(self.agent.gate().rules().bundle.digest()),
-            ..Draft::new(kind, payload)
+            ..Draft::new(payload)
         }
     }
 }
@@ -592,11 +595,23 @@ fn exact(count: u64) -> u64 {
     count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
 }
 
-fn put_raw(payload: &mut Map<String, Value>, raw: &[u8]) {
+/// Why a model stopped, in the words of the ledger.
+fn told_stop(stop: &Stop) -> (StopReason, Option<String>) {
+    match stop {
+        Stop::EndTurn => (StopReason::EndTurn, None),
+        Stop::ToolCalls => (StopReason::ToolCalls, None),
+        Stop::Length => (StopReason::Length, None),
+        Stop::Refusal(why) => (StopReason::Refusal, Some(why.clone())),
+        Stop::Other(word) => (StopReason::Other, Some(word.clone())),
+    }
+}
+
+/// A server's bytes: as text, else in base64.
+fn told_raw(raw: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(raw) {
-        Ok(text) => payload.insert("raw".to_owned(), json!(text)),
-        Err(_) => payload.insert("raw_base64".to_owned(), json!(STANDARD.encode(raw))),
-    };
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(STANDARD.encode(raw))),
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::refused::{Refusal, Refusals};
 use super::remembered::Remembered;
 use super::revoked::Revoked;
 use super::verifier::MacKey;
-use crate::ledger::{Kind, Ledger};
+use crate::ledger::{Draft, Kind, Ledger};
 use crate::types::{KeyId, clock};
 use std::fmt;
 use std::net::IpAddr;
@@ -180,9 +180,9 @@ impl Authority {
 
     /// Writes the refusals not told yet as one entry, if there are any.
     pub async fn flush(&self) {
-        let Some(draft) = self.0.refusals.draft() else { return };
-        let told = draft.payload.get("reasons").cloned().unwrap_or_default();
-        match self.0.ledger.append_one(draft).await {
+        let Some(payload) = self.0.refusals.payload() else { return };
+        let told = serde_json::json!(payload.reasons);
+        match self.0.ledger.append_one(Draft::new(payload)).await {
             Ok(receipt) => tracing::info!(seq = receipt.seq(), reasons = %told, "keys were refused"),
             Err(e) => tracing::error!(error = %e, reasons = %told, "refused keys were not recorded"),
         }

@@ -5,11 +5,11 @@ use super::key::MintedKey;
 use super::principal::{Principal, Role};
 use super::record::{Created, StateRow, named_row, state_row, state_rows};
 use super::verifier::Verifier;
-use crate::ledger::{AppendError, Draft, Kind, Ref};
+use crate::ledger::payload::{KeyRevokePayload, PowerUsed};
+use crate::ledger::{AppendError, Draft, Ref};
 use crate::types::KeyId;
 use crate::types::clock::Wall;
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::fmt;
 
 /// Characters in the name of a key or a user.
@@ -106,7 +106,7 @@ impl Authority {
         &self,
         by: &Principal,
         new: NewKey,
-        power: Option<Value>,
+        power: Option<PowerUsed>,
     ) -> Result<(MintedKey, KeyView), KeyError> {
         new.check()?;
         let _turn = self.0.change.lock().await;
@@ -124,20 +124,14 @@ impl Authority {
         &self,
         by: &Principal,
         name_or_id: &str,
-        power: Option<Value>,
+        power: Option<PowerUsed>,
     ) -> Result<KeyView, KeyError> {
         let wanted = name_or_id.to_owned();
         let _turn = self.0.change.lock().await;
         let created = self.blocking_key(move |inner| inner.find_live(&wanted)).await?;
-        let mut payload = json!({ "id": created.id.as_str(), "name": created.name });
-        if let Some(members) = payload.as_object_mut() {
-            members.extend(power.map(|power| ("power".to_owned(), power)));
-        }
-        let draft = Draft {
-            principal: Some(by.id()),
-            answers: Some(Ref::Seq(created.seq)),
-            ..Draft::new(Kind::KeyRevoke, payload)
-        };
+        let payload = KeyRevokePayload { id: created.id.as_str().to_owned(), name: created.name, power };
+        let draft =
+            Draft { principal: Some(by.id()), answers: Some(Ref::Seq(created.seq)), ..Draft::new(payload) };
         let _receipt = self.0.ledger.append_one(draft).await.map_err(KeyError::Ledger)?;
         self.0.revoked.note(created.seq);
         self.0.remembered.forget(created.seq);

@@ -5,12 +5,11 @@
 
 use super::principal::{Principal, Role};
 use super::verifier::Verifier;
+use crate::ledger::payload::{KeyCreatePayload, PowerUsed};
 use crate::ledger::{Draft, Header, Kind, Projection, Row, Stored};
-use crate::types::digest::hex;
 use crate::types::{Digest, KeyId};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
-use serde_json::{Value, json};
 
 /// The share of this room in state.db: the table `api_key`.
 pub const PROJECTION: Projection =
@@ -47,41 +46,33 @@ impl Created {
     }
 
     fn read(header: &Header, body: &[u8]) -> Option<Self> {
-        if !header.is(Kind::KeyCreate) {
-            return None;
-        }
-        let payload: Value = serde_json::from_slice(body).ok()?;
-        let text = |name: &str| payload.get(name).and_then(Value::as_str);
+        let payload: KeyCreatePayload = header.payload_of(body)?;
         Some(Self {
-            id: KeyId::parse(text("id")?)?,
-            name: text("name")?.to_owned(),
-            role: Role::parse(text("role")?)?,
-            user: text("user").map(ToOwned::to_owned),
-            expires_us: payload.get("expires_us").and_then(Value::as_u64),
-            verifier: Verifier {
-                hmac: Digest::from_hex(text("hmac")?)?.0,
-                argon2: text("argon2")?.to_owned(),
-            },
+            id: KeyId::parse(&payload.id)?,
+            name: payload.name,
+            role: Role::parse(&payload.role)?,
+            user: payload.user,
+            expires_us: payload.expires_us,
+            verifier: Verifier { hmac: payload.hmac.0, argon2: payload.argon2 },
             seq: header.seq,
             wall_us: header.u64("wall_us")?,
         })
     }
 
     /// The entry that makes this key; number and time are the ledger's to add.
-    pub(super) fn draft(&self, by: &Principal, power: Option<Value>) -> Draft {
-        let mut payload = json!({
-            "id": self.id.as_str(),
-            "name": self.name,
-            "role": self.role.as_str(),
-            "hmac": hex(&self.verifier.hmac),
-            "argon2": self.verifier.argon2,
-        });
-        if let Some(members) = payload.as_object_mut() {
-            members.extend(self.user.as_ref().map(|user| ("user".to_owned(), json!(user))));
-            members.extend(self.expires_us.map(|at| ("expires_us".to_owned(), json!(at))));
-            members.extend(power.map(|power| ("power".to_owned(), power)));
-        }
-        Draft { principal: Some(by.id()), ..Draft::new(Kind::KeyCreate, payload) }
+    pub(super) fn draft(&self, by: &Principal, power: Option<PowerUsed>) -> Draft {
+        let payload = KeyCreatePayload {
+            id: self.id.as_str().to_owned(),
+            name: self.name.clone(),
+            role: self.role.as_str().to_owned(),
+            hmac: Digest(self.verifier.hmac),
+            argon2: self.verifier.argon2.clone(),
+            user: self.user.clone(),
+            expires_us: self.expires_us,
+            power,
+            before: None,
+        };
+        Draft { principal: Some(by.id()), ..Draft::new(payload) }
     }
 
     /// The columns that the projection makes of this key.

@@ -3,9 +3,8 @@
 //! Of a key that argon2id refuses ten tries a minute are made, and none until the minute is over. All refusals are
 //! counted and written as one entry, at most once a minute, for which nobody waits.
 
-use crate::ledger::{Draft, Kind};
+use crate::ledger::payload::AuthRefusedPayload;
 use crate::types::{KeyId, limits};
-use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -130,16 +129,17 @@ impl Refusals {
         self.tally().total
     }
 
-    /// The entry that tells the counts, which start anew; `None` where nothing was refused.
-    pub(super) fn draft(&self) -> Option<Draft> {
+    /// What the entry that tells the counts says, which start anew; `None` where nothing was refused.
+    pub(super) fn payload(&self) -> Option<AuthRefusedPayload> {
         let untold = std::mem::take(&mut self.tally().untold);
         if untold.reasons.is_empty() {
             return None;
         }
-        let sources: BTreeMap<String, u64> =
-            untold.sources.iter().map(|(source, count)| (source.to_string(), *count)).collect();
-        let payload = json!({ "reasons": untold.reasons, "sources": sources, "elsewhere": untold.elsewhere });
-        Some(Draft::new(Kind::AuthRefused, payload))
+        Some(AuthRefusedPayload {
+            reasons: untold.reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
+            sources: untold.sources.iter().map(|(source, count)| (source.to_string(), *count)).collect(),
+            elsewhere: untold.elsewhere,
+        })
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
@@ -209,10 +209,10 @@ mod tests {
             refusals.count(Refusal::Wrong, IpAddr::V4(Ipv4Addr::from_bits(at)));
         }
         assert_eq!(refusals.tally().untold.sources.len(), SOURCES_TOLD_MAX);
-        let payload = refusals.draft().expect("counts").payload;
-        assert_eq!(payload["reasons"]["wrong"], 10_000);
-        assert_eq!(payload["sources"].as_object().expect("sources").len(), SOURCES_TOLD_MAX);
-        assert!(refusals.draft().is_none(), "told once");
+        let payload = refusals.payload().expect("counts");
+        assert_eq!(payload.reasons["wrong"], 10_000);
+        assert_eq!(payload.sources.len(), SOURCES_TOLD_MAX);
+        assert!(refusals.payload().is_none(), "told once");
     }
 
     #[test]

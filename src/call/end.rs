@@ -38,3 +38,21 @@ pub enum End {
     /// A crash came between decision and result: whether and how far it ran is not known.
     Interrupted,
 }
+
+impl End {
+    /// The word of it, in a `call.result` and in the launcher's journal.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Exit { .. } => "exit",
+            Self::Signal { .. } => "signal",
+            Self::Timeout => "timeout",
+            Self::Oom => "oom",
+            Self::OutputCap => "output_cap",
+            Self::Quota { .. } => "quota",
+            Self::Killed => "killed",
+            Self::Refused { .. } => "refused",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}

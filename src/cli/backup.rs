@@ -5,12 +5,12 @@ use super::init::{self, People};
 use super::{audit, evidence, house, known, show};
 use crate::auth;
 use crate::config::{Config, Home};
+use crate::ledger::payload::{KeyBefore, KeyCreatePayload};
 use crate::ledger::{self, Before, Draft, Files, Header, Kind, Ledger, Lock, Outside, Reader, Report};
 use crate::types::clock::Wall;
 use crate::types::text;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -238,11 +238,10 @@ fn live_keys(files: &Files, log: &str) -> Result<Vec<Draft>, Fail> {
                 keys.retain(|seq, _| Some(*seq) != stored.header.u64("ref"));
                 return;
             }
-            let payload: Value = serde_json::from_slice(&stored.body.unwrap_or_default()).unwrap_or_default();
-            let Value::Object(mut payload) = payload else { return };
-            payload.remove("power");
-            payload.insert("before".to_owned(), serde_json::json!({ "log": log, "seq": stored.header.seq }));
-            keys.insert(stored.header.seq, Draft::new(Kind::KeyCreate, Value::Object(payload)));
+            let Some(made) = stored.payload::<KeyCreatePayload>() else { return };
+            let seq = stored.header.seq;
+            let before = Some(KeyBefore { log: log.to_owned(), seq });
+            keys.insert(seq, Draft::new(KeyCreatePayload { power: None, before, ..made }));
         })
         .map_err(Fail::failed)?;
     Ok(keys.into_values().collect())

@@ -5,13 +5,13 @@ use crate::agent::{self, Agent, Askers};
 use crate::auth::{self, Authority, Principal, Role};
 use crate::config::{self, Config};
 use crate::gate::{self, Gate, Rules};
-use crate::ledger::{Draft, Files, Hour, Kind, Ledger, Lock, LockError, OpenError, Projection, Rotation};
+use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
+use crate::ledger::{Draft, Files, Hour, Ledger, Lock, LockError, OpenError, Projection, Rotation};
 use crate::llm::{self, Provider};
 use crate::rules;
 use crate::sandbox;
 use crate::secrets::Secrets;
 use crate::types::{Secret, limits};
-use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,18 +97,20 @@ pub(super) fn start_drafts(
 ) -> Result<Vec<Draft>, Fail> {
     rules::keep_bundle(&config.home.data, &rules.bundle)
         .map_err(|e| Fail::failed(format!("{}: {e}", config.home.data.join("bundles").display())))?;
-    let shown = config.shown.iter().map(|s| json!({ "key": s.key, "value": s.value, "from": s.from }));
-    let start = json!({ "command": what, "program": crate::types::VERSION });
-    let mut drafts = vec![
-        Draft::new(Kind::Start, start),
-        Draft::new(Kind::ConfigLoad, json!({ "keys": shown.collect::<Vec<_>>() })),
-    ];
+    let shown = config.shown.iter().map(|s| ConfigValue {
+        key: s.key.clone(),
+        value: s.value.clone(),
+        from: s.from.clone(),
+    });
+    let start = StartPayload { command: what.to_owned(), program: crate::types::VERSION.to_owned() };
+    let mut drafts = vec![Draft::new(start), Draft::new(ConfigLoadPayload { keys: shown.collect() })];
     drafts.extend(rules::load_drafts(rules, report));
     // What was written where it does not belong, such as in an address, is not recorded either.
-    for draft in &mut drafts {
-        draft.payload = secrets.clean(std::mem::take(&mut draft.payload)).into_inner();
-    }
-    Ok(drafts)
+    let cleaned = |draft: Draft| Draft {
+        body: draft.body.changed(|members| secrets.clean(members).into_inner()),
+        ..draft
+    };
+    Ok(drafts.into_iter().map(cleaned).collect())
 }
 
 /// The model's key. Read behind the fork of the launcher.

@@ -1,11 +1,11 @@
 //! `par audit verify --launcher`: what launchers were ordered to start, held against what was decided.
 
 use super::exit::Fail;
+use crate::ledger::payload::{CallDecisionPayload, CallResultPayload};
 use crate::ledger::{Header, Kind, ReadError, Reader, Report, Stored, Verdict};
 use crate::sandbox::{Journals, Ordered};
 use crate::types::Digest;
 use crate::types::json::canonical;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -62,8 +62,8 @@ fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), String>, ReadE
     }
     // One whose payload was erased can be compared by its tool alone.
     let Some(body) = &stored.body else { return Ok(Ok(())) };
-    let payload: Value = serde_json::from_slice(body).unwrap_or_default();
-    let arguments = payload.get("arguments").and_then(|arguments| canonical(arguments).ok());
+    let payload: Option<CallDecisionPayload> = header.payload_of(body);
+    let arguments = payload.and_then(|payload| canonical(&payload.arguments?).ok());
     let is_same = arguments.is_some_and(|text| Digest::of(text.as_bytes()).hex() == order.arguments);
     Ok(if is_same { Ok(()) } else { Err("claims the decision about other arguments".to_owned()) })
 }
@@ -85,13 +85,11 @@ fn results(
         header.is(Kind::CallResult) && header.u64("ref").is_some_and(|decision| asked.contains(&decision))
     };
     reader.walk(0..size, wants, |stored: Stored| {
-        let payload: Value =
-            stored.body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        let result: Option<CallResultPayload> = stored.payload();
         // What was never confined ran nothing, and may never have been ordered.
-        let ran = payload.get("layers").and_then(Value::as_array).is_some_and(|layers| !layers.is_empty());
-        let end = payload.get("end").and_then(|end| end.get("end")).and_then(Value::as_str);
-        if let (true, Some(decision), Some(end)) = (ran, stored.header.u64("ref"), end) {
-            all.insert(decision, end.to_owned());
+        let ran = result.filter(|result| !result.layers.is_empty());
+        if let (Some(decision), Some(result)) = (stored.header.u64("ref"), ran) {
+            all.insert(decision, result.end.word().to_owned());
         }
     })?;
     Ok(all)

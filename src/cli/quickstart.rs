@@ -59,7 +59,7 @@ async fn tour(serving: &Serving, mut signals: Signals, once: bool) -> Result<u8,
     let new = NewKey { name: name.clone(), role: Role::Admin, user: None, expires };
     let by = auth::local(&serving.config.home.data, Role::Admin).map_err(Fail::failed)?;
     let gate = serving.agent.gate();
-    let power = || gate.may(&by, Power::KeyManage, Over::Server, Door::LOCAL).map(|power| power.json());
+    let power = || gate.may(&by, Power::KeyManage, Over::Server, Door::LOCAL).map(|power| power.record());
     let power = || power().map_err(|why| Fail::new(exit::DENIED, why));
     let (minted, _) = serving.authority.create(&by, new, Some(power()?)).await.map_err(Fail::failed)?;
     let shown = show_key(minted.expose(), once);

@@ -7,7 +7,8 @@ use crate::agent::{Agent, Askers, RunError, RunLimits, RunReply, RunRequest};
 use crate::auth::Principal;
 use crate::config::{Config, Home, server_url};
 use crate::gate::Granted;
-use crate::ledger::{Draft, Kind, Lock};
+use crate::ledger::payload::StopPayload;
+use crate::ledger::{Draft, Lock};
 use crate::policy::{Door, Over, Power};
 use crate::sandbox;
 use clap::Args;
@@ -134,7 +135,7 @@ pub(super) fn inside<T>(
         agent.recover().await.map_err(Fail::failed)?;
         let askers = house::askers(&config, house::authority(&config, ledger.clone())?)?;
         let made = work(&Inside { agent, principal, askers }).await?;
-        let stop = Draft::new(Kind::Stop, json!({ "command": what }));
+        let stop = Draft::new(StopPayload { command: what.to_owned() });
         let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
         Ok(made)
     })

@@ -9,11 +9,11 @@ use crate::agent::Agent;
 use crate::auth::Authority;
 use crate::config::{Config, LogFormat};
 use crate::http::{self, Answered, App, Bounds, Ready};
-use crate::ledger::{Anchor, Draft, Follower, Index, Kind, Ledger};
+use crate::ledger::payload::StopPayload;
+use crate::ledger::{Anchor, Draft, Follower, Index, Ledger};
 use crate::rules::{self, Reloader};
 use crate::sandbox::{self, LinkSeed};
 use clap::Args;
-use serde_json::json;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ fn front(
         let index = index(&ledger);
         let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify, dials };
         let code = serving.serve(listener, signals, work).await?;
-        let stop = Draft::new(Kind::Stop, json!({ "command": what }));
+        let stop = Draft::new(StopPayload { command: what.to_owned() });
         let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
         Ok(code)
     })

@@ -5,6 +5,7 @@
 
 use crate::ledger::{Filter, Header, Hour, Order, ReadError, Reader, Spent};
 use crate::policy::{Counts, Ran};
+use crate::types::{Decision, StepStatus};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,9 +74,13 @@ impl Counters {
                 let of_tool = header.str("tool").filter(|_| is_recent(at_us, now_us));
                 let Some(tool) = of_tool else { continue };
                 let of = uses.entry(tool.to_owned()).or_default();
-                match (header.kind.as_str(), header.str("decision"), header.str("status")) {
-                    ("call.decision", Some("allow"), _) => of.calls.push_front(at_us),
-                    ("call.result", _, status) if is_failure(status) => of.failures.push_front(at_us),
+                let (decision, status) = (header.str("decision"), header.str("status"));
+                let is_failure = |word| StepStatus::parse(word).is_none_or(StepStatus::is_failure);
+                match (header.kind.as_str(), decision.and_then(Decision::parse), status) {
+                    ("call.decision", Some(Decision::Allow), _) => of.calls.push_front(at_us),
+                    ("call.result", _, status) if status.is_some_and(is_failure) => {
+                        of.failures.push_front(at_us)
+                    }
                     _ => {}
                 }
             }
@@ -148,11 +153,6 @@ impl Drop for Counted {
     }
 }
 
-/// Whether a call of this status ran and did not end well. One that the sandbox refused did not run.
-pub(super) fn is_failure(status: Option<&str>) -> bool {
-    status.is_some_and(|status| status != "ok" && status != "refused")
-}
-
 fn is_recent(at_us: u64, now_us: u64) -> bool {
     at_us.saturating_add(WINDOW_US) > now_us
 }
@@ -175,13 +175,6 @@ mod tests {
         assert_eq!((calls(30), counters.turn().counts("other", 30).calls_hour), (2, 0));
         second.keep();
         assert_eq!((calls(WINDOW_US + 9), calls(WINDOW_US + 10), calls(WINDOW_US + 30)), (2, 1, 0));
-    }
-
-    #[test]
-    fn what_did_not_run_has_not_failed() {
-        for (status, expect) in [("ok", false), ("refused", false), ("error", true), ("interrupted", true)] {
-            assert_eq!(super::is_failure(Some(status)), expect, "{status}");
-        }
     }
 
     #[test]

@@ -3,9 +3,18 @@
 //! ```text
 //! open → (sandbox prepares) → decide | refuse → commit → Permit::begin → (sandbox runs) → settle
 //! ```
-//! The rules may be exchanged at any time (`rules`); each decision is under those in force when it is
-//! committed. A call that needs a person ends the walk at `commit`. `answer` records what the person says, `recall`
-//! finds the call again, and it takes the same walk once more, from `reopen` on.
+//! The rules may be exchanged at any time (`exchange`); each decision is made under those in force when it is
+//! committed. A call that needs a person ends the walk at `commit`. `approval` records what the person answers, `recall`
+//! finds the call again, and it takes the same walk again, from `reopen` on.
+//!
+//! # Layout, lowest first
+//!
+//! `rules` in force, `counters` of the last hour, `facts` of a call, its `outcome` in the words of an entry, and what was
+//! `requested` of a person are values. `mint` holds the proofs, each in a module that alone makes it. `pending` is a call on its
+//! way, `point` the enforcement point itself. On it stand `power` (may somebody use the API so), `exchange` of the rules,
+//! `resource` and `subtree` (from the sandbox's claim to what policies see), `question` (what a person is asked), `decide`,
+//! `commit` (decisions and results become durable), `recover` (after a crash), `recall` (calls of a run, found again) and
+//! `approval`.
 //!
 //! Architecture invariants:
 //! * A [`Permit`] exists only if the decision it carries is on the ledger.
@@ -60,32 +69,48 @@
 //! }
 //! ```
 
-mod answer;
-mod asked;
-mod beneath;
-mod counters;
-mod decide;
-mod object;
-mod order;
-mod outcome;
-mod power;
-mod recall;
-mod record;
-mod recover;
 mod rules;
+mod counters;
+mod facts;
+mod outcome;
+mod requested;
+mod mint;
+mod pending;
+mod point;
+mod power;
+mod exchange;
+mod resource;
+mod subtree;
+mod asking;
+mod decided;
+mod question;
+mod decide;
+mod commit;
+mod recover;
+mod recall;
+mod approval;
 
-pub use answer::{Answer, AnswerError, Approval, Asked};
-pub use asked::State;
-pub use beneath::ANY_NAME;
+pub use approval::answer::Answer;
+pub use approval::error::AnswerError;
+pub use approval::view::Approval;
+pub use asking::Asking;
 pub use counters::{counts, ran};
-pub use decide::{Asking, Decided, Gate};
-pub use object::content_words;
-pub use order::{Connecting, Order, Pending, Permit, Running};
-pub use power::{Granted, Refused, Sight};
+pub use decided::Decided;
+pub use facts::CallRecord;
+pub use mint::asked::Asked;
+pub use mint::granted::{Granted, Refused};
+pub use mint::permit::{Connecting, Order, Permit};
+pub use mint::running::Running;
+pub use mint::told::{Outcome, ToolResult, Waiting};
+pub use pending::Pending;
+pub use point::Gate;
+pub use power::Sight;
 pub use recall::{Recall, Recalled};
-pub use record::{CallRecord, Outcome, ToolResult, Waiting};
 pub use recover::{PROJECTION, RecoverError};
+pub use requested::State;
+pub use resource::content_words;
 pub use rules::Rules;
+pub use subtree::ANY_NAME;
 
 #[cfg(test)]
 mod tests;

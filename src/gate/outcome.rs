@@ -1,11 +1,11 @@
 //! From how a call ended to its entry and to what may be told of it.
 
-use super::record::{CallRecord, Facts};
+use super::facts::{CallRecord, Facts};
 use crate::call::{Connection, End, Execution, Given};
 use crate::ledger::{Draft, Kind, Ref};
 use crate::secrets::Clean;
 use crate::types::json::{INTEGER_MAX, has_only_exact_integers, parse_strict};
-use crate::types::{limits, text};
+use crate::types::{Decision, StepStatus, limits, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -55,9 +55,9 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         principal: Some(facts.principal.clone()),
         policy: Some(facts.policy),
         manifest: facts.manifest,
-        status: Some(status(facts, execution)),
+        status: Some(status(facts, execution).as_str()),
         tool: Some(facts.tool.clone()),
-        ..Draft::new(Kind::CallResult, payload)
+        ..Draft::untyped(Kind::CallResult, payload)
     }
 }
 
@@ -71,42 +71,36 @@ fn connection(one: &Connection) -> Value {
     told
 }
 
-/// What may be told of a call that ran, once `draft` is durable.
-pub(super) fn record(facts: Facts, decision: u64, result: u64, draft: &Draft) -> CallRecord {
-    let member = |name: &str| draft.payload.get(name).cloned().unwrap_or(Value::Null);
-    let status = draft.status.unwrap_or("error");
-    CallRecord {
-        taints: facts.taints(status),
-        call: facts.call,
-        proposed_id: facts.proposed_id,
-        tool: facts.tool,
-        resource: facts.resource,
-        arguments: facts.arguments,
-        decision: "allow",
-        policies: facts.policies,
-        status,
-        result: member("result"),
-        truncated: member("truncated") == Value::Bool(true),
-        decision_seq: decision,
-        result_seq: Some(result),
-    }
+/// What may be told of a call that ran: the words of its entry.
+pub(super) fn record(
+    facts: Facts,
+    decision: u64,
+    result: u64,
+    draft: &Draft,
+    status: StepStatus,
+) -> CallRecord {
+    let member = |name: &str| draft.body.members().get(name).cloned().unwrap_or(Value::Null);
+    let (result_seq, taints) = (Some(result), facts.taints(status));
+    let truncated = member("truncated") == Value::Bool(true);
+    let record = CallRecord::unsettled(facts, decision, Decision::Allow, status, member("result"));
+    CallRecord { taints, truncated, result_seq, ..record }
 }
 
 /// The step's status for an end. A promised object that was not printed is an error, whatever the exit
 /// code says.
-fn status(facts: &Facts, execution: &Execution) -> &'static str {
+pub(super) fn status(facts: &Facts, execution: &Execution) -> StepStatus {
     match &execution.end {
-        End::Exit { code: 0 } if facts.structured && object(&execution.stdout).is_none() => "error",
-        End::Exit { code: 0 } => "ok",
-        End::Exit { .. } => "error",
-        End::Signal { .. } => "signal",
-        End::Timeout => "timeout",
-        End::Oom => "oom",
-        End::OutputCap => "output_cap",
-        End::Quota { .. } => "quota",
-        End::Killed => "killed",
-        End::Refused { .. } => "refused",
-        End::Interrupted => "interrupted",
+        End::Exit { code: 0 } if facts.structured && object(&execution.stdout).is_none() => StepStatus::Error,
+        End::Exit { code: 0 } => StepStatus::Ok,
+        End::Exit { .. } => StepStatus::Error,
+        End::Signal { .. } => StepStatus::Signal,
+        End::Timeout => StepStatus::Timeout,
+        End::Oom => StepStatus::Oom,
+        End::OutputCap => StepStatus::OutputCap,
+        End::Quota { .. } => StepStatus::Quota,
+        End::Killed => StepStatus::Killed,
+        End::Refused { .. } => StepStatus::Refused,
+        End::Interrupted => StepStatus::Interrupted,
     }
 }
 

@@ -1,40 +1,17 @@
 //! Whether somebody may use a power of the API: asked in this one place, of the rules in force.
 //!
 //! The API, the dashboard, the admin socket and runs that go on come here. What changes something is recorded with the
-//! request that let it in ([`Granted::json`]).
+//! request that let it in ([`Granted::record`]).
 
 use super::counters;
-use super::decide::Gate;
+use super::mint::granted::{Granted, Refused, may};
+use super::point::Gate;
 use super::rules::Rules;
 use crate::auth::Principal;
-use crate::policy::{Door, Over, Power, Ran, Ruling, Use, Verdict};
-use crate::types::Digest;
+use crate::policy::{Door, Over, Power, Ran};
 use crate::types::clock::Wall;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Mutex, PoisonError};
-
-/// A power that the rules in force have granted for one use. Made only by [`Gate::may`].
-#[derive(Debug)]
-#[must_use = "what is done by a power is recorded with it"]
-pub struct Granted {
-    power: Power,
-    policy: Digest,
-    policies: Vec<String>,
-    request: Value,
-}
-
-/// Why a power is not granted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    power: Power,
-    role: &'static str,
-    policies: Vec<String>,
-    advice: Vec<String>,
-    has_errors: bool,
-    is_closed: bool,
-}
 
 /// What one caller sees of the objects of others, under the rules that were in force when it was asked for. Each
 /// owner is asked about once.
@@ -80,36 +57,6 @@ impl Gate {
     }
 }
 
-fn may(
-    rules: &Rules,
-    by: &Principal,
-    power: Power,
-    over: Over<'_>,
-    door: Door,
-    ran: Ran,
-) -> Result<Granted, Refused> {
-    let (subject, expires_us, now_us) = (by.subject(), by.expires_us(), Wall::now().0);
-    let Verdict { answer, request, .. } =
-        rules.bundle.decide_use(&Use { subject, power, over, door, expires_us, now_us, ran });
-    let refused = |policies, advice, has_errors| Refused {
-        power,
-        role: by.role().as_str(),
-        policies,
-        advice,
-        has_errors,
-        is_closed: !rules.bundle.broken().is_empty(),
-    };
-    match answer {
-        Ruling::Allow { policies } => Ok(Granted { power, policy: rules.bundle.digest(), policies, request }),
-        Ruling::Deny { policies, advice, errors, .. } => {
-            errors.iter().for_each(|error| tracing::error!(power = power.as_str(), %error, "denied"));
-            Err(refused(policies, advice, !errors.is_empty()))
-        }
-        // Nobody is asked about a power.
-        Ruling::NeedsApproval { policies, .. } => Err(refused(policies, Vec::new(), false)),
-    }
-}
-
 impl Sight {
     /// Whether what `owner` has asked for is seen; the name is that of the ledger, such as `key:Ab3dEf9h`.
     #[must_use]
@@ -127,41 +74,3 @@ impl Sight {
         sees
     }
 }
-
-impl Granted {
-    /// As the ledger keeps it: `name`, `policies` (the determining ones), `policy` (the bundle's digest) and the whole
-    /// Cedar `request`, which that bundle answers the same way.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        json!({
-            "name": self.power.as_str(),
-            "policies": self.policies,
-            "policy": self.policy.hex(),
-            "request": self.request,
-        })
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let power = self.power.as_str();
-        if self.is_closed {
-            return write!(
-                f,
-                "the policies on disk could not be loaded, and so nobody holds `{power}` that is not needed to mend \
-                 them: `par policy check` says what is wrong, `par reload` loads them"
-            );
-        }
-        match self.policies.as_slice() {
-            _ if self.has_errors => write!(f, "`{power}`: the policy could not be evaluated")?,
-            [] => write!(f, "the role `{}` does not hold `{power}`", self.role)?,
-            some => write!(f, "`{power}` is forbidden by {}", some.join(", "))?,
-        }
-        match self.advice.as_slice() {
-            [] => Ok(()),
-            some => write!(f, ": {}", some.join("; ")),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}

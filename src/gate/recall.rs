@@ -3,13 +3,12 @@
 //! Together with the gate's commits this is the only maker of a [`ToolResult`]: one that is recalled
 //! tells what an entry of the ledger holds, as the one before the restart did.
 
-use super::answer::{Asked, Grant};
-use super::asked::Requested;
-use super::decide::Gate;
-use super::record::{CallRecord, Facts, ToolResult};
-use super::recover::facts;
+use super::facts::{CallRecord, Facts};
+use super::mint::asked::Asked;
+use super::mint::told::ToolResult;
+use super::point::Gate;
 use crate::ledger::{Kind, ReadError, Stored};
-use crate::types::{CallId, RunId, limits, text};
+use crate::types::{CallId, Decision, RunId, StepStatus, limits, text};
 use serde_json::{Map, Value, json};
 
 /// A call of a run, found again.
@@ -62,7 +61,7 @@ impl Gate {
     fn recalled(&self, trace: Trace) -> Result<Recalled, ReadError> {
         let seq = trace.decision.header.seq;
         let damaged = |what: String| ReadError::Damaged(seq, what);
-        let mut facts = facts(&trace.decision).map_err(damaged)?;
+        let mut facts = Facts::read(&trace.decision).map_err(damaged)?;
         // By the manifest that the call ran under: what is not known any more may have been anything.
         let rules = self.rules();
         let manifest = rules.catalog.find(&facts.tool).filter(|known| Some(known.digest) == facts.manifest);
@@ -70,27 +69,25 @@ impl Gate {
             (facts.is_trusted, facts.structured) = (!manifest.untrusted_output, manifest.is_structured());
         }
         let decided = trace.decided;
-        let told = |record: CallRecord, seq: u64| {
+        let told = |record: CallRecord, entry: &Stored| {
             // What was recorded before a secret was named is told no more.
             let record = CallRecord { result: self.secrets().clean(record.result).into_inner(), ..record };
-            let recall = Recall::Told(Box::new(ToolResult { record: record.clone(), seq }));
+            let recall = Recall::Told(Box::new(ToolResult::found(entry, record.clone())));
             Recalled { decided, record, recall }
         };
-        match (trace.decision.header.str("decision").unwrap_or_default(), &trace.result) {
-            ("allow", Some(result)) => Ok(told(settled(facts, seq, result), result.header.seq)),
-            ("allow", None) => Err(damaged("an allowed call has no result yet".to_owned())),
-            ("needs_approval", _) => match (&trace.request, &trace.answer) {
+        let decision = trace.decision.header.str("decision").and_then(Decision::parse);
+        match (decision.unwrap_or(Decision::Deny), &trace.result) {
+            (Decision::Allow, Some(result)) => Ok(told(settled(facts, seq, result), result)),
+            (Decision::Allow, None) => Err(damaged("an allowed call has no result yet".to_owned())),
+            (Decision::NeedsApproval, _) => match (&trace.request, &trace.answer) {
                 (Some(request), Some(answer)) if answer.header.is(Kind::ApprovalRefuse) => {
-                    let at = answer.header.seq;
-                    let record = unsettled(facts, seq, "needs_approval", "refused", no(request, answer));
-                    Ok(told(record, at))
+                    Ok(told(unapproved(facts, seq, no(request, answer)), answer))
                 }
                 (Some(request), answer) => self.asked(facts, &trace, request, answer.as_ref()),
-                (None, _) => Ok(told(unsettled(facts, seq, "needs_approval", "refused", Value::Null), seq)),
+                (None, _) => Ok(told(unapproved(facts, seq, Value::Null), &trace.decision)),
             },
-            (word, _) => {
-                let word = if word == "invalid" { "invalid" } else { "deny" };
-                Ok(told(refused(facts, word, &trace.decision), seq))
+            (decision @ (Decision::Deny | Decision::Invalid), _) => {
+                Ok(told(refused(facts, decision, &trace.decision), &trace.decision))
             }
         }
     }
@@ -103,22 +100,15 @@ impl Gate {
         request: &Stored,
         answer: Option<&Stored>,
     ) -> Result<Recalled, ReadError> {
-        let requested = Requested::of(request);
-        let requested = requested
-            .ok_or_else(|| ReadError::Damaged(request.header.seq, "it is no question".to_owned()))?;
-        let grant = answer.map(|answer| Grant {
-            seq: answer.header.seq,
-            user: payload(answer).get("user").and_then(Value::as_str).map(str::to_owned),
-        });
+        let asked = Asked::found(request, answer);
+        let asked =
+            asked.ok_or_else(|| ReadError::Damaged(request.header.seq, "it is no question".to_owned()))?;
+        let requested = asked.requested();
         let has_changed = requested.policy != self.rules().bundle.digest();
         let reason = json!({ "waiting_for": requested.groups, "approval": requested.id.as_str() });
         let seq = trace.decision.header.seq;
-        let record = unsettled(facts, seq, "needs_approval", "waiting", reason);
-        let recall = if grant.is_some() || has_changed {
-            Recall::Again(Asked { requested: Box::new(requested), grant })
-        } else {
-            Recall::Waiting
-        };
+        let record = CallRecord::unsettled(facts, seq, Decision::NeedsApproval, StepStatus::Waiting, reason);
+        let recall = if asked.is_granted() || has_changed { Recall::Again(asked) } else { Recall::Waiting };
         Ok(Recalled { decided: trace.decided, record, recall })
     }
 }
@@ -162,41 +152,22 @@ fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
     let payload = payload(result);
     let is_cut = payload.get("cut") == Some(&Value::Bool(true));
     let told = payload.get("result").cloned().unwrap_or_else(|| json!({ "error": "not kept whole" }));
-    let status = status(result.header.str("status").unwrap_or_default());
+    let status = result.header.str("status").and_then(StepStatus::parse).unwrap_or(StepStatus::Error);
     CallRecord {
         truncated: is_cut || payload.get("truncated") == Some(&Value::Bool(true)),
         taints: facts.taints(status),
         result_seq: Some(result.header.seq),
-        ..unsettled(facts, decision, "allow", status, told)
+        ..CallRecord::unsettled(facts, decision, Decision::Allow, status, told)
     }
 }
 
-fn unsettled(
-    facts: Facts,
-    decision_seq: u64,
-    decision: &'static str,
-    status: &'static str,
-    result: Value,
-) -> CallRecord {
-    CallRecord {
-        call: facts.call,
-        proposed_id: facts.proposed_id,
-        tool: facts.tool,
-        resource: facts.resource,
-        arguments: facts.arguments,
-        decision,
-        policies: facts.policies,
-        status,
-        result,
-        truncated: false,
-        taints: false,
-        decision_seq,
-        result_seq: None,
-    }
+/// A call that no person approved.
+fn unapproved(facts: Facts, seq: u64, why: Value) -> CallRecord {
+    CallRecord::unsettled(facts, seq, Decision::NeedsApproval, StepStatus::Refused, why)
 }
 
 /// A call whose decision was its result.
-fn refused(facts: Facts, word: &'static str, decision: &Stored) -> CallRecord {
+fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
     let payload = payload(decision);
     let mut told = Map::new();
     if let Some(reason) = payload.get("reason") {
@@ -207,7 +178,8 @@ fn refused(facts: Facts, word: &'static str, decision: &Stored) -> CallRecord {
     }
     let raw = payload.get("arguments_raw").and_then(Value::as_str);
     let shown = raw.map(|raw| json!(text::visible(text::prefix(raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX))));
-    let record = unsettled(facts, decision.header.seq, word, "refused", Value::Object(told));
+    let record =
+        CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(told));
     CallRecord { arguments: shown.unwrap_or_else(|| record.arguments.clone()), ..record }
 }
 
@@ -221,13 +193,6 @@ fn no(request: &Stored, answer: &Stored) -> Value {
         (_, None) => "a person refused it".to_owned(),
     };
     json!({ "error": error, "approval": id })
-}
-
-fn status(word: &str) -> &'static str {
-    ["ok", "signal", "timeout", "oom", "output_cap", "quota", "killed", "refused", "interrupted"]
-        .into_iter()
-        .find(|known| *known == word)
-        .unwrap_or("error")
 }
 
 fn payload(stored: &Stored) -> Value {

@@ -1,14 +1,12 @@
 //! After a crash: every allowed call without a result gets one, through the happy path's own function.
 
-use super::asked;
-use super::decide::{Gate, resource_of};
-use super::order::Running;
-use super::record::{Facts, ToolResult};
+use super::mint::running::Running;
+use super::mint::told::ToolResult;
+use super::point::Gate;
+use super::requested;
 use crate::call::{End, Execution};
-use crate::ledger::{AppendError, Header, Kind, Projection, ReadError, Row, Stored};
-use crate::types::{CallId, Digest, RunId, SessionId};
+use crate::ledger::{AppendError, Header, Kind, Projection, ReadError, Row};
 use rusqlite::types::Value as Cell;
-use serde_json::Value;
 
 /// state.db's tables of allowed calls that have no result yet, and of questions to people.
 pub const PROJECTION: Projection = Projection {
@@ -26,7 +24,7 @@ pub const PROJECTION: Projection = Projection {
 
 fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
     let mut rows = open_calls(header);
-    rows.extend(asked::rows(header, body));
+    rows.extend(requested::rows(header, body));
     rows
 }
 
@@ -46,24 +44,15 @@ fn open_calls(header: &Header) -> Vec<Row> {
 }
 
 /// Why recovery did not end.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     /// The ledger cannot be read.
+    #[error(transparent)]
     Read(ReadError),
     /// The ledger cannot be written.
+    #[error(transparent)]
     Append(AppendError),
 }
-
-impl std::fmt::Display for RecoverError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Read(e) => e.fmt(f),
-            Self::Append(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RecoverError {}
 
 impl Gate {
     /// Settles every open call as `interrupted, outcome unknown`. Runs nothing again.
@@ -92,32 +81,6 @@ impl Gate {
         let damaged = |what: &str| ReadError::Damaged(seq, what.to_owned());
         let stored =
             self.ledger().reader().entry(seq)?.ok_or_else(|| damaged("an open decision is missing"))?;
-        let facts = facts(&stored).map_err(|what| damaged(&what))?;
-        Ok(Running::recovered(seq, facts, self))
+        Running::left_open(&stored, self.ledger(), self.secrets()).map_err(|what| damaged(&what))
     }
-}
-
-/// What a `call.decision` tells of its call; the error is what it lacks.
-pub(super) fn facts(stored: &Stored) -> Result<Facts, String> {
-    let header = &stored.header;
-    let payload: Value =
-        stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
-    let text = |name: &str| header.str(name).unwrap_or_default();
-    let lacks = |what: &str| format!("a decision has no {what}");
-    let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
-    Ok(Facts {
-        run: RunId::parse(text("run")).ok_or_else(|| lacks("run"))?,
-        session: SessionId::parse(text("session")).ok_or_else(|| lacks("session"))?,
-        call: CallId::parse(text("call")).ok_or_else(|| lacks("call"))?,
-        principal: text("principal").to_owned(),
-        proposed_id: payload.get("proposed_id").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        tool: text("tool").to_owned(),
-        arguments: payload.get("arguments").cloned().unwrap_or_default(),
-        manifest: Digest::from_hex(text("manifest")),
-        policy: Digest::from_hex(text("policy")).ok_or_else(|| lacks("policy"))?,
-        policies: policies.filter_map(Value::as_str).map(str::to_owned).collect(),
-        resource: payload.as_object().and_then(resource_of),
-        is_trusted: false,
-        structured: false,
-    })
 }

@@ -4,11 +4,9 @@
 //! meanwhile, the decision is a deny that says so: behind a `policy.load` nobody is allowed anything by
 //! the rules before it.
 
-use super::decide::Gate;
-use crate::ledger::{AppendError, Draft, Receipt};
+use crate::ledger::payload::{NameChanges, RulesDifference};
 use crate::policy::Bundle;
 use crate::tools::Catalog;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -41,31 +39,8 @@ impl InForce {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, rules: Rules) {
+    pub(super) fn set(&self, rules: Rules) {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = rules;
-    }
-}
-
-impl Gate {
-    /// Puts `rules` in force, once `drafts`, which tell of it, are durable. `prepared` is done in between:
-    /// what must be in place before the first call under the new rules.
-    ///
-    /// Waits for decisions that are being written; on an error everything stays as it was.
-    pub async fn exchange(
-        &self,
-        rules: Rules,
-        drafts: Vec<Draft>,
-        prepared: impl FnOnce(),
-    ) -> Result<Vec<Receipt>, AppendError> {
-        let alone = self.in_force.turn.write().await;
-        let receipts = self.ledger().append(drafts).await?;
-        // From here on the ledger says that the new rules count: nothing is decided before they do.
-        prepared();
-        self.in_force.set(rules);
-        drop(alone);
-        // What was asked under the old rules is to be asked anew.
-        self.stir();
-        Ok(receipts)
     }
 }
 
@@ -73,19 +48,19 @@ impl Rules {
     /// What is different in `next`: names of policies and tools that were added, removed or changed, and
     /// whether groups and labels were.
     #[must_use]
-    pub fn difference(&self, next: &Self) -> Value {
+    pub fn difference(&self, next: &Self) -> RulesDifference {
         let policies = |rules: &Self| {
             rules.bundle.policies().map(|(id, _)| (id.to_owned(), rules.bundle.text(id))).collect()
         };
         let tools = |rules: &Self| {
             rules.catalog.manifests().map(|m| (m.name.clone(), Some(m.digest.hex()))).collect()
         };
-        json!({
-            "policies": changes(&policies(self), &policies(next)),
-            "tools": changes(&tools(self), &tools(next)),
-            "groups": self.bundle.groups() != next.bundle.groups(),
-            "labels": self.bundle.labels() != next.bundle.labels(),
-        })
+        RulesDifference {
+            policies: changes(&policies(self), &policies(next)),
+            tools: changes(&tools(self), &tools(next)),
+            groups: self.bundle.groups() != next.bundle.groups(),
+            labels: self.bundle.labels() != next.bundle.labels(),
+        }
     }
 
     /// Each tool's name with its manifest's digest, sorted.
@@ -96,14 +71,14 @@ impl Rules {
 
 type Texts = BTreeMap<String, Option<String>>;
 
-fn changes(old: &Texts, new: &Texts) -> Value {
+fn changes(old: &Texts, new: &Texts) -> NameChanges {
     let lacking = |from: &Texts, those: &Texts| {
         those.keys().filter(|name| !from.contains_key(*name)).cloned().collect::<Vec<_>>()
     };
     let changed = new.iter().filter(|(name, text)| old.get(*name).is_some_and(|old| old != *text));
-    json!({
-        "added": lacking(old, new),
-        "removed": lacking(new, old),
-        "changed": changed.map(|(name, _)| name).collect::<Vec<_>>(),
-    })
+    NameChanges {
+        added: lacking(old, new),
+        removed: lacking(new, old),
+        changed: changed.map(|(name, _)| name.clone()).collect(),
+    }
 }

@@ -77,7 +77,7 @@ pub(super) async fn answer(
     let query = app.agent.secrets().clean(asked.filter.to_string()).into_inner();
     let filter = Filter::parse(&query).map_err(|what| Problem::new(Code::Unfit, format!("`q`: {what}")))?;
     let export = blocking(move || {
-        let record = ledger.record_export(&filter, asked.format, principal, Some(power.json()))?;
+        let record = ledger.record_export(&filter, asked.format, principal, Some(power.record()))?;
         Ok(Export::open(ledger.files(), record)?)
     })
     .await?;

@@ -9,13 +9,13 @@
 
 use super::cosignature::{Said, WitnessKey, request};
 use super::note::{Checkpoint, Note};
-use super::{AppendError, Draft, Files, Head, Kind, Ledger, ReadError, Reader};
+use super::payload::AnchorPayload;
+use super::{AppendError, Draft, Files, Head, Ledger, ReadError, Reader};
 use crate::config::Anchoring;
 use crate::egress::{Ask, Client, EgressError, Endpoint};
 use crate::types::clock::Wall;
 use crate::types::{limits, text};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::fmt;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -263,19 +263,19 @@ impl Anchor {
         head: Head,
         cosignature: Option<String>,
     ) -> Result<(), Failure> {
-        let mut payload = json!({
-            "where": self.0.name,
-            "size": head.size,
-            "root": head.root.hex(),
-            "note": note.to_string(),
-        });
-        if let (Some(line), Place::Witness(witness), Some(members)) =
-            (cosignature, &self.0.place, payload.as_object_mut())
-        {
-            members.insert("cosignature".to_owned(), line.into());
-            members.insert("witness".to_owned(), witness.key.to_string().into());
-        }
-        let receipt = ledger.append_one(Draft::new(Kind::Anchor, payload)).await?;
+        let witness = match &self.0.place {
+            Place::Witness(witness) => cosignature.is_some().then(|| witness.key.to_string()),
+            _ => None,
+        };
+        let payload = AnchorPayload {
+            place: self.0.name.clone(),
+            size: head.size,
+            root: head.root,
+            note: note.to_string(),
+            cosignature: cosignature.filter(|_| witness.is_some()),
+            witness,
+        };
+        let receipt = ledger.append_one(Draft::new(payload)).await?;
         // An entry that says nothing but that the ledger was anchored is no growth.
         let covered = if receipt.seq() == head.size { head.size + 1 } else { head.size };
         let at_us = Wall::now().0;

@@ -5,6 +5,8 @@
 use super::brief::Brief;
 use crate::types::json::{JsonError, canonical, parse_strict, write_string};
 use crate::types::{CallId, Digest, RunId, SessionId, limits, text};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -111,6 +113,51 @@ impl Kind {
     }
 }
 
+/// The payload of one kind of entry. Each kind has one struct, in `payload`.
+pub trait Payload: Serialize + DeserializeOwned {
+    /// The kind.
+    const KIND: Kind;
+}
+
+/// What a draft says: a kind with the members of its payload. Made of a [`Payload`] alone, so that no entry is of one kind
+/// and says what another one says.
+#[derive(Clone, Debug)]
+pub struct Body {
+    kind: Kind,
+    members: Map<String, Value>,
+}
+
+impl Body {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The members.
+    #[must_use]
+    pub fn members(&self) -> &Map<String, Value> {
+        &self.members
+    }
+
+    /// The same kind, whose members went through `change`: what the words of a person or a program are replaced by.
+    #[must_use]
+    pub fn changed(self, change: impl FnOnce(Map<String, Value>) -> Map<String, Value>) -> Self {
+        Self { members: change(self.members), ..self }
+    }
+}
+
+impl<P: Payload> From<P> for Body {
+    fn from(payload: P) -> Self {
+        let members = match serde_json::to_value(payload) {
+            Ok(Value::Object(members)) => members,
+            // No struct of `payload` comes to this. An entry that says so is better than none.
+            other => Map::from_iter([("unwritten".to_owned(), json!(format!("{other:?}")))]),
+        };
+        Self { kind: P::KIND, members }
+    }
+}
+
 /// The entry that another one answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ref {
@@ -123,8 +170,8 @@ pub enum Ref {
 /// An entry to be: what its writer knows. Sequence, chain and times are the ledger's to add.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What is recorded.
-    pub kind: Kind,
+    /// What is recorded; `"v": 1` is added.
+    pub body: Body,
     /// The run it belongs to.
     pub run: Option<RunId>,
     /// The session it belongs to.
@@ -147,20 +194,28 @@ pub struct Draft {
     pub status: Option<&'static str>,
     /// The tool's name, as proposed.
     pub tool: Option<String>,
-    /// The payload: an object; `"v": 1` is added.
-    pub payload: Map<String, Value>,
 }
 
 impl Draft {
-    /// A draft of `kind` with the members of `payload`, which is a JSON object.
+    /// A draft of the payload's kind that says what `payload` says.
     #[must_use]
-    pub fn new(kind: Kind, payload: Value) -> Self {
-        let payload = match payload {
+    pub fn new(payload: impl Payload) -> Self {
+        Self::of(payload.into())
+    }
+
+    /// As [`Draft::new`], of members that no struct holds to their kind.
+    #[must_use]
+    pub fn untyped(kind: Kind, payload: Value) -> Self {
+        let members = match payload {
             Value::Object(members) => members,
             other => Map::from_iter([("value".to_owned(), other)]),
         };
+        Self::of(Body { kind, members })
+    }
+
+    fn of(body: Body) -> Self {
         Self {
-            kind,
+            body,
             run: None,
             session: None,
             call: None,
@@ -172,7 +227,6 @@ impl Draft {
             policies: Vec::new(),
             status: None,
             tool: None,
-            payload,
         }
     }
 }
@@ -239,7 +293,7 @@ impl Written {
 
     /// The same with a salt of somebody's own.
     pub fn salted(mut draft: Draft, salt: [u8; 32]) -> Result<Self, DraftError> {
-        let body = payload_bytes(std::mem::take(&mut draft.payload))?;
+        let body = payload_bytes(std::mem::take(&mut draft.body.members))?;
         Ok(Self { commitment: commitment(&salt, &body), draft, salt, body })
     }
 }
@@ -291,7 +345,7 @@ fn header_of(
     line.text("boot", Some(stamp.boot))?;
     line.text("call", draft.call.as_ref().map(CallId::as_str))?;
     line.text("decision", draft.decision)?;
-    line.text("kind", Some(draft.kind.as_str()))?;
+    line.text("kind", Some(draft.body.kind.as_str()))?;
     line.text("log", Some(stamp.log))?;
     line.text("manifest", digest(draft.manifest).as_deref())?;
     line.count("mono_us", Some(stamp.mono_us))?;
@@ -436,6 +490,26 @@ impl Header {
         self.fields.get(name).and_then(Value::as_u64)
     }
 
+    /// The kind; `None` of a later version's.
+    #[must_use]
+    pub fn known_kind(&self) -> Option<Kind> {
+        Kind::parse(&self.kind)
+    }
+
+    /// The determining policies.
+    #[must_use]
+    pub fn policies(&self) -> Vec<String> {
+        let listed = self.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
+        listed.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// What `body`, the payload of this entry, says; `None` where the entry is of another kind, or the payload is not of its
+    /// form: it was too long and is cut, or an edit of the files is still to be found.
+    #[must_use]
+    pub fn payload_of<P: Payload>(&self, body: &[u8]) -> Option<P> {
+        if self.is(P::KIND) { serde_json::from_slice(body).ok() } else { None }
+    }
+
     /// Whether the payload may be shown, exported or searched: that of `key.create` holds verifiers.
     #[must_use]
     pub fn shows_payload(&self) -> bool {
@@ -445,7 +519,7 @@ impl Header {
     /// Whether a redaction may erase the payload, see [`Kind::may_be_erased`]; what this version does not know stays.
     #[must_use]
     pub fn may_be_erased(&self) -> bool {
-        Kind::parse(&self.kind).is_some_and(Kind::may_be_erased)
+        self.known_kind().is_some_and(Kind::may_be_erased)
     }
 
     /// Whether the entry is of `kind`.
@@ -498,7 +572,7 @@ mod tests {
 
     #[test]
     fn a_sealed_entry_reads_back() {
-        let mut draft = Draft::new(Kind::CallResult, json!({"output": "x"}));
+        let mut draft = Draft::untyped(Kind::CallResult, json!({"output": "x"}));
         draft.answers = Some(Ref::Sibling(2));
         draft.status = Some("ok");
         let written = Written::of(draft).expect("written");
@@ -528,7 +602,7 @@ mod tests {
             policies: vec!["a".to_owned(), "\"b\"".to_owned()],
             status: Some("ok"),
             tool: word(),
-            ..Draft::new(Kind::CallDecision, json!({}))
+            ..Draft::untyped(Kind::CallDecision, json!({}))
         };
         let sealed = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed");
         let fields = sealed.header.fields;
@@ -553,7 +627,7 @@ mod tests {
 
     #[test]
     fn a_field_that_the_format_names_is_there_and_of_its_type() {
-        let draft = Draft::new(Kind::Start, json!({}));
+        let draft = Draft::untyped(Kind::Start, json!({}));
         let whole = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed").header.fields;
         let with = |name: &str, value: Value| {
             let mut fields = whole.clone();
@@ -582,7 +656,7 @@ mod tests {
     #[test]
     fn a_long_payload_is_cut_and_says_so() {
         let draft =
-            Draft::new(Kind::CallResult, json!({"output": "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX)}));
+            Draft::untyped(Kind::CallResult, json!({"output": "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX)}));
         let body = Written::of(draft).expect("written").body;
         assert!(body.len() <= limits::PAYLOAD_BYTES_MAX);
         let cut: Value = serde_json::from_slice(&body).expect("JSON");

@@ -5,9 +5,10 @@
 //! key is named in a checkpoint that the one before it signed, its *seal*. Who takes a host over later
 //! finds no key that could sign the past again.
 
+use super::entry::Payload;
 use super::note::{Checkpoint, Note, VerifierKey};
+use super::payload::{GenesisPayload, KeyEpochPayload};
 use crate::types::{Digest, digest};
-use serde_json::Value;
 
 /// The log's id: the first 16 bytes, in hex, of SHA-256("par/log/1\0" ‖ log key ‖ key of epoch 1).
 #[must_use]
@@ -54,9 +55,10 @@ impl Epochs {
 
     /// The keys that a genesis entry of log `log` pins in its payload.
     pub fn of_genesis(log: &str, payload: &[u8]) -> Result<Self, String> {
-        let payload = object(payload)?;
-        let epochs = Self::new(verifier(&payload, "log_key")?, verifier(&payload, "epoch_key")?)?;
-        if epochs.log.name() != origin(log) || member(&payload, "origin") != Some(epochs.log.name()) {
+        let pinned: GenesisPayload = read(payload)?;
+        let log_key = verifier("log_key", &pinned.log_key)?;
+        let epochs = Self::new(log_key, verifier("epoch_key", &pinned.epoch_key)?)?;
+        if epochs.log.name() != origin(log) || pinned.origin != epochs.log.name() {
             return Err(format!("the genesis entry is that of `{}`", epochs.log.name()));
         }
         Ok(epochs)
@@ -65,16 +67,13 @@ impl Epochs {
     /// Takes the payload of the `key.epoch` entry `seq`; hands back the seal of the epoch that ends, whose
     /// root is still to be compared.
     pub fn follow(&mut self, seq: u64, payload: &[u8]) -> Result<Checkpoint, String> {
-        let payload = object(payload)?;
-        let note = member(&payload, "seal").ok_or("it has no seal")?;
+        let begun: KeyEpochPayload = read(payload)?;
         let mut next = self.clone();
-        let seal = next.seal(note)?;
+        let seal = next.seal(&begun.seal)?;
         if seal.head.size != seq {
             return Err(format!("its seal is of {} entries", seal.head.size));
         }
-        if payload.get("epoch").and_then(Value::as_u64) != Some(next.number())
-            || member(&payload, "key") != Some(&next.current().to_string())
-        {
+        if begun.epoch != next.number() || begun.key != next.current().to_string() {
             return Err("its seal names another epoch or key".to_owned());
         }
         *self = next;
@@ -138,16 +137,11 @@ impl Epochs {
     }
 }
 
-fn object(payload: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(payload).map_err(|e| format!("its payload is no JSON: {e}"))
+fn read<P: Payload>(payload: &[u8]) -> Result<P, String> {
+    serde_json::from_slice(payload).map_err(|e| format!("its payload cannot be read: {e}"))
 }
 
-fn member<'a>(payload: &'a Value, name: &str) -> Option<&'a str> {
-    payload.get(name).and_then(Value::as_str)
-}
-
-fn verifier(payload: &Value, name: &str) -> Result<VerifierKey, String> {
-    let text = member(payload, name).unwrap_or_default();
+fn verifier(name: &str, text: &str) -> Result<VerifierKey, String> {
     VerifierKey::parse(text).ok_or_else(|| format!("the genesis entry's `{name}` is no verifier key"))
 }
 

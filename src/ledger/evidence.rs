@@ -8,11 +8,13 @@ use super::epoch::Epochs;
 use super::exported::only;
 use super::merkle::leaf;
 use super::note::{Checkpoint, Note, VerifierKey};
+use super::payload::RunReplyPayload;
 use super::proof::is_included;
 use crate::types::json::{canonical, parse_strict};
 use crate::types::{Digest, digest, limits};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -192,9 +194,12 @@ fn is_whole(run: &str, entries: &[(Header, Option<Value>)]) -> Result<(), String
     let Some((_, reply)) = entries.last().filter(|(header, _)| header.is(Kind::RunReply)) else {
         return Err("it does not end with the run's reply".to_owned());
     };
-    let steps = reply.as_ref().and_then(|reply| reply.get("steps")?.as_array()).into_iter().flatten();
-    let named = steps.flat_map(|step| [step.pointer("/ledger/decision"), step.pointer("/ledger/result")]);
-    match named.flatten().filter_map(Value::as_u64).find(|seq| !seqs.contains(seq)) {
+    // An erased reply, and one that was too long, names nothing.
+    let Some(reply) = reply.as_ref().filter(|reply| reply.get("cut").is_none()) else { return Ok(()) };
+    let reply =
+        RunReplyPayload::deserialize(reply).map_err(|e| format!("the run's reply cannot be read: {e}"))?;
+    let named = reply.steps.iter().flat_map(|step| [Some(step.ledger.decision), step.ledger.result]);
+    match named.flatten().find(|seq| !seqs.contains(seq)) {
         Some(seq) => Err(format!("entry {seq}, which the reply names, is left out")),
         None => Ok(()),
     }

@@ -4,12 +4,12 @@
 //! A `payload.drop` entry is durable before the segment's file is replaced by one without the payloads. What keys, rules
 //! and approvals are made from stays, and so does all of a segment in which a run began that has not ended.
 
+use super::payload::{PayloadDropPayload, SegmentSealPayload};
 use super::writer::{Append, Task};
 use super::{AppendError, Draft, Files, Header, Kind, OpenError, ReadError, Reader};
 use crate::store::{self, StoreError};
-use crate::types::{clock, limits};
+use crate::types::{RunStatus, clock, limits};
 use rusqlite::params;
-use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
@@ -136,7 +136,7 @@ impl Expiry {
         let size = self.reader.size()?;
         let wants = |header: &Header| {
             let Some(run) = header.str("run") else { return false };
-            if header.is(Kind::RunReply) && header.str("status") != Some("waiting") {
+            if header.is(Kind::RunReply) && header.str("status") != Some(RunStatus::Waiting.as_str()) {
                 open.remove(run);
             } else if header.seq < range.end {
                 open.insert(run.to_owned());
@@ -216,8 +216,8 @@ impl Expiry {
     }
 
     fn tell(&self, range: &Range<u64>) -> Result<(), Failed> {
-        let payload = json!({ "first": range.start, "last": range.end - 1, "age_ms_max": self.age_ms });
-        let drafts = vec![Draft::new(Kind::PayloadDrop, payload)];
+        let payload = PayloadDropPayload { first: range.start, last: range.end - 1, age_ms_max: self.age_ms };
+        let drafts = vec![Draft::new(payload)];
         let closed = || Failed::Append(AppendError::Closed);
         let queue = self.queue.upgrade().ok_or_else(closed)?;
         let (append, answer) = Append::of(drafts).map_err(Failed::Append)?;
@@ -230,14 +230,12 @@ impl Expiry {
 
 /// The entries whose payloads a `payload.drop` with this payload says are gone.
 pub(super) fn dropped(body: &[u8]) -> Option<Range<u64>> {
-    let payload: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let number = |name: &str| payload.get(name)?.as_u64();
-    let (first, last) = (number("first")?, number("last")?);
+    let PayloadDropPayload { first, last, .. } = serde_json::from_slice(body).ok()?;
     (first <= last).then_some(first..last + 1)
 }
 
 /// The segment that a `segment.seal` with this payload ends: its first entry, and the first one of the next.
 pub(super) fn sealed(body: &[u8]) -> Option<(u64, u64)> {
-    let payload: serde_json::Value = serde_json::from_slice(body).ok()?;
-    Some((payload.get("first")?.as_u64()?, payload.get("next")?.as_u64()?))
+    let SegmentSealPayload { first, next } = serde_json::from_slice(body).ok()?;
+    Some((first, next))
 }

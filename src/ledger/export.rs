@@ -6,8 +6,9 @@
 
 use super::evidence::Item;
 use super::merkle::leaf;
+use super::payload::{ExportPayload, PowerUsed};
 use super::query::Filter;
-use super::{AppendError, Checkpoint, Draft, Files, Header, Kind, Ledger, Note, Order, ReadError, Reader};
+use super::{AppendError, Checkpoint, Draft, Files, Header, Ledger, Note, Order, ReadError, Reader};
 use crate::store::StoreError;
 use crate::types::Digest;
 use crate::types::clock::Wall;
@@ -106,19 +107,20 @@ impl Ledger {
         filter: &Filter,
         format: Format,
         principal: String,
-        power: Option<Value>,
+        power: Option<PowerUsed>,
     ) -> Result<u64, ExportError> {
         let size = self.head().size;
         let reader = Reader::open(&self.files().ledger()).map_err(ExportError::Store)?;
         let seqs = select(&reader, filter, size)?;
-        let mut payload = json!({
-            "query": filter.to_string(), "format": format.as_str(), "size": size,
-            "entries": seqs.len(), "seqs": digest_of(seqs.iter().copied()).hex(),
-        });
-        if let (Some(members), Some(power)) = (payload.as_object_mut(), power) {
-            members.insert("power".to_owned(), power);
-        }
-        let draft = Draft { principal: Some(principal), ..Draft::new(Kind::Export, payload) };
+        let payload = ExportPayload {
+            query: filter.to_string(),
+            format: format.as_str().to_owned(),
+            size,
+            entries: seqs.len() as u64,
+            seqs: digest_of(seqs.iter().copied()),
+            power,
+        };
+        let draft = Draft { principal: Some(principal), ..Draft::new(payload) };
         let receipt = self.append_blocking(vec![draft])?.pop().ok_or(AppendError::Closed)?;
         Ok(receipt.seq())
     }
@@ -179,17 +181,13 @@ impl Export {
     /// The export that the entry `record` says of. Blocking.
     pub fn open(files: &Files, record: u64) -> Result<Self, ExportError> {
         let reader = Reader::open(&files.ledger()).map_err(ExportError::Store)?;
-        let stored = reader.entry(record)?.filter(|stored| stored.header.is(Kind::Export));
-        let body = stored.and_then(|stored| stored.body).unwrap_or_default();
-        let recorded: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let text = |name: &str| recorded.get(name).and_then(Value::as_str).unwrap_or_default();
         let none = || ExportError::Failed(format!("entry {record} records no export"));
-        let (format, size) = Format::parse(text("format"))
-            .zip(recorded.get("size").and_then(Value::as_u64))
-            .ok_or_else(none)?;
-        let filter = Filter::parse(text("query")).map_err(|_| none())?;
-        let seqs = select(&reader, &filter, size)?;
-        if digest_of(seqs.iter().copied()).hex() != text("seqs") {
+        let recorded = reader.entry(record)?.and_then(|stored| stored.payload());
+        let recorded: ExportPayload = recorded.ok_or_else(none)?;
+        let format = Format::parse(&recorded.format).ok_or_else(none)?;
+        let filter = Filter::parse(&recorded.query).map_err(|_| none())?;
+        let seqs = select(&reader, &filter, recorded.size)?;
+        if digest_of(seqs.iter().copied()) != recorded.seqs {
             return Err(ExportError::Failed(
                 "what matches was changed meanwhile: export it again".to_owned(),
             ));

@@ -4,10 +4,12 @@
 use super::entry::{Header, Kind};
 use super::evidence::{Evidence, Item, Proven};
 use super::export::{FORMAT, Seqs};
+use super::payload::ExportPayload;
 use super::query::Filter;
 use super::{Checkpoint, VerifierKey};
 use crate::types::json::{canonical, parse_strict};
-use crate::types::limits;
+use crate::types::{Digest, limits};
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::io::{BufRead, Read as _};
 
@@ -72,7 +74,7 @@ pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Expo
         seqs.push(header.seq);
         last = Some(header.seq);
     }
-    if count != record.entries || seqs.digest().hex() != record.seqs {
+    if count != record.entries || seqs.digest() != record.seqs {
         let why = format!("it holds {count} entries, and its record says {}", record.entries);
         return Err(if count == record.entries {
             "its entries are not those of its record".to_owned()
@@ -102,21 +104,21 @@ struct Record {
     filter: Filter,
     size: u64,
     entries: u64,
-    seqs: String,
+    seqs: Digest,
 }
 
 impl Record {
     fn read(header: &Header, payload: &Value) -> Option<Self> {
-        let text = |name: &str| payload.get(name).and_then(Value::as_str);
-        let number = |name: &str| payload.get(name).and_then(Value::as_u64);
-        let is_one = header.is(Kind::Export) && text("format") == Some("jsonl");
+        let said = ExportPayload::deserialize(payload).ok()?;
+        let is_one = header.is(Kind::Export) && said.format == "jsonl" && said.size <= header.seq;
+        is_one.then_some(())?;
         Some(Self {
             seq: header.seq,
             // Times are written out in it.
-            filter: Filter::read(text("query")?, 0).ok()?,
-            size: number("size").filter(|size| is_one && *size <= header.seq)?,
-            entries: number("entries")?,
-            seqs: text("seqs")?.to_owned(),
+            filter: Filter::read(&said.query, 0).ok()?,
+            size: said.size,
+            entries: said.entries,
+            seqs: said.seqs,
         })
     }
 }

@@ -2,10 +2,10 @@
 
 use super::epoch::{self, SUCCESSOR};
 use super::note::{Checkpoint, Note, VerifierKey};
-use super::{Before, Files, Head};
+use super::payload::{Before, GenesisPayload, KeyEpochPayload};
+use super::{Files, Head, Stored};
 use crate::types::{digest, limits};
 use ed25519_dalek::SigningKey;
-use serde_json::{Value, json};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,7 @@ impl Signer {
         Ok((Self { files, origin: epoch::origin(&id), log, epoch }, id))
     }
 
-    /// Goes on with log `id`. `payload` reads the payload of an entry, `newest` is the newest checkpoint.
+    /// Goes on with log `id`. `entry` reads an entry, `newest` is the newest checkpoint.
     ///
     /// A change of epochs that a crash interrupted is brought to its end, in the direction that the ledger
     /// says. Keys that are not those of the ledger are refused: with a copy of the files, but without the
@@ -165,7 +165,7 @@ impl Signer {
     pub(super) fn resume(
         files: KeyFiles,
         id: &str,
-        payload: impl Fn(u64) -> Result<Value, String>,
+        entry: impl Fn(u64) -> Result<Stored, String>,
         newest: &Note,
     ) -> Result<Self, String> {
         let log = read_log_key(&files.log)?;
@@ -174,10 +174,11 @@ impl Signer {
             return Err(format!("{}: is not the key of this log", files.log.display()));
         }
         let is_of_ledger = |epoch: &Epoch| {
-            let member = if epoch.since == 0 { "epoch_key" } else { "key" };
             let name = VerifierKey::of(epoch::epoch_name(&origin, epoch.number), &epoch.key).to_string();
-            payload(epoch.since)
-                .is_ok_and(|payload| payload.get(member).and_then(Value::as_str) == Some(&name))
+            let Ok(stored) = entry(epoch.since) else { return false };
+            let pinned = stored.payload().map(|pinned: GenesisPayload| pinned.epoch_key);
+            let named = || stored.payload().map(|named: KeyEpochPayload| named.key);
+            pinned.or_else(named) == Some(name)
         };
         if files.next.exists() {
             match Epoch::read(&files.next) {
@@ -198,17 +199,14 @@ impl Signer {
     }
 
     /// The payload of the genesis entry: pins the keys, and names the log before, if there is one.
-    pub(super) fn genesis(&self, before: Option<&Before>) -> Value {
-        let mut genesis = json!({
-            "origin": self.origin,
-            "log_key": VerifierKey::of(self.origin.clone(), &self.log).to_string(),
-            "epoch_key": self.epoch_key().to_string(),
-            "program": crate::types::VERSION,
-        });
-        if let (Some(members), Some(before)) = (genesis.as_object_mut(), before) {
-            members.insert("before".to_owned(), json!(before));
+    pub(super) fn genesis(&self, before: Option<Before>) -> GenesisPayload {
+        GenesisPayload {
+            origin: self.origin.clone(),
+            log_key: VerifierKey::of(self.origin.clone(), &self.log).to_string(),
+            epoch_key: self.epoch_key().to_string(),
+            program: crate::types::VERSION.to_owned(),
+            before,
         }
-        genesis
     }
 
     fn epoch_key(&self) -> VerifierKey {
@@ -233,7 +231,7 @@ impl Signer {
 
     /// The next epoch behind `head`, and the payload of the entry that begins it. Its key is on the disk
     /// before anything names it; [`Signer::install`] ends the change once the entry is durable.
-    pub(super) fn next(&self, head: Head, now_us: u64) -> Result<(Self, Value), String> {
+    pub(super) fn next(&self, head: Head, now_us: u64) -> Result<(Self, KeyEpochPayload), String> {
         let epoch = Epoch::begin(self.epoch.number + 1, head.size, now_us).map_err(at(&self.files.next))?;
         if self.files.next.exists() {
             match Epoch::read(&self.files.next) {
@@ -247,7 +245,7 @@ impl Signer {
         let next = Self { epoch, ..self.clone() };
         let key = next.epoch_key().to_string();
         let seal = self.sign(head, vec![format!("{SUCCESSOR}{key}")]);
-        let payload = json!({ "epoch": next.epoch.number, "key": key, "seal": seal });
+        let payload = KeyEpochPayload { epoch: next.epoch.number, key, seal };
         Ok((next, payload))
     }
 

@@ -17,7 +17,6 @@ use super::{
 use crate::store::{self, Kind as Db, StoreError};
 use crate::types::{Digest, clock, limits};
 use rusqlite::Connection;
-use serde_json::Value;
 use std::fmt;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -363,7 +362,7 @@ impl Ledger {
             Some(log) => (signer(&files, log, &reader, newest.as_ref())?, log.clone()),
             None => Signer::begin(files.keys(), clock::Wall::now().0).map_err(OpenError::Keys)?,
         };
-        let genesis = is_new.then(|| signer.genesis(succeed::newest(&files).as_ref()));
+        let genesis = is_new.then(|| signer.genesis(succeed::newest(&files)));
         let shared = Arc::new(Shared::at(head, newest.map(|(_, note)| note.to_string().into())));
         shared.segment.store(segment.first, Ordering::Release);
         let identity = store::identity(&path).map_err(|e| OpenError::File(path.clone(), e))?;
@@ -407,7 +406,7 @@ impl Ledger {
             _lock: lock,
         };
         if let Some(payload) = genesis {
-            let first = ledger.append_blocking(vec![Draft::new(Kind::Genesis, payload)]);
+            let first = ledger.append_blocking(vec![Draft::new(payload)]);
             let _receipts = first.map_err(OpenError::Append)?;
         }
         Ok(ledger)
@@ -510,12 +509,11 @@ fn signer(
     newest: Option<&(Checkpoint, Note)>,
 ) -> Result<Signer, OpenError> {
     let (_, note) = newest.ok_or_else(|| OpenError::Incomplete("it has no checkpoint".to_owned()))?;
-    let payload = |seq| -> Result<Value, String> {
+    let entry = |seq| {
         let stored = reader.entry(seq).map_err(|e| e.to_string())?;
-        let body = stored.and_then(|stored| stored.body).ok_or("the payload is not there")?;
-        serde_json::from_slice(&body).map_err(|e| e.to_string())
+        stored.ok_or_else(|| "the entry is not there".to_owned())
     };
-    Signer::resume(files.keys(), log, payload, note).map_err(OpenError::Keys)
+    Signer::resume(files.keys(), log, entry, note).map_err(OpenError::Keys)
 }
 
 /// The chain as the files have it, from their tiles and last headers; not a verification.

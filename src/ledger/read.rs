@@ -1,17 +1,17 @@
 //! Reading entries, for people and for the rooms that answer from them.
 
-use super::entry::{Header, commitment};
+use super::entry::{Header, Payload, commitment};
 use super::epoch::Epochs;
 use super::evidence::{Evidence, Item};
 use super::merkle::{Frontier, TILE_WIDTH, Tile, leaf};
 use super::note::{Checkpoint, Note, VerifierKey};
+use super::payload::{GenesisPayload, KeyEpochPayload};
 use super::query::Filter;
 use super::shelf::Shelf;
 use super::{Head, proof};
 use crate::store::{self, StoreError};
 use crate::types::{Digest, limits};
 use rusqlite::{Connection, OptionalExtension as _};
-use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -54,6 +54,12 @@ impl Stored {
     #[must_use]
     pub fn leaf(&self) -> Digest {
         leaf(&self.bytes)
+    }
+
+    /// What the payload says; `None` where it was erased or cut, and where the entry is of another kind.
+    #[must_use]
+    pub fn payload<P: Payload>(&self) -> Option<P> {
+        self.header.payload_of(self.body.as_deref()?)
     }
 }
 
@@ -230,13 +236,15 @@ impl Reader {
 
     /// The verifier key of epoch 1, and the seals of the epochs that began among the first `size` entries.
     pub(super) fn epochs(&self, size: u64) -> Result<(String, Vec<String>), ReadError> {
-        let member = |seq, name: &str| -> Result<String, ReadError> {
-            let body = self.entry(seq)?.and_then(|stored| stored.body).unwrap_or_default();
-            let payload: Value = serde_json::from_slice(&body).unwrap_or_default();
-            payload.get(name).and_then(Value::as_str).map(str::to_owned).ok_or_else(|| lacks(seq, name))
-        };
-        let seals = self.began(size)?.into_iter().map(|seq| member(seq, "seal"));
-        Ok((member(0, "epoch_key")?, seals.collect::<Result<_, _>>()?))
+        let pinned: GenesisPayload = self.said(0, "epoch_key")?;
+        let seal = |seq| Ok(self.said::<KeyEpochPayload>(seq, "seal")?.seal);
+        let seals = self.began(size)?.into_iter().map(seal).collect::<Result<_, ReadError>>()?;
+        Ok((pinned.epoch_key, seals))
+    }
+
+    /// What the payload of `seq` says, of which `what` is needed.
+    fn said<P: Payload>(&self, seq: u64, what: &str) -> Result<P, ReadError> {
+        self.entry(seq)?.and_then(|stored| stored.payload()).ok_or_else(|| lacks(seq, what))
     }
 
     /// The entries among the first `size` that began an epoch. Headers are looked at once, by pages.

@@ -5,6 +5,7 @@
 //! for what was there. What is still found, and what no program can reach, is told.
 
 use super::forget::forget;
+use super::payload::{PowerUsed, RedactionPayload};
 use super::traces::{Sight, Traces, name};
 use super::writer::{Append, Scrub, Task};
 use super::{AppendError, Draft, Header, Kind, Ledger, ReadError, Ref, Stored};
@@ -12,7 +13,7 @@ use crate::store;
 use crate::types::{limits, text};
 use aho_corasick::AhoCorasick;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
@@ -29,8 +30,8 @@ pub struct Erasure {
     pub reason: String,
     /// Who asks, by the name on the ledger.
     pub principal: String,
-    /// What let them in, as `Granted::json` has it; `None` without a server.
-    pub power: Option<Value>,
+    /// What let them in, as `Granted::record` has it; `None` without a server.
+    pub power: Option<PowerUsed>,
 }
 
 /// Which entries.
@@ -241,11 +242,13 @@ impl Ledger {
     /// One commit: the entries that say so, and the rows without salt and body. Returns the entries' numbers.
     fn erase(&self, payloads: &[Payload], asked: &Erasure, reason: &str) -> Result<Vec<u64>, RedactError> {
         let drafts = payloads.iter().map(|Payload { header, .. }| {
-            let mut payload = json!({ "reason": reason, "kind": header.kind, "bytes": header.payload_len });
-            if let (Some(members), Some(power)) = (payload.as_object_mut(), &asked.power) {
-                members.insert("power".to_owned(), power.clone());
-            }
-            let draft = Draft::new(Kind::Redaction, payload);
+            let payload = RedactionPayload {
+                reason: reason.to_owned(),
+                kind: header.kind.clone(),
+                bytes: header.payload_len,
+                power: asked.power.clone(),
+            };
+            let draft = Draft::new(payload);
             Draft { answers: Some(Ref::Seq(header.seq)), principal: Some(asked.principal.clone()), ..draft }
         });
         let erases = payloads.iter().map(|payload| payload.header.seq).collect();
@@ -439,7 +442,7 @@ struct Words {
 }
 
 /// Members that hold words of people, models and tools.
-const SPEAKING: [&str; 11] = [
+const SPEAKING: [&str; 12] = [
     "message",
     "text",
     "calls",
@@ -451,6 +454,7 @@ const SPEAKING: [&str; 11] = [
     "steps",
     "error",
     "sources",
+    "stop_text",
 ];
 /// Members within them that name things, and stand in every entry of a call.
 const NAMING: [&str; 9] =

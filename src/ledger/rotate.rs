@@ -4,12 +4,12 @@
 //! and comes to its name whole; a crash between the two is ended at the next opening.
 
 use super::entry::{Draft, Header, Kind};
+use super::payload::SegmentSealPayload;
 use super::read::header_bytes;
 use super::writer::Writer;
 use super::{AppendError, Files, ReadError, Reader};
 use crate::store;
 use crate::types::clock;
-use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -60,7 +60,7 @@ impl Writer {
         let is_due = size > self.segment.first + 1 && is_over;
         if is_due && !self.segment.is_sealed && self.shared.is_well() {
             let first = self.segment.first;
-            self.serve_own(Draft::new(Kind::SegmentSeal, json!({ "first": first, "next": size + 1 })), None);
+            self.serve_own(Draft::new(SegmentSealPayload { first, next: size + 1 }), None);
         }
         if let Err(error) = self.turn() {
             self.shared.fail(&error);

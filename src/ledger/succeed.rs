@@ -3,52 +3,16 @@
 //! The log before is set aside as it is, in `data/before/ID/`, and never written again. The genesis entry of the new one
 //! names it: its id and key, its entries and root, and its files with their digests.
 
+use super::payload::{Aside, Before};
 use super::{Files, HighWater, Ledger, Lock, OpenError, Projection, Reader, Report};
 use crate::store::{self, StoreError};
 use crate::types::clock::Wall;
 use crate::types::{Digest, digest};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-
-/// What a genesis entry says of the log before.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Before {
-    /// Its id, where an entry could be read; else made of the files' digests.
-    pub log: String,
-    /// Its verifier key, where the first entry could be read.
-    pub key: Option<String>,
-    /// Entries that were followed from the first on.
-    pub size: u64,
-    /// The root over them, in hexadecimal.
-    pub root: String,
-    /// Its newest checkpoint, where one could be read.
-    pub checkpoint: Option<String>,
-    /// The judgement over it, in the word of `par audit verify`.
-    pub verdict: super::Verdict,
-    /// `restore` or `damage`.
-    pub why: String,
-    /// What a person said to it.
-    pub reason: String,
-    /// When it was set aside, in microseconds since 1970.
-    pub aside_us: u64,
-    /// Its files as they were then.
-    pub files: Vec<Aside>,
-}
-
-/// A file of the log before.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-pub struct Aside {
-    /// Its name.
-    pub name: String,
-    /// Its length.
-    pub bytes: u64,
-    /// SHA-256 of its bytes, in hexadecimal.
-    pub sha256: String,
-}
 
 impl Before {
     /// What can be said of the log in `files`, whose verification gave `report`.
@@ -64,7 +28,7 @@ impl Before {
             size: report.entries,
             root: report.root.clone(),
             checkpoint,
-            verdict: report.verdict,
+            verdict: report.verdict.as_str().to_owned(),
             why: why.to_owned(),
             reason: reason.to_owned(),
             aside_us: Wall::now().0,

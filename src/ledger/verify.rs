@@ -88,6 +88,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The word in reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::VerifiedUnanchored => "verified_unanchored",
+            Self::Incomplete => "incomplete",
+            Self::Diverged => "diverged",
+            Self::Invalid => "invalid",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
     /// Whether everything that was checked holds.
     #[must_use]
     pub fn holds(self) -> bool {

@@ -172,7 +172,7 @@ impl Writer {
         if head.size > 0 && self.signer.is_due(now) && self.shared.is_well() {
             match self.signer.next(head, now) {
                 Ok((next, payload)) => {
-                    self.serve_own(Draft::new(Kind::KeyEpoch, payload), Some(next));
+                    self.serve_own(Draft::new(payload), Some(next));
                 }
                 Err(what) => tracing::error!("the epoch key was not changed: {what}"),
             }

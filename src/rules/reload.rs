@@ -7,7 +7,11 @@ use super::secrets::load_secrets;
 use crate::auth::Principal;
 use crate::config::{Config, ConfigError, Home, Shown};
 use crate::gate::{Gate, Granted, Rules};
-use crate::ledger::{AppendError, Draft, Kind};
+use crate::ledger::payload::{
+    LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed, PolicyLoadPayload,
+    PolicyRefusePayload, SkippedFolder, ToolRefusal, ToolsLoadPayload,
+};
+use crate::ledger::{AppendError, Draft};
 use crate::sandbox::{Launcher, Report, StartError};
 use crate::secrets::Finder;
 use crate::types::{limits, text};
@@ -18,33 +22,58 @@ use std::sync::Arc;
 /// The entries that tell which rules come into force: `policy.load`, then `tools.load`.
 #[must_use]
 pub fn load_drafts(rules: &Rules, report: &Report) -> Vec<Draft> {
-    let policies = rules.bundle.policies().map(|(id, origin)| json!({ "id": id, "origin": origin }));
-    let tools = rules.catalog.manifests().map(|m| {
-        let script = m.script().map(|s| json!({ "name": s.name(), "sha256": s.digest().hex() }));
-        json!({ "name": m.name, "digest": m.digest.hex(), "script": script })
-    });
-    let digest = rules.bundle.digest();
-    let mut policy = json!({ "digest": digest.hex(), "policies": policies.collect::<Vec<_>>() });
-    if let Some(members) = policy.as_object_mut().filter(|_| !rules.bundle.broken().is_empty()) {
-        members.insert("not_loaded".to_owned(), json!(rules.bundle.broken()));
+    under(rules, Draft::new(policy_load(rules)), Draft::new(tools_load(rules, report)))
+}
+
+fn under(rules: &Rules, policy: Draft, tools: Draft) -> Vec<Draft> {
+    let digest = Some(rules.bundle.digest());
+    vec![Draft { policy: digest, ..policy }, Draft { policy: digest, ..tools }]
+}
+
+fn policy_load(rules: &Rules) -> PolicyLoadPayload {
+    let broken = rules.bundle.broken();
+    let policy = |(id, origin): (&str, String)| LoadedPolicy { id: id.to_owned(), origin };
+    PolicyLoadPayload {
+        digest: rules.bundle.digest(),
+        policies: rules.bundle.policies().map(policy).collect(),
+        was: None,
+        difference: None,
+        power: None,
+        not_loaded: (!broken.is_empty()).then(|| broken.to_vec()),
     }
-    let tools = json!({
-        "tools": tools.collect::<Vec<_>>(),
-        "skipped_roots": report.skipped,
-        "refused": report.refused,
-        "programs": report.programs,
-        "layers": report.layers,
-        "missing": report.missing,
-        "mounted": report.mounted,
-        "level": report.level,
-        "protections": report.protections,
-        "program_protections": report.program_protections,
-        "lacking": report.lacking,
+}
+
+fn tools_load(rules: &Rules, report: &Report) -> ToolsLoadPayload {
+    let tools = rules.catalog.manifests().map(|m| LoadedTool {
+        name: m.name.clone(),
+        digest: m.digest,
+        script: Some(m.script().map(|s| LoadedScript { name: s.name().to_owned(), sha256: s.digest() })),
     });
-    vec![
-        Draft { policy: Some(digest), ..Draft::new(Kind::PolicyLoad, policy) },
-        Draft { policy: Some(digest), ..Draft::new(Kind::ToolsLoad, tools) },
-    ]
+    let skipped = report
+        .skipped
+        .iter()
+        .map(|one| SkippedFolder { tool: one.tool.clone(), path: one.path.display().to_string() });
+    let refused =
+        report.refused.iter().map(|one| ToolRefusal { tool: one.tool.clone(), reason: one.reason.clone() });
+    let programs = report
+        .programs
+        .iter()
+        .map(|one| LoadedProgram { tool: one.tool.clone(), sha256: one.sha256.clone() });
+    let mounted = report.mounted.iter().map(|one| MountNamed { path: one.path.clone(), of: one.of.clone() });
+    ToolsLoadPayload {
+        tools: tools.collect(),
+        skipped_roots: skipped.collect(),
+        refused: refused.collect(),
+        programs: programs.collect(),
+        layers: report.layers.clone(),
+        missing: report.missing.clone(),
+        mounted: Some(mounted.collect()),
+        level: Some(report.level),
+        protections: Some(report.protections.clone()),
+        program_protections: Some(report.program_protections.clone()),
+        lacking: Some(report.lacking.clone()),
+        power: None,
+    }
 }
 
 /// Refuses a launcher that read other manifests than the front: files that changed in between.
@@ -121,7 +150,7 @@ impl Reloader {
             let draft = Draft {
                 principal: who,
                 policy: Some(self.gate.rules().bundle.digest()),
-                ..Draft::new(Kind::PolicyRefuse, json!({ "reason": reason }))
+                ..Draft::new(PolicyRefusePayload { reason: reason.to_owned() })
             };
             let _receipt = self.gate.ledger().append_one(draft).await.map_err(ReloadError::Ledger)?;
         }
@@ -144,15 +173,18 @@ impl Reloader {
             ("secrets".to_owned(), json!(!finder.finds_what(&self.gate.secrets().now()))),
         ]);
         let difference = old.difference(&rules);
-        told.extend(difference.as_object().cloned().unwrap_or_default());
-        let mut drafts = load_drafts(&rules, renewal.report());
+        told.extend(json!(difference).as_object().cloned().unwrap_or_default());
+        let power = by.as_ref().map(|(_, power)| power.record());
+        let policy = PolicyLoadPayload {
+            was: Some(old.bundle.digest()),
+            difference: Some(difference),
+            power: power.clone(),
+            ..policy_load(&rules)
+        };
+        let tools = ToolsLoadPayload { power, ..tools_load(&rules, renewal.report()) };
+        let mut drafts = under(&rules, Draft::new(policy), Draft::new(tools));
         for draft in &mut drafts {
             draft.principal = by.as_ref().map(|(by, _)| by.id());
-            draft.payload.extend(by.as_ref().map(|(_, power)| ("power".to_owned(), power.json())));
-        }
-        if let Some(policy) = drafts.first_mut().map(|draft| &mut draft.payload) {
-            policy.insert("was".to_owned(), json!(old.bundle.digest().hex()));
-            policy.insert("difference".to_owned(), difference);
         }
         let (data, bundle) = (self.home.data.clone(), rules.bundle.clone());
         let kept = tokio::task::spawn_blocking(move || keep_bundle(&data, &bundle)).await;

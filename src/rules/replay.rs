@@ -8,6 +8,7 @@ mod power;
 
 use super::beneath;
 use super::bundles::kept_bundle;
+use crate::ledger::payload::CallDecisionPayload;
 use crate::ledger::{Header, Kind, ReadError, Reader, Stored};
 use crate::policy::{Again, Bundle, Recorded, Ruling};
 use crate::types::json::parse_strict;
@@ -232,7 +233,11 @@ impl Replay<'_> {
             Some(Ok(payload)) if payload.get("cut").is_some() => return share.told.without_payload += 1,
             Some(Ok(payload)) => payload,
         };
-        let request = payload.get("request").and_then(Value::as_object);
+        let payload = match serde_json::from_value::<CallDecisionPayload>(payload) {
+            Ok(payload) => payload,
+            Err(e) => return share.differs(header.seq, format!("the payload cannot be read: {e}")),
+        };
+        let request = payload.request.as_ref().and_then(Value::as_object);
         if word == "invalid" {
             // What is no valid call was never a question to the policies.
             if request.is_some_and(|request| !request.is_empty()) || header.fields.contains_key("policies") {
@@ -252,7 +257,7 @@ impl Replay<'_> {
             share.told.without_request += 1;
             return;
         }
-        let recorded = payload.get("request").map_or_else(|| Err(String::new()), Recorded::read);
+        let recorded = payload.request.as_ref().map_or_else(|| Err(String::new()), Recorded::read);
         match recorded {
             Err(e) => share.differs(header.seq, format!("the recorded request cannot be read: {e}")),
             Ok(recorded) => {
@@ -269,7 +274,7 @@ impl Replay<'_> {
     fn check(
         &self,
         header: &Header,
-        payload: &Value,
+        payload: &CallDecisionPayload,
         recorded: &Recorded,
         shelf: &Shelf<'_>,
         share: &mut Share,
@@ -319,9 +324,9 @@ fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
 }
 
 /// What differs between a record and the answer that its request leads to.
-fn difference(header: &Header, payload: &Value, again: &Again) -> Option<String> {
+fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> Option<String> {
     let word = header.str("decision").unwrap_or_default();
-    let policies = policies(header);
+    let policies = header.policies();
     let answer = &again.answer;
     let say = |word: &str, policies: &[String]| match policies {
         [] => format!("`{word}`"),
@@ -331,20 +336,15 @@ fn difference(header: &Header, payload: &Value, again: &Again) -> Option<String>
         let (then, now) = (say(word, &policies), say(answer.word(), answer.policies()));
         return Some(format!("recorded {then}; the rules say {now}"));
     }
-    let has_errors = payload.get("errors").and_then(Value::as_array).is_some_and(|e| !e.is_empty());
+    let has_errors = payload.errors.as_ref().is_some_and(|errors| !errors.is_empty());
     if has_errors == answer.errors().is_empty() {
         let (then, now) = if has_errors { ("an error", "none") } else { ("no error", "one") };
         return Some(format!("recorded {then}; the rules lead to {now}"));
     }
     // Errors are told in words, which may change: that there are any is what counts.
-    let bare = |shadow: &Value| (shadow.get("decision").cloned(), shadow.get("policies").cloned());
-    let (then, now) = (payload.get("shadow").map(bare), again.shadow.as_ref().map(|s| bare(&s.json())));
+    let then = payload.shadow.as_ref().map(|shadow| (shadow.decision.as_str(), &shadow.policies));
+    let now = again.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     (then != now).then(|| "what is recorded of policies in shadow mode is not what they say".to_owned())
-}
-
-fn policies(header: &Header) -> Vec<String> {
-    let listed = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
-    listed.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 impl Share {
@@ -374,7 +374,7 @@ impl Share {
             let by = match policies {
                 _ if !again.fits => "a request that does not fit the new tools and schema".to_owned(),
                 [] if !again.answer.errors().is_empty() => "an error in the evaluation".to_owned(),
-                [] => format!("no policy that permits it, as {} did", self::policies(header).join(", ")),
+                [] => format!("no policy that permits it, as {} did", header.policies().join(", ")),
                 some => some.join(", "),
             };
             note(&mut self.flips, [was, now, &by], || example(header, recorded));

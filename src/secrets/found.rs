@@ -24,6 +24,12 @@ impl Found {
         self.0.is_empty()
     }
 
+    /// The counts, for an entry's payload; `None` if nothing was replaced.
+    #[must_use]
+    pub fn counts(&self) -> Option<BTreeMap<String, u64>> {
+        (!self.is_none()).then(|| self.0.clone())
+    }
+
     /// Puts the counts into an entry's payload, as `secrets`; nothing where there are none.
     pub fn put(&self, payload: &mut Map<String, Value>) {
         if !self.is_none() {

@@ -1,5 +1,6 @@
 //! SHA-256 digests, written as 64 lower-case hexadecimal digits.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
@@ -54,6 +55,20 @@ impl Digest {
     #[must_use]
     pub fn short(&self) -> String {
         self.0.first_chunk::<4>().map(|head| hex(head)).unwrap_or_default()
+    }
+}
+
+/// In hexadecimal.
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.hex())
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::from_hex(&text).ok_or_else(|| de::Error::custom("a digest is 64 hexadecimal digits"))
     }
 }
 

@@ -14,6 +14,8 @@ pub mod json;
 pub mod level;
 pub mod secret;
 pub mod shares;
+pub mod step;
+pub mod run_status;
 #[cfg(test)]
 pub(crate) mod laws;
 
@@ -21,6 +23,8 @@ pub use digest::Digest;
 pub use host::{HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
+pub use run_status::RunStatus;
 pub use secret::Secret;
 pub use shares::{Full, Share, Shares};
+pub use step::{Decision, StepStatus};
 pub use version::VERSION;

@@ -2,7 +2,8 @@
 
 use par::auth::{self, Role, Source, Subject};
 use par::config::{Config, Home};
-use par::ledger::{Draft, Files, Kind, Ledger, Lock, Projection};
+use par::ledger::payload::{CallDecisionPayload, PolicyLoadPayload};
+use par::ledger::{Draft, Files, Ledger, Lock, Payload, Projection};
 use par::policy::{Approved, Bundle, Counts, Question, Resource, Session};
 use par::tools::{Catalog, Manifest};
 use par::types::{CallId, KeyId, RunId, SessionId};
@@ -49,8 +50,10 @@ pub fn write(home: &Path, decisions: usize) -> Vec<Made> {
     let ledger = Ledger::open(files, lock, &PROJECTIONS).expect("ledger");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
     let digest = rules.bundle.digest();
-    let load =
-        Draft { policy: Some(digest), ..Draft::new(Kind::PolicyLoad, json!({ "digest": digest.hex() })) };
+    let load = Draft {
+        policy: Some(digest),
+        ..Draft::new(read::<PolicyLoadPayload>(json!({ "digest": digest.hex(), "policies": [] })))
+    };
     let first = runtime.block_on(ledger.append_one(load)).expect("appended").seq() + 1;
     let mut made = Vec::with_capacity(decisions);
     let mut session = SessionId::generate();
@@ -71,6 +74,11 @@ pub fn write(home: &Path, decisions: usize) -> Vec<Made> {
     made
 }
 
+/// The payload of these members.
+fn read<P: Payload>(members: Value) -> P {
+    serde_json::from_value(members).expect("a payload")
+}
+
 /// The decision `at`: who, what and on what follow from the number alone.
 fn decision(
     at: usize,
@@ -89,7 +97,7 @@ fn decision(
         manifest: Some(manifest.digest),
         decision: Some(word),
         tool: Some(tool.to_owned()),
-        ..Draft::new(Kind::CallDecision, payload)
+        ..Draft::new(read::<CallDecisionPayload>(payload))
     };
     match at % 50 {
         7 => {

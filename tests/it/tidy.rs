@@ -15,7 +15,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("config", &["types"]),
     ("store", &["config", "types"]),
     ("egress", &["config", "secrets", "call", "types"]),
-    ("ledger", &["store", "egress", "config", "types"]),
+    ("ledger", &["store", "egress", "config", "call", "types"]),
     ("auth", &["ledger", "store", "config", "secrets", "types"]),
     ("tools", &["ledger", "store", "egress", "config", "types"]),
     ("policy", &["auth", "tools", "ledger", "config", "types"]),

@@ -4,6 +4,7 @@ use super::super::exit::{self, Fail};
 use super::super::{house, show};
 use crate::config::{Config, Home};
 use crate::gate::Rules;
+use crate::ledger::payload::{NameChanges, RulesDifference};
 use crate::policy::{CaseChanges, Flip, Folders, Side, SideRuling, flips};
 use crate::rules;
 use clap::Args;
@@ -23,10 +24,11 @@ impl Diff {
         let old = load(config, &self.old)?;
         let new = load(config, self.new.as_deref().unwrap_or(&config.home.etc))?;
         let (flips, asked) = flips(side(&old), side(&new));
-        let mut told = old.0.difference(&new.0);
+        let difference = old.0.difference(&new.0);
         let cases = old.0.bundle.suite().changes(new.0.bundle.suite());
-        let is_same = is_none(&told) && cases.is_empty() && flips.is_empty();
+        let is_same = is_none(&difference) && cases.is_empty() && flips.is_empty();
         if is_json {
+            let mut told = json!(difference);
             if let Some(members) = told.as_object_mut() {
                 members.insert("same".to_owned(), json!(is_same));
                 members.insert("asked".to_owned(), json!(asked));
@@ -37,7 +39,7 @@ impl Diff {
             }
             show::json(&told)?;
         } else {
-            print(&told, &old.0, &new.0)?;
+            print(&difference, &old.0, &new.0)?;
             for (sign, names) in [('-', &cases.removed), ('+', &cases.added), ('~', &cases.changed)] {
                 names.iter().try_for_each(|name| show::line(&format!("{sign} case   {name}")))?;
             }
@@ -64,26 +66,23 @@ fn side((rules, folders): &(Rules, Folders)) -> Side<'_> {
 }
 
 /// Whether policies, tools, groups and labels are what they were.
-fn is_none(told: &Value) -> bool {
-    let lists = ["policies", "tools"].into_iter().filter_map(|what| told.get(what)?.as_object());
-    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
-    let has_other = |what: &str| told.get(what) == Some(&json!(true));
-    lists.flat_map(|lists| lists.values()).all(is_empty) && !has_other("groups") && !has_other("labels")
+fn is_none(difference: &RulesDifference) -> bool {
+    *difference == RulesDifference::default()
 }
 
-fn print(told: &Value, old: &Rules, new: &Rules) -> Result<(), Fail> {
-    for (what, one) in [("policies", "policy"), ("tools", "tool")] {
-        for (kind, sign) in [("removed", '-'), ("added", '+'), ("changed", '~')] {
-            let names = told.pointer(&format!("/{what}/{kind}")).and_then(Value::as_array);
-            for name in names.into_iter().flatten().filter_map(Value::as_str) {
-                let rules = if kind == "removed" { old } else { new };
-                let origin = rules.bundle.origin(name).filter(|_| what == "policies").unwrap_or_default();
-                show::line(format!("{sign} {one:<6} {name:<22} {origin}").trim_end())?;
+fn print(difference: &RulesDifference, old: &Rules, new: &Rules) -> Result<(), Fail> {
+    for (what, changes) in [("policy", &difference.policies), ("tool", &difference.tools)] {
+        let NameChanges { added, removed, changed } = changes;
+        for (names, sign, rules) in [(removed, '-', old), (added, '+', new), (changed, '~', new)] {
+            for name in names {
+                let origin = rules.bundle.origin(name).filter(|_| what == "policy").unwrap_or_default();
+                show::line(format!("{sign} {what:<6} {name:<22} {origin}").trim_end())?;
             }
         }
     }
-    let others = ["groups", "labels"].into_iter().filter(|what| told.get(*what) == Some(&json!(true)));
-    others.map(|what| format!("~ {what}")).try_for_each(|line| show::line(&line))
+    let others = [("groups", difference.groups), ("labels", difference.labels)];
+    let others = others.into_iter().filter(|(_, is_other)| *is_other);
+    others.map(|(what, _)| format!("~ {what}")).try_for_each(|line| show::line(&line))
 }
 
 fn flip_line(Flip { asked, old, new }: &Flip) -> String {

@@ -6,7 +6,8 @@ use super::super::{house, key, show};
 use crate::auth::{Role, Source, Subject};
 use crate::config::Config;
 use crate::gate::{self, Rules};
-use crate::ledger::Reader;
+use crate::ledger::payload::CallDecisionPayload;
+use crate::ledger::{Kind, Reader};
 use crate::policy::{
     Approved, Considered, Counts, Door, Obligation, Over, Power, Question, Ran, Resource, Ruling, Session,
     UNTRUSTED, Use, Via, nearest,
@@ -235,23 +236,22 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
     let reader = Reader::open(&house::files(config).ledger()).map_err(Fail::failed)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("there is no entry {seq}")))?;
-    let kind = stored.header.str("kind").unwrap_or_default();
-    if kind != "call.decision" {
+    if !stored.header.is(Kind::CallDecision) {
+        let kind = &stored.header.kind;
         let query = "`par audit show kind:call.decision` lists decisions";
         return Err(Fail::usage(format!("entry {seq} is a `{kind}`, no decision: {query}")));
     }
     let body =
         stored.body.as_deref().ok_or_else(|| Fail::failed(format!("the payload of {seq} is erased")))?;
-    let payload: Value = serde_json::from_slice(body).map_err(Fail::failed)?;
-    let request = payload.get("request").unwrap_or(&Value::Null);
+    let payload: CallDecisionPayload = serde_json::from_slice(body).map_err(Fail::failed)?;
+    let request = payload.request.as_ref().unwrap_or(&Value::Null);
     let words =
         |name: &str| text::visible_line(request.pointer(name).and_then(Value::as_str).unwrap_or_default());
     let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {
-        let reason = payload.get("reason").and_then(Value::as_str).map(text::visible_line);
+        let reason = payload.reason.as_deref().map(text::visible_line);
         let reason = reason.map_or_else(String::new, |reason| format!("; it was denied, since {reason}"));
         Fail::failed(format!("the decision {seq} cannot be made again: {e}{reason}"))
     })?;
-    let policies = stored.header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
     Ok(Told {
         answer,
         considered,
@@ -260,7 +260,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
         then: Some(Then {
             seq,
             decision: stored.header.str("decision").unwrap_or_default().to_owned(),
-            policies: policies.filter_map(Value::as_str).map(text::visible_line).collect(),
+            policies: stored.header.policies().iter().map(|policy| text::visible_line(policy)).collect(),
             policy: stored.header.str("policy").unwrap_or_default().to_owned(),
             now: rules.bundle.digest().hex(),
         }),

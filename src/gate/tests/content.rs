@@ -41,7 +41,7 @@ async fn only_the_folder_of_the_call_counts() {
         ("health_check", Object::Fixed, "allow"),
         ("health_check", content("incoming/1.0", None), "deny"),
     ] {
-        assert_eq!(of(tool, object.clone()).word, expect, "{tool} {object:?}");
+        assert_eq!(of(tool, object.clone()).word.as_str(), expect, "{tool} {object:?}");
     }
     let Outcome::Permit(permit) = bench.commit(of("deploy", content("incoming/1.0", Some(listing())))).await
     else {

@@ -24,7 +24,7 @@ pub(super) async fn act(
         Some("key.create") => {
             known(asked, &["op", "name", "role", "user", "expires_us"])?;
             let power: Granted = holding(Power::KeyManage)?;
-            let (minted, view) = authority.create(principal, new_key(asked)?, Some(power.json())).await?;
+            let (minted, view) = authority.create(principal, new_key(asked)?, Some(power.record())).await?;
             Ok(json!({ "key": minted.expose(), "view": view }))
         }
         Some("key.list") => {
@@ -39,7 +39,7 @@ pub(super) async fn act(
             known(asked, &["op", "key"])?;
             let key = text(asked, "key")?.ok_or_else(|| Failure::new("unfit", "`key` is missing"))?;
             let power: Granted = holding(Power::KeyManage)?;
-            Ok(json!({ "view": authority.revoke(principal, key, Some(power.json())).await? }))
+            Ok(json!({ "view": authority.revoke(principal, key, Some(power.record())).await? }))
         }
         Some("approval.list") => {
             known(asked, &["op", "state", "after"])?;
@@ -114,7 +114,7 @@ async fn export(
     let format = format.ok_or_else(|| unfit("`format` must be `jsonl` or `csv`"))?;
     let query = agent.secrets().clean(text(asked, "query")?.unwrap_or_default().to_owned()).into_inner();
     let filter = Filter::parse(&query).map_err(|what| unfit(&what))?;
-    let (ledger, principal, power) = (agent.ledger().clone(), principal.id(), power.json());
+    let (ledger, principal, power) = (agent.ledger().clone(), principal.id(), power.record());
     let record = move || ledger.record_export(&filter, format, principal, Some(power));
     let record = tokio::task::spawn_blocking(record).await.map_err(failed)?;
     Ok(json!({ "record": record.map_err(|e| Failure::new("ledger", e.to_string()))? }))
@@ -130,7 +130,7 @@ fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -
         _ => return Err(must()),
     };
     let reason = text(asked, "reason")?.ok_or_else(|| Failure::new("unfit", "`reason` is missing"))?;
-    Ok(Erasure { targets, reason: reason.to_owned(), principal: principal.id(), power: Some(power.json()) })
+    Ok(Erasure { targets, reason: reason.to_owned(), principal: principal.id(), power: Some(power.record()) })
 }
 
 impl From<RedactError> for Failure {

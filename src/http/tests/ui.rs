@@ -3,9 +3,13 @@
 use super::TestApp;
 use super::client::{Answer, Tail};
 use crate::auth::Role;
-use crate::ledger::{Draft, Kind, Ref};
-use crate::types::{CallId, RunId, SessionId};
-use serde_json::json;
+use crate::ledger::payload::{
+    CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
+    RunRequestPayload, StopPayload,
+};
+use crate::ledger::{Body, Draft, Payload, Ref};
+use crate::types::{CallId, Digest, RunId, SessionId};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
@@ -246,18 +250,24 @@ async fn stylesheet_and_script_are_sent_once() {
 const HOSTILE: &str = "<script>alert(1)</script></td></title><img src=x onerror=alert(1)>\" onmouseover=\"alert(1)\" ' \
      &lt;b&gt; \u{202e}gnp.exe \u{1b}[2J\u{1b}]0;owned\u{7} \u{9b}31m \u{0} {{7*7}} javascript:alert(1)";
 
+/// The payload of these members.
+fn body<P: Payload>(members: Value) -> Body {
+    serde_json::from_value::<P>(members).expect("a payload").into()
+}
+
 /// A run whose every word is a model's or a tool's, and hostile.
 async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
     let (run, call) = (RunId::generate(), CallId::generate());
     let long = format!("{HOSTILE}{}", "W".repeat(1 << 20));
-    let draft = |kind, payload| Draft {
+    let draft = |body| Draft {
+        body,
         run: Some(run.clone()),
         session: Some(SessionId::generate()),
         call: Some(call.clone()),
         principal: Some(format!("key:{HOSTILE}")),
         tool: Some(HOSTILE.to_owned()),
         policies: vec![HOSTILE.to_owned()],
-        ..Draft::new(kind, payload)
+        ..Draft::new(StopPayload { command: String::new() })
     };
     let arguments = json!({ "path": long, HOSTILE: HOSTILE });
     let reply = json!({
@@ -268,19 +278,29 @@ async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
         "usage": { "model_calls": 1, "input_tokens": 0, "output_tokens": 0 }
     });
     let drafts = vec![
-        draft(Kind::RunRequest, json!({ "message": HOSTILE })),
-        draft(Kind::ModelReply, json!({ "text": long, "calls": [] })),
+        draft(body::<RunRequestPayload>(json!({
+            "message": HOSTILE, "calls_max": 1, "tools": [HOSTILE], "provider": HOSTILE, "model": HOSTILE
+        }))),
+        draft(body::<ModelReplyPayload>(json!({
+            "text": long, "calls": [], "model": HOSTILE, "request_sha256": Digest::of(b""), "request_messages": 1,
+            "stop": HOSTILE, "stop_text": HOSTILE, "input_tokens": 1, "output_tokens": 1
+        }))),
         Draft {
             decision: Some("deny"),
-            ..draft(Kind::CallDecision, json!({ "arguments": arguments, "reason": HOSTILE }))
+            ..draft(body::<CallDecisionPayload>(json!({
+                "arguments": arguments, "proposed_id": HOSTILE, "reason": HOSTILE
+            })))
         },
         Draft {
             status: Some("ok"),
             answers: Some(Ref::Sibling(2)),
-            ..draft(Kind::CallResult, json!({ "result": { HOSTILE: long, "error": HOSTILE } }))
+            ..draft(body::<CallResultPayload>(json!({
+                "end": { "end": "exit", "code": 0 }, "result": { HOSTILE: long, "error": HOSTILE },
+                "truncated": false, "layers": [], "wall_us": 1
+            })))
         },
-        draft(Kind::ModelError, json!({ "error": long })),
-        Draft { status: Some("done"), ..draft(Kind::RunReply, reply) },
+        draft(body::<ModelErrorPayload>(json!({ "provider": HOSTILE, "error": long }))),
+        Draft { status: Some("done"), ..draft(body::<RunReplyPayload>(reply)) },
     ];
     let receipts = app.home.ledger.append(drafts).await.expect("appended");
     let (first, last) = (receipts[0].seq(), receipts[5].seq());
@@ -377,7 +397,10 @@ async fn two_hundred_rows_fit_a_page() {
         decision: Some("deny"),
         tool: Some("read_file".to_owned()),
         policies: vec!["par.outside".to_owned()],
-        ..Draft::new(Kind::CallDecision, json!({ "arguments": { "path": "/etc/shadow" } }))
+        ..Draft::new(CallDecisionPayload {
+            arguments: Some(json!({ "path": "/etc/shadow" })),
+            ..Default::default()
+        })
     };
     app.home.ledger.append((0..300).map(|_| draft()).collect()).await.expect("appended");
     let page = app.page("/ui/audit?limit=200&q=tool:read_*", &session).await;

@@ -6,7 +6,11 @@ use super::{Ui, blocking, timeline, words};
 use crate::agent::RunReply;
 use crate::http::App;
 use crate::http::problem::Problem;
-use crate::ledger::{Filter, Order, Stored};
+use crate::ledger::payload::{
+    CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
+    RunRequestPayload,
+};
+use crate::ledger::{Filter, Kind, Order, Stored};
 use crate::policy::Power;
 use crate::types::{RunId, limits};
 use axum::extract::{Path, Query, State};
@@ -67,13 +71,11 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Tol
 }
 
 fn body(id: &RunId, told: &Told, view: &str) -> Markup {
-    let payload = |stored: &Stored| -> Value {
-        stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default()
-    };
-    let asked = told.entries.iter().find(|stored| stored.header.kind == "run.request").map(payload);
-    let is_erased = asked.as_ref().is_some_and(Value::is_null);
+    let request = told.entries.iter().find(|stored| stored.header.is(Kind::RunRequest));
+    let is_erased = request.is_some_and(|request| request.body.is_none());
     let title = if is_erased { "Run whose message was erased" } else { "Run" };
-    let message = asked.as_ref().and_then(|asked| asked.get("message")?.as_str()).unwrap_or(title).to_owned();
+    let asked = request.and_then(|request| request.payload());
+    let message = asked.map_or_else(|| title.to_owned(), |asked: RunRequestPayload| asked.message);
     html! {
         div.title {
             h1.message { (words::line(&message, 160)) }
@@ -176,22 +178,27 @@ fn spoken(stored: &Stored) -> Option<(String, String)> {
         let title = words::line(&stored.header.kind, 32);
         return Some((title, "The text of this entry was erased.".to_owned()));
     }
-    let payload: Value = stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok())?;
-    let text = |name: &str| payload.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let tool = words::line(stored.header.str("tool").unwrap_or_default(), 64);
-    match stored.header.kind.as_str() {
-        "run.request" => Some(("Asked".to_owned(), text("message"))),
-        "model.reply" => Some(("Model".to_owned(), text("text"))).filter(|(_, text)| !text.is_empty()),
-        "model.error" => Some(("No answer of the model".to_owned(), text("error"))),
-        "call.decision" => {
-            let arguments = payload.get("arguments").or_else(|| payload.get("arguments_raw"))?;
-            let reason = payload.get("reason").and_then(Value::as_str);
-            let reason = reason.map(|why| format!("\n\n{why}")).unwrap_or_default();
-            Some((format!("Call of {tool}"), format!("{}{reason}", pretty(arguments))))
+    let said =
+        |title: &str, text: Option<String>| Some((title.to_owned(), text.filter(|text| !text.is_empty())?));
+    match stored.header.known_kind()? {
+        Kind::RunRequest => said("Asked", Some(stored.payload::<RunRequestPayload>()?.message)),
+        Kind::ModelReply => said("Model", stored.payload::<ModelReplyPayload>()?.text),
+        Kind::ModelError => {
+            said("No answer of the model", Some(stored.payload::<ModelErrorPayload>()?.error))
         }
-        "call.result" => Some((format!("Result of {tool}"), pretty(payload.get("result")?))),
-        "run.reply" => Some(("Answer".to_owned(), text("answer"))).filter(|(_, text)| !text.is_empty()),
+        Kind::CallDecision => {
+            let payload: CallDecisionPayload = stored.payload()?;
+            let arguments = payload.arguments.or(payload.arguments_raw.map(Value::from))?;
+            let reason = payload.reason.map(|why| format!("\n\n{why}")).unwrap_or_default();
+            Some((format!("Call of {tool}"), format!("{}{reason}", pretty(&arguments))))
+        }
+        Kind::CallResult => {
+            let payload: CallResultPayload = stored.payload()?;
+            Some((format!("Result of {tool}"), pretty(&payload.result)))
+        }
+        Kind::RunReply => said("Answer", stored.payload::<RunReplyPayload>()?.answer),
         _ => None,
     }
 }

@@ -3,8 +3,8 @@
 //! An event's id is the entry's number, so that a browser that comes back says where it was.
 
 use super::Ui;
-use super::row::Row;
 use super::logins::Login;
+use super::row::Row;
 use super::visitor::Visitor;
 use crate::http::follow::newer;
 use crate::http::problem::{Code, Problem};

@@ -1,7 +1,11 @@
 //! A run's entries as steps in time: what each was, how it came out, when in the run.
 
 use super::{page, words};
-use crate::ledger::Stored;
+use crate::ledger::payload::{
+    CallConnectPayload, CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload,
+    RunReplyPayload, RunRequestPayload,
+};
+use crate::ledger::{Kind, Stored};
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,22 +36,20 @@ pub(super) fn steps(entries: &[Stored]) -> Vec<Step> {
     for stored in entries {
         let header = &stored.header;
         let written_us = header.u64("wall_us").unwrap_or(0);
-        let payload = stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok());
-        let payload: Value = payload.unwrap_or_default();
         // What took time; the others are moments.
-        let begin_us = match header.kind.as_str() {
-            "model.reply" | "model.error" => before,
-            "call.result" => header.u64("ref").and_then(|decision| times.get(&decision).copied()),
+        let begin_us = match header.known_kind() {
+            Some(Kind::ModelReply | Kind::ModelError) => before,
+            Some(Kind::CallResult) => header.u64("ref").and_then(|decision| times.get(&decision).copied()),
             _ => None,
         };
         let begin_us = begin_us.unwrap_or(written_us).min(written_us);
         // The results of a group are written together; how long each call took is in its own.
-        let took = payload.get("wall_us").and_then(Value::as_u64).filter(|_| header.kind == "call.result");
+        let took = stored.payload().map(|result: CallResultPayload| result.wall_us);
         let end_us = took.map_or(written_us, |took| begin_us.saturating_add(took).min(written_us));
         steps.push(Step {
             seq: header.seq,
             kind: words::line(&header.kind, 32),
-            what: words::line(&what(stored, &payload), WHAT_CHARS_MAX),
+            what: words::line(&what(stored), WHAT_CHARS_MAX),
             outcome: outcome(stored),
             begin_us,
             end_us,
@@ -61,49 +63,59 @@ pub(super) fn steps(entries: &[Stored]) -> Vec<Step> {
 fn outcome(stored: &Stored) -> String {
     let header = &stored.header;
     let word = header.str("decision").or_else(|| header.str("status"));
-    let word = word.unwrap_or(match header.kind.as_str() {
-        "run.request" => "asked",
-        "model.reply" => "model",
-        "model.error" => "error",
-        "call.connect" => "connects",
-        "approval.request" => "waiting",
-        "approval.grant" => "approved",
-        "approval.refuse" => "refused",
+    let word = word.unwrap_or(match header.known_kind() {
+        Some(Kind::RunRequest) => "asked",
+        Some(Kind::ModelReply) => "model",
+        Some(Kind::ModelError) => "error",
+        Some(Kind::CallConnect) => "connects",
+        Some(Kind::ApprovalRequest) => "waiting",
+        Some(Kind::ApprovalGrant) => "approved",
+        Some(Kind::ApprovalRefuse) => "refused",
         _ => "noted",
     });
     words::line(word, 24)
 }
 
 /// What an entry was about, in a line; not yet made visible.
-fn what(stored: &Stored, payload: &Value) -> String {
-    let text = |name: &str| payload.get(name).and_then(Value::as_str).unwrap_or_default();
+fn what(stored: &Stored) -> String {
     let tool = stored.header.str("tool").unwrap_or_default();
     if stored.body.is_none() {
         return format!("{tool} (erased)").trim_start().to_owned();
     }
-    match stored.header.kind.as_str() {
-        "run.request" => text("message").to_owned(),
-        "model.reply" => {
-            let number = |name: &str| words::count(payload.get(name).and_then(Value::as_u64).unwrap_or(0));
-            let calls = payload.get("calls").and_then(Value::as_array).map_or(0, Vec::len);
-            let said = if text("text").is_empty() { String::new() } else { format!(" · {}", text("text")) };
-            let tokens = format!("{} in / {} out", number("input_tokens"), number("output_tokens"));
-            if calls > 0 { format!("{tokens} · {calls} proposed{said}") } else { format!("{tokens}{said}") }
+    said(stored, tool).unwrap_or_else(|| tool.to_owned())
+}
+
+/// What the payload says; `None` where that is no more than the header does.
+fn said(stored: &Stored, tool: &str) -> Option<String> {
+    Some(match stored.header.known_kind()? {
+        Kind::RunRequest => stored.payload::<RunRequestPayload>()?.message,
+        Kind::ModelReply => reply(&stored.payload()?),
+        Kind::ModelError => stored.payload::<ModelErrorPayload>()?.error,
+        Kind::CallDecision => {
+            let payload: CallDecisionPayload = stored.payload()?;
+            let arguments = payload.arguments.or(payload.arguments_raw.map(Value::from));
+            format!("{tool} {}", arguments.as_ref().map(brief).unwrap_or_default())
         }
-        "model.error" => text("error").to_owned(),
-        "call.decision" => {
-            let arguments = payload.get("arguments").or_else(|| payload.get("arguments_raw"));
-            format!("{tool} {}", arguments.map(brief).unwrap_or_default())
+        Kind::CallConnect => {
+            let payload: CallConnectPayload = stored.payload()?;
+            format!("{tool} → {} ({})", payload.host, payload.address)
         }
-        "call.connect" => format!("{tool} → {} ({})", text("host"), text("address")),
-        "call.result" => {
-            let result = payload.get("result").cloned().unwrap_or_default();
+        Kind::CallResult => {
+            let CallResultPayload { result, .. } = stored.payload()?;
             let error = result.get("error").and_then(Value::as_str).map(str::to_owned);
             format!("{tool} → {}", error.unwrap_or_else(|| brief(&result)))
         }
-        "run.reply" => text("answer").to_owned(),
-        _ => tool.to_owned(),
-    }
+        Kind::RunReply => stored.payload::<RunReplyPayload>()?.answer.unwrap_or_default(),
+        _ => return None,
+    })
+}
+
+fn reply(reply: &ModelReplyPayload) -> String {
+    let calls = reply.calls.len();
+    let said = reply.text.as_ref().map(|text| format!(" · {text}")).unwrap_or_default();
+    let tokens =
+        format!("{} in / {} out", words::count(reply.input_tokens), words::count(reply.output_tokens));
+    if calls > 0 { format!("{tokens} · {calls} proposed{said}") } else { format!("{tokens}{said}") }
 }
 
 /// A value in a line: strings as they are, members as `name=value`.

@@ -3,8 +3,8 @@
 use super::words;
 use crate::http::App;
 use crate::http::problem::Problem;
-use crate::ledger::{Filter, Header, Order};
-use crate::types::{clock, limits};
+use crate::ledger::{Filter, Header, Kind, Order};
+use crate::types::{RunStatus, clock, limits};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -66,11 +66,13 @@ impl Window {
 
     fn add(&mut self, header: &Header) {
         let at = header.u64("wall_us").unwrap_or(0);
-        match header.kind.as_str() {
-            "run.request" => self.runs += 1,
-            "run.reply" if header.str("status") == Some("failed") => self.failed += 1,
-            "policy.load" if self.policy.is_none() => self.policy = Some((header.seq, at)),
-            "call.decision" => {
+        match header.known_kind() {
+            Some(Kind::RunRequest) => self.runs += 1,
+            Some(Kind::RunReply) if header.str("status") == Some(RunStatus::Failed.as_str()) => {
+                self.failed += 1
+            }
+            Some(Kind::PolicyLoad) if self.policy.is_none() => self.policy = Some((header.seq, at)),
+            Some(Kind::CallDecision) => {
                 let word = header.str("decision").unwrap_or_default();
                 let ago = self.now_us.saturating_sub(at).saturating_mul(BARS as u64);
                 let place = usize::try_from(ago / (self.hours.max(1) * HOUR_US)).unwrap_or(BARS);

@@ -55,7 +55,7 @@ fn the_end_of_a_process_is_signed_with_it() {
     let home = Home::filled(6);
     let ledger = home.open();
     let _receipts = ledger.append_blocking(call_drafts(6)).expect("appended");
-    let stop = Draft::new(Kind::Stop, serde_json::json!({ "command": "a test" }));
+    let stop = Draft::untyped(Kind::Stop, serde_json::json!({ "command": "a test" }));
     let receipts = ledger.append_blocking(vec![stop]).expect("appended");
     let note = Note::parse(receipts[0].checkpoint().expect("signed")).expect("note");
     assert_eq!(Checkpoint::parse(note.text()).expect("checkpoint").head, receipts[0].head());

@@ -164,7 +164,7 @@ fn a_table_has_a_row_an_entry_and_no_formula() {
     let (_home, ledger) = ledger(1);
     let odd = Draft {
         tool: Some("=cmd|' /C calc'!A0".to_owned()),
-        ..Draft::new(Kind::Start, json!({ "x": "a,\"b\"" }))
+        ..Draft::untyped(Kind::Start, json!({ "x": "a,\"b\"" }))
     };
     let _receipts = ledger.append_blocking(vec![odd]).expect("appended");
     let table = export(&ledger, "", Format::Csv);

@@ -83,7 +83,7 @@ fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// A result of `kib` KiB, as the gate settles it; comes back once it is on the ledger.
 fn owed(ledger: &Ledger, kib: usize) -> Result<Vec<Receipt>, AppendError> {
-    let drafts = vec![Draft::new(Kind::CallResult, json!({ "result": "x".repeat(kib << 10) }))];
+    let drafts = vec![Draft::untyped(Kind::CallResult, json!({ "result": "x".repeat(kib << 10) }))];
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
     runtime.block_on(ledger.append_owed(drafts))
 }

@@ -392,12 +392,13 @@ fn what_is_erased_leaves_the_index_too() {
         let (home, ledger) = some_blocks();
         let secret = |at: usize| {
             let mut run = call_drafts(at);
-            run[0].payload.insert("message".to_owned(), json!(format!("log in with {}", WORDS.join(", "))));
+            let message = json!({ "message": format!("log in with {}", WORDS.join(", ")) });
+            run[0].body = Draft::untyped(run[0].body.kind(), message).body;
             run
         };
         let receipts = ledger.append_blocking(secret(0)).expect("appended");
         let seq = receipts[0].seq();
-        let _more = ledger.append_blocking(vec![Draft::new(Kind::Start, json!({ "command": "x" }))]);
+        let _more = ledger.append_blocking(vec![Draft::untyped(Kind::Start, json!({ "command": "x" }))]);
         let index = Index::open(&home.files()).expect("index");
         follow(&index, if has_index { u64::MAX } else { 300 });
         assert_eq!(by_index(&index, "sesame7f3a", Order::Ascending, 9, 20_000), [seq]);

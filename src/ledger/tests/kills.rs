@@ -134,7 +134,7 @@ fn act(ledger: &Ledger, dice: &mut Dice, told: &Mutex<Vec<u64>>) {
         5..9 => {
             let bytes = 1 << dice.below(17);
             let text = json!({ "text": "x".repeat(bytes as usize) });
-            vec![Draft { run: Some(run.clone()), ..Draft::new(Kind::ModelReply, text) }]
+            vec![Draft { run: Some(run.clone()), ..Draft::untyped(Kind::ModelReply, text) }]
         }
         _ => return erase(ledger, dice, told),
     };

@@ -26,7 +26,7 @@ fn drafts() -> impl Strategy<Value = Vec<Draft>> {
             principal: Some(principal),
             tool: Some(tool),
             policies,
-            ..Draft::new(kind, json!({ "text": payload, "of": [1, null, { "x": true }] }))
+            ..Draft::untyped(kind, json!({ "text": payload, "of": [1, null, { "x": true }] }))
         }
     });
     prop::collection::vec(draft, 1..20)
@@ -43,7 +43,7 @@ struct Stored {
 /// Chains `drafts` behind a genesis, as the writer does.
 fn chained(drafts: Vec<Draft>) -> (Vec<Stored>, Head) {
     let held = Held::made_up();
-    let genesis = Draft::new(Kind::Genesis, held.genesis());
+    let genesis = Draft::new(held.genesis());
     let (mut prev, mut frontier) = (None, Frontier::default());
     let sealed = std::iter::once(genesis).chain(drafts).map(|draft| {
         let seq = frontier.size();
@@ -122,7 +122,7 @@ async fn concurrent_appends_stay_whole() {
                 let drafts = (0..count).map(|at| {
                     let payload = json!({ "task": task, "append": append, "at": at });
                     let first = (at > 0).then_some(Ref::Sibling(0));
-                    Draft { answers: first, ..Draft::new(Kind::ModelReply, payload) }
+                    Draft { answers: first, ..Draft::untyped(Kind::ModelReply, payload) }
                 });
                 let receipts = ledger.append(drafts.collect()).await.expect("appended");
                 let first = receipts[0].seq();

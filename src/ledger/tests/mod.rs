@@ -21,6 +21,7 @@ mod threads;
 mod writing;
 
 use super::look::Looked;
+use super::payload::GenesisPayload;
 use super::verify::Walk;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
@@ -157,12 +158,15 @@ fn connect(path: &PathBuf) -> Connection {
 }
 
 fn key_draft(id: &str, name: &str, role: &str) -> Draft {
-    Draft::new(Kind::KeyCreate, json!({ "id": id, "name": name, "role": role, "hmac": "00", "argon2": "$" }))
+    Draft::untyped(
+        Kind::KeyCreate,
+        json!({ "id": id, "name": name, "role": role, "hmac": "00", "argon2": "$" }),
+    )
 }
 
 /// One entry.
 fn one(words: &str) -> Vec<Draft> {
-    vec![Draft::new(Kind::ModelReply, json!({ "text": words }))]
+    vec![Draft::untyped(Kind::ModelReply, json!({ "text": words }))]
 }
 
 /// The entries of a run with one allowed call: request, reply, decision, result, reply.
@@ -173,7 +177,7 @@ fn call_drafts(at: usize) -> Vec<Draft> {
         session: Some(session.clone()),
         principal: Some("key:Ab3dEf9h".to_owned()),
         policy: Some(Digest::of(b"bundle")),
-        ..Draft::new(kind, payload)
+        ..Draft::untyped(kind, payload)
     };
     let of_call =
         |draft: Draft| Draft { call: Some(call.clone()), tool: Some("read_file".to_owned()), ..draft };
@@ -190,7 +194,16 @@ fn call_drafts(at: usize) -> Vec<Draft> {
             answers: Some(Ref::Seq(at as u64 + 3)),
             ..of_call(draft(Kind::CallResult, json!({ "result": { "text": "a line" } })))
         },
-        Draft { status: Some("done"), ..draft(Kind::RunReply, json!({ "answer": "a line" })) },
+        Draft {
+            status: Some("done"),
+            ..draft(
+                Kind::RunReply,
+                json!({
+                    "run": run, "session": session, "status": "done", "answer": "a line", "steps": [],
+                    "usage": { "model_calls": 1, "input_tokens": 0, "output_tokens": 0 },
+                }),
+            )
+        },
     ]
 }
 
@@ -230,12 +243,14 @@ impl Held {
         self.origin.strip_prefix("par/").expect("origin")
     }
 
-    fn genesis(&self) -> serde_json::Value {
-        json!({
-            "origin": self.origin,
-            "log_key": VerifierKey::of(self.origin.clone(), &self.log).to_string(),
-            "epoch_key": VerifierKey::of(self.epoch_name.clone(), &self.epoch).to_string(),
-        })
+    fn genesis(&self) -> GenesisPayload {
+        GenesisPayload {
+            origin: self.origin.clone(),
+            log_key: VerifierKey::of(self.origin.clone(), &self.log).to_string(),
+            epoch_key: VerifierKey::of(self.epoch_name.clone(), &self.epoch).to_string(),
+            program: crate::types::VERSION.to_owned(),
+            before: None,
+        }
     }
 
     fn sign(&self, head: Head) -> Note {

@@ -30,7 +30,7 @@ pub(super) fn drafts() -> impl Strategy<Value = Draft> {
                 decision,
                 run,
                 // A key's name stands once on a ledger.
-                ..Draft::new(
+                ..Draft::untyped(
                     kind,
                     json!({
                         "message": text.join(" "), "deep": [{ "n": 502 }], "id": RunId::generate().as_str(),
@@ -135,10 +135,10 @@ proptest! {
 
 #[test]
 fn what_may_not_be_shown_has_no_words() {
-    let draft = Draft::new(Kind::KeyCreate, json!({ "argon2": "nginx" }));
+    let draft = Draft::untyped(Kind::KeyCreate, json!({ "argon2": "nginx" }));
     assert!(!meets("nginx", &sealed(&draft, 0)));
     assert!(meets("-nginx", &sealed(&draft, 0)));
-    let (header, _) = sealed(&Draft::new(Kind::RunRequest, json!({ "message": "nginx" })), 0);
+    let (header, _) = sealed(&Draft::untyped(Kind::RunRequest, json!({ "message": "nginx" })), 0);
     let erased = Filter::parse("nginx").expect("a query");
     assert!(!erased.matches_text(&header, None));
 }

@@ -19,7 +19,7 @@ fn run(ledger: &Ledger, lines: usize, status: &'static str) -> (RunId, Vec<u64>)
     let draft = |kind, payload| Draft {
         run: Some(run.clone()),
         session: Some(session.clone()),
-        ..Draft::new(kind, payload)
+        ..Draft::untyped(kind, payload)
     };
     let first = ledger.head().size;
     let drafts = vec![
@@ -251,7 +251,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
     // An epoch that no key began would be found; here only its kind counts.
     .filter(|kind| *kind != Kind::KeyEpoch)
     .map(|kind| {
-        ledger.append_blocking(vec![Draft::new(kind, json!({ "words": "of it" }))]).expect("appended")[0]
+        ledger.append_blocking(vec![Draft::untyped(kind, json!({ "words": "of it" }))]).expect("appended")[0]
             .seq()
     })
     .collect();
@@ -302,7 +302,7 @@ fn other_entries_with_the_same_words_are_named() {
     let home = Home::empty();
     let ledger = home.open();
     let (run, seqs) = run(&ledger, 2, "waiting");
-    let of_run = |kind, payload| Draft { run: Some(run.clone()), ..Draft::new(kind, payload) };
+    let of_run = |kind, payload| Draft { run: Some(run.clone()), ..Draft::untyped(kind, payload) };
     let raw = json!({ "input": json!({ "q": format!("a \"{MARKER}\"") }).to_string() }).to_string();
     let drafts = vec![
         of_run(Kind::ModelReply, json!({ "raw": raw })),
@@ -341,7 +341,7 @@ fn an_erasure_without_its_entry_is_found_and_so_is_the_reverse() {
     judge(&forged, &[seqs[2]], "no redaction names it");
     let says = |target: u64| {
         let home = home.copy();
-        let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::new(Kind::Redaction, json!({})) };
+        let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::untyped(Kind::Redaction, json!({})) };
         let seq = home.open().append_blocking(vec![draft]).expect("appended")[0].seq();
         home.settle();
         (home, seq)

@@ -253,7 +253,7 @@ fn a_payload_of_a_sealed_segment_is_erased_in_every_file() {
     let ledger = open(&files);
     let marker = "the-password-is-ux7Qm2-and-some-more-of-it";
     let run = RunId::generate();
-    let draft = |kind, payload| Draft { run: Some(run.clone()), ..Draft::new(kind, payload) };
+    let draft = |kind, payload| Draft { run: Some(run.clone()), ..Draft::untyped(kind, payload) };
     let drafts = vec![
         draft(Kind::RunRequest, json!({ "message": marker.repeat(20) })),
         Draft { status: Some("done"), ..draft(Kind::RunReply, json!({ "answer": "nothing" })) },
@@ -293,7 +293,7 @@ fn an_erasure_that_a_crash_interrupted_is_ended_by_the_next_start() {
     std::fs::write(files.data.join("erasing"), format!("{size}\n")).expect("mark");
     let redaction = Draft {
         answers: Some(crate::ledger::Ref::Seq(2)),
-        ..Draft::new(Kind::Redaction, json!({ "reason": "r", "kind": "run.request", "bytes": 1 }))
+        ..Draft::untyped(Kind::Redaction, json!({ "reason": "r", "kind": "run.request", "bytes": 1 }))
     };
     let _receipts = ledger.append_blocking(vec![redaction]).expect("appended");
     drop(ledger);
@@ -317,7 +317,7 @@ fn an_erasure_that_failed_is_done_with_the_next() {
     let ledger = open(&files);
     let redaction = |seq| Draft {
         answers: Some(crate::ledger::Ref::Seq(seq)),
-        ..Draft::new(Kind::Redaction, json!({ "reason": "r", "kind": "run.request", "bytes": 1 }))
+        ..Draft::untyped(Kind::Redaction, json!({ "reason": "r", "kind": "run.request", "bytes": 1 }))
     };
     // What a failure behind the entry leaves.
     std::fs::write(files.data.join("erasing"), format!("{}\n", ledger.head().size)).expect("mark");
@@ -421,7 +421,7 @@ fn a_segment_with_a_run_that_has_not_ended_keeps_its_payloads() {
     let files = files(&home, Some(1));
     let ledger = open(&files);
     let run = RunId::generate();
-    let draft = |kind, payload| Draft { run: Some(run.clone()), ..Draft::new(kind, payload) };
+    let draft = |kind, payload| Draft { run: Some(run.clone()), ..Draft::untyped(kind, payload) };
     let open_run = draft(Kind::RunRequest, json!({ "message": "wait for somebody" }));
     let receipts = ledger.append_blocking(vec![open_run]).expect("appended");
     let seq = receipts[0].seq();

@@ -95,7 +95,7 @@ fn a_payload_erased_between_two_snapshots_is_no_alarm() {
 /// Erases as `redact` has the writer do it, and does not wait for the write-ahead log, which a reader is in.
 fn erase(ledger: &Ledger, target: u64) {
     let payload = json!({ "reason": "asked for", "kind": "model.reply", "bytes": 1 });
-    let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::new(Kind::Redaction, payload) };
+    let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::untyped(Kind::Redaction, payload) };
     let (append, answer) = Append::of(vec![draft]).expect("written");
     let append = Append { erases: vec![target], ..append };
     ledger.queue.blocking_send(Task::Append(append)).expect("sent");

@@ -57,7 +57,7 @@ fn the_databases_stay_locked_against_strangers() {
 fn a_draft_that_does_not_fit_is_refused_alone() {
     let home = Home::empty();
     let ledger = home.open();
-    let fraction = vec![Draft::new(Kind::ModelReply, json!({ "n": 0.00001 }))];
+    let fraction = vec![Draft::untyped(Kind::ModelReply, json!({ "n": 0.00001 }))];
     let mut long = one("x");
     long[0].policies = vec!["p".repeat(70_000)];
     let mut mixed = one("y");

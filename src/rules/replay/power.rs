@@ -1,11 +1,24 @@
 //! What was done by a power of the API: granted again from the request that the entry carries.
 
 use super::{Replay, Share, Shelf};
+use crate::ledger::payload::PowerUsed;
 use crate::ledger::{Header, Kind, Stored};
 use crate::policy::Recorded;
 use crate::types::json::parse_strict;
 use crate::types::{Digest, limits};
-use serde_json::Value;
+use serde::Deserialize;
+
+/// Of the payloads of all kinds that are written by a power, what is compared.
+#[derive(Deserialize)]
+struct Told {
+    power: PowerUsed,
+    /// Of an approval, a key or its revocation.
+    #[serde(default)]
+    id: Option<String>,
+    /// Of a reload.
+    #[serde(default)]
+    was: Option<Digest>,
+}
 
 /// The power that an entry of this kind is written by.
 pub(super) fn power_of(header: &Header) -> Option<&'static str> {
@@ -31,48 +44,43 @@ impl Replay<'_> {
         let Some(wanted) = power_of(header) else { return };
         let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
         let Some(Ok(payload)) = payload else { return };
-        let Some(power) = payload.get("power") else { return };
+        if payload.get("power").is_none() {
+            return;
+        }
         share.told.powers += 1;
-        let word = |value: &Value, name: &str| {
-            value.get(name).and_then(Value::as_str).map(str::to_owned).unwrap_or_default()
-        };
-        let recorded = power.get("request").map_or_else(|| Err("it has none".to_owned()), Recorded::read);
-        let recorded = match recorded {
+        let told = Told::deserialize(&payload).map_err(|e| e.to_string());
+        let recorded = told.and_then(|told| Ok((Recorded::read(&told.power.request)?, told)));
+        let (recorded, told) = match recorded {
             Ok(recorded) => recorded,
             Err(e) => return share.differs(seq, format!("the request of its power cannot be read: {e}")),
         };
+        let power = told.power;
         let (kind, id) = recorded.resource();
         let of_another = [
-            (recorded.tool() != wanted || word(power, "name") != wanted, "another power"),
+            (recorded.tool() != wanted || power.name != wanted, "another power"),
             (header.str("principal") != Some(recorded.principal()), "another caller"),
-            (kind == "Approval" && word(&payload, "id") != id, "another approval"),
+            (kind == "Approval" && told.id.as_deref() != Some(id), "another approval"),
         ];
         if let Some((_, what)) = of_another.iter().find(|(is_other, _)| *is_other) {
             return share.differs(seq, format!("the request of its power is of {what}"));
         }
         // The rules before a load let it in; all else is done under the rules in force.
-        let digest = word(power, "policy");
         let in_force = match wanted {
-            "reload" => payload.get("was").map(|_| word(&payload, "was")),
-            "approve" => header.str("policy").map(str::to_owned),
+            "reload" => told.was,
+            "approve" => header.str("policy").and_then(Digest::from_hex),
             _ => None,
         };
-        if in_force.is_some_and(|in_force| in_force != digest) {
+        if in_force.is_some_and(|in_force| in_force != power.policy) {
             return share
                 .differs(seq, "its power was granted under other rules than those in force".to_owned());
         }
-        let Some(digest) = Digest::from_hex(&digest) else {
-            return share.differs(seq, "its power names no policy bundle".to_owned());
-        };
-        match &*shelf.find(digest) {
+        match &*shelf.find(power.policy) {
             Err(what) => share.differs(seq, format!("the kept bundle is not what granted its power: {what}")),
-            Ok(None) => *share.told.not_kept.entry(digest.hex()).or_default() += 1,
+            Ok(None) => *share.told.not_kept.entry(power.policy.hex()).or_default() += 1,
             Ok(Some(bundle)) => {
                 let answer = bundle.decide_again(&recorded).answer;
-                let policies = power.get("policies").and_then(Value::as_array).into_iter().flatten();
-                let policies: Vec<&str> = policies.filter_map(Value::as_str).collect();
-                if answer.word() != "allow" || answer.policies() != policies {
-                    let (then, now) = (policies.join(", "), answer.policies().join(", "));
+                if answer.word() != "allow" || answer.policies() != power.policies {
+                    let (then, now) = (power.policies.join(", "), answer.policies().join(", "));
                     let what =
                         format!("its power was granted by {then}; the rules say `{}` {now}", answer.word());
                     share.differs(seq, what);

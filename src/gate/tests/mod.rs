@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-mod beneath;
+mod subtree;
 mod content;
 
 static PROJECTIONS: [Projection; 1] = [super::PROJECTION];
@@ -148,7 +148,8 @@ impl Bench {
     fn wait_for(&self, size: u64) {
         let ledger = self.gate.ledger();
         // The queue is in order: once this one is written, what was queued before it is too.
-        let _receipts = ledger.append_blocking(vec![Draft::new(Kind::Stop, json!({}))]).expect("appended");
+        let _receipts =
+            ledger.append_blocking(vec![Draft::untyped(Kind::Stop, json!({}))]).expect("appended");
         assert_eq!(ledger.head().size, size + 1);
     }
 
@@ -169,13 +170,13 @@ async fn what_was_decided_under_rules_that_are_gone_is_a_deny() {
         bench.read(found("/var/log/syslog", &[])),
         bench.pending("read_file", &json!({ "path": "/var/log/x" })),
     );
-    let load = Draft { policy: Some(digest), ..Draft::new(Kind::PolicyLoad, json!({})) };
+    let load = Draft { policy: Some(digest), ..Draft::untyped(Kind::PolicyLoad, json!({})) };
     let mut prepared = false;
     let receipts = bench.gate.exchange(other, vec![load], || prepared = true).await.expect("exchanged");
     assert!(prepared && receipts.len() == 1);
     match bench.commit(early).await {
         Outcome::Refused(result) => {
-            assert_eq!(result.record().decision, "deny");
+            assert_eq!(result.record().decision.as_str(), "deny");
             let payload = bench.payload(result.seq());
             assert_eq!(payload["reason"], super::rules::STALE);
             let header =
@@ -200,7 +201,7 @@ async fn rules_that_cannot_be_recorded_do_not_count() {
     let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
     let other = tokio::task::block_in_place(|| Bench::open(LOGS)).gate.rules();
     let before = bench.gate.rules().bundle.digest();
-    let broken = Draft::new(Kind::PolicyLoad, json!({ "no number of the ledger": 0.00001 }));
+    let broken = Draft::untyped(Kind::PolicyLoad, json!({ "no number of the ledger": 0.00001 }));
     let mut prepared = false;
     assert!(bench.gate.exchange(other, vec![broken], || prepared = true).await.is_err());
     assert!(!prepared && bench.gate.rules().bundle.digest() == before);
@@ -222,14 +223,17 @@ async fn no_more_calls_than_a_policy_counts() {
     let bench = tokio::task::block_in_place(|| Bench::open(THRICE));
     // What is allowed and never committed is given back.
     let dropped: Vec<Decided> = (0..64).map(|_| health(&bench)).collect();
-    assert_eq!(dropped.iter().filter(|one| one.word == "allow").count(), 3);
+    assert_eq!(dropped.iter().filter(|one| one.word.as_str() == "allow").count(), 3);
     drop(dropped);
     let allowed = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 let decided: Vec<Decided> = (0..8).map(|_| health(&bench)).collect();
-                allowed.lock().expect("lock").extend(decided.into_iter().filter(|one| one.word == "allow"));
+                allowed
+                    .lock()
+                    .expect("lock")
+                    .extend(decided.into_iter().filter(|one| one.word.as_str() == "allow"));
             });
         }
     });
@@ -243,11 +247,11 @@ async fn no_more_calls_than_a_policy_counts() {
     for one in allowed {
         assert!(matches!(bench.commit(one).await, Outcome::Permit(_)));
     }
-    assert_eq!(health(&bench).word, "deny");
+    assert_eq!(health(&bench).word.as_str(), "deny");
     let Bench { data, gate, .. } = bench;
     drop(gate);
     let again = tokio::task::block_in_place(|| Bench::over(data, THRICE));
-    assert_eq!(health(&again).word, "deny", "the ledger has them");
+    assert_eq!(health(&again).word.as_str(), "deny", "the ledger has them");
 }
 
 /// A call that did not end well counts, also after a start.
@@ -255,14 +259,14 @@ async fn no_more_calls_than_a_policy_counts() {
 async fn a_failure_is_remembered() {
     let bench = tokio::task::block_in_place(|| Bench::open(THRICE));
     let (_, slip) = bench.permit().await.begin().expect("in time");
-    assert_eq!(bench.read(found("/var/log/syslog", &[])).word, "allow");
+    assert_eq!(bench.read(found("/var/log/syslog", &[])).word.as_str(), "allow");
     let ran = vec![(slip, Execution { end: End::Exit { code: 1 }, ..ended(0) })];
     let _results = bench.gate.settle(ran).await.expect("settled");
-    assert_eq!(bench.read(found("/var/log/syslog", &[])).word, "deny");
+    assert_eq!(bench.read(found("/var/log/syslog", &[])).word.as_str(), "deny");
     let Bench { data, gate, .. } = bench;
     drop(gate);
     let again = tokio::task::block_in_place(|| Bench::over(data, THRICE));
-    assert_eq!(again.read(found("/var/log/syslog", &[])).word, "deny");
+    assert_eq!(again.read(found("/var/log/syslog", &[])).word.as_str(), "deny");
 }
 
 const LOGS: &str =
@@ -326,11 +330,14 @@ async fn a_claim_is_believed_only_inside_the_roots() {
                 let (order, running) = (*permit).begin().expect("in time");
                 drop(order);
                 let settled = bench.gate.settle(vec![(running, ended(0))]).await.expect("settled");
-                assert_eq!(settled[0].record().status, "ok");
+                assert_eq!(settled[0].record().status.as_str(), "ok");
             }
             Outcome::Refused(result) => {
                 assert_eq!(expect, "deny", "{words}");
-                assert_eq!((result.record().decision, result.record().status), ("deny", "refused"));
+                assert_eq!(
+                    (result.record().decision.as_str(), result.record().status.as_str()),
+                    ("deny", "refused")
+                );
                 let told = &result.record().result["error"];
                 if !words.starts_with("Fixed") {
                     assert_eq!(told, "not permitted or not found", "{words}");
@@ -375,7 +382,7 @@ async fn every_end_is_on_the_ledger_in_its_order() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
     let calls = ["/var/log/a", "/etc/shadow", "/var/log/b", "/var/log/c"];
     let decided = calls.iter().map(|path| bench.read(found(path, &[]))).collect();
-    let before = vec![Draft::new(Kind::ModelReply, json!({}))];
+    let before = vec![Draft::untyped(Kind::ModelReply, json!({}))];
     let outcomes = bench.gate.commit(before, decided).await.expect("committed");
     let mut running = Vec::new();
     for (at, outcome) in outcomes.into_iter().enumerate() {
@@ -397,7 +404,7 @@ async fn every_end_is_on_the_ledger_in_its_order() {
         running.into_iter().zip(ends).map(|(slip, end)| (slip, Execution { end, ..ended(0) })).collect();
     let results = bench.gate.settle(ran).await.expect("settled");
     let told: Vec<_> =
-        results.iter().map(|r| (r.seq(), r.record().decision_seq, r.record().status)).collect();
+        results.iter().map(|r| (r.seq(), r.record().decision_seq, r.record().status.as_str())).collect();
     assert_eq!(told, [(6, 5, "timeout"), (7, 4, "error"), (8, 2, "signal")]);
     assert_eq!(
         bench.told(),
@@ -497,13 +504,16 @@ async fn what_is_dropped_is_recorded_as_interrupted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_does_not_outlive_its_time() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
-    let mut permit = bench.permit().await;
-    permit.not_after_us = crate::types::clock::mono_us() - 1;
+    let permit = bench.permit().await;
+    let permit = permit.expired();
     let Err(running) = permit.begin() else { panic!("an order came out") };
     assert_eq!(bench.released.load(Ordering::SeqCst), 1, "the waiting child is let go of");
     let late = Execution::without_output(End::Refused { reason: "the permit had expired".to_owned() });
     let results = bench.gate.settle(vec![(running, late)]).await.expect("settled");
-    assert_eq!((results[0].record().status, results[0].record().decision), ("refused", "allow"));
+    assert_eq!(
+        (results[0].record().status.as_str(), results[0].record().decision.as_str()),
+        ("refused", "allow")
+    );
     assert_eq!(bench.told(), ["call.decision allow", "call.result refused of 1"]);
 }
 
@@ -518,7 +528,7 @@ async fn a_call_that_waits_for_a_person_has_no_permit() {
         panic!("it does not wait")
     };
     assert_eq!(
-        (waiting.seq(), waiting.record().status, waiting.record().decision),
+        (waiting.seq(), waiting.record().status.as_str(), waiting.record().decision.as_str()),
         (2, "waiting", "needs_approval")
     );
     assert_eq!(bench.told(), ["call.decision needs_approval", "approval.request of 1"]);
@@ -567,7 +577,10 @@ async fn a_yes_is_spent_once_and_on_its_own_object_only() {
     // Recalled twice, by two that do not know of each other.
     let (first, second) = (bench.again(object()), bench.again(object()));
     let other = bench.again(found("/var/log/auth.log", &[]));
-    assert_eq!((first.word, second.word, other.word), ("allow", "allow", "needs_approval"));
+    assert_eq!(
+        (first.word.as_str(), second.word.as_str(), other.word.as_str()),
+        ("allow", "allow", "needs_approval")
+    );
     let Outcome::Permit(permit) = bench.commit(first).await else { panic!("no permit") };
     for late in [second, other] {
         let refused = bench.gate.commit(Vec::new(), vec![late]).await;
@@ -620,7 +633,8 @@ async fn recovery_settles_open_calls_once() {
     let bench = tokio::task::block_in_place(|| Bench::over(copy, LOGS));
     assert_eq!(bench.open_calls(), 2);
     let results = bench.gate.recover().await.expect("recovered");
-    let told: Vec<_> = results.iter().map(|r| (r.record().decision_seq, r.record().status)).collect();
+    let told: Vec<_> =
+        results.iter().map(|r| (r.record().decision_seq, r.record().status.as_str())).collect();
     assert_eq!(told, [(1, "interrupted"), (2, "interrupted")]);
     assert_eq!(results[0].record().proposed_id, "call-of-the-model");
     assert_eq!(results[0].record().tool, "read_file");
@@ -653,7 +667,7 @@ proptest! {
         BENCH.with(|bench| {
             let word = |object: Object| {
                 let decided = bench.read(object);
-                decided.word
+                decided.word.as_str()
             };
             prop_assert_eq!(word(found(&path, &[])) == "allow", expect, "{}", &path);
             // Absent below a folder: the same words, as far as the folder itself is inside.

@@ -1,7 +1,7 @@
 //! The object of a call: from the sandbox's claim to what policies see and the record keeps.
 
-use super::decide::Gate;
-use super::order::Pending;
+use super::pending::Pending;
+use super::point::Gate;
 use crate::call::{Content, Listing, Object};
 use crate::policy;
 use crate::secrets::Clean;

@@ -4,9 +4,9 @@
 //! those. What has no name of its own comes out as whatever else lies in the same named folders: of the object and
 //! of each named path below it one such path is decided on too. A rule by `==` may permit a folder and nothing in it.
 
-use super::decide::Gate;
-use super::object::lexical;
-use super::order::Pending;
+use super::pending::Pending;
+use super::point::Gate;
+use super::resource::lexical;
 use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
 use crate::policy::{self, Approved, Ruling, Verdict};
 use crate::tools::Runner;
@@ -26,10 +26,10 @@ pub const ANY_NAME: &str = "\0";
 
 /// The object and the named paths below it, in the form that policies know.
 #[derive(Debug, Default)]
-pub(super) struct Paths<'a>(Vec<Asked<'a>>);
+pub(super) struct Paths<'a>(Vec<Place<'a>>);
 
 #[derive(Debug)]
-struct Asked<'a> {
+struct Place<'a> {
     name: &'a str,
     canonical: &'a str,
     id: Option<FileId>,
@@ -89,14 +89,14 @@ impl Gate {
         let any = |canonical: &str, within| {
             resource(&format!("{}/{ANY_NAME}", canonical.trim_end_matches('/')), within)
         };
-        let object = Asked {
+        let object = Place {
             name: &path.canonical,
             canonical: &path.canonical,
             id: Some(path.id),
             resource: None,
             any: any(&path.canonical, &path.within),
         };
-        let below = path.beneath.iter().map(|one| Asked {
+        let below = path.beneath.iter().map(|one| Place {
             name: &one.name,
             canonical: &one.canonical,
             id: one.id,
@@ -177,7 +177,7 @@ pub(super) fn exclusions_json(exclusions: &[Exclusion]) -> Value {
 
 /// One decision as the record keeps it. Principal, action and context are the call's own: only the resource and
 /// the paths that it is in stand here.
-fn decision(one: &Asked<'_>, verdict: &Verdict) -> Value {
+fn decision(one: &Place<'_>, verdict: &Verdict) -> Value {
     let entities = verdict.request.get("entities").and_then(Value::as_array).into_iter().flatten();
     let is_path = |entity: &&Value| entity.pointer("/uid/type").is_some_and(|kind| kind == "PAR::Path");
     let mut members = Map::from_iter([

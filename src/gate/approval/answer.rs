@@ -1,0 +1,190 @@
+//! Approvals, refusals and time-outs.
+//!
+//! Answers, time-outs and the decisions that spend an answer take turns: each looks at the ledger and
+//! appends before the next looks, so that of two at once exactly one counts.
+
+use super::error::AnswerError;
+use super::view::{Approval, find, told};
+use crate::auth::{Principal, Source};
+use crate::gate::mint::granted::Granted;
+use crate::gate::point::Gate;
+use crate::gate::requested::{Requested, Standing, State};
+use crate::ledger::{Draft, Kind, Ledger, Ref};
+use crate::policy::{Door, Over, Power};
+use crate::types::clock::Wall;
+use crate::types::{ApprovalId, limits, text};
+use serde_json::{Value, json};
+
+/// What a person says to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Yes or no.
+    pub grant: bool,
+    /// The call that the person was shown.
+    pub call_hash: String,
+    /// Why, in the person's words.
+    pub reason: Option<String>,
+}
+
+impl Gate {
+    /// Records what `by`, who came in by `door`, says to the question `id`, and returns after it is durable.
+    ///
+    /// Of two answers at once one counts. A yes lets nothing run by itself: the call is prepared and
+    /// decided again, and that decision spends it.
+    pub async fn answer(
+        &self,
+        by: &Principal,
+        door: Door,
+        id: &ApprovalId,
+        answer: Answer,
+    ) -> Result<Approval, AnswerError> {
+        self.check_apart(by, door)?;
+        if answer.reason.as_ref().is_some_and(|reason| reason.len() > limits::APPROVAL_REASON_BYTES_MAX) {
+            let reason = format!("is longer than {} bytes", limits::APPROVAL_REASON_BYTES_MAX);
+            return Err(AnswerError::Unfit("reason", reason));
+        }
+        let _turn = self.answers.lock().await;
+        // Until the answer is durable no other rules come into force.
+        let _standing = self.in_force.turn.read().await;
+        let (requested, standing) = find(self.ledger(), id)?;
+        let granted = self.check(by, door, &requested, standing, &answer.call_hash)?;
+        let kind = if answer.grant { Kind::ApprovalGrant } else { Kind::ApprovalRefuse };
+        let reason = self.secrets().clean(answer.reason);
+        let mut payload = json!({
+            "id": requested.id.as_str(),
+            "call_hash": requested.call_hash.hex(),
+            "user": by.user(),
+            "reason": reason.as_deref().map(text::visible_line),
+            "power": granted.record(),
+        });
+        if let Some(members) = payload.as_object_mut() {
+            reason.found().put(members);
+        }
+        let draft = Draft { principal: Some(by.id()), ..answer_draft(&requested, kind, payload) };
+        let _receipt = self.ledger().append_one(draft).await.map_err(AnswerError::Ledger)?;
+        // From here on the answer counts, whatever happens to this process: the run is found again.
+        self.stir();
+        let (requested, standing) = find(self.ledger(), id)?;
+        Ok(told(self.ledger(), requested, standing)?)
+    }
+
+    /// Whether an answer of `by` to the question `id` would count, as things stand. Blocking.
+    pub fn check_answer(&self, by: &Principal, door: Door, id: &ApprovalId) -> Result<(), AnswerError> {
+        self.check_apart(by, door)?;
+        let (requested, standing) = find(self.ledger(), id)?;
+        let call_hash = requested.call_hash.hex();
+        self.check(by, door, &requested, standing, &call_hash).map(|_| ())
+    }
+
+    /// Refuses who answers nothing at all, before anything is told of what there is. A key that might run, now or
+    /// under other circumstances, is one: no policy lifts that. A user of this host comes in by the admin socket or
+    /// owns the ledger; nothing runs from there.
+    fn check_apart(&self, by: &Principal, door: Door) -> Result<(), AnswerError> {
+        self.holds(by, Power::Approve, door).map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
+        match by.source() {
+            Source::Key { .. } if self.rules().bundle.may_ever(by.subject(), Power::Run) => {
+                Err(AnswerError::MayRun)
+            }
+            Source::Key { .. } | Source::Os { .. } => Ok(()),
+        }
+    }
+
+    fn check(
+        &self,
+        by: &Principal,
+        door: Door,
+        requested: &Requested,
+        standing: Standing,
+        call_hash: &str,
+    ) -> Result<Granted, AnswerError> {
+        let rules = self.rules();
+        let over = Over::Of { id: requested.id.as_str(), owner: &requested.requester };
+        if self.may(by, Power::ApprovalRead, over, door).is_err() {
+            return Err(AnswerError::Unknown);
+        }
+        let granted = self.may(by, Power::Approve, over, door);
+        let granted = granted.map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
+        // A key without a user stands for itself alone.
+        let is_same_user = by.user().is_some() && by.user() == requested.requester_user.as_deref();
+        if !requested.groups.is_empty() && (is_same_user || by.id() == requested.requester) {
+            return Err(AnswerError::OwnRequest);
+        }
+        let holds = |group: &str| by.user().is_some_and(|user| rules.bundle.groups().holds(group, user));
+        if let Some(group) = requested.groups.iter().find(|group| !holds(group)) {
+            return Err(AnswerError::NotInGroup(group.clone()));
+        }
+        match standing.state {
+            State::Pending if Wall::now().0 >= requested.expires_us => return Err(AnswerError::Expired),
+            State::Pending => {}
+            State::Expired => return Err(AnswerError::Expired),
+            other => return Err(AnswerError::Answered(other)),
+        }
+        if call_hash != requested.call_hash.hex() {
+            return Err(AnswerError::WrongCall);
+        }
+        let manifest = rules.catalog.find(&requested.tool).map(|manifest| manifest.digest);
+        if requested.policy != rules.bundle.digest() || manifest != Some(requested.manifest) {
+            return Err(AnswerError::Changed);
+        }
+        Ok(granted)
+    }
+
+    /// Refuses what nobody answered in time. Returns when the next question's time is over, on the wall
+    /// clock in microseconds.
+    pub async fn expire(&self) -> Result<Option<u64>, AnswerError> {
+        let _turn = self.answers.lock().await;
+        let now = Wall::now().0;
+        let mut drafts = Vec::new();
+        for id in over(self.ledger(), now)? {
+            match find(self.ledger(), &id) {
+                Ok((requested, standing))
+                    if standing.state == State::Pending && requested.expires_us <= now =>
+                {
+                    let payload = json!({
+                        "id": requested.id.as_str(),
+                        "call_hash": requested.call_hash.hex(),
+                        "reason": "nobody answered in time",
+                    });
+                    let draft = answer_draft(&requested, Kind::ApprovalRefuse, payload);
+                    drafts.push(Draft { status: Some("expired"), ..draft });
+                }
+                Ok(_) => {}
+                Err(e) => tracing::error!(approval = %id, error = %e, "a question was not closed"),
+            }
+        }
+        if !drafts.is_empty() {
+            let _receipts = self.ledger().append(drafts).await.map_err(AnswerError::Ledger)?;
+        }
+        Ok(next_over(self.ledger(), now)?)
+    }
+}
+
+fn answer_draft(requested: &Requested, kind: Kind, payload: Value) -> Draft {
+    Draft {
+        run: Some(requested.run.clone()),
+        session: Some(requested.session.clone()),
+        call: Some(requested.call.clone()),
+        answers: Some(Ref::Seq(requested.seq)),
+        policy: Some(requested.policy),
+        manifest: Some(requested.manifest),
+        tool: Some(requested.tool.clone()),
+        ..Draft::untyped(kind, payload)
+    }
+}
+
+/// Questions that no answer came to by `now`.
+fn over(ledger: &Ledger, now: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> {
+    ledger.state(|state| {
+        let sql = "SELECT id FROM approval WHERE state = 'pending' AND expires_us <= ?1";
+        let mut ids = state.prepare_cached(sql)?;
+        let ids = ids.query_map([i64::try_from(now).unwrap_or(i64::MAX)], |row| row.get::<_, String>(0))?;
+        ids.filter_map(|id| id.map(|id| ApprovalId::parse(&id)).transpose()).collect()
+    })
+}
+
+fn next_over(ledger: &Ledger, now: u64) -> Result<Option<u64>, rusqlite::Error> {
+    let sql = "SELECT min(expires_us) FROM approval WHERE state = 'pending' AND expires_us > ?1";
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let next = ledger.state(|state| state.query_row(sql, [now], |row| row.get::<_, Option<i64>>(0)))?;
+    Ok(next.and_then(|at| u64::try_from(at).ok()))
+}

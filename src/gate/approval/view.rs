@@ -1,0 +1,192 @@
+//! A request for approval as people see it: one, or a page of them.
+
+use super::error::AnswerError;
+use crate::gate::requested::{Requested, Standing, State, state_row};
+use crate::ledger::{Ledger, ReadError, Stored};
+use crate::types::clock::Wall;
+use crate::types::{ApprovalId, CallId, RunId, SessionId, limits};
+use serde::Serialize;
+use serde_json::Value;
+use std::time::Duration;
+
+/// A question to a person, as told to those who may read it. Times are RFC 3339.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Approval {
+    /// Its identifier.
+    pub id: ApprovalId,
+    /// How it stands.
+    pub state: State,
+    /// The run that waits.
+    pub run: RunId,
+    /// Its conversation.
+    pub session: SessionId,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: String,
+    /// The exact arguments.
+    pub arguments: Value,
+    /// The object that they name, in canonical form.
+    pub resource: Value,
+    /// What an answer has to repeat: SHA-256 over the exact call and the digests of what decides it.
+    pub call_hash: String,
+    /// The policies that ask: id, `file:line`, advice.
+    pub why: Value,
+    /// What the model said beside the call: untrusted.
+    pub said: Option<String>,
+    /// Results that the run had seen and nobody vouches for: `tool`, `resource`, `result` (its entry).
+    pub tainted_by: Vec<Value>,
+    /// Groups of which the answerer must be.
+    pub groups: Vec<String>,
+    /// Whether a confirmation is asked for, which the user who asked may give.
+    pub confirm: bool,
+    /// Who asked.
+    pub requester: Requester,
+    /// When.
+    pub created: String,
+    /// When it is refused by itself.
+    pub expires: String,
+    /// What was answered.
+    pub answer: Option<Answered>,
+    /// The entry that asked.
+    pub ledger: u64,
+}
+
+/// Who asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Requester {
+    /// The credential, as on the ledger.
+    pub principal: String,
+    /// The user behind it, where one is named.
+    pub user: Option<String>,
+}
+
+/// What was answered, by whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answered {
+    /// The credential; none where the time was over.
+    pub principal: Option<String>,
+    /// When.
+    pub at: String,
+    /// In the answerer's words.
+    pub reason: Option<String>,
+    /// The entry.
+    pub ledger: u64,
+}
+
+/// Looks at a question that moves meanwhile: it has few states, and each look would have to meet a change.
+const LOOKS_MAX: u32 = 16;
+/// The longest pause between two looks, in milliseconds; the first is of one.
+const PAUSE_MS_MAX: u64 = 64;
+
+/// The question `id` and how it stands, by the ledger; its row must be the one that the entries make.
+pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Standing), AnswerError> {
+    // What was written between the two reads is seen at the second look, or at the third.
+    for look in 0..LOOKS_MAX {
+        let size = ledger.head().size;
+        let row = ledger.state(|state| state_row(state, id))?.ok_or(AnswerError::Unknown)?;
+        let stored = ledger.reader().entry(row.seq)?;
+        let requested = stored.as_ref().and_then(Requested::of).filter(|requested| requested.id == *id);
+        let standing = requested.as_ref().map(|requested| requested.standing(ledger.reader())).transpose()?;
+        match requested.zip(standing) {
+            Some((requested, standing)) if row.fits(&requested, standing.state) => {
+                return Ok((requested, standing));
+            }
+            // The row and the entries were read one after the other, and the ledger went on between them.
+            _ if ledger.head().size != size => {}
+            // Or it is just going on: a commit can be read before it is told.
+            _ => std::thread::sleep(Duration::from_millis((1 << look.min(63)).min(PAUSE_MS_MAX))),
+        }
+    }
+    tracing::error!(approval = %id, "state.db: an approval does not match its ledger entries");
+    Err(AnswerError::Mismatch(id.clone()))
+}
+
+impl Approval {
+    /// The question `id`; `None` where there is none. Blocking.
+    pub fn find(ledger: &Ledger, id: &ApprovalId) -> Result<Option<Self>, AnswerError> {
+        match find(ledger, id) {
+            Ok((requested, standing)) => Ok(Some(told(ledger, requested, standing)?)),
+            Err(AnswerError::Unknown) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Questions asked behind the entry `after`, by their numbers, at most `limit` and of bounded size;
+    /// only those in `state`, where one is given, and whose requester `sees` takes. The second value leads on, as `after`; `None` at the
+    /// end. Blocking.
+    pub fn list(
+        ledger: &Ledger,
+        state: Option<State>,
+        after: u64,
+        limit: usize,
+        sees: impl Fn(&str) -> bool,
+    ) -> Result<(Vec<Self>, Option<u64>), AnswerError> {
+        let mut items: Vec<Self> = Vec::new();
+        let mut bytes = 0;
+        for id in ids(ledger, after)? {
+            let Some(approval) = Self::find(ledger, &id)? else { continue };
+            if state.is_some_and(|wanted| approval.state != wanted) || !sees(&approval.requester.principal) {
+                continue;
+            }
+            let size = approval.arguments.to_string().len();
+            let is_full = items.len() == limit || bytes + size > limits::APPROVAL_PAGE_BYTES_MAX;
+            if let Some(last) = items.last().filter(|_| is_full) {
+                let next = last.ledger;
+                return Ok((items, Some(next)));
+            }
+            bytes += size;
+            items.push(approval);
+        }
+        Ok((items, None))
+    }
+}
+
+fn ids(ledger: &Ledger, after: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> {
+    ledger.state(|state| {
+        let sql = "SELECT id FROM approval WHERE request_seq > ?1 ORDER BY request_seq";
+        let mut ids = state.prepare_cached(sql)?;
+        let ids = ids.query_map([i64::try_from(after).unwrap_or(i64::MAX)], |row| row.get::<_, String>(0))?;
+        ids.filter_map(|id| id.map(|id| ApprovalId::parse(&id)).transpose()).collect()
+    })
+}
+
+pub(super) fn told(ledger: &Ledger, requested: Requested, standing: Standing) -> Result<Approval, ReadError> {
+    let answer = match standing.answer {
+        Some(seq) => ledger.reader().entry(seq)?.as_ref().map(answered),
+        None => None,
+    };
+    let is_over = standing.state == State::Pending && Wall::now().0 >= requested.expires_us;
+    Ok(Approval {
+        id: requested.id,
+        state: if is_over { State::Expired } else { standing.state },
+        run: requested.run,
+        session: requested.session,
+        call: requested.call,
+        tool: requested.tool,
+        arguments: requested.arguments,
+        resource: requested.resource,
+        call_hash: requested.call_hash.hex(),
+        why: requested.why,
+        said: requested.said,
+        tainted_by: requested.tainted_by,
+        groups: requested.groups,
+        confirm: requested.confirm,
+        requester: Requester { principal: requested.requester, user: requested.requester_user },
+        created: Wall(requested.wall_us).rfc3339(),
+        expires: Wall(requested.expires_us).rfc3339(),
+        answer,
+        ledger: requested.seq,
+    })
+}
+
+fn answered(stored: &Stored) -> Answered {
+    let payload: Value =
+        stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
+    Answered {
+        principal: stored.header.str("principal").map(str::to_owned),
+        at: stored.header.u64("wall_us").map_or_else(|| "unknown".to_owned(), |at| Wall(at).rfc3339()),
+        reason: payload.get("reason").and_then(Value::as_str).map(str::to_owned),
+        ledger: stored.header.seq,
+    }
+}

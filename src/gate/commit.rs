@@ -1,0 +1,120 @@
+//! Decisions and outcomes become durable, and only then is anything handed out because of them.
+
+use super::decided::{Decided, Next};
+use super::facts::CallRecord;
+use super::mint::asked::Asked;
+use super::mint::permit::{Allowed, Permit};
+use super::mint::running::Running;
+use super::mint::told::{Outcome, ToolResult, Waiting};
+use super::outcome;
+use super::point::Gate;
+use crate::call::Execution;
+use crate::ledger::{AppendError, Draft, DraftError, Receipt};
+use crate::types::StepStatus;
+use crate::types::clock::Wall;
+
+impl Gate {
+    /// Makes decisions durable, behind the entries in `before`, in one commit; only then hands out
+    /// permits, waits and refusals, in order.
+    pub async fn commit(
+        &self,
+        before: Vec<Draft>,
+        decided: Vec<Decided>,
+    ) -> Result<Vec<Outcome>, AppendError> {
+        let asked_again: Vec<&Asked> = decided.iter().filter_map(|one| one.again.as_ref()).collect();
+        let _turn = if asked_again.is_empty() { None } else { Some(self.answers.lock().await) };
+        for asked in asked_again {
+            self.check_unspent(asked)?;
+        }
+        // Until the decisions are durable no other rules come into force.
+        let _standing = self.in_force.turn.read().await;
+        let rules = self.rules().bundle.digest();
+        let decided: Vec<Decided> = decided.into_iter().map(|one| one.under(rules)).collect();
+        let mut drafts = before;
+        let mut places = Vec::with_capacity(decided.len());
+        for one in &decided {
+            let at = drafts.len();
+            drafts.push(one.draft());
+            let asked = if let Next::Ask { payload } = &one.next {
+                drafts.push(one.approval_draft(at, payload.clone()));
+                Some(at + 1)
+            } else {
+                None
+            };
+            places.push((at, asked));
+        }
+        let receipts = self.ledger().append(drafts).await?;
+        // From here on every decision is durable: what now runs can be found again after a crash, and a
+        // yes that was used is used up.
+        if places.iter().any(|(_, asked)| asked.is_some()) {
+            self.stir();
+        }
+        let mut receipts: Vec<Option<Receipt>> = receipts.into_iter().map(Some).collect();
+        let mut take = |at: usize| receipts.get_mut(at).and_then(Option::take).ok_or(AppendError::Closed);
+        decided
+            .into_iter()
+            .zip(places)
+            .map(|(one, (at, asked))| {
+                let receipt = take(at)?;
+                let asked = asked.map(&mut take).transpose()?;
+                Ok(self.release(one, receipt, asked))
+            })
+            .collect()
+    }
+
+    /// Records outcomes in one commit, and only then hands out what may be told of them, in order. On a full disk
+    /// they wait for space.
+    pub async fn settle(&self, ran: Vec<(Running, Execution)>) -> Result<Vec<ToolResult>, AppendError> {
+        let clean = |(running, execution): (Running, Execution)| {
+            let execution = running.clean(execution);
+            (running, execution)
+        };
+        let ran: Vec<_> = ran.into_iter().map(clean).collect();
+        let drafts: Vec<Draft> = ran
+            .iter()
+            .map(|(running, execution)| outcome::result_draft(running.facts(), running.decision(), execution))
+            .collect();
+        let receipts = self.ledger().append_owed(drafts.clone()).await?;
+        // From here on every result is durable, and the model may be told.
+        let settled = ran.into_iter().zip(drafts).zip(receipts);
+        Ok(settled
+            .filter_map(|(((running, execution), draft), receipt)| {
+                let (decision, status) = (running.decision(), outcome::status(running.facts(), &execution));
+                let facts = running.into_facts(&receipt)?;
+                if status.is_failure() {
+                    self.counters.failed(&facts.tool, Wall::now().0);
+                }
+                let record = outcome::record(facts, decision, receipt.seq(), &draft, status);
+                Some(ToolResult::new(&receipt, record))
+            })
+            .collect())
+    }
+
+    fn release(&self, decided: Decided, receipt: Receipt, asked: Option<Receipt>) -> Outcome {
+        let Decided { facts, word, reason, next, counted, .. } = decided;
+        if let Next::Run { valid, prepared, exclusions, hosts } = next {
+            if let Some(counted) = counted {
+                counted.keep();
+            }
+            let allowed = Allowed { facts, valid: *valid, prepared, exclusions, hosts };
+            return Outcome::Permit(Box::new(Permit::new(&receipt, allowed, self.ledger(), self.secrets())));
+        }
+        let status = if asked.is_some() { StepStatus::Waiting } else { StepStatus::Refused };
+        let record = CallRecord::unsettled(facts, receipt.seq(), word, status, reason);
+        match asked {
+            Some(asked) => Outcome::Wait(Waiting::new(&asked, record)),
+            None => Outcome::Refused(ToolResult::new(&receipt, record)),
+        }
+    }
+
+    /// Refuses to decide a second time on one answer: another decision has spent or voided it.
+    fn check_unspent(&self, asked: &Asked) -> Result<(), AppendError> {
+        let refuse = |what: String| AppendError::Draft(DraftError(what));
+        let standing =
+            asked.requested().standing(self.ledger().reader()).map_err(|e| refuse(e.to_string()))?;
+        let is = standing.state.as_str();
+        (standing == asked.unspent()).then_some(()).ok_or_else(|| {
+            refuse(format!("approval `{}` is {is}: it decides nothing more", asked.requested().id))
+        })
+    }
+}

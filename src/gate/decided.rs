@@ -1,0 +1,85 @@
+//! A decision on its way to the ledger.
+
+use super::counters::Counted;
+use super::facts::Facts;
+use super::mint::asked::Asked;
+use super::rules::STALE;
+use crate::call::{Exclusion, Prepared};
+use crate::ledger::{Draft, Kind, Ref};
+use crate::tools::ValidCall;
+use crate::types::{Decision, Digest, HostPort};
+use serde_json::{Map, Value, json};
+
+/// A decision that is not durable yet. It runs nothing and tells nothing.
+#[derive(Debug)]
+#[must_use = "a decision counts once it is committed"]
+pub struct Decided {
+    pub(super) facts: Facts,
+    pub(super) word: Decision,
+    pub(super) payload: Map<String, Value>,
+    pub(super) reason: Value,
+    pub(super) next: Next,
+    pub(super) again: Option<Asked>,
+    /// Given back where the call does not come to run.
+    pub(super) counted: Option<Counted>,
+}
+
+/// What follows once a decision is durable.
+#[derive(Debug)]
+pub(super) enum Next {
+    Run { valid: Box<ValidCall>, prepared: Prepared, exclusions: Vec<Exclusion>, hosts: Vec<HostPort> },
+    Ask { payload: Map<String, Value> },
+    Nothing,
+}
+
+impl Decided {
+    /// The same where `rules` made it; a deny under `rules` where others did. That ends its child.
+    pub(super) fn under(mut self, rules: Digest) -> Self {
+        if self.facts.policy == rules {
+            return self;
+        }
+        self.payload.retain(|name, _| ["arguments", "arguments_raw", "proposed_id"].contains(&name.as_str()));
+        self.payload.insert("request".to_owned(), json!({}));
+        self.payload.insert("reason".to_owned(), json!(STALE));
+        self.payload.insert("errors".to_owned(), json!([STALE]));
+        let facts = Facts { policy: rules, policies: Vec::new(), ..self.facts };
+        let reason = refusal(STALE, &[]);
+        Self { facts, word: Decision::Deny, reason, next: Next::Nothing, counted: None, ..self }
+    }
+
+    pub(super) fn draft(&self) -> Draft {
+        Draft {
+            run: Some(self.facts.run.clone()),
+            session: Some(self.facts.session.clone()),
+            call: Some(self.facts.call.clone()),
+            principal: Some(self.facts.principal.clone()),
+            policy: Some(self.facts.policy),
+            manifest: self.facts.manifest,
+            // Of a call that a person was asked about: the answer that it spends or voids.
+            answers: self.again.as_ref().map(|asked| Ref::Seq(asked.answered())),
+            decision: Some(self.word.as_str()),
+            policies: self.facts.policies.clone(),
+            tool: Some(self.facts.tool.clone()),
+            ..Draft::untyped(Kind::CallDecision, Value::Object(self.payload.clone()))
+        }
+    }
+
+    pub(super) fn approval_draft(&self, decision: usize, payload: Map<String, Value>) -> Draft {
+        Draft {
+            body: Draft::untyped(Kind::ApprovalRequest, Value::Object(payload)).body,
+            answers: Some(Ref::Sibling(decision)),
+            decision: None,
+            policies: Vec::new(),
+            ..self.draft()
+        }
+    }
+}
+
+/// The words of a refusal, for the model.
+pub(super) fn refusal(reason: &str, advice: &[String]) -> Value {
+    let mut told = Map::from_iter([("error".to_owned(), json!(reason))]);
+    if !advice.is_empty() {
+        told.insert("advice".to_owned(), json!(advice));
+    }
+    Value::Object(told)
+}

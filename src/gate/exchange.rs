@@ -1,0 +1,28 @@
+//! The exchange of the rules while calls are under way.
+
+use super::point::Gate;
+use super::rules::Rules;
+use crate::ledger::{AppendError, Draft, Receipt};
+
+impl Gate {
+    /// Puts `rules` in force, once `drafts`, which tell of it, are durable. `prepared` is done in between:
+    /// what must be in place before the first call under the new rules.
+    ///
+    /// Waits for decisions that are being written; on an error everything stays as it was.
+    pub async fn exchange(
+        &self,
+        rules: Rules,
+        drafts: Vec<Draft>,
+        prepared: impl FnOnce(),
+    ) -> Result<Vec<Receipt>, AppendError> {
+        let alone = self.in_force.turn.write().await;
+        let receipts = self.ledger().append(drafts).await?;
+        // From here on the ledger says that the new rules count: nothing is decided before they do.
+        prepared();
+        self.in_force.set(rules);
+        drop(alone);
+        // What was asked under the old rules is to be asked anew.
+        self.stir();
+        Ok(receipts)
+    }
+}

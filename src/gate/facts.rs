@@ -1,0 +1,124 @@
+//! What every step of one call carries along, and what may be told of the call.
+
+use crate::ledger::Stored;
+use crate::types::{CallId, Decision, Digest, RunId, SessionId, StepStatus};
+use serde_json::{Map, Value};
+
+/// What every step of one call carries along.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) run: RunId,
+    pub(super) session: SessionId,
+    pub(super) call: CallId,
+    pub(super) principal: String,
+    pub(super) proposed_id: String,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+    pub(super) manifest: Option<Digest>,
+    pub(super) policy: Digest,
+    pub(super) policies: Vec<String>,
+    /// The object's canonical name, where it was decided on.
+    pub(super) resource: Option<String>,
+    /// Whether the manifest vouches for what the tool prints.
+    pub(super) is_trusted: bool,
+    /// Whether success is one JSON object on standard output, as builtins print it and `output =
+    /// "json"` promises it.
+    pub(super) structured: bool,
+}
+
+impl Facts {
+    /// What a `call.decision` says of its call; the error is what is missing.
+    pub(super) fn read(stored: &Stored) -> Result<Self, String> {
+        let header = &stored.header;
+        let payload: Value =
+            stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
+        let text = |name: &str| header.str(name).unwrap_or_default();
+        let lacks = |what: &str| format!("a decision has no {what}");
+        let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
+        Ok(Self {
+            run: RunId::parse(text("run")).ok_or_else(|| lacks("run"))?,
+            session: SessionId::parse(text("session")).ok_or_else(|| lacks("session"))?,
+            call: CallId::parse(text("call")).ok_or_else(|| lacks("call"))?,
+            principal: text("principal").to_owned(),
+            proposed_id: payload.get("proposed_id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            tool: text("tool").to_owned(),
+            arguments: payload.get("arguments").cloned().unwrap_or_default(),
+            manifest: Digest::from_hex(text("manifest")),
+            policy: Digest::from_hex(text("policy")).ok_or_else(|| lacks("policy"))?,
+            policies: policies.filter_map(Value::as_str).map(str::to_owned).collect(),
+            resource: payload.as_object().and_then(resource_of),
+            is_trusted: false,
+            structured: false,
+        })
+    }
+
+    /// Whether a result of this `status` taints the session that sees it: all do but the structured object of a success
+    /// that the manifest vouches for. The reason of a refusal, and what a program printed before it failed, may hold
+    /// names that somebody else chose.
+    pub(super) fn taints(&self, status: StepStatus) -> bool {
+        !(self.is_trusted && self.structured && status == StepStatus::Ok)
+    }
+}
+
+/// A call as it may be told: every word of it is on the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRecord {
+    /// The call.
+    pub call: CallId,
+    /// The model's own name of the call.
+    pub proposed_id: String,
+    /// The tool, as proposed.
+    pub tool: String,
+    /// The object's canonical name, such as a path, where it was decided on.
+    pub resource: Option<String>,
+    /// The arguments; of an invalid call their raw text.
+    pub arguments: Value,
+    /// What was decided.
+    pub decision: Decision,
+    /// The determining policies.
+    pub policies: Vec<String>,
+    /// What came of it.
+    pub status: StepStatus,
+    /// The result, or the reason why there is none.
+    pub result: Value,
+    /// Whether the output was cut.
+    pub truncated: bool,
+    /// Whether the result taints the session that sees it.
+    pub taints: bool,
+    /// The decision's number on the ledger.
+    pub decision_seq: u64,
+    /// The result's number, where the call was allowed.
+    pub result_seq: Option<u64>,
+}
+
+/// The id of the resource in a decision's payload.
+pub(super) fn resource_of(payload: &Map<String, Value>) -> Option<String> {
+    payload.get("request")?.pointer("/resource/id")?.as_str().map(str::to_owned)
+}
+
+impl CallRecord {
+    /// A call without a result of its own.
+    pub(super) fn unsettled(
+        facts: Facts,
+        decision_seq: u64,
+        decision: Decision,
+        status: StepStatus,
+        result: Value,
+    ) -> Self {
+        Self {
+            call: facts.call,
+            proposed_id: facts.proposed_id,
+            tool: facts.tool,
+            resource: facts.resource,
+            arguments: facts.arguments,
+            decision,
+            policies: facts.policies,
+            status,
+            result,
+            truncated: false,
+            taints: false,
+            decision_seq,
+            result_seq: None,
+        }
+    }
+}

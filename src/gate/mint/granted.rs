@@ -1,0 +1,99 @@
+//! A power of the API, granted for one use.
+
+use crate::auth::Principal;
+use crate::gate::rules::Rules;
+use crate::ledger::payload::PowerUsed;
+use crate::policy::{Door, Over, Power, Ran, Ruling, Use, Verdict};
+use crate::types::Digest;
+use crate::types::clock::Wall;
+use serde_json::Value;
+use std::fmt;
+
+/// A power that the rules in force have granted for one use. Made only here, from the answer of
+/// the rules to the question about exactly this use.
+#[derive(Debug)]
+#[must_use = "what is done by a power is recorded with it"]
+pub struct Granted {
+    power: Power,
+    policy: Digest,
+    policies: Vec<String>,
+    request: Value,
+}
+
+/// Why a power is not granted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Refused {
+    power: Power,
+    role: &'static str,
+    policies: Vec<String>,
+    advice: Vec<String>,
+    has_errors: bool,
+    is_closed: bool,
+}
+
+/// Asks `rules` whether `by` may use `power` over `over`, having come in by `door` and having run `ran`.
+pub(in crate::gate) fn may(
+    rules: &Rules,
+    by: &Principal,
+    power: Power,
+    over: Over<'_>,
+    door: Door,
+    ran: Ran,
+) -> Result<Granted, Refused> {
+    let (subject, expires_us, now_us) = (by.subject(), by.expires_us(), Wall::now().0);
+    let Verdict { answer, request, .. } =
+        rules.bundle.decide_use(&Use { subject, power, over, door, expires_us, now_us, ran });
+    let refused = |policies, advice, has_errors| Refused {
+        power,
+        role: by.role().as_str(),
+        policies,
+        advice,
+        has_errors,
+        is_closed: !rules.bundle.broken().is_empty(),
+    };
+    match answer {
+        Ruling::Allow { policies } => Ok(Granted { power, policy: rules.bundle.digest(), policies, request }),
+        Ruling::Deny { policies, advice, errors, .. } => {
+            errors.iter().for_each(|error| tracing::error!(power = power.as_str(), %error, "denied"));
+            Err(refused(policies, advice, !errors.is_empty()))
+        }
+        // Nobody is asked about a power.
+        Ruling::NeedsApproval { policies, .. } => Err(refused(policies, Vec::new(), false)),
+    }
+}
+
+impl Granted {
+    /// As the ledger keeps it: `name`, `policies` (the determining ones), `policy` (the bundle's digest) and the whole
+    /// Cedar `request`, which that bundle answers the same way.
+    #[must_use]
+    pub fn record(&self) -> PowerUsed {
+        PowerUsed {
+            name: self.power.as_str().to_owned(),
+            policies: self.policies.clone(),
+            policy: self.policy,
+            request: self.request.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let power = self.power.as_str();
+        if self.is_closed {
+            return write!(
+                f,
+                "the policies on disk could not be loaded, and so nobody holds `{power}` that is not needed to mend \
+                 them: `par policy check` says what is wrong, `par reload` loads them"
+            );
+        }
+        match self.policies.as_slice() {
+            _ if self.has_errors => write!(f, "`{power}`: the policy could not be evaluated")?,
+            [] => write!(f, "the role `{}` does not hold `{power}`", self.role)?,
+            some => write!(f, "`{power}` is forbidden by {}", some.join(", "))?,
+        }
+        match self.advice.as_slice() {
+            [] => Ok(()),
+            some => write!(f, ": {}", some.join("; ")),
+        }
+    }
+}

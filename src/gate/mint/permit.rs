@@ -1,0 +1,206 @@
+//! Leave to run one call, and the order for the sandbox that comes out of it.
+
+use super::running::Running;
+use crate::call::{Exclusion, Held, Object, Prepared};
+use crate::gate::facts::Facts;
+use crate::ledger::{AppendError, Draft, Kind, Ledger, Receipt, Ref};
+use crate::secrets::{Finder, Secrets};
+use crate::tools::{Manifest, ValidCall};
+use crate::types::{CallId, Digest, HostPort, clock, limits};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Leave to run exactly one call, once: bound to its decision on the ledger, the canonical call, the
+/// manifest's and the bundle's digest, what it leaves out, and a time.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped is recorded as interrupted"]
+pub struct Permit {
+    running: Running,
+    manifest: Arc<Manifest>,
+    canonical: String,
+    object: Object,
+    exclusions: Vec<Exclusion>,
+    hosts: Vec<HostPort>,
+    held: Held,
+    not_after_us: u64,
+}
+
+/// A call that is allowed, as it was decided on. It proves nothing.
+#[derive(Debug)]
+pub(in crate::gate) struct Allowed {
+    pub(in crate::gate) facts: Facts,
+    pub(in crate::gate) valid: ValidCall,
+    pub(in crate::gate) prepared: Prepared,
+    pub(in crate::gate) exclusions: Vec<Exclusion>,
+    pub(in crate::gate) hosts: Vec<HostPort>,
+}
+
+impl Permit {
+    /// For the call whose allow `receipt` proves durable.
+    pub(in crate::gate) fn new(
+        receipt: &Receipt,
+        allowed: Allowed,
+        ledger: &Ledger,
+        secrets: &Secrets,
+    ) -> Self {
+        let Allowed { facts, valid, prepared, exclusions, hosts } = allowed;
+        Self {
+            running: Running::decided(receipt, facts, ledger, secrets),
+            manifest: valid.manifest().clone(),
+            canonical: valid.canonical().to_owned(),
+            object: prepared.object,
+            exclusions,
+            hosts,
+            held: prepared.held,
+            not_after_us: clock::mono_us() + limits::PERMIT_MS_MAX * 1_000,
+        }
+    }
+
+    /// Uses the permit up: the order for the sandbox, and the slip on which its outcome comes back.
+    ///
+    /// Too late, only the slip comes out, to be settled as refused.
+    pub fn begin(self) -> Result<(Order, Running), Running> {
+        let Self { running, manifest, canonical, object, exclusions, hosts, held, not_after_us } = self;
+        if clock::mono_us() > not_after_us {
+            return Err(running);
+        }
+        let order = Order {
+            call: running.facts().call.clone(),
+            decision: running.decision(),
+            manifest,
+            arguments: canonical,
+            object,
+            exclusions,
+            connecting: (!hosts.is_empty()).then(|| Connecting::of(&running, hosts)),
+            held,
+            known: running.known().clone(),
+        };
+        Ok((order, running))
+    }
+
+    /// The call's identifier.
+    #[must_use]
+    pub fn call(&self) -> &CallId {
+        &self.running.facts().call
+    }
+
+    /// The same permit, as it is when its time is over.
+    #[cfg(test)]
+    pub(in crate::gate) fn expired(self) -> Self {
+        Self { not_after_us: clock::mono_us() - 1, ..self }
+    }
+}
+
+/// A permitted call, as the sandbox is to run it. Made only from a permit.
+#[derive(Debug)]
+#[must_use = "an order that is not run shows on the ledger as interrupted"]
+pub struct Order {
+    call: CallId,
+    decision: u64,
+    manifest: Arc<Manifest>,
+    arguments: String,
+    object: Object,
+    exclusions: Vec<Exclusion>,
+    connecting: Option<Connecting>,
+    held: Held,
+    known: Arc<Finder>,
+}
+
+impl Order {
+    /// The call's identifier.
+    #[must_use]
+    pub fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// The ledger's number of the decision.
+    #[must_use]
+    pub fn decision(&self) -> u64 {
+        self.decision
+    }
+
+    /// The tool's manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        &self.manifest
+    }
+
+    /// The arguments as canonical JSON.
+    #[must_use]
+    pub fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
+    /// The object that was decided on.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// What the call leaves out below its object.
+    #[must_use]
+    pub fn exclusions(&self) -> &[Exclusion] {
+        &self.exclusions
+    }
+
+    /// Where the call may be connected to. `None`: nowhere.
+    #[must_use]
+    pub fn connecting(&self) -> Option<&Connecting> {
+        self.connecting.as_ref()
+    }
+
+    /// The proof that the secrets which the tool is given are looked for in what it prints; `None` where it is given
+    /// none.
+    #[must_use]
+    pub fn secrets(&self, salt: &[u8; 32]) -> Option<Digest> {
+        let names = &self.manifest.secrets;
+        (!names.is_empty()).then(|| self.known.proof(salt, names))
+    }
+
+    /// The child that waits for go.
+    #[must_use]
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+}
+
+/// Leave to be connected, which makes each connection durable.
+#[derive(Clone, Debug)]
+pub struct Connecting {
+    hosts: Vec<HostPort>,
+    facts: Box<Facts>,
+    decision: u64,
+    ledger: Ledger,
+}
+
+impl Connecting {
+    fn of(running: &Running, hosts: Vec<HostPort>) -> Self {
+        let (facts, ledger) = (Box::new(running.facts().clone()), running.ledger().clone());
+        Self { hosts, facts, decision: running.decision(), ledger }
+    }
+
+    /// The hosts that the call may be connected to; at least one.
+    #[must_use]
+    pub fn hosts(&self) -> &[HostPort] {
+        &self.hosts
+    }
+
+    /// Records a connection that is about to be made for the call. Durable on return: bytes may pass.
+    pub async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), AppendError> {
+        let facts = &self.facts;
+        let payload = json!({ "host": to.as_str(), "address": address.to_string() });
+        let draft = Draft {
+            run: Some(facts.run.clone()),
+            session: Some(facts.session.clone()),
+            call: Some(facts.call.clone()),
+            answers: Some(Ref::Seq(self.decision)),
+            principal: Some(facts.principal.clone()),
+            policy: Some(facts.policy),
+            manifest: facts.manifest,
+            tool: Some(facts.tool.clone()),
+            ..Draft::untyped(Kind::CallConnect, payload)
+        };
+        self.ledger.append_one(draft).await.map(drop)
+    }
+}

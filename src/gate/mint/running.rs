@@ -1,0 +1,93 @@
+//! A call that was let go.
+
+use crate::call::{End, Execution};
+use crate::gate::facts::Facts;
+use crate::gate::outcome;
+use crate::ledger::{Kind, Ledger, Receipt, Stored};
+use crate::secrets::{Clean, Finder, Secrets};
+use crate::types::Decision;
+use std::sync::Arc;
+
+/// A call that was let go and is not settled yet. Dropped unsettled, it is recorded as interrupted.
+#[derive(Debug)]
+#[must_use = "settle it, or the ledger says interrupted"]
+pub struct Running {
+    facts: Option<Box<Facts>>,
+    decision: u64,
+    ledger: Ledger,
+    secrets: Secrets,
+    /// The secrets as they were when the call began: what it printed may hold them still.
+    known: Arc<Finder>,
+}
+
+impl Running {
+    /// The call whose allow `receipt` proves durable.
+    pub(in crate::gate) fn decided(
+        receipt: &Receipt,
+        facts: Facts,
+        ledger: &Ledger,
+        secrets: &Secrets,
+    ) -> Self {
+        Self::new(receipt.seq(), facts, ledger, secrets)
+    }
+
+    /// The call whose allow an earlier process left on the ledger, as `decision` has it. The error is what is missing there.
+    pub(in crate::gate) fn left_open(
+        decision: &Stored,
+        ledger: &Ledger,
+        secrets: &Secrets,
+    ) -> Result<Self, String> {
+        let header = &decision.header;
+        if !header.is(Kind::CallDecision) || header.str("decision") != Some(Decision::Allow.as_str()) {
+            return Err("the entry does not allow a call".to_owned());
+        }
+        Ok(Self::new(header.seq, Facts::read(decision)?, ledger, secrets))
+    }
+
+    fn new(decision: u64, facts: Facts, ledger: &Ledger, secrets: &Secrets) -> Self {
+        let (ledger, secrets) = (ledger.clone(), secrets.clone());
+        let known = secrets.now();
+        Self { facts: Some(Box::new(facts)), decision, ledger, secrets, known }
+    }
+
+    /// What came of the call, without any secret of its beginning or of now.
+    pub(in crate::gate) fn clean(&self, execution: Execution) -> Clean<Execution> {
+        self.secrets.clean_since(&self.known, execution)
+    }
+
+    /// The number of the decision.
+    #[must_use]
+    pub fn decision(&self) -> u64 {
+        self.decision
+    }
+
+    /// The secrets as they were when the call began.
+    pub(super) fn known(&self) -> &Arc<Finder> {
+        &self.known
+    }
+
+    /// The ledger that holds its decision.
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What the call is.
+    #[expect(clippy::expect_used, reason = "the facts are there until `into_facts` consumes the slip")]
+    pub(in crate::gate) fn facts(&self) -> &Facts {
+        self.facts.as_deref().expect("a running call has its facts")
+    }
+
+    /// Takes the slip apart once its result is durable, which `_result` proves.
+    pub(in crate::gate) fn into_facts(mut self, _result: &Receipt) -> Option<Facts> {
+        self.facts.take().map(|facts| *facts)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(facts) = self.facts.take() {
+            let lost = self.clean(Execution::without_output(End::Interrupted));
+            self.ledger.append_detached(vec![outcome::result_draft(&facts, self.decision, &lost)]);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A call on its way to its decision.
+
+use super::mint::asked::Asked;
+use super::rules::Rules;
+use crate::tools::{Manifest, Resource, ValidCall};
+use crate::types::{CallId, HostPort};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A valid call that waits for its decision. The sandbox resolves its object.
+#[derive(Debug)]
+#[must_use = "a pending call needs `decide`"]
+pub struct Pending {
+    pub(super) call: CallId,
+    pub(super) valid: ValidCall,
+    pub(super) named: Vec<String>,
+    /// Where a person was asked about this call before.
+    pub(super) again: Option<Asked>,
+    /// What it is decided under.
+    pub(super) rules: Rules,
+}
+
+impl Pending {
+    /// The call's identifier.
+    #[must_use]
+    pub fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// The tool's manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Arc<Manifest> {
+        self.valid.manifest()
+    }
+
+    /// The arguments as canonical JSON.
+    #[must_use]
+    pub fn arguments(&self) -> &str {
+        self.valid.canonical()
+    }
+
+    /// The hosts that the call may be connected to: the one that it is about, else those of its manifest.
+    pub(super) fn hosts(&self) -> Vec<HostPort> {
+        match &self.manifest().resource {
+            Resource::Host { argument, form } => {
+                let words = self.valid.arguments().get(argument).and_then(Value::as_str);
+                words.and_then(|words| form.read(words).ok()).into_iter().collect()
+            }
+            Resource::Path { .. } | Resource::Id { .. } | Resource::Fixed { .. } => {
+                self.manifest().reach.hosts.clone()
+            }
+        }
+    }
+
+    /// Whether its manifest is not that of the rules it is to be decided under.
+    pub(super) fn is_stale(&self) -> bool {
+        let manifest = self.rules.catalog.find(&self.manifest().name);
+        manifest.is_none_or(|manifest| manifest.digest != self.manifest().digest)
+    }
+
+    /// Absolute paths that policies name: prepare tells which of them hold the object.
+    #[must_use]
+    pub fn named(&self) -> &[String] {
+        &self.named
+    }
+}

@@ -1,0 +1,287 @@
+//! The structs against entries as they were written before there were structs, and against the page of the format.
+
+use super::*;
+use crate::call::Given;
+use crate::ledger::entry::{Body, Kind, Payload};
+use crate::types::json::canonical;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use serde_json::{Map, Value, json};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Calls `$run::<P>($arguments)` with the struct of a kind. Without a struct for each kind this does not compile.
+macro_rules! with_payload {
+    ($kind:expr, $run:ident ( $($argument:expr),* )) => {
+        match $kind {
+            Kind::Genesis => $run::<GenesisPayload>($($argument),*),
+            Kind::Start => $run::<StartPayload>($($argument),*),
+            Kind::ConfigLoad => $run::<ConfigLoadPayload>($($argument),*),
+            Kind::PolicyLoad => $run::<PolicyLoadPayload>($($argument),*),
+            Kind::PolicyRefuse => $run::<PolicyRefusePayload>($($argument),*),
+            Kind::ToolsLoad => $run::<ToolsLoadPayload>($($argument),*),
+            Kind::KeyCreate => $run::<KeyCreatePayload>($($argument),*),
+            Kind::KeyRevoke => $run::<KeyRevokePayload>($($argument),*),
+            Kind::AuthRefused => $run::<AuthRefusedPayload>($($argument),*),
+            Kind::RunRequest => $run::<RunRequestPayload>($($argument),*),
+            Kind::ModelReply => $run::<ModelReplyPayload>($($argument),*),
+            Kind::ModelError => $run::<ModelErrorPayload>($($argument),*),
+            Kind::CallDecision => $run::<CallDecisionPayload>($($argument),*),
+            Kind::CallConnect => $run::<CallConnectPayload>($($argument),*),
+            Kind::CallResult => $run::<CallResultPayload>($($argument),*),
+            Kind::ApprovalRequest => $run::<ApprovalRequestPayload>($($argument),*),
+            Kind::ApprovalGrant => $run::<ApprovalGrantPayload>($($argument),*),
+            Kind::ApprovalRefuse => $run::<ApprovalRefusePayload>($($argument),*),
+            Kind::RunReply => $run::<RunReplyPayload>($($argument),*),
+            Kind::KeyEpoch => $run::<KeyEpochPayload>($($argument),*),
+            Kind::Anchor => $run::<AnchorPayload>($($argument),*),
+            Kind::Export => $run::<ExportPayload>($($argument),*),
+            Kind::Redaction => $run::<RedactionPayload>($($argument),*),
+            Kind::SegmentSeal => $run::<SegmentSealPayload>($($argument),*),
+            Kind::PayloadDrop => $run::<PayloadDropPayload>($($argument),*),
+            Kind::Recovery => $run::<RecoveryPayload>($($argument),*),
+            Kind::Stop => $run::<StopPayload>($($argument),*),
+        }
+    };
+}
+
+fn kind_of<P: Payload>() -> Kind {
+    P::KIND
+}
+
+/// The members of a struct, as its `Deserialize` asks for them.
+fn members<'de, T: Deserialize<'de>>() -> BTreeSet<String> {
+    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
+    impl<'de> Deserializer<'de> for Asked<'_> {
+        type Error = de::value::Error;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(de::Error::custom("no struct"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, Self::Error> {
+            self.0.set(fields);
+            Err(de::Error::custom("seen"))
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+    let fields = Cell::new(&[][..]);
+    assert!(T::deserialize(Asked(&fields)).is_err());
+    assert!(!fields.get().is_empty(), "a struct has members");
+    fields.get().iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn members_of<P: Payload>() -> BTreeSet<String> {
+    members::<P>()
+}
+
+/// What a payload's struct makes of it again.
+fn again<P: Payload>(payload: &Value) -> Result<Map<String, Value>, String> {
+    let read: P = serde_json::from_value(payload.clone()).map_err(|e| format!("{e}: {payload}"))?;
+    Ok(Body::from(read).members().clone())
+}
+
+/// Payloads of a kind, as a binary of the commit before the structs wrote them. An erased one has none.
+fn corpus(kind: Kind) -> Vec<(Map<String, Value>, Option<Value>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ledger/payload/tests/corpus");
+    let path = folder.join(format!("{}.jsonl", kind.as_str()));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let entry = |line: &str| {
+        let mut entry: Map<String, Value> = serde_json::from_str(line).expect("JSON");
+        let Some(Value::Object(header)) = entry.remove("header") else { panic!("no header: {line}") };
+        (header, entry.remove("payload").filter(|payload| !payload.is_null()))
+    };
+    text.lines().map(entry).collect()
+}
+
+#[test]
+fn each_kind_has_its_struct() {
+    for kind in Kind::ALL {
+        assert_eq!(with_payload!(*kind, kind_of()), *kind);
+    }
+}
+
+/// Each entry of the corpus is read by its struct, which writes the same bytes again.
+#[test]
+fn entries_that_were_written_before_are_read_and_written_alike() {
+    for kind in Kind::ALL {
+        let entries = corpus(*kind);
+        let whole = entries.iter().filter_map(|(header, payload)| Some((header, payload.as_ref()?)));
+        assert!(whole.clone().count() > 0, "`{}` is not in the corpus", kind.as_str());
+        for (header, payload) in whole {
+            assert_eq!(header["kind"], kind.as_str());
+            let mut again =
+                with_payload!(*kind, again(payload)).unwrap_or_else(|e| panic!("{}: {e}", kind.as_str()));
+            again.insert("v".to_owned(), json!(1));
+            let mut payload = payload.clone();
+            if *kind == Kind::ModelReply {
+                // Of this one member the words have changed.
+                payload["stop"] = again["stop"].clone();
+            }
+            let (again, payload) = (canonical(&Value::Object(again)), canonical(&payload));
+            assert_eq!(again.expect("canonical"), payload.expect("canonical"), "{}", kind.as_str());
+        }
+    }
+}
+
+/// What a later version adds is passed over.
+#[test]
+fn members_that_are_not_known_are_taken() {
+    for kind in Kind::ALL {
+        for (_, payload) in corpus(*kind) {
+            let Some(Value::Object(mut payload)) = payload else { continue };
+            payload.insert("of_a_later_version".to_owned(), json!({ "x": [1] }));
+            let again = with_payload!(*kind, again(&Value::Object(payload))).expect("taken");
+            assert!(!again.contains_key("of_a_later_version"));
+        }
+    }
+}
+
+#[test]
+fn each_word_for_a_stop_is_read() {
+    for (word, reason) in [
+        ("EndTurn", StopReason::EndTurn),
+        ("ToolCalls", StopReason::ToolCalls),
+        ("Length", StopReason::Length),
+        ("Refusal(\"not \\\"this\\\"\")", StopReason::Refusal),
+        ("Other(\"stop_sequence\")", StopReason::Other),
+        ("end_turn", StopReason::EndTurn),
+        ("tool_calls", StopReason::ToolCalls),
+        ("length", StopReason::Length),
+        ("refusal", StopReason::Refusal),
+        ("other", StopReason::Other),
+        ("a word of a later version", StopReason::Other),
+    ] {
+        assert_eq!(serde_json::from_value::<StopReason>(json!(word)).expect(word), reason, "{word}");
+    }
+    assert_eq!(json!(StopReason::ToolCalls), "tool_calls");
+}
+
+/// A cut payload is none of its kind's, and says so.
+#[test]
+fn a_payload_that_was_cut_is_known_as_one() {
+    let cut =
+        json!({ "v": 1, "cut": true, "bytes": 5_000_000, "sha256": "0".repeat(64), "head": "{" }).to_string();
+    assert_eq!(CutPayload::read(cut.as_bytes()).map(|cut| cut.bytes), Some(5_000_000));
+    assert_eq!(CutPayload::read(br#"{"v":1,"command":"serve","program":"0"}"#), None);
+}
+
+/// The page's table of members of each kind: name, and whether it may be absent.
+fn documented() -> BTreeMap<String, BTreeMap<String, bool>> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ledger-format.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, page) = page.split_once("\n## Kinds and their payloads\n").expect("the chapter");
+    let (page, _) = page.split_once("\n## ").expect("the next chapter");
+    let mut kinds = BTreeMap::new();
+    for part in page.split("\n### `").skip(1) {
+        let (kind, rest) = part.split_once("`\n").expect("a kind");
+        let rows = rest.lines().filter_map(|line| line.strip_prefix("| `"));
+        let member = |row: &str| {
+            let (name, rest) = row.split_once('`').expect("a member");
+            (name.to_owned(), rest.starts_with('?'))
+        };
+        assert!(
+            kinds.insert(kind.to_owned(), rows.map(member).collect()).is_none(),
+            "`{kind}` is there twice"
+        );
+    }
+    kinds
+}
+
+/// Whether a member is left out where it is not there: no word of it comes back.
+fn is_optional<P: Payload>(payload: &Value, member: &str) -> bool {
+    let mut without = payload.clone();
+    without.as_object_mut().expect("an object").remove(member);
+    again::<P>(&without).is_ok_and(|again| !again.contains_key(member))
+}
+
+/// Names of members, with those inside of them, that the structs of a kind have.
+fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
+    let power = || ("power", members::<PowerUsed>());
+    match kind {
+        Kind::Genesis => vec![("before", members::<Before>()), ("before.files[]", members::<Aside>())],
+        Kind::ConfigLoad => vec![("keys[]", members::<ConfigValue>())],
+        Kind::PolicyLoad => vec![
+            ("policies[]", members::<LoadedPolicy>()),
+            ("difference", members::<RulesDifference>()),
+            ("difference.policies", members::<NameChanges>()),
+            ("difference.tools", members::<NameChanges>()),
+            power(),
+        ],
+        Kind::ToolsLoad => vec![
+            ("tools[]", members::<LoadedTool>()),
+            ("tools[].script", members::<LoadedScript>()),
+            ("skipped_roots[]", members::<SkippedFolder>()),
+            ("refused[]", members::<ToolRefusal>()),
+            ("programs[]", members::<LoadedProgram>()),
+            ("mounted[]", members::<MountNamed>()),
+            power(),
+        ],
+        Kind::KeyCreate => vec![("before", members::<KeyBefore>()), power()],
+        Kind::KeyRevoke | Kind::ApprovalGrant | Kind::ApprovalRefuse | Kind::Export | Kind::Redaction => {
+            vec![power()]
+        }
+        Kind::ModelReply => vec![("calls[]", members::<CallProposed>())],
+        Kind::CallDecision => vec![
+            ("beneath[]", members::<BeneathDecision>()),
+            ("exclusions[]", members::<Excluded>()),
+            ("script", members::<LoadedScript>()),
+            ("shadow", members::<ShadowDecision>()),
+        ],
+        Kind::CallResult => vec![
+            ("connections", members::<ConnectionsMade>()),
+            ("connections.told[]", members::<ConnectionTried>()),
+            ("given", members::<Given>()),
+        ],
+        Kind::ApprovalRequest => vec![
+            ("resource", members::<ApprovalSubject>()),
+            ("resource.exclusions[]", members::<Excluded>()),
+            ("why[]", members::<AskingPolicy>()),
+            ("requester", members::<Requester>()),
+            ("tainted_by[]", members::<TaintingResult>()),
+        ],
+        Kind::RunReply => vec![
+            ("steps[]", members::<Step>()),
+            ("steps[].ledger", members::<StepLedger>()),
+            ("usage", members::<Usage>()),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// The page names each member of each struct, and no others; which may be absent is as it says.
+#[test]
+fn the_page_has_the_members_of_the_structs() {
+    let mut page = documented();
+    for kind in Kind::ALL {
+        let word = kind.as_str();
+        let told = page.remove(word).unwrap_or_else(|| panic!("the page has no table of `{word}`"));
+        let top = with_payload!(*kind, members_of());
+        let inner = nested(*kind);
+        let below = inner.iter().flat_map(|(at, names)| names.iter().map(move |name| format!("{at}.{name}")));
+        let all: BTreeSet<String> = top.iter().cloned().chain(below).collect();
+        let on_page: BTreeSet<String> = told.keys().cloned().collect();
+        assert_eq!(on_page, all, "the page (left) and the structs of `{word}`");
+        for payload in corpus(*kind).into_iter().filter_map(|(_, payload)| payload) {
+            for member in payload.as_object().expect("an object").keys().filter(|name| *name != "v") {
+                assert!(top.contains(member), "`{member}` of `{word}` has no struct");
+                let may_lack = with_payload!(*kind, is_optional(&payload, member));
+                assert_eq!(
+                    told[member], may_lack,
+                    "whether `{member}` of `{word}` may be absent, by the page (left)"
+                );
+            }
+        }
+    }
+    assert!(page.is_empty(), "tables of kinds that are not there: {:?}", page.keys());
+}

@@ -1,0 +1,59 @@
+//! How a run stands, in the words of the ledger and of the API.
+
+use serde::{Deserialize, Serialize};
+
+/// The state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum RunStatus {
+    Pending,
+    Running,
+    Waiting,
+    Paused,
+    Done,
+    Denied,
+    Failed,
+    Limit,
+    Cancelled,
+    Interrupted,
+}
+
+impl RunStatus {
+    /// Every state.
+    pub const ALL: [Self; 10] = [
+        Self::Pending,
+        Self::Running,
+        Self::Waiting,
+        Self::Paused,
+        Self::Done,
+        Self::Denied,
+        Self::Failed,
+        Self::Limit,
+        Self::Cancelled,
+        Self::Interrupted,
+    ];
+
+    /// The word on the ledger and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Done => "done",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::Limit => "limit",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The state of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}

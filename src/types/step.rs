@@ -1,0 +1,156 @@
+//! The two words that each step of a run ends in: what was decided, and what came of it.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What was decided on a proposed call; the member `decision` of the ledger's headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It may run, once.
+    Allow,
+    /// It does not run.
+    Deny,
+    /// It does not run before a person has approved it.
+    NeedsApproval,
+    /// It is not a call of any tool that was offered, or its arguments do not match the tool's schema.
+    Invalid,
+}
+
+impl Decision {
+    /// Every decision.
+    pub const ALL: [Self; 4] = [Self::Allow, Self::Deny, Self::NeedsApproval, Self::Invalid];
+
+    /// The word on the ledger and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::NeedsApproval => "needs_approval",
+            Self::Invalid => "invalid",
+        }
+    }
+
+    /// The decision of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|decision| decision.as_str() == word)
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What came of a decided call; the member `status` of a `call.result`'s header, and of a step in the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// It ran and succeeded.
+    Ok,
+    /// It ran and did not succeed, or did not print what its manifest promises.
+    Error,
+    /// A signal ended it.
+    Signal,
+    /// Its time was over.
+    Timeout,
+    /// It ran out of its memory.
+    Oom,
+    /// It printed more than its limit.
+    OutputCap,
+    /// It added more to its folders than its limits allow.
+    Quota,
+    /// It was ended with the launcher, or by it for another reason.
+    Killed,
+    /// It did not run.
+    Refused,
+    /// A crash came between decision and result: whether and how far it ran is not known.
+    Interrupted,
+    /// It waits for a person. Never on the ledger: no result is there yet.
+    Waiting,
+}
+
+impl StepStatus {
+    /// Every status.
+    pub const ALL: [Self; 11] = [
+        Self::Ok,
+        Self::Error,
+        Self::Signal,
+        Self::Timeout,
+        Self::Oom,
+        Self::OutputCap,
+        Self::Quota,
+        Self::Killed,
+        Self::Refused,
+        Self::Interrupted,
+        Self::Waiting,
+    ];
+
+    /// The word on the ledger and in the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Signal => "signal",
+            Self::Timeout => "timeout",
+            Self::Oom => "oom",
+            Self::OutputCap => "output_cap",
+            Self::Quota => "quota",
+            Self::Killed => "killed",
+            Self::Refused => "refused",
+            Self::Interrupted => "interrupted",
+            Self::Waiting => "waiting",
+        }
+    }
+
+    /// The status of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// Whether a call of this status ran and did not end well. One that the sandbox refused did not run.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        !matches!(self, Self::Ok | Self::Refused | Self::Waiting)
+    }
+}
+
+impl fmt::Display for StepStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decision, StepStatus};
+    use serde_json::json;
+
+    #[test]
+    fn a_word_is_the_same_everywhere() {
+        for decision in Decision::ALL {
+            assert_eq!(json!(decision), json!(decision.as_str()));
+            assert_eq!(Decision::parse(decision.as_str()), Some(decision));
+        }
+        for status in StepStatus::ALL {
+            assert_eq!(json!(status), json!(status.as_str()));
+            assert_eq!(StepStatus::parse(status.as_str()), Some(status));
+        }
+    }
+
+    #[test]
+    fn what_did_not_run_has_not_failed() {
+        let failures: Vec<&str> = StepStatus::ALL
+            .into_iter()
+            .filter(|status| status.is_failure())
+            .map(StepStatus::as_str)
+            .collect();
+        let expect = ["error", "signal", "timeout", "oom", "output_cap", "quota", "killed", "interrupted"];
+        assert_eq!(failures, expect);
+    }
+}
