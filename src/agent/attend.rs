@@ -4,7 +4,7 @@
 //! them. It sleeps until a question is asked or answered, or until the next one's time is over.
 
 use super::api::{RunError, RunReply, RunStatus};
-use super::recall::{self, Found};
+use super::recall::{self, FoundRun};
 use super::shared::Agent;
 use super::{view, walk};
 use crate::auth::{Authority, Principal, Refusal, Role, Source};
@@ -67,8 +67,8 @@ impl Agent {
         let found = tokio::task::spawn_blocking(move || recall::find(&agent, &wanted, first)).await;
         let found = found.map_err(|e| RunError::Ledger(e.to_string())).map_err(GoOnError::Run)?;
         let (recalled, provider) = match found? {
-            Found::Ready(recalled, provider) => (recalled, provider),
-            Found::NotReady => return Ok(None),
+            FoundRun::Ready(recalled, provider) => (recalled, provider),
+            FoundRun::NotReady => return Ok(None),
         };
         let principal = match askers.recall(self.gate(), &owner, recalled.begun.source_ip).await {
             Ok(principal) => principal,

@@ -185,7 +185,7 @@ mod tests {
         let home = Fixture::open().await;
         let logins = Logins::default();
         let first = logins.open(home.owner.clone(), "", 0).expect("id");
-        assert!(!format!("{sessions:?}").contains(&first));
+        assert!(!format!("{logins:?}").contains(&first));
         for at in 1..=limits::KEY_LOGINS_MAX as u64 {
             logins.open(home.owner.clone(), "", at).expect("id");
         }
@@ -205,7 +205,7 @@ mod tests {
         };
         let (proven, other) = (open(&proof), open(&"a5".repeat(32)));
         assert!(proven.is_proven(&proof) && !other.is_proven(&proof) && !proven.is_proven(""));
-        assert!(!format!("{sessions:?}").contains(&proof), "kept as a hash");
+        assert!(!format!("{logins:?}").contains(&proof), "kept as a hash");
         for none in ["", "5a", &"x".repeat(64)] {
             assert!(!open(none).is_proven(none), "{none:?}");
         }

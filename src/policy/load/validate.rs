@@ -1,7 +1,7 @@
 //! What is checked of policies at load: Cedar's own validation, and PAR's lints.
 
 use super::error::{PolicyError, SourceFile, first_offset, help, near, one_per_line, placed};
-use super::lint::finding::At;
+use super::lint::finding::LintPlace;
 use super::lint::rules;
 use super::origin::Origin;
 use crate::tools::{Catalog, Class, POWERS};
@@ -81,8 +81,8 @@ pub(in crate::policy) fn lint(
         let id: &str = policy.id().as_ref();
         rules::faults(policy, catalog).into_iter().map(move |finding| {
             let offset = match finding.at {
-                At::Offset(offset) => offset,
-                At::Near(words) => near(id, &words, origins, sources),
+                LintPlace::Offset(offset) => offset,
+                LintPlace::Near(words) => near(id, &words, origins, sources),
             };
             placed(id, offset, finding.reason, origins, sources).mended(finding.mend)
         })

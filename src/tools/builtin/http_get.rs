@@ -201,14 +201,14 @@ mod tests {
     use std::io::{self, Read, Write};
 
     /// What a server sends, in pieces of one size, and what it was asked.
-    struct TestServer {
+    struct PlainServer {
         answer: Vec<u8>,
         at: usize,
         piece: usize,
         asked: Vec<u8>,
     }
 
-    impl Read for TestServer {
+    impl Read for PlainServer {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             let left = &self.answer[self.at..];
             let read = left.len().min(self.piece).min(into.len());
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    impl Write for TestServer {
+    impl Write for PlainServer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.asked.write(bytes)
         }
@@ -232,8 +232,8 @@ mod tests {
         piece: usize,
         arguments: &Value,
         cap: usize,
-    ) -> (Result<Value, String>, TestServer) {
-        let mut server = TestServer { answer: answer.to_vec(), at: 0, piece, asked: Vec::new() };
+    ) -> (Result<Value, String>, PlainServer) {
+        let mut server = PlainServer { answer: answer.to_vec(), at: 0, piece, asked: Vec::new() };
         let url = WebUrl::parse("http://Example.com:8080/a?b").expect("a URL");
         (http_get(&mut server, &url, arguments, cap), server)
     }
