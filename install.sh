@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs PAR on this host: binary, units, users, etc/ and homes. Each step is said before it is done.
+# Installs PAR on this host: binaries, units, users, etc/ and homes. Each step is said before it is done.
 #
 #   ./install.sh [--dry-run] [--root DIR] [--binary FILE]
 #   ./install.sh --uninstall [--dry-run] [--root DIR]
 #
-#   --binary FILE  what to install [default: target/release/par, else target/debug/par, beside this file]
+#   --binary FILE  what to install, with the par-launcher beside it [default: target/release/par, else
+#                  target/debug/par, beside this file]
 #   --root DIR     everything below DIR: no users are made and nothing is started
 #   --dry-run      say each step and do none
 #   --uninstall    remove what was installed; ledger, keys and etc/ stay
@@ -34,7 +35,7 @@ while [ $# -gt 0 ]; do
         --root) [ $# -gt 1 ] || fail '--root needs a folder' 2; root=$2; shift ;;
         --binary) [ $# -gt 1 ] || fail '--binary needs a file' 2; binary=$2; shift ;;
         --uninstall) action=uninstall ;;
-        -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) fail "unknown option: $1 (see --help)" 2 ;;
     esac
     shift
@@ -81,6 +82,9 @@ find_binary() {
     [ -n "$binary" ] || fail 'there is no binary. Build it with `cargo build --release`, or give --binary FILE.' 2
     [ -x "$binary" ] || fail "$binary is no program" 2
     version=$("$binary" --version) || fail "$binary does not run on this host"
+    launcher=$(dirname -- "$binary")/par-launcher
+    [ -x "$launcher" ] || fail "there is no par-launcher beside $binary. \`cargo build --release\` makes both." 2
+    "$launcher" --version >/dev/null || fail "$launcher does not run on this host"
 }
 
 # A file is replaced whole, so that a running program keeps the one that it has.
@@ -94,8 +98,9 @@ put() { # mode, from, to
 }
 
 put_binary() {
-    say "Binary: $version"
+    say "Binaries: $version"
     put 755 "$binary" "$root/usr/bin/par"
+    put 755 "$launcher" "$root/usr/bin/par-launcher"
 }
 
 put_manual() {
@@ -277,7 +282,7 @@ uninstall() {
         run systemctl disable --now par.service par-launcher.socket || true
     fi
     say 'Remove'
-    for file in "$root/usr/bin/par" "$units/par.service" "$units/par-launcher.socket" \
+    for file in "$root/usr/bin/par" "$root/usr/bin/par-launcher" "$units/par.service" "$units/par-launcher.socket" \
         "$units/par-launcher@.service" "$sysusers" "$tmpfiles" "$bash_completion" "$zsh_completion" \
         "$fish_completion" "$man"/par.1 "$man"/par-*.1; do
         if [ -e "$file" ]; then

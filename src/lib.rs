@@ -15,15 +15,16 @@
 //! | [`call`] | what launcher and gate both speak of: plain values |
 //! | [`secrets`] | replaces named secrets; only maker of a [`secrets::Clean`] |
 //! | [`config`] | flag > environment > file > default; the only environment |
+//! | [`tools`] | manifests, schema, builtin tools; only maker of a [`tools::ValidCall`] |
+//! | [`launcher`] | one confined child per call; all `unsafe`, in one file |
 //! | [`store`] | opens SQLite |
 //! | [`egress`] | every outbound connection |
 //! | [`ledger`] | append, verify, read; only maker of a [`ledger::Receipt`] |
 //! | [`auth`] | keys and users; only maker of a [`auth::Principal`] |
-//! | [`tools`] | manifests, schema, builtin tools; only maker of a [`tools::ValidCall`] |
 //! | [`policy`] | the decision point, pure |
 //! | [`gate`] | the enforcement point; only maker of a permit, a running call and a tool result |
 //! | [`llm`] | model providers |
-//! | [`sandbox`] | processes; all `unsafe`, in one file |
+//! | [`sandbox`] | the supervisor, the front's lock, its way to a launcher |
 //! | [`rules`] | what decides: loaded, kept, exchanged, replayed |
 //! | [`agent`] | the loop |
 //! | [`http`] | routes and status codes |
@@ -37,6 +38,7 @@ pub mod config;
 pub mod egress;
 pub mod gate;
 pub mod http;
+pub mod launcher;
 pub mod ledger;
 pub mod llm;
 pub mod policy;

@@ -22,7 +22,9 @@ say() { printf '%4ds  %s\n' $((SECONDS - began)) "$*"; }
 for tool in mmdebstrap systemd-nspawn unshare nsenter; do
     command -v $tool >/dev/null || skip "$tool is not there: apt-get install mmdebstrap systemd-container"
 done
-[ -x "$binary" ] || skip "there is no $binary: cargo build --release"
+for file in "$binary" "$(dirname -- "$binary")/par-launcher"; do
+    [ -x "$file" ] || skip "there is no $file: cargo build --release"
+done
 
 clean_up() {
     status=$?
@@ -47,6 +49,7 @@ mmdebstrap --quiet --variant=essential --include=systemd,systemd-sysv,dbus bookw
 mkdir -p "$root/root/par"
 cp -R -- "$here/install.sh" "$here/systemd" "$root/root/par/"
 cp -- "$binary" "$root/root/par/par"
+cp -- "$(dirname -- "$binary")/par-launcher" "$root/root/par/par-launcher"
 
 # In mounts of its own: one cgroup2 and an own /run for what nspawn leaves. Seccomp of nspawn is off since it
 # hides Landlock, and /proc and /sys are whole since a masked /proc allows no fresh one below it. 133 is a
@@ -221,7 +224,7 @@ check 'install.sh again changes nothing that was edited' '
     ./install.sh --binary ./par | tee /dev/stderr | grep "par.toml: edited here, and kept"; grep os:root /etc/par/par.toml'
 check 'uninstall takes all but ledger, workspace and etc/' '
     ./install.sh --uninstall
-    test ! -e /usr/bin/par; test -z "$(systemctl list-units --all --plain --no-legend "par*")"
+    test ! -e /usr/bin/par; test ! -e /usr/bin/par-launcher; test -z "$(systemctl list-units --all --plain --no-legend "par*")"
     test -f /var/lib/par/data/ledger.db; test -f /etc/par/par.toml'
 
 enter systemctl poweroff 2>/dev/null || true

@@ -1,7 +1,8 @@
 //! Homes, and entries of runs as a home has them.
 
 use par::ledger::payload::{
-    CallDecisionPayload, CallResultPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload, StopPayload,
+    CallDecisionPayload, CallResultPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
+    StopPayload,
 };
 use par::ledger::{Body, Draft, Files, Ledger, Lock, Payload, Projection};
 use par::types::{CallId, Digest, RunId, SessionId};

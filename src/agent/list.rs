@@ -3,7 +3,7 @@
 use super::api::{RunStatus, Usage};
 use crate::ledger::payload::{RunReplyPayload, RunRequestPayload};
 use crate::ledger::{Filter, Header, Ledger, Order, Payload, ReadError};
-use crate::types::{RunId, limits, text};
+use crate::types::{Decision, RunId, limits, text};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -140,7 +140,7 @@ fn payload<P: Payload>(ledger: &Ledger, header: &Header) -> Result<Option<P>, Re
 fn figures(reply: RunReplyPayload) -> Figures {
     Figures {
         calls: reply.steps.len(),
-        denied: reply.steps.iter().filter(|step| step.decision == "deny").count(),
+        denied: reply.steps.iter().filter(|step| step.decision == Decision::Deny).count(),
         usage: reply.usage,
     }
 }

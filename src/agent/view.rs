@@ -4,7 +4,7 @@ use super::api::{LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
 use crate::gate::CallRecord;
 use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, CutPayload, RunReplyPayload};
 use crate::ledger::{Filter, Kind, Ledger, Order, ReadError, Receipt, Stored};
-use crate::types::{CallId, RunId, SessionId, limits};
+use crate::types::{CallId, Decision, RunId, SessionId, StepStatus, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ pub(super) fn step(record: &CallRecord) -> Step {
         call: record.call.clone(),
         tool: record.tool.clone(),
         args: record.arguments.clone(),
-        decision: record.decision.as_str().to_owned(),
+        decision: record.decision,
         policies: record.policies.clone(),
-        status: record.status.as_str().to_owned(),
+        status: record.status,
         result: record.result.clone(),
         truncated: record.truncated,
         ledger: StepLedger { decision: record.decision_seq, result: record.result_seq },
@@ -141,20 +141,20 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
 
 fn decided(stored: &Stored) -> Option<Step> {
     let header = &stored.header;
+    let decision = header.decision()?;
     let payload: CallDecisionPayload = stored.payload().unwrap_or_default();
     let raw = payload.arguments_raw.map(Value::from);
     Some(Step {
         call: CallId::parse(header.str("call")?)?,
         tool: header.str("tool").unwrap_or_default().to_owned(),
         args: payload.arguments.or(raw).unwrap_or_else(|| erased(stored)),
-        decision: header.str("decision").unwrap_or_default().to_owned(),
+        decision,
         policies: header.policies(),
-        status: match header.str("decision") {
-            Some("allow") => "running",
-            Some("needs_approval") => "waiting",
-            _ => "refused",
-        }
-        .to_owned(),
+        status: match decision {
+            Decision::Allow => StepStatus::Running,
+            Decision::NeedsApproval => StepStatus::Waiting,
+            Decision::Deny | Decision::Invalid => StepStatus::Refused,
+        },
         result: payload.reason.map_or(Value::Null, |reason| serde_json::json!({ "error": reason })),
         truncated: false,
         ledger: StepLedger { decision: header.seq, result: None },
@@ -173,7 +173,7 @@ fn settle(steps: &mut [Step], stored: &Stored) {
     let decision = stored.header.u64("ref");
     let Some(step) = steps.iter_mut().find(|step| Some(step.ledger.decision) == decision) else { return };
     let result: Option<CallResultPayload> = stored.payload();
-    step.status = stored.header.str("status").unwrap_or_default().to_owned();
+    step.status = stored.header.str("status").and_then(StepStatus::parse).unwrap_or(StepStatus::Error);
     step.truncated = result.as_ref().is_some_and(|result| result.truncated);
     step.result = result.map_or_else(|| erased(stored), |result| result.result);
     step.ledger.result = Some(stored.header.seq);

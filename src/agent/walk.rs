@@ -16,7 +16,7 @@ use crate::llm::{
 use crate::policy::{Session, TaintSource, UNTRUSTED};
 use crate::secrets::Clean;
 use crate::tools::{Class, Manifest, ProposedCall};
-use crate::types::{RunId, SessionId, clock, limits, text};
+use crate::types::{Decision, RunId, SessionId, clock, limits, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::BTreeMap;
@@ -429,7 +429,7 @@ impl<'a> RunWalk<'a> {
     fn last_calls_denied(&self) -> bool {
         let last = self.conversation.messages().iter().rev();
         let count = last.take_while(|message| matches!(message, crate::llm::Message::Tool { .. })).count();
-        count > 0 && self.steps.iter().rev().take(count).all(|step| step.decision == "deny")
+        count > 0 && self.steps.iter().rev().take(count).all(|step| step.decision == Decision::Deny)
     }
 
     fn model_failed(&self, error: &ModelError) -> WalkEnd {

@@ -8,13 +8,14 @@
 //! keep out every right one that comes from the same address. The limit stands before argon2id, and counts by key.
 
 use super::key::KeyText;
-use super::principal::{Principal, Role};
+use super::principal::Principal;
 use super::record::{Created, nearest_row, state_row};
 use super::refused::{Refusal, Refusals};
 use super::remembered::Remembered;
 use super::revoked::Revoked;
+use super::subject::Role;
 use super::verifier::MacKey;
-use crate::ledger::{Draft, Kind, Ledger};
+use crate::ledger::{Draft, Ledger};
 use crate::types::{KeyId, clock};
 use std::fmt;
 use std::net::IpAddr;
@@ -196,10 +197,10 @@ impl Inner {
     /// nor its time says which ids there are.
     fn find(&self, id: &KeyId, secret: &str) -> Result<Arc<Created>, Refusal> {
         let mac = self.pepper.mac(secret);
-        let row = self.ledger.state(|state| nearest_row(state, id)).map_err(unreadable)?;
+        let row = self.ledger.state(|state| nearest_row(state, id)).map_err(Refusal::unreadable)?;
         // Without a single key there is nothing to learn.
         let (is_known, row) = row.ok_or(Refusal::Unknown)?;
-        let stored = self.ledger.reader().entry(row.created_seq).map_err(unreadable)?;
+        let stored = self.ledger.reader().entry(row.created_seq).map_err(Refusal::unreadable)?;
         let created = stored.as_ref().and_then(Created::of);
         let has_hmac = created.as_ref().is_some_and(|created| created.verifier.has_hmac(&mac));
         if !is_known {
@@ -215,48 +216,28 @@ impl Inner {
 
     fn recall(&self, named: &str, local: Role) -> Result<Principal, Refusal> {
         let Some(id) = named.strip_prefix("key:") else {
-            let owner = super::os::owner(&self.ledger.files().data, local).map_err(unreadable)?;
+            let owner = std::fs::metadata(&self.ledger.files().data).map_err(Refusal::unreadable)?;
+            let owner = Principal::of_owner(&owner, local);
             return Some(owner).filter(|owner| owner.id() == named).ok_or(Refusal::Unknown);
         };
         let id = KeyId::parse(id).ok_or(Refusal::Unknown)?;
-        let row = self.ledger.state(|state| state_row(state, &id)).map_err(unreadable)?;
+        let row = self.ledger.state(|state| state_row(state, &id)).map_err(Refusal::unreadable)?;
         let row = row.ok_or(Refusal::Unknown)?;
-        let stored = self.ledger.reader().entry(row.created_seq).map_err(unreadable)?;
+        let stored = self.ledger.reader().entry(row.created_seq).map_err(Refusal::unreadable)?;
         let created = stored.as_ref().and_then(Created::of).filter(|created| created.id == id);
         self.standing(&created.ok_or_else(|| self.mismatch(&id))?)
     }
 
-    /// Whether a key holds now: its row is the one that its entry makes, it is not revoked by row or
-    /// ledger, and its time is not over. A key that does not is forgotten.
+    /// The principal of a key that holds now. A key that does not is forgotten.
     fn standing(&self, created: &Created) -> Result<Principal, Refusal> {
-        let standing = self.stands(created);
-        if standing.is_err() {
+        let principal = Principal::of_key(created, &self.ledger, &self.revoked);
+        if principal.is_err() {
             self.remembered.forget(created.seq);
         }
-        standing.map(|()| created.principal())
-    }
-
-    fn stands(&self, created: &Created) -> Result<(), Refusal> {
-        let row = self.ledger.state(|state| state_row(state, &created.id)).map_err(unreadable)?;
-        let row = row.filter(|row| row.cells == created.cells()).ok_or_else(|| self.mismatch(&created.id))?;
-        let is_revoked = self.revoked.contains(self.ledger.reader(), created.seq).map_err(unreadable)?;
-        match row.revoked_seq {
-            Some(seq) if is_revoked && self.revokes(seq, created)? => return Err(Refusal::Revoked),
-            None if !is_revoked => {}
-            Some(_) | None => return Err(self.mismatch(&created.id)),
-        }
-        match created.expires_us {
-            Some(end) if clock::Wall::now().0 >= end => Err(Refusal::Expired),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether the entry `seq` withdraws this key.
-    fn revokes(&self, seq: u64, created: &Created) -> Result<bool, Refusal> {
-        let stored = self.ledger.reader().entry(seq).map_err(unreadable)?;
-        Ok(stored.is_some_and(|stored| {
-            stored.header.is(Kind::KeyRevoke) && stored.header.u64("ref") == Some(created.seq)
-        }))
+        principal.map_err(|refusal| match refusal {
+            Refusal::Mismatch => self.mismatch(&created.id),
+            other => other,
+        })
     }
 
     fn mismatch(&self, id: &KeyId) -> Refusal {
@@ -265,9 +246,4 @@ impl Inner {
         *self.mismatch.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
         Refusal::Mismatch
     }
-}
-
-fn unreadable(error: impl fmt::Display) -> Refusal {
-    tracing::error!(error = %error, "keys cannot be read");
-    Refusal::Unreadable
 }

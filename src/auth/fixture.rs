@@ -3,8 +3,9 @@
 use super::authority::Authority;
 use super::key::MintedKey;
 use super::keys::{KeyView, NewKey};
-use super::principal::{Principal, Role};
+use super::principal::Principal;
 use super::record::{Created, PROJECTION};
+use super::subject::Role;
 use super::verifier::{Verifier, make_pepper};
 use crate::ledger::{Files, Filter, Ledger, Lock, Order, Projection, Stored, key};
 use crate::store;
@@ -53,7 +54,7 @@ impl Fixture {
             seq: 0,
             wall_us: 0,
         };
-        let _receipt = self.ledger.append_one(created.draft(&self.owner, None)).await.expect("appended");
+        let _receipt = self.ledger.append_one(created.draft(&self.owner.id(), None)).await.expect("appended");
         minted.expose().to_owned()
     }
 
@@ -72,7 +73,7 @@ impl Fixture {
             seq: 0,
             wall_us: 0,
         };
-        let _receipt = self.ledger.append_one(created.draft(&self.owner, None)).await.expect("appended");
+        let _receipt = self.ledger.append_one(created.draft(&self.owner.id(), None)).await.expect("appended");
         minted.expose().to_owned()
     }
 

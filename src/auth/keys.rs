@@ -2,8 +2,9 @@
 
 use super::authority::{Authority, Inner};
 use super::key::MintedKey;
-use super::principal::{Principal, Role};
+use super::principal::Principal;
 use super::record::{Created, StateRow, named_row, state_row, state_rows};
+use super::subject::Role;
 use super::verifier::Verifier;
 use crate::ledger::payload::{KeyRevokePayload, PowerUsed};
 use crate::ledger::{AppendError, Draft, Ref};
@@ -111,7 +112,8 @@ impl Authority {
         new.check()?;
         let _turn = self.0.change.lock().await;
         let (minted, mut created) = self.blocking_key(move |inner| inner.mint(new)).await?;
-        let receipt = self.0.ledger.append_one(created.draft(by, power)).await.map_err(KeyError::Ledger)?;
+        let receipt =
+            self.0.ledger.append_one(created.draft(&by.id(), power)).await.map_err(KeyError::Ledger)?;
         // From here on the key is valid, whether or not anyone learns its text.
         created.seq = receipt.seq();
         let view = self.blocking_key(move |inner| inner.view_at(created.seq)).await?;

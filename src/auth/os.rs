@@ -1,7 +1,8 @@
 //! Users of this host, as the kernel names them: of this process, or behind the admin socket.
 
-use super::principal::{Principal, Role};
+use super::principal::Principal;
 use super::refused::Refusal;
+use super::subject::Role;
 use crate::types::digest::hex;
 use std::fmt;
 use std::io::{self, Write as _};
@@ -12,39 +13,24 @@ use tokio::net::UnixStream;
 use zeroize::Zeroizing;
 
 /// Why a process may not act by itself.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NotOwner {
     /// The folder belongs to another uid.
+    #[error("{folder}: belongs to uid {1}, not to you", folder = .0.display())]
     Owner(PathBuf, u32),
     /// It cannot be looked at.
-    File(PathBuf, io::Error),
+    #[error("{folder}: {1}", folder = .0.display())]
+    File(PathBuf, #[source] io::Error),
 }
-
-impl fmt::Display for NotOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owner(path, uid) => write!(f, "{}: belongs to uid {uid}, not to you", path.display()),
-            Self::File(path, e) => write!(f, "{}: {e}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for NotOwner {}
 
 /// The principal of a command without a server, with the role that the configuration gives: the user
 /// of this process, who must own `data`.
 pub fn local(data: &Path, role: Role) -> Result<Principal, NotOwner> {
-    let owner = std::fs::metadata(data).map_err(|e| NotOwner::File(data.to_owned(), e))?.uid();
-    let uid = rustix::process::geteuid().as_raw();
-    if uid != owner {
-        return Err(NotOwner::Owner(data.to_owned(), owner));
+    let meta = std::fs::metadata(data).map_err(|e| NotOwner::File(data.to_owned(), e))?;
+    if rustix::process::geteuid().as_raw() != meta.uid() {
+        return Err(NotOwner::Owner(data.to_owned(), meta.uid()));
     }
-    Ok(Principal::of_os_user(name_of(uid), role))
-}
-
-/// The owner of `data`: who a command without a server was run by, however long ago.
-pub(super) fn owner(data: &Path, role: Role) -> io::Result<Principal> {
-    Ok(Principal::of_os_user(name_of(std::fs::metadata(data)?.uid()), role))
+    Ok(Principal::of_owner(&meta, role))
 }
 
 /// Who may come in by the admin socket: uid 0 and the owner of `data/`, with the token of this start.
@@ -78,12 +64,12 @@ impl AdminDoor {
 
     /// Lets the peer of `stream` in as `admin`: by its uid, which the kernel tells, and the token.
     pub fn enter(&self, stream: &UnixStream, token: &str) -> Result<Principal, Refusal> {
-        let uid = stream.peer_cred().map_err(|_| Refusal::Unreadable)?.uid();
+        let peer = stream.peer_cred().map_err(|_| Refusal::Unreadable)?;
         let is_token = token.as_bytes().ct_eq(self.token.as_bytes());
-        if (uid != 0 && uid != self.owner) || !bool::from(is_token) {
+        if (peer.uid() != 0 && peer.uid() != self.owner) || !bool::from(is_token) {
             return Err(Refusal::Wrong);
         }
-        Ok(Principal::of_os_user(name_of(uid), Role::Admin))
+        Ok(Principal::of_peer(&peer, Role::Admin))
     }
 }
 
@@ -91,10 +77,4 @@ impl fmt::Debug for AdminDoor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AdminDoor(owner {})", self.owner)
     }
-}
-
-/// The name of a user, or its number where the host knows none.
-fn name_of(uid: u32) -> String {
-    let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
-    user.map_or_else(|| uid.to_string(), |user| user.name)
 }

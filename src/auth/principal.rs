@@ -1,9 +1,16 @@
-//! The principal: what a credential was found to stand for.
+//! The mint of principals: fields are private to this file, and the constructors, which are all here, take what proves one.
 
-use crate::types::KeyId;
-use serde::{Deserialize, Serialize};
+use super::record::{Created, state_row};
+use super::refused::Refusal;
+use super::revoked::Revoked;
+use super::subject::{Role, Source, Subject};
+use crate::ledger::{Kind, Ledger};
+use crate::types::clock::Wall;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use tokio::net::unix::UCred;
 
-/// Who asks, as far as the credential proves it. Made only by this room.
+/// Who asks, as far as the credential proves it. Made only here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     subject: Subject,
@@ -11,83 +18,39 @@ pub struct Principal {
     expires_us: Option<u64>,
 }
 
-/// A principal in words: what policies look at. It proves nothing, and so anybody may make one to ask
-/// what would be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// The credential.
-    pub source: Source,
-    /// The role.
-    pub role: Role,
-    /// The user behind the credential, where one is named.
-    pub user: Option<String>,
-}
-
-/// The credential.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// An API key, by its public part and its name.
-    Key {
-        /// The public part.
-        id: KeyId,
-        /// The name given at its making.
-        name: String,
-    },
-    /// A user of this host, known by the kernel.
-    Os {
-        /// The user's name, or its number where it has none.
-        name: String,
-    },
-}
-
-/// What a principal may do at all. `admin` includes `operator` and `viewer`; the others are apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Reads the audit.
-    Viewer,
-    /// Runs the agent.
-    Operator,
-    /// Approves, and cannot run.
-    Approver,
-    /// Manages keys, reads the audit and runs the agent.
-    Admin,
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::Operator, Self::Approver, Self::Admin];
-
-    /// The name in keys and policies.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Approver => "approver",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// The role of this name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == name)
-    }
-}
-
 impl Principal {
-    pub(super) fn of_key(
-        id: KeyId,
-        name: String,
-        role: Role,
-        user: Option<String>,
-        expires_us: Option<u64>,
-    ) -> Self {
-        Self { subject: Subject { source: Source::Key { id, name }, role, user }, expires_us }
+    /// Who the key `created` stands for, if it holds now: its row is the one that its entry makes, neither row nor ledger
+    /// revokes it, and it has not expired. Blocking.
+    ///
+    /// Whether the caller has shown the key's secret, or was recorded under it before, is the authority's to know.
+    pub(super) fn of_key(created: &Created, ledger: &Ledger, revoked: &Revoked) -> Result<Self, Refusal> {
+        let row = ledger.state(|state| state_row(state, &created.id)).map_err(Refusal::unreadable)?;
+        let row = row.filter(|row| row.cells == created.cells()).ok_or(Refusal::Mismatch)?;
+        let is_revoked = revoked.contains(ledger.reader(), created.seq).map_err(Refusal::unreadable)?;
+        match row.revoked_seq {
+            Some(seq) if is_revoked && revokes(ledger, seq, created)? => return Err(Refusal::Revoked),
+            None if !is_revoked => {}
+            Some(_) | None => return Err(Refusal::Mismatch),
+        }
+        if created.expires_us.is_some_and(|end| Wall::now().0 >= end) {
+            return Err(Refusal::Expired);
+        }
+        let Created { id, name, role, user, expires_us, .. } = created.clone();
+        Ok(Self { subject: Subject { source: Source::Key { id, name }, role, user }, expires_us })
     }
 
-    pub(super) fn of_os_user(name: String, role: Role) -> Self {
+    /// The owner of the folder that `data` describes, with the role that the configuration gives.
+    pub(super) fn of_owner(data: &Metadata, role: Role) -> Self {
+        Self::of_os_user(data.uid(), role)
+    }
+
+    /// The process at the other end of a socket, by the kernel's word.
+    pub(super) fn of_peer(peer: &UCred, role: Role) -> Self {
+        Self::of_os_user(peer.uid(), role)
+    }
+
+    fn of_os_user(uid: u32, role: Role) -> Self {
+        let name = name_of(uid);
         let subject = Subject { user: Some(format!("os:{name}")), source: Source::Os { name }, role };
         Self { subject, expires_us: None }
     }
@@ -129,13 +92,16 @@ impl Principal {
     }
 }
 
-impl Subject {
-    /// The name on the ledger: `key:Ab3dEf9h` or `os:root`.
-    #[must_use]
-    pub fn id(&self) -> String {
-        match &self.source {
-            Source::Key { id, .. } => format!("key:{id}"),
-            Source::Os { name } => format!("os:{name}"),
-        }
-    }
+/// Whether the entry `seq` revokes this key.
+fn revokes(ledger: &Ledger, seq: u64, created: &Created) -> Result<bool, Refusal> {
+    let stored = ledger.reader().entry(seq).map_err(Refusal::unreadable)?;
+    Ok(stored.is_some_and(|stored| {
+        stored.header.is(Kind::KeyRevoke) && stored.header.u64("ref") == Some(created.seq)
+    }))
+}
+
+/// The name of a user, or its number if the host knows no name.
+fn name_of(uid: u32) -> String {
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
+    user.map_or_else(|| uid.to_string(), |user| user.name)
 }

@@ -3,7 +3,7 @@
 //! The ledger's `key.create` and `key.revoke` entries are the truth. The row is only where to look: it
 //! must be the one that its entry makes.
 
-use super::principal::{Principal, Role};
+use super::subject::Role;
 use super::verifier::Verifier;
 use crate::ledger::payload::{KeyCreatePayload, PowerUsed};
 use crate::ledger::{Draft, Header, Kind, Projection, Row, Stored};
@@ -60,7 +60,7 @@ impl Created {
     }
 
     /// The entry that makes this key; number and time are the ledger's to add.
-    pub(super) fn draft(&self, by: &Principal, power: Option<PowerUsed>) -> Draft {
+    pub(super) fn draft(&self, by: &str, power: Option<PowerUsed>) -> Draft {
         let payload = KeyCreatePayload {
             id: self.id.as_str().to_owned(),
             name: self.name.clone(),
@@ -72,7 +72,7 @@ impl Created {
             power,
             before: None,
         };
-        Draft { principal: Some(by.id()), ..Draft::new(payload) }
+        Draft { principal: Some(by.to_owned()), ..Draft::new(payload) }
     }
 
     /// The columns that the projection makes of this key.
@@ -86,11 +86,6 @@ impl Created {
             self.expires_us.map_or(Cell::Null, number),
             number(self.seq),
         ]
-    }
-
-    /// The principal that this key stands for.
-    pub(super) fn principal(&self) -> Principal {
-        Principal::of_key(self.id.clone(), self.name.clone(), self.role, self.user.clone(), self.expires_us)
     }
 }
 

@@ -41,6 +41,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The refusal for keys that cannot be read, with the reason in the log.
+    pub(super) fn unreadable(error: impl fmt::Display) -> Self {
+        tracing::error!(error = %error, "keys cannot be read");
+        Self::Unreadable
+    }
+
     /// The word on the ledger.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,8 +1,9 @@
 //! Whether a key still holds that was shown earlier: for sessions, which show it once.
 
 use super::authority::Authority;
-use super::principal::{Principal, Role, Source};
+use super::principal::Principal;
 use super::refused::Refusal;
+use super::subject::{Role, Source};
 
 impl Authority {
     /// The principal as its key stands now: refused once the key is revoked, expired or edited by hand.

@@ -5,6 +5,7 @@ use crate::agent::{self, Agent, Askers};
 use crate::auth::{self, Authority, Principal, Role};
 use crate::config::{self, Config};
 use crate::gate::{self, Gate, Rules};
+use crate::launcher::Report;
 use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
 use crate::ledger::{Draft, Files, Hour, Ledger, Lock, LockError, OpenError, Projection, Rotation};
 use crate::llm::{self, Provider};
@@ -30,21 +31,6 @@ pub(super) fn files(config: &Config) -> Files {
             payload_ms_max: config.segments.payload_s_max.map(|s| s.saturating_mul(1_000)),
         },
         ..Files::below(&config.home.data)
-    }
-}
-
-/// What the launcher needs; it reads the manifests itself.
-pub(super) fn spec(config: &Config) -> sandbox::Spec {
-    sandbox::Spec {
-        tools_dir: config.home.etc.join("tools.d"),
-        places: rules::places(config),
-        user: None,
-        slot_uids: config.slot_uids,
-        minimum: config.sandbox_minimum,
-        landlock_abi_max: config.landlock_abi_max,
-        ca_file: config.sandbox_ca_file.clone(),
-        secrets: Some(config.home.clone()),
-        journal: None,
     }
 }
 
@@ -92,7 +78,7 @@ pub(super) fn start_drafts(
     config: &Config,
     rules: &Rules,
     what: &str,
-    report: &sandbox::Report,
+    report: &Report,
     secrets: &Secrets,
 ) -> Result<Vec<Draft>, Fail> {
     rules::keep_bundle(&config.home.data, &rules.bundle)

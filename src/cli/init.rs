@@ -1,13 +1,12 @@
 //! `par init`: a home with files to edit, from copies embedded in the binary.
 
 use super::exit::{self, Fail};
-use super::house::HostUser;
-use super::{house, minimum, show};
-use crate::auth;
+use super::house::{self, HostUser};
+use super::{minimum, show};
 use crate::config::Home;
 use crate::ledger::{self, Files};
-use crate::sandbox;
 use crate::types::{limits, text};
+use crate::{auth, launcher};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -220,7 +219,7 @@ fn make_workspace(workspace: &Path) -> io::Result<()> {
         make_file(&path, text.as_bytes(), 0o644)?;
         made.push(path);
     }
-    let Some((uid, gid)) = sandbox::tool_owner() else { return Ok(()) };
+    let Some((uid, gid)) = launcher::tool_owner() else { return Ok(()) };
     // Nobody else could write there until now, the top folder last.
     made.iter().rev().try_for_each(|path| std::os::unix::fs::lchown(path, Some(uid), Some(gid)))
 }

@@ -1,11 +1,11 @@
 //! `par audit verify --launcher`: what launchers were ordered to start, held against what was decided.
 
 use super::exit::Fail;
+use crate::launcher::{Journals, Ordered};
 use crate::ledger::payload::{CallDecisionPayload, CallResultPayload};
 use crate::ledger::{Header, Kind, ReadError, Reader, Report, Stored, Verdict};
-use crate::sandbox::{Journals, Ordered};
-use crate::types::Digest;
 use crate::types::json::canonical;
+use crate::types::{Decision, Digest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), String>, ReadE
         return Ok(Err("claims a decision that is not there".to_owned()));
     };
     let header = &stored.header;
-    if !header.is(Kind::CallDecision) || header.str("decision") != Some("allow") {
+    if !header.is(Kind::CallDecision) || header.decision() != Some(Decision::Allow) {
         return Ok(Err("claims an entry that allows no call".to_owned()));
     }
     if header.str("tool") != Some(&order.tool) || header.str("manifest") != Some(&order.manifest) {

@@ -1,9 +1,8 @@
-//! `par launcher`: the other half of `par serve --launcher`, one process per connection of the front.
+//! `par launcher`: what `par-launcher` is, for units of a release before that one.
 
 use super::exit::Fail;
-use super::house;
-use crate::config::{Config, Home, accepted_connection};
-use crate::sandbox;
+use crate::config::Home;
+use crate::launcher::Command;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -22,13 +21,8 @@ pub(super) struct Launcher {
 
 impl Launcher {
     pub(super) fn run(&self, home: Home) -> Result<u8, Fail> {
-        let none =
-            || Fail::usage("no connection was passed: start it by par-launcher.socket, or give --fd N");
-        let fd = self.fd.or_else(accepted_connection).ok_or_else(none)?;
-        let front = house::user(&self.front_user)?.uid;
-        // Its own reading of the files, without any secret: nothing that decides comes from the front.
-        let config = Config::load(home).map_err(Fail::usage)?;
-        let spec = sandbox::Spec { journal: self.journal.clone(), ..house::spec(&config) };
-        sandbox::attend(&spec, fd, front).map_err(Fail::failed)
+        let Self { fd, front_user, journal } = self;
+        let command = Command { fd: *fd, front_user: front_user.clone(), journal: journal.clone() };
+        command.run(home).map_err(|refused| Fail::new(refused.code, refused.reason))
     }
 }

@@ -1,8 +1,9 @@
 //! The level of the sandbox that a new home begins with: what this machine reaches is what it demands from then on.
 
 use super::exit::Fail;
-use super::{house, show};
+use super::show;
 use crate::config::{Config, Home};
+use crate::launcher::Spec;
 use crate::sandbox;
 use crate::types::Level;
 
@@ -24,7 +25,7 @@ pub(super) struct Found {
 /// of theirs: then `standard` is demanded, and a person who has seen `par doctor` there may demand more.
 pub(super) fn settle(home: &Home, is_elsewhere: bool) -> Result<Found, Fail> {
     let config = Config::load(home.clone()).map_err(Fail::usage)?;
-    let found = match sandbox::start(&house::spec(&config)) {
+    let found = match sandbox::start(&Spec::of(&config)) {
         Ok(seed) => {
             let report = seed.report();
             let level = report.level.map(|level| if is_elsewhere { Level::Standard } else { level });

@@ -7,6 +7,7 @@ use crate::agent::{Agent, Askers, RunError, RunLimits, RunReply, RunRequest};
 use crate::auth::Principal;
 use crate::config::{Config, Home, server_url};
 use crate::gate::Granted;
+use crate::launcher::Spec;
 use crate::ledger::payload::StopPayload;
 use crate::ledger::{Draft, Lock};
 use crate::policy::{Door, Over, Power};
@@ -107,7 +108,7 @@ pub(super) fn inside<T>(
     work: impl AsyncFnOnce(&Inside) -> Result<T, Fail>,
 ) -> Result<T, Fail> {
     // The launcher is forked before anything that starts a thread, and before the secrets are read: it has no copy.
-    let seed = match sandbox::start(&house::spec(&config)) {
+    let seed = match sandbox::start(&Spec::of(&config)) {
         Ok(seed) => seed,
         Err(e) => return Err(house::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),
     };

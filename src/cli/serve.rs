@@ -9,6 +9,7 @@ use crate::agent::Agent;
 use crate::auth::Authority;
 use crate::config::{Config, LogFormat};
 use crate::http::{self, Answered, App, Bounds, Ready};
+use crate::launcher::Spec;
 use crate::ledger::payload::StopPayload;
 use crate::ledger::{Anchor, Draft, Follower, Index, Ledger};
 use crate::rules::{self, Reloader};
@@ -94,7 +95,7 @@ pub(super) fn supervise(
     what: &'static str,
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
-    let spec = house::spec(&config);
+    let spec = Spec::of(&config);
     let etc = config.home.clone();
     let served = sandbox::serve(&spec, move |seed| match front(config, what, seed, work) {
         Ok(code) => code,

@@ -3,7 +3,7 @@
 use super::exit::Fail;
 use crate::agent::{RunReply, Step};
 use crate::config::is_color_wanted;
-use crate::types::{limits, text};
+use crate::types::{Decision, StepStatus, limits, text};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{ErrorKind, Write as _};
@@ -80,7 +80,7 @@ pub(super) fn run(reply: &RunReply) -> Result<(), Fail> {
 
 /// The question that a step waits for.
 fn waits_for(step: &Step) -> Option<String> {
-    let approval = step.result.get("approval").filter(|_| step.status == "waiting")?;
+    let approval = step.result.get("approval").filter(|_| step.status == StepStatus::Waiting)?;
     Some(text::visible_line(approval.as_str()?))
 }
 
@@ -91,15 +91,16 @@ pub(super) fn result(result: &Value) -> Result<(), Fail> {
 
 /// A step on one line: `✓ read_file /var/log/x   allow  read-logs  ok  #12→#13`.
 pub(super) fn step(step: &Step) -> String {
-    let mark = match (step.decision.as_str(), step.status.as_str()) {
-        ("allow", "ok") => paint("32", "✓"),
-        ("needs_approval", _) => paint("33", "…"),
+    let is_well = step.decision == Decision::Allow && step.status == StepStatus::Ok;
+    let mark = match step.decision {
+        Decision::Allow if is_well => paint("32", "✓"),
+        Decision::NeedsApproval => paint("33", "…"),
         _ => paint("31", "✗"),
     };
     let what = format!("{} {}", text::visible_line(&step.tool), arguments(&step.args));
     let why = match step.policies.as_slice() {
         [] => reason(&step.result).unwrap_or_default(),
-        some if step.decision == "allow" && step.status == "ok" => some.join(", "),
+        some if is_well => some.join(", "),
         some => format!("{} {}", some.join(", "), reason(&step.result).unwrap_or_default()),
     };
     let seqs = match step.ledger.result {

@@ -6,7 +6,7 @@ use crate::agent::{Agent, ToolView};
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::tools::{Element, Manifest, Resource, Runner, Stdin, WriteRoot};
-use crate::types::{limits, text};
+use crate::types::{StepStatus, limits, text};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Tool {
                     reply.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
                 // A call that was refused or did not end well is no success, whatever the run says.
-                let went_well = reply.steps.iter().all(|step| step.status == "ok");
+                let went_well = reply.steps.iter().all(|step| step.status == StepStatus::Ok);
                 let code = exit::of_run(reply.status);
                 Ok(if code == exit::OK && !went_well { exit::FAILED } else { code })
             }

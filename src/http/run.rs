@@ -71,8 +71,8 @@ pub(super) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
             // What a form sends for a field that was left alone.
             "status" | "principal" if value.is_empty() => {}
             "status" => {
-                let status = serde_json::from_value(Value::from(value.as_str()));
-                query.status = Some(status.map_err(|_| unfit("the status of a run, such as `done`"))?);
+                let status = RunStatus::parse(value);
+                query.status = Some(status.ok_or_else(|| unfit("the status of a run, such as `done`"))?);
             }
             "principal" => query.principal = Some(value.clone()),
             "after" => query.before = Some(RunId::parse(value).ok_or_else(|| unfit("the `next` of a page"))?),

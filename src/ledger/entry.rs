@@ -4,7 +4,7 @@
 
 use super::brief::Brief;
 use crate::types::json::{JsonError, canonical, parse_strict, write_string};
-use crate::types::{CallId, Digest, RunId, SessionId, limits, text};
+use crate::types::{CallId, Decision, Digest, RunId, SessionId, limits, text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -494,6 +494,12 @@ impl Header {
     #[must_use]
     pub fn known_kind(&self) -> Option<Kind> {
         Kind::parse(&self.kind)
+    }
+
+    /// What was decided, of a `call.decision`.
+    #[must_use]
+    pub fn decision(&self) -> Option<Decision> {
+        self.str("decision").and_then(Decision::parse)
     }
 
     /// The determining policies.

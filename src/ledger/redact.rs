@@ -10,7 +10,7 @@ use super::traces::{Sight, Traces, name};
 use super::writer::{Append, Scrub, Task};
 use super::{AppendError, Draft, Header, Kind, Ledger, ReadError, Ref, Stored};
 use crate::store;
-use crate::types::{limits, text};
+use crate::types::{RunStatus, limits, text};
 use aho_corasick::AhoCorasick;
 use serde::Serialize;
 use serde_json::Value;
@@ -431,7 +431,8 @@ impl Runs<'_> {
         let Some(run) = header.str("run") else { return Ok(None) };
         let mut replies = self.of(run)?.iter().filter(|of_run| of_run.is(Kind::RunReply));
         // A run that has ended has no entry behind its reply, and never gets one.
-        let has_ended = replies.next_back().is_some_and(|reply| reply.str("status") != Some("waiting"));
+        let has_ended =
+            replies.next_back().is_some_and(|reply| reply.str("status") != Some(RunStatus::Waiting.as_str()));
         Ok((!has_ended).then(|| "is of a run that has not ended".to_owned()))
     }
 }

@@ -1,6 +1,7 @@
 //! What has been committed since the start, counted: for metrics, never for a decision.
 
 use super::entry::{Header, Kind};
+use crate::types::{Decision, StepStatus};
 use std::collections::BTreeMap;
 
 /// Kinds of calls that are told apart; those beyond are counted under the tool `other`.
@@ -33,12 +34,14 @@ impl Tally {
         if header.is(Kind::RunReply) {
             *self.runs.entry(word("status")).or_default() += 1;
         } else if header.is(Kind::CallResult) {
-            self.count_call(header, "allow".to_owned(), word("status"));
+            self.count_call(header, Decision::Allow.to_string(), word("status"));
         } else if header.is(Kind::CallDecision) {
-            match header.str("decision") {
-                Some("allow") => {}
-                Some("needs_approval") => self.count_call(header, word("decision"), "waiting".to_owned()),
-                _ => self.count_call(header, word("decision"), "refused".to_owned()),
+            match header.decision() {
+                Some(Decision::Allow) => {}
+                Some(Decision::NeedsApproval) => {
+                    self.count_call(header, word("decision"), StepStatus::Waiting.to_string());
+                }
+                _ => self.count_call(header, word("decision"), StepStatus::Refused.to_string()),
             }
         }
     }

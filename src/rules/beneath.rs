@@ -23,8 +23,8 @@ pub(super) fn difference(
                 return Some(format!("what is recorded of `{id}` below the object cannot be read: {e}"));
             }
         };
-        if one.decision != answer.word() || one.policies != answer.policies() {
-            let (then, now) = (&one.decision, answer.word());
+        if one.decision.as_str() != answer.word() || one.policies != answer.policies() {
+            let (then, now) = (one.decision, answer.word());
             return Some(format!("recorded `{then}` of `{id}` below the object; the rules say `{now}`"));
         }
         if !matches!(answer, Ruling::Allow { .. }) {

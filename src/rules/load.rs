@@ -12,8 +12,7 @@ use std::sync::Arc;
 /// What manifests are resolved against.
 #[must_use]
 pub fn places(config: &Config) -> Places {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    Places { names: config.paths.clone(), private: vec![real(&config.home.etc), real(&config.home.data)] }
+    Places::of(config)
 }
 
 /// The folders of `[paths]`, for cases of the bundle's own tests.

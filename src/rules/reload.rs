@@ -7,12 +7,13 @@ use super::secrets::load_secrets;
 use crate::auth::Principal;
 use crate::config::{Config, ConfigError, Home, Shown};
 use crate::gate::{Gate, Granted, Rules};
+use crate::launcher::{Report, StartError};
 use crate::ledger::payload::{
     LoadedPolicy, LoadedProgram, LoadedScript, LoadedTool, MountNamed, PolicyLoadPayload,
     PolicyRefusePayload, SkippedFolder, ToolRefusal, ToolsLoadPayload,
 };
 use crate::ledger::{AppendError, Draft};
-use crate::sandbox::{Launcher, Report, StartError};
+use crate::sandbox::Launcher;
 use crate::secrets::Finder;
 use crate::types::{limits, text};
 use serde_json::{Map, Value, json};

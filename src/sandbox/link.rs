@@ -1,173 +1,29 @@
-//! The front's side of the launcher's socket: asynchronous, many calls at once.
+//! One launcher's socket within a runtime: who hears of which call, and what goes out in which order.
 
-use super::front::Dials;
-use super::supervisor::{self, StartError};
-use super::wire::{
-    self, Arrival, Ask, Assembler, Ended, Go, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request,
-    receive_with,
+use super::source::nonblocking;
+use crate::call::Object;
+use crate::launcher::protocol::{
+    self, Arrival, Assembler, Ended, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request, receive_with,
 };
-use crate::call::{End, Execution, Held, Object, Prepared};
-use crate::gate::{Order, Pending};
-use crate::tools::{Limits, Manifest};
-use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX, LINK_CALL_MESSAGES_MAX};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, send, shutdown};
+use crate::types::limits::LINK_CALL_MESSAGES_MAX;
+use rustix::net::{Shutdown, shutdown};
 use std::collections::HashMap;
-use std::fmt;
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::timeout;
-
-/// What the front waits beyond the launcher's own deadlines, in milliseconds.
-const SLACK_MS: u64 = 5_000;
-/// From the request for a new launcher to its first word, in milliseconds.
-const RENEW_MS_MAX: u64 = 20_000;
-
-const ENDED: &str = "the launcher ended, and there is no other one yet";
-const SILENT: &str = "the launcher does not answer";
-
-/// Where a launcher came from, and the next one comes from.
-#[derive(Debug)]
-pub(super) enum Origin {
-    /// Forked by this process, which cannot fork any more: there is no other.
-    Forked,
-    /// The way to the supervisor, who forks another.
-    Supervisor(OwnedFd),
-    /// A socket at which every connection is another.
-    Socket(PathBuf),
-}
-
-/// [`Origin`] within a runtime.
-#[derive(Debug)]
-enum Source {
-    Forked,
-    Supervisor(AsyncFd<OwnedFd>),
-    Socket(PathBuf),
-}
-
-/// A launcher that was started, before there is a runtime. [`LinkSeed::connect`] makes it usable.
-#[derive(Debug)]
-#[must_use = "dropping the seed ends the launcher"]
-pub struct LinkSeed {
-    pub(super) socket: OwnedFd,
-    pub(super) origin: Origin,
-    pub(super) report: Report,
-}
-
-impl LinkSeed {
-    /// What the launcher found when it started.
-    #[must_use]
-    pub fn report(&self) -> &Report {
-        &self.report
-    }
-
-    /// How the next launcher is asked for.
-    #[must_use]
-    pub fn dials(&self) -> Dials {
-        match self.origin {
-            Origin::Forked | Origin::Supervisor(_) => Dials::Nothing,
-            Origin::Socket(_) => Dials::Launchers,
-        }
-    }
-
-    /// The seed of a launcher that has ended, for tests of the rooms above.
-    #[cfg(test)]
-    pub(crate) fn of_ended() -> Self {
-        let (socket, _) = super::supervisor::pair().expect("a socket pair");
-        Self { socket, origin: Origin::Forked, report: Report::default() }
-    }
-
-    /// Connects within a tokio runtime with its I/O driver on.
-    pub fn connect(self) -> Result<Launcher, StartError> {
-        let source = match self.origin {
-            Origin::Forked => Source::Forked,
-            Origin::Socket(path) => Source::Socket(path),
-            Origin::Supervisor(control) => {
-                Source::Supervisor(nonblocking(control).map_err(|e| StartError::new("control", e))?)
-            }
-        };
-        let (link, _) =
-            Link::open(self.socket, Some(self.report)).map_err(|e| StartError::new("socket", e))?;
-        Ok(Launcher {
-            inner: Arc::new(Inner {
-                source: tokio::sync::Mutex::new(source),
-                renewals: AtomicU64::new(0),
-                current: Mutex::new(link),
-                last_id: AtomicU64::new(0),
-                obstacle: Mutex::default(),
-                seats: Mutex::default(),
-            }),
-        })
-    }
-}
-
-/// Why a call was not prepared. Nothing was run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PrepareError {
-    /// The launcher, or the child under its own rights, refused.
-    Refused(String),
-    /// The launcher ended, and no other one is there.
-    LauncherEnded,
-    /// The launcher did not answer in time.
-    NoAnswer,
-}
-
-impl fmt::Display for PrepareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(reason) => f.write_str(reason),
-            Self::LauncherEnded => f.write_str("the launcher ended"),
-            Self::NoAnswer => f.write_str("the launcher did not answer"),
-        }
-    }
-}
-
-impl std::error::Error for PrepareError {}
-
-/// The way to the launcher. Clones share it; the last one that is dropped ends the launcher.
-#[derive(Clone, Debug)]
-pub struct Launcher {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    /// Held while a launcher is replaced.
-    source: tokio::sync::Mutex<Source>,
-    /// Launchers that came after the first.
-    renewals: AtomicU64,
-    current: Mutex<Arc<Link>>,
-    last_id: AtomicU64,
-    /// What [`Launcher::tend`] saw last.
-    obstacle: Mutex<Option<&'static str>>,
-    /// Prepared and running calls, with the launcher that each is at.
-    seats: Mutex<HashMap<u64, Seat>>,
-}
-
-#[derive(Debug)]
-struct Seat {
-    link: Arc<Link>,
-    /// Taken by the run.
-    events: Option<UnboundedReceiver<Event>>,
-    /// Of a call with a network of its own.
-    listener: Option<OwnedFd>,
-}
 
 /// One launcher's socket, its reader and its writer.
 #[derive(Debug)]
-struct Link {
+pub(super) struct Link {
     outgoing: Outgoing,
-    listeners: Arc<Listeners>,
-    report: Mutex<Option<Report>>,
+    pub(super) listeners: Arc<Listeners>,
+    pub(super) report: Mutex<Option<Report>>,
     /// Questions in a row that it left without an answer.
-    missed: AtomicU32,
+    pub(super) missed: AtomicU32,
 }
 
 /// Packets on their way out: straight into the socket, and only where that is full by way of the
@@ -181,7 +37,7 @@ struct Outgoing {
 }
 
 #[derive(Debug, Default)]
-struct Listeners {
+pub(super) struct Listeners {
     calls: Mutex<HashMap<u64, Listener>>,
     ended: AtomicBool,
 }
@@ -197,7 +53,7 @@ struct Listener {
 }
 
 /// What an empty piece of output counts for: it takes memory too.
-const EMPTY_BYTES: usize = 1;
+pub(super) const EMPTY_BYTES: usize = 1;
 
 impl Listener {
     /// Whether `event` is one that a launcher may say now; it is counted.
@@ -214,7 +70,7 @@ impl Listener {
 }
 
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
     Hello(Result<Report, String>),
     Prepared(Object, Option<OwnedFd>),
     NotPrepared(String),
@@ -223,346 +79,21 @@ enum Event {
     Pong,
 }
 
-impl Launcher {
-    /// What the launcher in use found when it started.
-    #[must_use]
-    pub fn report(&self) -> Report {
-        lock(&lock(&self.inner.current).report).clone().unwrap_or_default()
-    }
-
-    /// Has the sandbox resolve the object of a call, in a child that then waits for the permit.
-    ///
-    /// Dropping the future or the result's `held` ends the child. A waiting child lives for a bounded
-    /// time; its order is then refused.
-    pub async fn prepare(&self, pending: &Pending) -> Result<Prepared, PrepareError> {
-        let ask = Ask {
-            tool: pending.manifest().name.clone(),
-            manifest: pending.manifest().digest.hex(),
-            arguments: pending.arguments().to_owned(),
-            named: pending.named().to_vec(),
-        };
-        self.prepare_ask(ask, pending.manifest().prepare_ms_max()).await
-    }
-
-    /// The listener in the network of a prepared call that makes its own connections. Whoever has it accepts them:
-    /// what comes is the tool's. Once.
-    pub fn listener(&self, order: &Order) -> Option<OwnedFd> {
-        lock(&self.inner.seats).get_mut(&order.held().id())?.listener.take()
-    }
-
-    /// Runs a permitted call to its end; it is given `connected`. Every failure is an end; the output is bounded by
-    /// the manifest. Dropping the future ends the child.
-    pub async fn run(&self, order: Order, connected: Option<OwnedFd>) -> Execution {
-        let go = Go {
-            tool: order.manifest().name.clone(),
-            manifest: order.manifest().digest.hex(),
-            arguments: order.arguments().to_owned(),
-            decision: order.decision(),
-            object: order.object().clone(),
-            exclusions: order.exclusions().to_vec(),
-            secrets: self.salt(order.held()).and_then(|salt| order.secrets(&salt)).map(|proof| proof.hex()),
-        };
-        let limits = order.manifest().limits;
-        // The order lives until here: its `held` ends the child whichever way this is left.
-        self.run_go(go, connected, order.held(), limits).await
-    }
-
-    /// The salt of the launcher that prepared a call.
-    fn salt(&self, held: &Held) -> Option<[u8; 32]> {
-        let seats = lock(&self.inner.seats);
-        let report = lock(&seats.get(&held.id())?.link.report);
-        report.as_ref().map(|report| report.salt)
-    }
-
-    /// Looks after the launcher, once: replaces one that has ended, and asks whether it answers. One that leaves
-    /// [`LAUNCHER_PINGS_MISSED_MAX`] questions in a row without an answer is given up, which ends its calls, and
-    /// replaced too. An error says that none answers now.
-    pub async fn tend(&self) -> Result<(), PrepareError> {
-        if lock(&self.inner.current).has_ended() {
-            self.note(Some(ENDED));
-        }
-        let link = self.link().await?;
-        let asked = self.ask(&link, Duration::from_millis(LAUNCHER_PONG_MS_MAX)).await;
-        if asked.is_ok() {
-            link.missed.store(0, Ordering::Relaxed);
-            self.note(None);
-            return Ok(());
-        }
-        self.note(Some(SILENT));
-        let missed = link.missed.fetch_add(1, Ordering::Relaxed) + 1;
-        if asked == Err(PrepareError::NoAnswer) && missed < LAUNCHER_PINGS_MISSED_MAX {
-            return asked;
-        }
-        link.cut();
-        self.link().await?;
-        self.note(None);
-        Ok(())
-    }
-
-    fn note(&self, obstacle: Option<&'static str>) {
-        *lock(&self.inner.obstacle) = obstacle;
-    }
-
-    /// Why calls find no launcher that answers, as [`Self::tend`] saw it last.
-    #[must_use]
-    pub fn obstacle(&self) -> Option<&'static str> {
-        *lock(&self.inner.obstacle)
-    }
-
-    /// Whether the launcher in use answers within `wait`.
-    async fn ask(&self, link: &Link, wait: Duration) -> Result<(), PrepareError> {
-        let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut events = link.listen(id);
-        let sent = link.send(id, &Request::Ping, None).map_err(PrepareError::Refused);
-        let answer = match sent {
-            Ok(()) => timeout(wait, events.recv()).await,
-            Err(refused) => return Err(refused),
-        };
-        lock(&link.listeners.calls).remove(&id);
-        match answer {
-            Ok(Some(Event::Pong)) => Ok(()),
-            Ok(_) => Err(PrepareError::LauncherEnded),
-            Err(_) => Err(PrepareError::NoAnswer),
-        }
-    }
-
-    /// How often a launcher was replaced.
-    #[must_use]
-    pub fn renewals(&self) -> u64 {
-        self.inner.renewals.load(Ordering::Relaxed)
-    }
-
-    /// Asks for another launcher, which loads the manifests anew and tests itself. It is used once
-    /// [`Renewal::install`] says so; a renewal that is dropped ends it.
-    pub async fn renew(&self) -> Result<Renewal<'_>, StartError> {
-        let source = self.inner.source.lock().await;
-        let (link, report) = fresh(&source).await?;
-        Ok(Renewal { inner: &self.inner, link, report, _source: source })
-    }
-
-    /// As a front that was taken over would ask: a launcher beside those that are there.
-    #[cfg(test)]
-    pub(super) async fn more(&self) -> Result<impl std::fmt::Debug + use<>, StartError> {
-        let source = self.inner.source.lock().await;
-        fresh(&source).await
-    }
-
-    /// What the sandbox makes of a path argument, under the rights of `manifest`'s tool. The child that looked
-    /// ends at once: nothing can be run by this.
-    pub async fn look(
-        &self,
-        manifest: &Manifest,
-        arguments: &str,
-        named: Vec<String>,
-    ) -> Result<Object, PrepareError> {
-        let (tool, arguments) = (manifest.name.clone(), arguments.to_owned());
-        let ask = Ask { tool, manifest: manifest.digest.hex(), arguments, named };
-        self.prepare_ask(ask, manifest.prepare_ms_max()).await.map(|prepared| prepared.object)
-    }
-
-    /// As [`Launcher::prepare`], of a call that may take `ms_max` milliseconds to be prepared.
-    pub(super) async fn prepare_ask(&self, ask: Ask, ms_max: u64) -> Result<Prepared, PrepareError> {
-        let link = self.link().await?;
-        let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut events = link.listen(id);
-        lock(&self.inner.seats).insert(id, Seat { link: link.clone(), events: None, listener: None });
-        let held = Held::new(id, release(&self.inner));
-        if let Err(reason) = link.send(id, &Request::Prepare(ask), None) {
-            // Lets the reader see the end of the socket: who asks again at once is to find the link ended.
-            tokio::task::yield_now().await;
-            return Err(PrepareError::Refused(reason));
-        }
-        let wait = Duration::from_millis(ms_max + SLACK_MS);
-        match timeout(wait, events.recv()).await {
-            Ok(Some(Event::Prepared(object, listener))) => {
-                if let Some(seat) = lock(&self.inner.seats).get_mut(&id) {
-                    (seat.events, seat.listener) = (Some(events), listener);
-                }
-                Ok(Prepared { object, held })
-            }
-            Ok(Some(Event::NotPrepared(reason))) => Err(PrepareError::Refused(reason)),
-            Ok(Some(_)) => Err(PrepareError::Refused("the launcher answered something else".to_owned())),
-            Ok(None) => Err(PrepareError::LauncherEnded),
-            Err(_) => Err(PrepareError::NoAnswer),
-        }
-    }
-
-    pub(super) async fn run_go(
-        &self,
-        go: Go,
-        connected: Option<OwnedFd>,
-        held: &Held,
-        limits: Limits,
-    ) -> Execution {
-        let id = held.id();
-        let seat = lock(&self.inner.seats).get_mut(&id).and_then(|seat| {
-            let events = seat.events.take()?;
-            Some((seat.link.clone(), events))
-        });
-        let refused = |reason: String| Execution::without_output(End::Refused { reason });
-        let Some((link, events)) = seat else { return refused("the call was not prepared".to_owned()) };
-        // Of each stream that much, by the launcher's own count, and one piece that is empty where there was more.
-        let of_each = limits.output_bytes_max.saturating_add(EMPTY_BYTES);
-        link.listeners.expect_output(id, of_each.saturating_mul(2));
-        if let Err(reason) = link.send(id, &Request::Go(go), connected) {
-            return refused(reason);
-        }
-        let mut execution = Execution::without_output(End::Killed);
-        let wait = Duration::from_millis(limits.wall_ms_max.saturating_add(SLACK_MS));
-        // A launcher that is gone, or that does not keep its own deadline, leaves a call that was ended.
-        let told = timeout(wait, collect(events, limits.output_bytes_max, &mut execution)).await;
-        if told == Ok(true) {
-            // The launcher has reaped it: there is nothing to release.
-            lock(&self.inner.seats).remove(&id);
-            lock(&link.listeners.calls).remove(&id);
-        }
-        execution
-    }
-
-    /// The launcher in use, or a new one where it has ended and another can be had.
-    async fn link(&self) -> Result<Arc<Link>, PrepareError> {
-        let current = lock(&self.inner.current).clone();
-        if !current.has_ended() {
-            return Ok(current);
-        }
-        let source = self.inner.source.lock().await;
-        // Somebody else may have replaced it while we waited.
-        let newest = lock(&self.inner.current).clone();
-        if !Arc::ptr_eq(&current, &newest) {
-            return Ok(newest);
-        }
-        let (link, report) = fresh(&source).await.map_err(|_| PrepareError::LauncherEnded)?;
-        Renewal { inner: &self.inner, link: link.clone(), report, _source: source }.install();
-        Ok(link)
-    }
-}
-
-/// A launcher beside the one in use, which is not replaced by anybody else meanwhile.
-#[derive(Debug)]
-#[must_use = "a renewal that is dropped ends its launcher"]
-pub struct Renewal<'a> {
-    inner: &'a Inner,
-    link: Arc<Link>,
-    report: Report,
-    _source: tokio::sync::MutexGuard<'a, Source>,
-}
-
-impl Renewal<'_> {
-    /// What the new launcher found when it started.
-    #[must_use]
-    pub fn report(&self) -> &Report {
-        &self.report
-    }
-
-    /// Uses it for every later call. The one before ends with the last call that is prepared or runs
-    /// there.
-    pub fn install(self) {
-        *lock(&self.link.report) = Some(self.report);
-        *lock(&self.inner.current) = self.link;
-        self.inner.renewals.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-async fn fresh(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
-    let wait = Duration::from_millis(RENEW_MS_MAX);
-    let late = |_| StartError::new("renew", format!("nothing came within {RENEW_MS_MAX} ms"));
-    timeout(wait, new_link(source)).await.map_err(late)?
-}
-
-/// Gathers output and end, and whether an end came. Leaves `execution` as killed where none does.
-async fn collect(
-    mut events: UnboundedReceiver<Event>,
-    output_bytes_max: usize,
-    execution: &mut Execution,
-) -> bool {
-    while let Some(event) = events.recv().await {
-        match event {
-            Event::Output(Kind::Stdout, bytes) => append(&mut execution.stdout, &bytes, output_bytes_max),
-            Event::Output(_, bytes) => append(&mut execution.stderr, &bytes, output_bytes_max),
-            Event::Ended(ended) => {
-                execution.end = ended.end;
-                execution.layers = ended.layers;
-                execution.level = ended.level;
-                execution.protections = ended.protections;
-                execution.given = ended.given;
-                execution.wall_us = ended.wall_us;
-                return true;
-            }
-            Event::Hello(_) | Event::Prepared(..) | Event::NotPrepared(_) | Event::Pong => {}
-        }
-    }
-    false
-}
-
-/// The launcher counts too; its word is not taken for it.
-fn append(out: &mut Vec<u8>, bytes: &[u8], bytes_max: usize) {
-    let room = bytes_max.saturating_sub(out.len()).min(bytes.len());
-    out.extend(bytes.get(..room).unwrap_or_default());
-}
-
-/// What ends a child when nobody holds it any more.
-fn release(inner: &Arc<Inner>) -> Arc<dyn Fn(u64) + Send + Sync> {
-    let inner: Weak<Inner> = Arc::downgrade(inner);
-    Arc::new(move |id| {
-        let seat = inner.upgrade().and_then(|inner| lock(&inner.seats).remove(&id));
-        if let Some(seat) = seat {
-            lock(&seat.link.listeners.calls).remove(&id);
-            // A launcher that is gone has no child left to release.
-            seat.link.send(id, &Request::Release, None).ok();
-        }
-    })
-}
-
-async fn new_link(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
-    let fail = |e: io::Error| StartError::new("renew", e);
-    let socket = match source {
-        Source::Forked => return Err(StartError::new("renew", "no supervisor")),
-        Source::Supervisor(control) => ask_supervisor(control).await.map_err(fail)?,
-        Source::Socket(path) => {
-            let path = path.clone();
-            let dialled = tokio::task::spawn_blocking(move || supervisor::connect_to(&path)).await;
-            dialled.map_err(|e| StartError::new("renew", e))??
-        }
-    };
-    let (link, mut events) = Link::open(socket, None).map_err(fail)?;
-    match events.recv().await {
-        Some(Event::Hello(Ok(report))) => Ok((link, report)),
-        Some(Event::Hello(Err(reason))) => Err(StartError::new("renew", reason)),
-        _ => Err(StartError::new("renew", "it ended before its first word")),
-    }
-}
-
-async fn ask_supervisor(control: &AsyncFd<OwnedFd>) -> io::Result<OwnedFd> {
-    control.async_io(Interest::WRITABLE, |fd| Ok(send(fd, b"l", rustix::net::SendFlags::NOSIGNAL)?)).await?;
-    control.async_io(Interest::READABLE, receive_socket).await
-}
-
-fn receive_socket(control: &OwnedFd) -> io::Result<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0_u8; 1];
-    let received =
-        recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let sockets = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    let socket = sockets.flatten().next();
-    socket
-        .filter(|_| received.bytes > 0)
-        .ok_or_else(|| io::Error::other("the supervisor started no launcher"))
-}
-
 impl Listeners {
     /// Nobody hears anything any more; each waiting call is over.
-    fn end(&self) {
+    pub(super) fn end(&self) {
         let mut calls = lock(&self.calls);
         self.ended.store(true, Ordering::Release);
         calls.clear();
     }
 
+    /// Nobody hears of the call `id` any more.
+    pub(super) fn forget(&self, id: u64) {
+        lock(&self.calls).remove(&id);
+    }
+
     /// From here on the call `id` may print.
-    fn expect_output(&self, id: u64, bytes_max: usize) {
+    pub(super) fn expect_output(&self, id: u64, bytes_max: usize) {
         if let Some(listener) = lock(&self.calls).get_mut(&id) {
             listener.output_bytes_left = bytes_max;
         }
@@ -583,7 +114,10 @@ impl Listeners {
 
 impl Link {
     /// Starts reader and writer. The receiver hears number 0: a hello that is still to come.
-    fn open(socket: OwnedFd, report: Option<Report>) -> io::Result<(Arc<Self>, UnboundedReceiver<Event>)> {
+    pub(super) fn open(
+        socket: OwnedFd,
+        report: Option<Report>,
+    ) -> io::Result<(Arc<Self>, UnboundedReceiver<Event>)> {
         let socket = Arc::new(nonblocking(socket)?);
         let (queue, packets) = unbounded_channel();
         let queued = Arc::new(Mutex::new(0));
@@ -597,11 +131,11 @@ impl Link {
         Ok((Arc::new(link), hello))
     }
 
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.listeners.ended.load(Ordering::Acquire)
     }
 
-    fn listen(&self, id: u64) -> UnboundedReceiver<Event> {
+    pub(super) fn listen(&self, id: u64) -> UnboundedReceiver<Event> {
         let (sender, receiver) = unbounded_channel();
         let mut calls = lock(&self.listeners.calls);
         // Looked at under the lock that the reader takes to end all: no listener is added behind it.
@@ -614,8 +148,8 @@ impl Link {
     }
 
     /// `fd` goes with the last packet.
-    fn send(&self, id: u64, request: &Request, fd: Option<OwnedFd>) -> Result<(), String> {
-        if self.outgoing.send(wire::packets(id, request)?, fd).is_err() {
+    pub(super) fn send(&self, id: u64, request: &Request, fd: Option<OwnedFd>) -> Result<(), String> {
+        if self.outgoing.send(protocol::packets(id, request)?, fd).is_err() {
             // The reader would see it too, but later: the next call is to find another launcher.
             self.listeners.end();
             return Err("the launcher ended".to_owned());
@@ -625,7 +159,7 @@ impl Link {
 
     /// Gives the launcher up: its calls are over, and its first stage, which sees the end of the connection even where
     /// the launcher hangs, ends it and all that it started.
-    fn cut(&self) {
+    pub(super) fn cut(&self) {
         self.listeners.end();
         // One that is closed already needs no closing.
         let _ = shutdown(&*self.outgoing.socket, Shutdown::Both);
@@ -635,12 +169,13 @@ impl Link {
 impl Outgoing {
     /// Sends the packets of one message, and none of another between them: the launcher holds no more than one message
     /// that is unfinished. `fd` goes with the last.
-    fn send(&self, packets: Vec<Vec<u8>>, mut fd: Option<OwnedFd>) -> Result<(), ()> {
+    pub(super) fn send(&self, packets: Vec<Vec<u8>>, mut fd: Option<OwnedFd>) -> Result<(), ()> {
         let mut queued = lock(&self.queued);
         let mut packets = packets.into_iter().peekable();
         while let Some(packet) = packets.next() {
             let fd = if packets.peek().is_none() { fd.take() } else { None };
-            let at_once = || wire::send_with(self.socket.get_ref(), &packet, fd.as_ref().map(OwnedFd::as_fd));
+            let at_once =
+                || protocol::send_with(self.socket.get_ref(), &packet, fd.as_ref().map(OwnedFd::as_fd));
             if *queued == 0 && at_once().map_err(|_| ())? {
                 continue;
             }
@@ -660,7 +195,7 @@ async fn write(
     while let Some((packet, with)) = packets.recv().await {
         let with = with.as_ref().map(OwnedFd::as_fd);
         let sent = socket
-            .async_io(Interest::WRITABLE, |fd| match wire::send_with(fd, &packet, with)? {
+            .async_io(Interest::WRITABLE, |fd| match protocol::send_with(fd, &packet, with)? {
                 true => Ok(()),
                 false => Err(io::ErrorKind::WouldBlock.into()),
             })
@@ -705,12 +240,7 @@ async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
     let _ = shutdown(&*socket, Shutdown::Both);
 }
 
-fn nonblocking(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    rustix::io::ioctl_fionbio(&socket, true)?;
-    super::sys::register(socket)
-}
-
 /// A panic elsewhere leaves these maps whole: each change is one insertion or removal.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

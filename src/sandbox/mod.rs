@@ -1,69 +1,32 @@
-//! Processes: supervisor, launcher, one confined child per call, and the front's own lock.
+//! The front's side of the processes: the supervisor, the front's own lock, and its way to a launcher.
 //!
 //! ```text
 //! supervisor ─┬─ front      asks by `Launcher`, cannot start anything
-//!             └─ launcher   first stage, waits ── launcher proper ── one child per call
+//!             └─ launcher   `crate::launcher`
 //! ```
 //!
 //! Under a service manager there is no supervisor: the front connects to a socket, and each connection
-//! is a launcher that the manager starts, as a user of its own ([`dial`], [`attend`]).
+//! is a launcher that the manager starts, as a user of its own ([`dial`], [`crate::launcher::attend`]).
 //!
-//! A call has two steps. *Prepare* starts a child that gives up everything but the sight of its tool's
-//! folders and tells which object an argument names; nothing is read or changed. *Go* lets that same
-//! child confine itself to that object and run. What was really enforced comes back with the result;
-//! what is demanded and cannot be had is a refusal.
-//!
-//! Architecture invariants: only this room starts processes; only `sys` has `unsafe` blocks; nothing
+//! Architecture invariants: this room and `launcher` alone start processes; what has `unsafe` blocks is `launcher::sys`; nothing
 //! here knows a policy.
 //!
+//! # Layout
+//!
+//! `filter` and `lock` (what the front gives up), `source` (where launchers come from), `link` (one
+//! launcher's socket), `client` (calls over it), `supervisor` (who forks both). What both sides
+//! say to each other is `launcher::protocol`.
 
-mod beneath;
-mod call;
-mod canary;
-mod cgroup;
-mod child;
-mod connect;
-mod content;
-mod fetch;
-mod forks;
-mod front;
-mod given;
-mod heap;
-mod host;
-mod init;
-mod journal;
-mod launcher;
-mod layers;
+pub(crate) mod filter;
+mod lock;
+mod source;
 mod link;
-mod machine;
-mod mounts;
-mod namespaces;
-mod network;
-mod own_proc;
-mod protect;
-mod quota;
-mod resolve;
-mod seccomp;
-mod slots;
-mod spare;
+mod client;
 mod supervisor;
-mod sys;
 #[cfg(test)]
 mod tests;
-mod tool;
-mod trail;
-mod tree;
-mod vault;
-mod view;
-mod walk;
-mod wire;
-mod writes;
 
-pub use front::{Dials, lock_front, narrow_front};
-pub use journal::{Journals, Ordered};
-pub use launcher::attend;
-pub use link::{Launcher, LinkSeed, PrepareError, Renewal};
-pub use machine::tool_owner;
-pub use mounts::mounted_since;
-pub use supervisor::{Spec, StartError, dial, serve, start};
-pub use wire::{Mounted, ProgramDigest, RefusedTool, Report, SkippedRoot, ToolDigest};
+pub use client::{Launcher, LinkSeed, PrepareError, Renewal};
+pub use filter::Dials;
+pub use lock::{lock_front, narrow_front};
+pub use supervisor::{dial, serve, start};

@@ -3,76 +3,31 @@
 //! It forks both before any runtime starts, gives the front a new launcher when asked, and ends all
 //! when the front ends. Nothing outlives it: everything below has a parent-death signal.
 
-use super::link::{LinkSeed, Origin};
-use super::wire::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
-use super::{launcher, sys};
-use crate::config::{Home, KEY_VARIABLES};
-use crate::tools::Places;
-use crate::types::Level;
+use super::client::LinkSeed;
+use super::source::{Origin, connect_to, pair};
+use crate::config::KEY_VARIABLES;
+use crate::launcher::protocol::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
+use crate::launcher::sys::{self, SingleThread};
+use crate::launcher::{Spec, StartError, run};
 use crate::types::limits::LAUNCHERS_MAX;
 use nix::sys::signal::{SigSet, Signal as Signo};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, sendmsg, socket_with, socketpair,
-};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{
     Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, setsid, waitid,
 };
 use rustix::time::Timespec;
-use std::fmt;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// From a launcher's fork to its first word, in seconds.
 const HELLO_S_MAX: i64 = 20;
 /// Exit code of a front that a signal ended.
 const FAILED: u8 = 1;
-
-/// What a launcher needs to load and open the tools by itself.
-#[derive(Clone, Debug)]
-pub struct Spec {
-    /// The folder of the manifests.
-    pub tools_dir: PathBuf,
-    /// What the manifests' words are resolved against.
-    pub places: Places,
-    /// Uid and gid of tools where the launcher is root; `None` is the user `par-tool`, else 65534.
-    pub user: Option<(u32, u32)>,
-    /// First and last of the uids of calls that write nothing, where the launcher is root; `None` is [`Self::user`].
-    pub slot_uids: Option<(u32, u32)>,
-    /// A machine that reaches less is refused.
-    pub minimum: Option<Level>,
-    /// No right of a later version of Landlock's is used: to see what an older kernel would give.
-    pub landlock_abi_max: Option<u32>,
-    /// A file of certificates (PEM) that connections of builtins are believed for too, beside the system's.
-    pub ca_file: Option<PathBuf>,
-    /// The home whose named secrets it reads by itself, and gives to programs; `None` where it gives none.
-    pub secrets: Option<Home>,
-    /// The folder of the launcher's journal; `None` where it keeps none.
-    pub journal: Option<PathBuf>,
-}
-
-/// Why no launcher is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartError(String);
-
-impl StartError {
-    pub(super) fn new(step: &str, cause: impl fmt::Display) -> Self {
-        Self(format!("{step}: {cause}"))
-    }
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the launcher did not start: {}", self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// Forks a launcher under the calling process, which is the front. A launcher that dies is not
 /// replaced.
@@ -80,7 +35,7 @@ impl std::error::Error for StartError {}
 /// The caller has one thread: call this before any runtime starts. Returns once the launcher has
 /// tested itself.
 pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
-    let (socket, _first_stage) = fork_launcher(spec)?;
+    let (socket, _first_stage) = fork_launcher(spec, &one_thread()?)?;
     greet(socket, Origin::Forked)
 }
 
@@ -92,29 +47,22 @@ pub fn dial(path: &Path) -> Result<LinkSeed, StartError> {
     greet(connect_to(path)?, Origin::Socket(path.to_owned()))
 }
 
-pub(super) fn connect_to(path: &Path) -> Result<OwnedFd, StartError> {
-    let at = |e| StartError::new(&path.display().to_string(), e);
-    let address = SocketAddrUnix::new(path).map_err(at)?;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-    let socket = socket.map_err(at)?;
-    connect(&socket, &address).map_err(at)?;
-    Ok(socket)
-}
-
 /// Runs `front` in a process of its own, with a launcher beside it, and returns its exit code.
 ///
 /// The caller has one thread. `SIGTERM` and `SIGINT` go on to the front, whose end ends all. The front
 /// may ask for another launcher, to replace a dead one or to reload.
 pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, StartError> {
-    let (socket, first_stage) = fork_launcher(spec)?;
+    let one = one_thread()?;
+    let (socket, first_stage) = fork_launcher(spec, &one)?;
     let (control, control_front) = pair()?;
     let seed = greet(socket, Origin::Supervisor(control_front))?;
     let parent = rustix::process::getpid();
     // Before the fork, so that none is lost between it and the loop.
     let before = SigSet::thread_get_mask().map_err(|e| StartError::new("signal mask", e))?;
     let signals = block_signals()?;
-    match sys::fork().map_err(|e| StartError::new("fork", e))? {
-        sys::Fork::Child => {
+    match sys::fork(&one).map_err(|e| StartError::new("fork", e))? {
+        // It is about to have more threads.
+        sys::Fork::Child(_) => {
             drop((control, first_stage, signals));
             let _ = before.thread_set_mask();
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -132,14 +80,16 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
             // The front's own copies are the ones that count.
             drop(seed);
             // What the front alone needs. Launchers that are forked later read the rest.
-            sys::overwrite_environment(|name| KEY_VARIABLES.iter().any(|key| key.as_bytes() == name));
-            Supervisor { spec, front, control: Some(control), launchers: vec![first_stage] }.watch(&signals)
+            sys::overwrite_environment(&one, |name| KEY_VARIABLES.iter().any(|key| key.as_bytes() == name));
+            Supervisor { spec, one, front, control: Some(control), launchers: vec![first_stage] }
+                .watch(&signals)
         }
     }
 }
 
 struct Supervisor<'a> {
     spec: &'a Spec,
+    one: SingleThread,
     front: OwnedFd,
     control: Option<OwnedFd>,
     /// First stages: killing one ends its launcher and every tool of it.
@@ -205,7 +155,7 @@ impl Supervisor<'_> {
         if self.launchers.len() >= LAUNCHERS_MAX {
             return send_socket(control, None);
         }
-        match fork_launcher(self.spec) {
+        match fork_launcher(self.spec, &self.one) {
             Ok((socket, first_stage)) => {
                 send_socket(control, Some(&socket));
                 self.launchers.push(first_stage);
@@ -215,13 +165,17 @@ impl Supervisor<'_> {
     }
 }
 
+fn one_thread() -> Result<SingleThread, StartError> {
+    SingleThread::counted().map_err(|e| StartError::new("fork", e))
+}
+
 /// Forks a launcher; this process keeps the front's end of its socket and the first stage's pidfd.
-fn fork_launcher(spec: &Spec) -> Result<(OwnedFd, OwnedFd), StartError> {
+fn fork_launcher(spec: &Spec, one: &SingleThread) -> Result<(OwnedFd, OwnedFd), StartError> {
     let (front, launcher) = pair()?;
     let parent = rustix::process::getpid();
-    match sys::fork().map_err(|e| StartError::new("fork", e))? {
+    match sys::fork(one).map_err(|e| StartError::new("fork", e))? {
         sys::Fork::Parent(first_stage) => Ok((front, first_stage)),
-        sys::Fork::Child => {
+        sys::Fork::Child(own) => {
             drop(front);
             // Signals that a supervisor blocks are not for the launcher and its tools to inherit.
             let _ = SigSet::all().thread_unblock();
@@ -229,7 +183,7 @@ fn fork_launcher(spec: &Spec) -> Result<(OwnedFd, OwnedFd), StartError> {
             if rustix::process::getppid() != Some(parent) {
                 sys::exit_now(FAILED);
             }
-            sys::exit_now(launcher::run(spec, launcher))
+            sys::exit_now(run(spec, launcher, own))
         }
     }
 }
@@ -251,18 +205,13 @@ fn greet(socket: OwnedFd, origin: Origin) -> Result<LinkSeed, StartError> {
         };
         match assembler.take(&packet).map_err(|e| StartError::new("hello", e))? {
             Arrival::Message(0, Reply::Hello(Ok(report))) => return Ok(LinkSeed { socket, origin, report }),
-            Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError(reason)),
+            Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError::of(reason)),
             Arrival::Piece => {}
             Arrival::Message(..) | Arrival::Output(..) => {
                 return Err(StartError::new("hello", "it said something else first"));
             }
         }
     }
-}
-
-pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), StartError> {
-    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|e| StartError::new("socket", e))
 }
 
 fn block_signals() -> Result<SignalFd, StartError> {

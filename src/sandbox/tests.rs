@@ -5,9 +5,12 @@
 //! ordinary user too.
 #![expect(clippy::disallowed_methods, reason = "tests start themselves again and look at the environment")]
 
-use super::wire::{self, Ask, Go, Request};
-use super::{Launcher, LinkSeed, PrepareError, Report, Spec, lock_front, serve, start};
+use super::{Launcher, LinkSeed, PrepareError, lock_front, serve, start};
 use crate::call::{End, Exclusion, Execution, FileKind, Object, Prepared};
+use crate::launcher::confine::seccomp::compile::load;
+use crate::launcher::confine::seccomp::filters::without_namespaces;
+use crate::launcher::protocol::{self, Ask, Go, Request};
+use crate::launcher::{Report, Spec};
 use crate::tools::{Catalog, Manifest, Places};
 use crate::types::json::canonical;
 use crate::types::limits::PREPARE_MS_MAX;
@@ -815,7 +818,7 @@ mod scenario {
     pub(super) fn does_without_namespaces() {
         let world = World::new();
         let file = world.write("workspace/f", b"x");
-        super::super::seccomp::load(&super::super::seccomp::without_namespaces()).expect("loaded");
+        load(&without_namespaces()).expect("loaded");
         world.with(|stage| async move {
             let report = stage.launcher.report();
             assert!(report.missing.iter().any(|line| line.starts_with("namespaces: ")), "{report:?}");
@@ -848,25 +851,30 @@ mod scenario {
             secrets: None,
         };
         let send = |id: u64, request: &Request| {
-            for packet in wire::packets(id, request).expect("packets") {
-                assert_eq!(wire::send_packet(&seed.socket, &packet), Ok(true));
+            for packet in protocol::packets(id, request).expect("packets") {
+                assert_eq!(protocol::send_packet(&seed.socket, &packet), Ok(true));
             }
         };
-        let mut assembler = wire::Assembler::default();
-        let mut next = || match wire::receive(&seed.socket, wire::PACKET_BYTES_MAX) {
-            wire::Received::Packet(packet) => assembler.take::<wire::Reply>(&packet).expect("an arrival"),
+        let mut assembler = protocol::Assembler::default();
+        let mut next = || match protocol::receive(&seed.socket, protocol::PACKET_BYTES_MAX) {
+            protocol::Received::Packet(packet) => {
+                assembler.take::<protocol::Reply>(&packet).expect("an arrival")
+            }
             other => panic!("{other:?}"),
         };
         for id in 1..=16 {
             send(id, &Request::Prepare(ask.clone()));
-            assert!(matches!(next(), wire::Arrival::Message(_, wire::Reply::Prepared(Object::Fixed))));
+            assert!(matches!(
+                next(),
+                protocol::Arrival::Message(_, protocol::Reply::Prepared(Object::Fixed))
+            ));
         }
         (1..=16).for_each(|id| send(id, &Request::Go(go.clone())));
         // Longer than the wall limit: what is not read by then was ended by the clock.
         std::thread::sleep(Duration::from_millis(1_200));
         let mut ends = Vec::new();
         while ends.len() < 16 {
-            if let wire::Arrival::Message(_, wire::Reply::Ended(ended)) = next() {
+            if let protocol::Arrival::Message(_, protocol::Reply::Ended(ended)) = next() {
                 assert!(ended.wall_us < 1_100_000, "{ended:?}");
                 ends.push(ended.end);
             }

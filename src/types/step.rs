@@ -71,11 +71,13 @@ pub enum StepStatus {
     Interrupted,
     /// It waits for a person. Never on the ledger: no result is there yet.
     Waiting,
+    /// It runs. Never on the ledger either.
+    Running,
 }
 
 impl StepStatus {
     /// Every status.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ok,
         Self::Error,
         Self::Signal,
@@ -87,6 +89,7 @@ impl StepStatus {
         Self::Refused,
         Self::Interrupted,
         Self::Waiting,
+        Self::Running,
     ];
 
     /// The word on the ledger and in the API.
@@ -104,6 +107,7 @@ impl StepStatus {
             Self::Refused => "refused",
             Self::Interrupted => "interrupted",
             Self::Waiting => "waiting",
+            Self::Running => "running",
         }
     }
 
@@ -116,7 +120,7 @@ impl StepStatus {
     /// Whether a call of this status ran and did not end well. One that the sandbox refused did not run.
     #[must_use]
     pub fn is_failure(self) -> bool {
-        !matches!(self, Self::Ok | Self::Refused | Self::Waiting)
+        !matches!(self, Self::Ok | Self::Refused | Self::Waiting | Self::Running)
     }
 }
 

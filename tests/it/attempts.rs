@@ -51,6 +51,10 @@ fn every_attempt_has_its_outcome() {
         }
         columns.push(Column::fill(&mut stage));
     }
+    // The other way in: nothing is held otherwise by the binary of its own.
+    stage.enter_by_socket();
+    columns[0].compare(&Column::fill(&mut stage));
+    assert!(stage.launchers_started() > 0, "no `par-launcher` was started");
     stage.house.check_ledger();
     assert!(!stage.house.all_that_was_told().contains(SECRET), "the secret was told");
     compare(&(head(&columns) + "\n" + &body(&columns)), stage.abi());
@@ -86,6 +90,19 @@ impl Column {
         untouched(stage);
         let (loaded, errnos) = (stage.loaded.clone(), stage.errnos.clone());
         Self { ground: stage.ground, loaded, outcomes, errnos }
+    }
+
+    /// The same came of everything, by the same layers.
+    fn compare(&self, other: &Self) {
+        for what in ["level", "layers", "missing", "refused", "protections", "program_protections"] {
+            assert_eq!(self.loaded[what], other.loaded[what], "{what}");
+        }
+        assert_eq!(self.outcomes, other.outcomes);
+        let sets = |column: &Self| -> BTreeMap<String, BTreeSet<i64>> {
+            let set = |errnos: &Vec<i64>| errnos.iter().copied().collect();
+            column.errnos.iter().map(|(name, errnos)| (name.clone(), set(errnos))).collect()
+        };
+        assert_eq!(sets(self), sets(other));
     }
 }
 

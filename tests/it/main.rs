@@ -11,6 +11,8 @@
 
 // The source keeps the house rules: arrows between rooms, and where each power lives.
 mod tidy;
+// Proofs are made in their mints alone, and the compiler says so.
+mod forgery;
 // The shipped policies decide as the table says.
 mod decisions;
 // The ledger sees every change, survives kills, and refuses without space.
@@ -68,6 +70,8 @@ mod service;
 mod dashboard;
 // The dashboard looks right and behaves in a real browser.
 mod browser;
+// The binary of the launcher holds no more than it needs.
+mod launcher_binary;
 // A home, a server, and a way to talk to both.
 mod support;
 // A model that was taken over asks for everything, and gets what the policy allows and no more.

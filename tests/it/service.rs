@@ -3,7 +3,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start the product's own binary and its installer")]
 
-use crate::support::{Server, TestHome, binary, copy_folder, is_alive, is_root, text, until};
+use crate::support::{
+    Server, TestHome, binary, copy_folder, is_alive, is_root, launcher_binary, text, until,
+};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with,
 };
@@ -39,8 +41,10 @@ impl Place {
         copy_folder(&source.join("systemd"), &shipped.join("systemd"));
         std::fs::copy(source.join("install.sh"), shipped.join("install.sh")).expect("install.sh");
         // A link where that is possible: the binary is large.
-        let par = shipped.join("par");
-        std::fs::hard_link(binary(), &par).or_else(|_| std::fs::copy(binary(), &par).map(drop)).expect("par");
+        for (name, built) in [("par", binary()), ("par-launcher", launcher_binary())] {
+            let to = shipped.join(name);
+            std::fs::hard_link(&built, &to).or_else(|_| std::fs::copy(&built, &to).map(drop)).expect(name);
+        }
         // Tools by name, and a `systemctl` that nothing may call below a root.
         std::fs::create_dir(folder.path().join("bin")).expect("bin");
         let systemctl = folder.path().join("bin/systemctl");
@@ -81,7 +85,12 @@ impl Place {
 
     /// The installed binary on the installed home, as another user where `uid` is given.
     fn par(&self, uid: Option<u32>, args: &[&str]) -> Command {
-        let mut command = as_user(uid, self.at("usr/bin/par"));
+        self.installed("par", uid, args)
+    }
+
+    /// As [`Place::par`], of the binary called `name`.
+    fn installed(&self, name: &str, uid: Option<u32>, args: &[&str]) -> Command {
+        let mut command = as_user(uid, self.at("usr/bin").join(name));
         command.args(self.home()).args(args).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
         command
     }
@@ -137,6 +146,7 @@ fn installs_into_a_folder_and_again_without_harm() {
     assert!(said.contains("Units and users") && said.ends_with("Done.\n"), "{said}");
     for file in [
         "usr/bin/par",
+        "usr/bin/par-launcher",
         "usr/lib/systemd/system/par.service",
         "usr/lib/systemd/system/par-launcher.socket",
         "usr/lib/systemd/system/par-launcher@.service",
@@ -280,8 +290,9 @@ fn the_units_are_in_order() {
     let units = place.at("usr/lib/systemd/system");
     for name in ["par.service", "par-launcher@.service"] {
         let unit = std::fs::read_to_string(units.join(name)).expect("unit");
-        let par = place.at("usr/bin/par").display().to_string();
-        std::fs::write(units.join(name), unit.replace("/usr/bin/par", &par)).expect("unit");
+        let bin = place.at("usr/bin/").display().to_string();
+        assert!(name == "par.service" || unit.contains("ExecStart=/usr/bin/par-launcher "), "{unit}");
+        std::fs::write(units.join(name), unit.replace("/usr/bin/", &bin)).expect("unit");
     }
     let at = |name: &str| units.join(name).display().to_string();
     let files = [at("par.service"), at("par-launcher.socket"), at("par-launcher@.service")];
@@ -371,23 +382,35 @@ impl Halves {
 
 /// Listens, and starts a launcher for each connection, which is its descriptor 3.
 fn launchers_at(place: &Place, socket: &Path, front: Option<u32>, tools: Option<u32>) -> Receiver<u32> {
+    let own = nix::unistd::geteuid().as_raw();
+    let user = front.unwrap_or(own).to_string();
+    let journal = place.at("var/lib/par-launcher").display().to_string();
+    let args = ["--front-user", &user, "--journal", &journal];
+    attend_at(socket, front, &place.installed("par-launcher", tools, &args), &[])
+}
+
+/// As a service manager: listens at `socket`, which is `front`'s, and starts `launcher` for each connection. Returns their
+/// process numbers, as they come.
+pub(crate) fn attend_at(
+    socket: &Path,
+    front: Option<u32>,
+    launcher: &Command,
+    environment: &'static [(&str, &str)],
+) -> Receiver<u32> {
     let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
     let listener = listener.expect("socket");
     bind(&listener, &SocketAddrUnix::new(socket).expect("address")).expect("bind");
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600)).expect("mode");
     chown(socket, front, front).expect("owner");
     listen(&listener, 8).expect("listen");
-    let own = nix::unistd::geteuid().as_raw();
-    let front = front.unwrap_or(own).to_string();
-    let journal = place.at("var/lib/par-launcher").display().to_string();
-    let launcher = place.par(tools, &["launcher", "--front-user", &front, "--journal", &journal]);
     let words: Vec<_> =
         std::iter::once(launcher.get_program()).chain(launcher.get_args()).map(Into::into).collect();
     let (sender, launchers) = channel();
     std::thread::spawn(move || {
         // Ends with the test's own process; nothing waits for it.
         while let Ok(connection) = accept(&listener) {
-            let mut child = on_descriptor_3(connection, &words).spawn().expect("a launcher");
+            let mut command = on_descriptor_3(connection, &words);
+            let mut child = command.envs(environment.iter().copied()).spawn().expect("a launcher");
             let is_heard = sender.send(child.id()).is_ok();
             std::thread::spawn(move || child.wait());
             if !is_heard {
@@ -564,25 +587,45 @@ fn uid_of(pid: u32) -> u32 {
     Path::new(&format!("/proc/{pid}")).metadata().expect("process").uid()
 }
 
+/// A launcher's command line, with arguments.
+type Starter<'a> = dyn Fn(&[&str]) -> Command + 'a;
+
 #[test]
 fn a_launcher_takes_no_other_peer_and_no_other_socket() {
     let home = TestHome::init();
     let own = nix::unistd::geteuid().as_raw();
-    let launch = |front: u32, kind: SocketType| {
+    let launch = |starter: &Starter, front: u32, kind: SocketType| {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("pair");
         let front = front.to_string();
-        let command = home.command(&["launcher", "--front-user", &front]);
+        let command = starter(&["--front-user", &front]);
         let words: Vec<_> =
             std::iter::once(command.get_program()).chain(command.get_args()).map(Into::into).collect();
         let output = on_descriptor_3(theirs, &words).env("PAR_HOME", home.root()).output().expect("par");
         drop(ours);
         output
     };
-    refused(&launch(own + 1, SocketType::SEQPACKET), 1, "the peer runs as uid");
-    refused(&launch(own, SocketType::STREAM), 1, "is no SOCK_SEQPACKET");
-    refused(&home.par(&["launcher", "--front-user", "0"]), 2, "no connection was passed");
-    refused(&home.par(&["launcher", "--front-user", "0", "--fd", "2"]), 1, "is a standard stream");
+    // The binary of its own, and the word by which units of the release before start it.
+    let own_binary = |args: &[&str]| {
+        let mut command = Command::new(launcher_binary());
+        command.args(args).env_clear().env("PAR_HOME", home.root()).stdin(Stdio::null());
+        command
+    };
+    let alias = |args: &[&str]| home.command(&[&["launcher"], args].concat());
+    let starters: [&Starter; 2] = [&own_binary, &alias];
+    for starter in starters {
+        refused(&launch(starter, own + 1, SocketType::SEQPACKET), 1, "the peer runs as uid");
+        refused(&launch(starter, own, SocketType::STREAM), 1, "is no SOCK_SEQPACKET");
+        let plain = |args: &[&str]| starter(args).output().expect("starts");
+        refused(&plain(&["--front-user", "0"]), 2, "no connection was passed");
+        refused(&plain(&["--front-user", "0", "--fd", "2"]), 1, "is a standard stream");
+        refused(&plain(&["--front-user", "no-such-user", "--fd", "3"]), 2, "no user `no-such-user`");
+        refused(&plain(&[]), 2, "--front-user");
+    }
+    let help = own_binary(&["--help"]).output().expect("starts");
+    assert!(text(&help.stdout).contains("--journal <DIR>"), "{}", text(&help.stdout));
+    let version = own_binary(&["--version"]).output().expect("starts");
+    assert_eq!(text(&version.stdout).replace("par-launcher ", "par "), home.expect(0, &["--version"]));
 }
 
 #[test]

@@ -360,6 +360,12 @@ pub(crate) fn binary() -> PathBuf {
     std::env::var_os("PAR_TEST_BIN").map_or_else(|| env!("CARGO_BIN_EXE_par").into(), PathBuf::from)
 }
 
+/// `par-launcher`, which stands beside it.
+pub(crate) fn launcher_binary() -> PathBuf {
+    let beside = |par: std::ffi::OsString| PathBuf::from(par).with_file_name("par-launcher");
+    std::env::var_os("PAR_TEST_BIN").map_or_else(|| env!("CARGO_BIN_EXE_par-launcher").into(), beside)
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,17 +1,18 @@
 //! `par doctor path`: which layer refuses a path to which tool.
 
 use super::super::exit::{self, Fail};
-use super::super::key;
 use super::super::policy::{key_subject, resource, role_subject};
-use super::super::{house, show};
+use super::super::{house, key, show};
 use crate::auth::{Role, Subject};
 use crate::call::{FileKind, Object, PathObject};
 use crate::config::Config;
 use crate::gate::{ANY_NAME, Rules};
+use crate::launcher::{Report, Spec};
 use crate::policy::{Approved, Counts, Question, Resource, Ruling, Session};
-use crate::sandbox::{self, Launcher, Report};
+use crate::sandbox::{self, Launcher};
 use crate::tools::{Manifest, ProposedCall, Resource as Declared, ValidCall};
-use crate::types::{clock::Wall, limits, text};
+use crate::types::clock::Wall;
+use crate::types::{limits, text};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +55,7 @@ impl Of {
         let path = std::path::absolute(&self.path).map_err(Fail::usage)?;
         let path = path.to_str().ok_or_else(|| Fail::usage("the path is not UTF-8"))?.to_owned();
         // First of all, while this process has one thread.
-        let seed = sandbox::start(&house::spec(config)).map_err(Fail::failed)?;
+        let seed = sandbox::start(&Spec::of(config)).map_err(Fail::failed)?;
         let report = seed.report().clone();
         let rules = house::load_unproven(config)?;
         let subject = subject(config, &self.who)?;

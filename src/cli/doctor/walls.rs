@@ -3,14 +3,15 @@
 use super::super::{house, remote};
 use super::{Checks, newest};
 use crate::config::Config;
+use crate::launcher::{Mounted, Report, Spec, ToolDigest, mounted_since};
 use crate::ledger::Reader;
-use crate::sandbox::{self, Mounted, Report, ToolDigest};
+use crate::sandbox;
 use crate::types::Level;
 use serde_json::Value;
 
 /// Starts a launcher as a command here would, and shows what it found.
 pub(super) fn examine(config: &Config, checks: &mut Checks) {
-    let seed = match sandbox::start(&house::spec(config)) {
+    let seed = match sandbox::start(&Spec::of(config)) {
         Ok(seed) => seed,
         Err(e) => return checks.fail("protections", e.to_string()),
     };
@@ -60,5 +61,5 @@ fn since(config: &Config, now: &Report) -> Option<Vec<String>> {
         return None;
     }
     let then: Vec<Mounted> = serde_json::from_value(loaded.get("mounted")?.clone()).ok()?;
-    Some(sandbox::mounted_since(&then, &now.mounted))
+    Some(mounted_since(&then, &now.mounted))
 }

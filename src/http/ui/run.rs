@@ -12,7 +12,7 @@ use crate::ledger::payload::{
 };
 use crate::ledger::{Filter, Kind, Order, Stored};
 use crate::policy::Power;
-use crate::types::{RunId, limits};
+use crate::types::{Decision, RunId, limits};
 use axum::extract::{Path, Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
@@ -132,7 +132,7 @@ fn cards(told: &Told) -> Markup {
     let time = |stored: &Stored| stored.header.u64("wall_us").unwrap_or(0);
     let (first, last) = (told.entries.first().map(time), told.entries.last().map(time));
     let took = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
-    let denied = reply.steps.iter().filter(|step| step.decision == "deny").count();
+    let denied = reply.steps.iter().filter(|step| step.decision == Decision::Deny).count();
     let usage = &reply.usage;
     html! {
         ul.figures {

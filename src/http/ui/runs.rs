@@ -7,11 +7,21 @@ use crate::agent::{RunQuery, RunRow};
 use crate::http::problem::Problem;
 use crate::http::run::wanted;
 use crate::policy::Power;
+use crate::types::RunStatus;
 use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
 
-const STATUSES: [&str; 7] = ["running", "waiting", "done", "denied", "failed", "limit", "interrupted"];
+/// Statuses that are offered to look for.
+const STATUSES: [RunStatus; 7] = [
+    RunStatus::Running,
+    RunStatus::Waiting,
+    RunStatus::Done,
+    RunStatus::Denied,
+    RunStatus::Failed,
+    RunStatus::Limit,
+    RunStatus::Interrupted,
+];
 
 pub(super) async fn show(
     State(ui): State<Ui>,
@@ -49,7 +59,7 @@ pub(super) async fn show(
 fn link(path: &str, query: &RunQuery, after: Option<&str>) -> String {
     let after = after.or(query.before.as_ref().map(crate::types::RunId::as_str));
     let given = [
-        ("status", query.status.map(crate::agent::RunStatus::as_str)),
+        ("status", query.status.map(RunStatus::as_str)),
         ("principal", query.principal.as_deref()),
         ("after", after),
     ];
@@ -59,13 +69,12 @@ fn link(path: &str, query: &RunQuery, after: Option<&str>) -> String {
 }
 
 fn search(query: &RunQuery) -> Markup {
-    let status = query.status.map(crate::agent::RunStatus::as_str);
     html! {
         form.search method="get" action="/ui/runs" role="search" {
             label.sr for="status" { "Status" }
             select #status name="status" {
                 option value="" { "any status" }
-                @for word in STATUSES { option value=(word) selected[status == Some(word)] { (word) } }
+                @for status in STATUSES { option value=(status.as_str()) selected[query.status == Some(status)] { (status.as_str()) } }
             }
             label.sr for="principal" { "Key" }
             input #principal type="search" name="principal" data-search spellcheck="false" autocomplete="off"

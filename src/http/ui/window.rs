@@ -4,7 +4,7 @@ use super::words;
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::ledger::{Filter, Header, Kind, Order};
-use crate::types::{RunStatus, clock, limits};
+use crate::types::{Decision, RunStatus, clock, limits};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -73,15 +73,15 @@ impl Window {
             }
             Some(Kind::PolicyLoad) if self.policy.is_none() => self.policy = Some((header.seq, at)),
             Some(Kind::CallDecision) => {
-                let word = header.str("decision").unwrap_or_default();
+                let decision = header.decision();
                 let ago = self.now_us.saturating_sub(at).saturating_mul(BARS as u64);
                 let place = usize::try_from(ago / (self.hours.max(1) * HOUR_US)).unwrap_or(BARS);
                 // The newest is the last bar.
                 if let Some(bar) = self.bars.iter_mut().rev().nth(place) {
-                    bar.add(word);
+                    bar.add(decision);
                 }
-                self.total.add(word);
-                if word == "deny" {
+                self.total.add(decision);
+                if decision == Some(Decision::Deny) {
                     let text = |name| header.str(name).unwrap_or_default().to_owned();
                     *self.denied.entry((text("tool"), text("principal"))).or_default() += 1;
                 }
@@ -133,12 +133,12 @@ impl Window {
 }
 
 impl Bar {
-    fn add(&mut self, word: &str) {
-        match word {
-            "allow" => self.allow += 1,
-            "needs_approval" => self.asks += 1,
+    fn add(&mut self, decision: Option<Decision>) {
+        match decision {
+            Some(Decision::Allow) => self.allow += 1,
+            Some(Decision::NeedsApproval) => self.asks += 1,
             // A call that was no call is a refusal to whoever looks at a chart.
-            _ => self.deny += 1,
+            Some(Decision::Deny | Decision::Invalid) | None => self.deny += 1,
         }
     }
 

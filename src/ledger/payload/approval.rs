@@ -29,7 +29,7 @@ pub struct ApprovalRequestPayload {
     /// Whether a confirmation is asked for.
     pub confirm: bool,
     /// In whose name the call was proposed.
-    pub requester: Requester,
+    pub requester: RequestedBy,
     /// Until when it stands, in microseconds since 1970.
     pub expires_us: u64,
     /// What the model said beside the call.
@@ -71,7 +71,7 @@ pub struct AskingPolicy {
 
 /// In whose name a call was proposed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requester {
+pub struct RequestedBy {
     /// The key or user.
     pub principal: String,
     /// The user behind the key.

@@ -3,7 +3,7 @@
 use super::server::LoadedScript;
 use crate::call::{End, FileKind, Given};
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::Level;
+use crate::types::{Decision, Level};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -114,8 +114,8 @@ pub struct BeneathDecision {
     pub resource: Value,
     /// What stands in the place of the request's paths.
     pub entities: Value,
-    /// `allow`, `deny` or `needs_approval`.
-    pub decision: String,
+    /// Never `invalid`.
+    pub decision: Decision,
     /// The determining policies.
     pub policies: Vec<String>,
     /// What could not be evaluated.
@@ -139,8 +139,8 @@ pub struct Excluded {
 /// What policies in shadow mode would have led to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShadowDecision {
-    /// `allow`, `deny` or `needs_approval`.
-    pub decision: String,
+    /// Never `invalid`.
+    pub decision: Decision,
     /// The policies that would have determined it.
     pub policies: Vec<String>,
     /// What could not be evaluated.

@@ -26,7 +26,7 @@ mod tests;
 
 pub use approval::{
     ApprovalGrantPayload, ApprovalRefusePayload, ApprovalRequestPayload, ApprovalSubject, AskingPolicy,
-    Requester, TaintingResult,
+    RequestedBy, TaintingResult,
 };
 pub use call::{
     BeneathDecision, CallConnectPayload, CallDecisionPayload, CallResultPayload, ConnectionTried,

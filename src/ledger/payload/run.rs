@@ -1,7 +1,7 @@
 //! A run, as it was asked for and answered, and what its model said.
 
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::{CallId, Digest, RunId, RunStatus, SessionId};
+use crate::types::{CallId, Decision, Digest, RunId, RunStatus, SessionId, StepStatus};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -152,12 +152,12 @@ pub struct Step {
     pub tool: String,
     /// The arguments, or their raw text where they were no JSON.
     pub args: Value,
-    /// `allow`, `deny`, `needs_approval` or `invalid`.
-    pub decision: String,
+    /// What was decided.
+    pub decision: Decision,
     /// The determining policies.
     pub policies: Vec<String>,
-    /// `ok, error, signal, timeout, oom, output_cap, quota, killed, refused, waiting, dry_run, interrupted`.
-    pub status: String,
+    /// What came of it.
+    pub status: StepStatus,
     /// The result, or the reason why there is none.
     pub result: Value,
     /// Whether the output was cut.

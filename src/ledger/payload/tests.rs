@@ -52,8 +52,8 @@ fn kind_of<P: Payload>() -> Kind {
 
 /// The members of a struct, as its `Deserialize` asks for them.
 fn members<'de, T: Deserialize<'de>>() -> BTreeSet<String> {
-    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
-    impl<'de> Deserializer<'de> for Asked<'_> {
+    struct Introspected<'a>(&'a Cell<&'static [&'static str]>);
+    impl<'de> Deserializer<'de> for Introspected<'_> {
         type Error = de::value::Error;
 
         fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
@@ -76,7 +76,7 @@ fn members<'de, T: Deserialize<'de>>() -> BTreeSet<String> {
         }
     }
     let fields = Cell::new(&[][..]);
-    assert!(T::deserialize(Asked(&fields)).is_err());
+    assert!(T::deserialize(Introspected(&fields)).is_err());
     assert!(!fields.get().is_empty(), "a struct has members");
     fields.get().iter().map(|name| (*name).to_owned()).collect()
 }
@@ -247,7 +247,7 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             ("resource", members::<ApprovalSubject>()),
             ("resource.exclusions[]", members::<Excluded>()),
             ("why[]", members::<AskingPolicy>()),
-            ("requester", members::<Requester>()),
+            ("requester", members::<RequestedBy>()),
             ("tainted_by[]", members::<TaintingResult>()),
         ],
         Kind::RunReply => vec![

@@ -32,7 +32,7 @@ fn world(limits: &str) -> (World, PathBuf) {
     let incoming = world.workspace().join("box/incoming");
     create_dir_all(&incoming).expect("made");
     // As where tools run under their own user: only `incoming` is another's too.
-    if let Some((uid, gid)) = super::super::tool_owner() {
+    if let Some((uid, gid)) = crate::launcher::tool_owner() {
         chown(world.workspace().join("box"), Some(uid), Some(gid)).expect("given");
     }
     (world, incoming)

@@ -1,12 +1,13 @@
 //! A front and a launcher that were taken over and say more to each other than anybody takes, and a launcher that says
 //! nothing any more.
 
-use super::super::link::{LinkSeed, Origin};
-use super::super::supervisor::pair;
-use super::super::wire::{Kind, PIECE_BYTES_MAX, Received, Reply, Request, packet, packets, receive};
-use super::super::{Report, serve, start};
+use super::super::{serve, start};
 use super::World;
 use crate::call::{End, Object, Prepared};
+use crate::launcher::Report;
+use crate::launcher::protocol::{Kind, PIECE_BYTES_MAX, Received, Reply, Request, packet, packets, receive};
+use crate::sandbox::client::LinkSeed;
+use crate::sandbox::source::{Origin, pair};
 use crate::types::limits::{LINK_UNFINISHED_BYTES_MAX, LINK_WAITING_PACKETS_MAX, PREPARE_MS_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

@@ -2,13 +2,17 @@
 //! that none of them is decoration. The child here is made of the same steps as a call's, minus those; what came of it
 //! is `tests/it/golden/layers-off.txt`.
 
-use super::super::layers::{self, Grant, Landlock};
-use super::super::namespaces::{self, SecondStage};
-use super::super::seccomp::Does;
-use super::super::view::{self, Plan, Use};
-use super::super::{host, own_proc, protect, seccomp, sys, writes};
+use super::view::one;
 use super::{ORDINARY, World, become_user};
 use crate::call::End;
+use crate::launcher::confine::layers::{self, Grant, Landlock};
+use crate::launcher::confine::protection;
+use crate::launcher::confine::seccomp::compile::load;
+use crate::launcher::confine::seccomp::filters::{Does, of_program};
+use crate::launcher::sys;
+use crate::launcher::view::namespaces::{self, SecondStage};
+use crate::launcher::view::root::{self, Plan, Use};
+use crate::launcher::view::{files, own_proc};
 use crate::tools::Limits;
 use Layer::{
     Added, Capabilities, Clock, ControlGroups, Descriptors, Environment, Filter, Group, HostName, Identity,
@@ -113,18 +117,18 @@ impl Layer {
     }
 
     /// A layer that is added to the table of protections has to be given a case here.
-    fn of(layer: protect::Layer) -> Self {
+    fn of(layer: protection::Layer) -> Self {
         match layer {
-            protect::Layer::Landlock => Rules,
-            protect::Layer::MountView => View,
-            protect::Layer::OwnUid => Identity,
-            protect::Layer::Seccomp => Filter,
-            protect::Layer::NetNamespace => Network,
-            protect::Layer::PidNamespace => Processes,
-            protect::Layer::Rlimits => Resources,
-            protect::Layer::Launcher => Clock,
-            protect::Layer::Cgroup => Group,
-            protect::Layer::NoCapabilities => Capabilities,
+            protection::Layer::Landlock => Rules,
+            protection::Layer::MountView => View,
+            protection::Layer::OwnUid => Identity,
+            protection::Layer::Seccomp => Filter,
+            protection::Layer::NetNamespace => Network,
+            protection::Layer::PidNamespace => Processes,
+            protection::Layer::Rlimits => Resources,
+            protection::Layer::Launcher => Clock,
+            protection::Layer::Cgroup => Group,
+            protection::Layer::NoCapabilities => Capabilities,
         }
     }
 }
@@ -348,7 +352,7 @@ pub(super) fn every_layer_has_its_case() {
         let reached = REACHES.iter().filter(|(_, steps)| *steps > 0).flat_map(|(off, _)| off.iter());
         shown.chain(reached).chain(&BESIDE).any(|shown| *shown == layer)
     };
-    for layer in protect::named() {
+    for layer in protection::named() {
         assert!(has_case(Layer::of(layer)), "{layer:?}");
     }
     for (layer, name) in NAMES {
@@ -484,7 +488,7 @@ impl Stage {
     /// The launcher's first stage, minus what is off: namespaces, and maps for the second.
     fn first_stage(&self, off: &[Layer], what: &str, out: &OwnedFd) -> Result<i32, String> {
         let has = |layer| !off.contains(&layer);
-        let proc = host::open_path("/proc").map_err(|e| e.to_string())?;
+        let proc = files::open_path("/proc").map_err(|e| e.to_string())?;
         if !is_root() {
             let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
             sys::unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| e.to_string())?;
@@ -509,7 +513,7 @@ impl Stage {
         }
         sys::unshare(all).map_err(|e| e.to_string())?;
         let (first, second) = namespaces::stages()?;
-        let sys::Fork::Parent(child) = sys::fork().map_err(|e| e.to_string())? else {
+        let sys::Fork::Parent(child) = sys::fork(&one()).map_err(|e| e.to_string())? else {
             drop(first);
             let code = self.second_stage(off, what, out, &proc, second);
             sys::exit_now(told(code, out))
@@ -535,7 +539,7 @@ impl Stage {
             let folder = self.world.path("workspace").join("box");
             let null = Path::new("/dev/null");
             let named = [(self.program.as_path(), Use::Execute), (&folder, Use::Write), (null, Use::Device)];
-            view::enter(&Plan::of(named), is_root()).map_err(|e| format!("{e:?}"))?;
+            root::enter(&Plan::of(named), is_root()).map_err(|e| format!("{e:?}"))?;
         }
         if has(Locked) {
             second.lock_mounts(pid)??;
@@ -575,12 +579,12 @@ impl Stage {
         if has(SuId) {
             rustix::thread::set_no_new_privs(true).map_err(|e| e.to_string())?;
         }
-        let open = |path: &Path| host::open_path(path).map_err(|e| e.to_string());
+        let open = |path: &Path| files::open_path(path).map_err(|e| e.to_string());
         let (program, folder, proc) = (open(&self.program)?, open(&folder)?, open(Path::new("/proc"))?);
         let landlock = Landlock::probe(None)?;
         if has(Rules) {
             let run = Grant { at: program.as_fd(), rights: AccessFs::Execute | AccessFs::ReadFile };
-            let write = Grant { at: folder.as_fd(), rights: writes::rights(landlock) };
+            let write = Grant { at: folder.as_fd(), rights: landlock.work_rights() };
             let read = Grant { at: proc.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir };
             let read = in_proc.then_some(read);
             let all: Vec<Grant<'_>> = [run, write].into_iter().chain(read).collect();
@@ -603,7 +607,7 @@ impl Stage {
         let words = [path.clone(), word(name)?, word(&self.stranger.id().to_string())?];
         let environment = if has(Environment) { word("LANG=C.UTF-8")? } else { word("TOKEN=x")? };
         if has(Filter) {
-            seccomp::load(&seccomp::of_program(Does { writes: true, ..Does::default() }))?;
+            load(&of_program(Does { writes: true, ..Does::default() }))?;
         }
         nix::unistd::execve(&path, &words, &[environment]).map(drop).map_err(|e| format!("exec: {e}"))
     }
@@ -612,7 +616,7 @@ impl Stage {
 /// Has `run` done by a child in `namespaces`, and waits for it; where it comes back with a reason, that is its output,
 /// for whoever looks for the fault.
 fn wait_for(run: impl FnOnce() -> Result<i32, String>, namespaces: CloneFlags, out: &OwnedFd) -> Option<i32> {
-    let Some(child) = sys::clone_call(namespaces).expect("a child") else {
+    let Some(child) = sys::clone_call(&one(), namespaces).expect("a child") else {
         sys::exit_now(told(run(), out));
     };
     code_of(&child).ok()

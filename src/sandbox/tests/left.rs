@@ -1,9 +1,9 @@
 //! What a call could leave for others, and what it could take of them.
 
-use super::super::tool_owner;
 use super::proc::{HOST, manifest, text};
 use super::spare::children;
 use super::{World, compile, until, view};
+use crate::launcher::tool_owner;
 use crate::types::limits::{FORKS_BURST_MAX, PROGRAM_NICE};
 use serde_json::json;
 use std::os::unix::fs::chown;

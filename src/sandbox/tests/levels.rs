@@ -1,8 +1,11 @@
 //! Levels, what is demanded, and what older kernels would give.
 
-use super::super::{Report, seccomp, start};
+use super::super::start;
 use super::{World, compile, has};
 use crate::call::End;
+use crate::launcher::Report;
+use crate::launcher::confine::seccomp::compile::load;
+use crate::launcher::confine::seccomp::filters::without_namespaces;
 use crate::types::Level;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -78,7 +81,7 @@ pub(super) fn less_than_the_minimum_is_refused() {
     assert_eq!(first.level == Some(Level::Strict), first.lacking.is_empty(), "{first:?}");
     world.spec.minimum = first.level;
     drop(start(&world.spec).expect("what it reaches may be demanded"));
-    seccomp::load(&seccomp::without_namespaces()).expect("loaded");
+    load(&without_namespaces()).expect("loaded");
     for (minimum, starts) in [(Some(Level::Strict), false), (Some(Level::Standard), true), (None, true)] {
         world.spec.minimum = minimum;
         match start(&world.spec) {

@@ -1,9 +1,10 @@
 //! What adds up: groups of calls, and what calls add to the folders that they may change.
 
-use super::super::{Report, start, sys};
+use super::super::start;
 use super::spare::children;
 use super::{ORDINARY, Stage, World, alive, become_user, compile, has, until, view};
 use crate::call::{End, Execution};
+use crate::launcher::{Report, sys, tool_owner};
 use nix::mount::MsFlags;
 use nix::sched::CloneFlags;
 use serde_json::json;
@@ -198,7 +199,7 @@ pub(super) fn a_call_adds_no_more_than_it_may() {
         if(a[1][0]!='e')pause();return 0;}\n";
     let world = World::new();
     let Some(fills) = compile(&world, "fills", CODE) else { return };
-    let owner = super::super::tool_owner();
+    let owner = tool_owner();
     let add = |name: &str, how: &str, files: &str, is_small: bool| {
         let folder = world.workspace().join(name);
         create_dir(&folder).expect("made");
@@ -247,7 +248,7 @@ pub(super) fn who_moves_folders_is_counted_all_the_same() {
     for how in ["removes", "moves"] {
         let folder = world.workspace().join(how);
         create_dir(&folder).expect("made");
-        if let Some((uid, gid)) = super::super::tool_owner() {
+        if let Some((uid, gid)) = tool_owner() {
             chown(&folder, Some(uid), Some(gid)).expect("given");
         }
         view::program(&world, how, &[&moves, how], &[], &[&folder]);
@@ -283,7 +284,7 @@ pub(super) fn no_folder_stops_the_calls_behind_it() {
     create_dir(&folder).expect("made");
     create_dir(&left).expect("made");
     for folder in [&folder, &left] {
-        if let Some((uid, gid)) = super::super::tool_owner() {
+        if let Some((uid, gid)) = tool_owner() {
             chown(folder, Some(uid), Some(gid)).expect("given");
         }
     }
@@ -313,7 +314,7 @@ pub(super) fn no_program_gives_up_the_lock_or_the_limits_of_its_call() {
     let Some(unlocks) = compile(&world, "unlocks", CODE) else { return };
     let folder = world.workspace().join("one");
     create_dir(&folder).expect("made");
-    if let Some((uid, gid)) = super::super::tool_owner() {
+    if let Some((uid, gid)) = tool_owner() {
         chown(&folder, Some(uid), Some(gid)).expect("given");
     }
     view::program(&world, "unlocks", &[&unlocks], &[], &[&folder]);
@@ -351,7 +352,7 @@ pub(super) fn calls_that_write_nothing_have_uids_of_their_own() {
     world.program("sleeps", &["/usr/bin/sleep", "1000"]);
     let folder = world.workspace().join("own");
     create_dir(&folder).expect("made");
-    let owner = super::super::tool_owner();
+    let owner = tool_owner();
     if let Some((uid, gid)) = owner {
         chown(&folder, Some(uid), Some(gid)).expect("given");
     }

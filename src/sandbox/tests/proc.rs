@@ -207,9 +207,13 @@ fn is_held(execution: &Execution) {
     assert!(through.is_empty(), "{}", through.join("\n"));
     assert_eq!(told.matches("has ").count(), 7, "{told}");
     assert!(told.ends_with("\n") && told.contains("\nheld sockets of others"), "to its end: {told}");
-    for layer in
-        [super::super::own_proc::LAYER, "net namespace", "pid namespace", "user namespace", "seccomp"]
-    {
+    for layer in [
+        crate::launcher::view::own_proc::LAYER,
+        "net namespace",
+        "pid namespace",
+        "user namespace",
+        "seccomp",
+    ] {
         assert!(execution.layers.iter().any(|name| name == layer), "{layer}: {:?}", execution.layers);
     }
 }
@@ -220,7 +224,7 @@ pub(super) fn a_proc_of_its_own_shows_its_call_alone() {
     let secret = world.write("outside/secret", b"x");
     let inside = world.path("workspace/in");
     std::fs::create_dir(&inside).expect("made");
-    if let Some((uid, gid)) = super::super::tool_owner() {
+    if let Some((uid, gid)) = crate::launcher::tool_owner() {
         std::os::unix::fs::chown(&inside, Some(uid), Some(gid)).expect("given");
     }
     manifest(&world, "looks", &[&looks, &secret], HOST, "proc = \"self\"", "");
@@ -244,7 +248,11 @@ pub(super) fn a_proc_of_its_own_shows_its_call_alone() {
         // Who does not ask for it has none.
         let plain = stage.call("plain", json!({})).await;
         assert_eq!((plain.end, plain.stdout.as_slice()), (End::Exit { code: 1 }, &b""[..]));
-        assert!(!plain.layers.iter().any(|name| name == super::super::own_proc::LAYER), "{:?}", plain.layers);
+        assert!(
+            !plain.layers.iter().any(|name| name == crate::launcher::view::own_proc::LAYER),
+            "{:?}",
+            plain.layers
+        );
     });
 }
 

@@ -1,9 +1,9 @@
 //! What a front that was taken over asks of the kernel, one row for each attempt: what lies outside of `data/`, other
 //! processes of its user, and sockets of every kind. Each row goes through before the front is locked.
 
-use super::super::sys::{Word, attempt};
 use super::super::{Dials, lock_front, narrow_front, serve, start};
 use super::{Command, World};
+use crate::launcher::sys::{Word, attempt};
 use Before::{AsRoot, Through, WhereKnown};
 use Word::{Number, Room, Text};
 use rustix::io::Errno;

@@ -1,9 +1,9 @@
 //! A thousand calls of every kind leave nothing behind. `benches/soak.rs` makes very many more, and measures.
 
-use super::super::spare::SPARES_MAX;
 use super::limits::{calls, group_of, is_populated};
 use super::spare::children;
 use super::{Stage, World, compile, until};
+use crate::launcher::spec::SPARES_MAX;
 use rustix::process::geteuid;
 use serde_json::json;
 use std::fs::{read_dir, read_to_string};
@@ -81,7 +81,7 @@ pub(super) fn a_thousand_calls_leave_nothing() {
             let groups = calls(group_of(pid).parent().expect("the launcher's own"));
             let populated = groups.iter().filter(|group| is_populated(group)).count();
             assert!(populated <= SPARES_MAX, "{groups:?}");
-            assert!(groups.len() <= 2 * super::super::launcher::CALLS_MAX, "{}", groups.len());
+            assert!(groups.len() <= 2 * crate::launcher::spec::CALLS_MAX, "{}", groups.len());
         }
     });
 }

@@ -1,10 +1,11 @@
 //! Children that are there before their call.
 
 use super::super::PrepareError;
-use super::super::spare::{SPARE_IDS, SPARES_MAX};
-use super::super::wire::{Request, packets, send_packet};
 use super::{Stage, World, alive, until};
 use crate::call::{End, Object};
+use crate::launcher::prefork::SPARE_IDS;
+use crate::launcher::protocol::{Request, packets, send_packet};
+use crate::launcher::spec::SPARES_MAX;
 use crate::types::limits::PREPARE_MS_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

@@ -1,9 +1,12 @@
 //! The launcher's private view: what it shows, what it does not, and that nobody below can change it.
 
-use super::super::machine::{self, Ground, Machine};
-use super::super::{namespaces, sys, view};
 use super::{World, compile};
 use crate::call::{End, Object};
+use crate::launcher::host::ground::Ground;
+use crate::launcher::host::machine::Machine;
+use crate::launcher::host::named::plan;
+use crate::launcher::sys::{self, SingleThread};
+use crate::launcher::view::{namespaces, root};
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sched::CloneFlags;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -29,14 +32,19 @@ pub(super) fn program(world: &World, name: &str, command: &[&str], read: &[&Path
     world.tool(name, &manifest);
 }
 
+/// Of a scenario, whose harness only waits.
+pub(super) fn one() -> SingleThread {
+    SingleThread::counted().expect("one thread")
+}
+
 /// Plays `scene` in a process of its own, which may enter namespaces since it has one thread.
 pub(super) fn apart(what: &str, scene: impl FnOnce()) {
-    match sys::fork().expect("a fork") {
+    match sys::fork(&one()).expect("a fork") {
         sys::Fork::Parent(child) => {
             let end = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED).expect("waited");
             assert_eq!(end.and_then(|end| end.exit_status()), Some(0), "{what}");
         }
-        sys::Fork::Child => sys::exit_now(u8::from(catch_unwind(AssertUnwindSafe(scene)).is_err())),
+        sys::Fork::Child(_) => sys::exit_now(u8::from(catch_unwind(AssertUnwindSafe(scene)).is_err())),
     }
 }
 
@@ -47,24 +55,24 @@ fn inside(world: &World, locked: bool, scene: impl FnOnce()) {
     let manifests = || catalog.manifests().map(AsRef::as_ref);
     let second_stage = |ground, second| {
         if locked {
-            let machine = Machine::settle(ground, manifests(), second).expect("a machine");
-            assert_eq!(machine.missing, Vec::<String>::new());
+            let (machine, _groups) = Machine::settle(ground, manifests(), second, one()).expect("a machine");
+            assert_eq!(machine.told.missing, Vec::<String>::new());
         } else {
-            view::enter(&machine::plan(manifests()), is_root()).expect("a view");
+            root::enter(&plan(manifests()), is_root()).expect("a view");
         }
         scene();
     };
     apart("the first stage", || {
-        let ground = Ground::enter(None, None).expect("ground");
+        let ground = Ground::enter(None, None, None).expect("ground");
         let (first, second) = namespaces::stages().expect("stages");
-        match sys::fork().expect("a fork") {
+        match sys::fork(&one()).expect("a fork") {
             sys::Fork::Parent(child) => {
                 drop(second);
                 first.attend(&ground.proc);
                 let end = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED).expect("waited");
                 assert_eq!(end.and_then(|end| end.exit_status()), Some(0), "locked: {locked}");
             }
-            sys::Fork::Child => {
+            sys::Fork::Child(_) => {
                 drop(first);
                 let done = catch_unwind(AssertUnwindSafe(|| second_stage(ground, second)));
                 sys::exit_now(u8::from(done.is_err()))
@@ -268,9 +276,9 @@ pub(super) fn follows_no_later_mount() {
         assert!(!String::from_utf8_lossy(&found.stdout).contains("after"), "{found:?}");
         // A launcher that starts now knows it; whoever compares the two tells.
         let now = super::start(&stage.spec).expect("another launcher");
-        let since = super::super::mounted_since(&before, &now.report().mounted);
+        let since = crate::launcher::mounted_since(&before, &now.report().mounted);
         assert_eq!(since, [words(&late)]);
-        assert_eq!(super::super::mounted_since(&before, &before), [""; 0]);
+        assert_eq!(crate::launcher::mounted_since(&before, &before), [""; 0]);
     });
 }
 

@@ -1,7 +1,8 @@
 //! What the paths of a manifest are resolved against.
 
+use crate::config::Config;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a manifest's words are resolved against.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,13 @@ pub struct Places {
 }
 
 impl Places {
+    /// Of the home that `config` is for.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Self { names: config.paths.clone(), private: vec![real(&config.home.etc), real(&config.home.data)] }
+    }
+
     /// What a grant says: an absolute path, or `@name` from the configuration with folders below it.
     pub(super) fn spell(&self, grant: &str) -> Result<PathBuf, String> {
         let path = match grant.strip_prefix('@').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {

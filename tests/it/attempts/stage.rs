@@ -2,7 +2,8 @@
 //! started anew on each ground that is tried, with all that is to be taken as it was.
 
 use crate::model::{House, Reply};
-use crate::support::{TestHome, start, text, until};
+use crate::service::attend_at;
+use crate::support::{Server, TestHome, launcher_binary, start, text, until};
 use crate::withheld::Withhold;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::Receiver;
 
 /// Stands in the file that no manifest grants.
 pub(crate) const SECRET: &str = "secret-4c1d-outside-the-roots";
@@ -109,6 +112,8 @@ pub(crate) struct Stage {
     /// par.toml without what a ground adds to it.
     settings: String,
     _named: UnixListener,
+    /// Of those that were started for a connection.
+    launchers: Option<Mutex<Receiver<u32>>>,
     /// Attempt → what came of it in each tool that made it.
     found: BTreeMap<String, BTreeMap<&'static str, Outcome>>,
     /// Attempt → the errnos that its last held step met, of each tool.
@@ -143,6 +148,7 @@ impl Stage {
             withhold,
             settings,
             _named: named,
+            launchers: None,
             found,
             errnos,
             loaded,
@@ -153,6 +159,42 @@ impl Stage {
 
     /// On another ground, with everything as it was at first.
     pub(crate) fn enter(&mut self, ground: Ground) {
+        self.clear();
+        let abi = match ground {
+            Ground::Landlock(abi) | Ground::NoView(Some(abi)) => abi,
+            Ground::Whole | Ground::NoView(None) | Ground::NoNamespaces => 0,
+        };
+        self.home().configure(&format!("{}[sandbox]\nlandlock_abi_max = {abi}\n", self.settings));
+        let starters = ground.withheld().map(|what| self.withhold.starters(what));
+        let starters: &[&OsStr] = starters.as_ref().map_or(&[], |starters| starters);
+        self.house.server = self.house.home.serve_by(starters, &ENVIRONMENT);
+        self.begin(ground);
+    }
+
+    /// The whole ground again, with launchers that are started for connections: `par-launcher` in place of a fork of `par`.
+    pub(crate) fn enter_by_socket(&mut self) {
+        self.clear();
+        self.home().configure(&self.settings);
+        let socket = self.home().beside("launcher.sock");
+        let own = nix::unistd::geteuid().as_raw().to_string();
+        let mut launcher = start(&launcher_binary());
+        launcher.arg("--home").arg(self.home().root()).args(["--front-user", &own]);
+        self.launchers = Some(Mutex::new(attend_at(&socket, None, &launcher, &ENVIRONMENT)));
+        let socket = socket.display().to_string();
+        let mut command = self.home().command(&["serve", "--listen", "127.0.0.1:0", "--launcher", &socket]);
+        command.envs(ENVIRONMENT);
+        self.house.server = Server::start(&mut command, self.home().beside("serve.log"));
+        self.begin(Ground::Whole);
+    }
+
+    /// How many `par-launcher` were started for connections.
+    pub(crate) fn launchers_started(&self) -> usize {
+        let launchers = self.launchers.as_ref().map(|launchers| launchers.lock().expect("one at a time"));
+        launchers.map_or(0, |launchers| launchers.try_iter().count())
+    }
+
+    /// The server ends, and all is again as it was at first.
+    fn clear(&mut self) {
         assert_eq!(self.house.server.end(), Some(0), "{}", self.house.server.log());
         let workspace = self.home().path("workspace");
         for left in std::fs::read_dir(&workspace).expect("folder") {
@@ -162,14 +204,10 @@ impl Stage {
         }
         std::fs::remove_dir_all(self.home().beside("outside")).expect("removed");
         self._named = plant(self.home(), &self.programs);
-        let abi = match ground {
-            Ground::Landlock(abi) | Ground::NoView(Some(abi)) => abi,
-            Ground::Whole | Ground::NoView(None) | Ground::NoNamespaces => 0,
-        };
-        self.home().configure(&format!("{}[sandbox]\nlandlock_abi_max = {abi}\n", self.settings));
-        let starters = ground.withheld().map(|what| self.withhold.starters(what));
-        let starters: &[&OsStr] = starters.as_ref().map_or(&[], |starters| starters);
-        self.house.server = self.house.home.serve_by(starters, &ENVIRONMENT);
+    }
+
+    /// A server is there.
+    fn begin(&mut self, ground: Ground) {
         self.ground = ground;
         self.found.clear();
         self.errnos.clear();
@@ -256,6 +294,7 @@ impl Stage {
             return;
         }
         let front = self.house.server.descendants();
+        let front = [self.house.server.child.id()].into_iter().chain(front);
         let front = front.into_iter().find(|pid| threads(*pid) > 1).expect("a front");
         for tool in TOOLS {
             self.take(tool, "all", front);

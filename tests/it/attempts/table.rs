@@ -84,7 +84,7 @@ const fn row(number: u32, attempt: &'static str, by: By, expect: Expect, layer: 
 
 const SWAPS: &str = "src/sandbox/tests.rs::asks_again_when_the_object_was_swapped";
 const FRONT_DIES: &str = "src/sandbox/tests.rs::dies_with_its_front";
-const ONE_ELEMENT: &str = "src/sandbox/init.rs::one_element_per_argument_and_no_flags";
+const ONE_ELEMENT: &str = "src/launcher/child/init.rs::one_element_per_argument_and_no_flags";
 const NO_VERSION: &str = "tests/it/jobs.rs::what_is_no_version_is_no_call";
 const MANIFESTS: &str = "src/tools/tests.rs::what_cannot_be_is_refused_with_its_line";
 

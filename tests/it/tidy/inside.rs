@@ -5,8 +5,10 @@ use super::source::{File, declared, files, paths, shown};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rooms whose insides are held to it.
-const ROOMS: [&str; 11] =
-    ["types", "call", "secrets", "config", "store", "egress", "tools", "policy", "llm", "rules", "agent"];
+const ROOMS: [&str; 13] = [
+    "types", "call", "secrets", "config", "tools", "launcher", "store", "egress", "policy", "llm", "sandbox",
+    "rules", "agent",
+];
 
 /// Imports that do run up, with the reason: (from, to).
 const UP: [(&str, &str, &str); 1] = [(

@@ -11,6 +11,8 @@ pub(super) struct File {
     pub(super) text: String,
     /// Without comments, without what strings hold, without items under `#[cfg(test)]`; the same lines.
     pub(super) code: String,
+    /// How many of its lines are such items.
+    pub(super) test_lines: usize,
 }
 
 impl File {
@@ -50,9 +52,9 @@ pub(super) fn files() -> Vec<File> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).expect("text");
-                let code = without_tests(&without_words(&text));
+                let (code, test_lines) = without_tests(&without_words(&text));
                 let path = path.strip_prefix(&top).expect("below").to_owned();
-                found.push(File { path, text, code });
+                found.push(File { path, text, code, test_lines });
             }
         }
     }
@@ -61,7 +63,7 @@ pub(super) fn files() -> Vec<File> {
 }
 
 /// The repository.
-pub(super) fn top() -> PathBuf {
+pub(crate) fn top() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -136,20 +138,21 @@ fn character(rest: &[char]) -> Option<usize> {
     }
 }
 
-/// `code` with blanks in place of each item under `#[cfg(test)]`, and of nothing else. Lines stay.
-fn without_tests(code: &str) -> String {
+/// `code` with blanks in place of each item under `#[cfg(test)]`, and of nothing else; and the lines of these. Lines stay.
+fn without_tests(code: &str) -> (String, usize) {
     const MARK: &str = "#[cfg(test)]";
     let mut kept = String::with_capacity(code.len());
-    let mut rest = code;
+    let (mut rest, mut lines) = (code, 0);
     while let Some(at) = rest.find(MARK) {
         kept.push_str(&rest[..at]);
         let item = &rest[at..];
         let length = MARK.len() + item_length(&item[MARK.len()..]);
         kept.extend(item[..length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        lines += item[..length].lines().count();
         rest = &item[length..];
     }
     kept.push_str(rest);
-    kept
+    (kept, lines)
 }
 
 /// The bytes up to the end of the item that begins here: its `;`, or the end of its first block in braces.
@@ -203,7 +206,7 @@ pub(super) fn paths(code: &str) -> Vec<Vec<String>> {
 }
 
 /// Reads one path, with what it holds in braces; returns its length in bytes.
-fn leaves(text: &str, head: &[String], found: &mut Vec<Vec<String>>) -> usize {
+pub(super) fn leaves(text: &str, head: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let mut path = head.to_vec();
     let mut at = 0;
     loop {

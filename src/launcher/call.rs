@@ -1,0 +1,405 @@
+//! One call as the launcher sees it: what it waits for, until when, and how it ended.
+
+use crate::call::{End, Exclusion, Given, Object};
+use crate::launcher::child::go_packet;
+use crate::launcher::prefork::Child;
+use crate::launcher::protocol::{
+    self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive_with,
+};
+use crate::tools::{Limits, Manifest};
+use crate::types::clock::mono_us;
+use rustix::io::Errno;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// A prepared child that gets no go, in milliseconds: longer than a permit lives.
+const HELD_MS_MAX: u64 = if cfg!(test) { 3_000 } else { 30_000 };
+/// From the kill to the reaping, in milliseconds: a child that hangs in the kernel is told as ended.
+const LEAVE_MS_MAX: u64 = 2_000;
+
+/// What a child says in its life, and its silence behind that.
+const WORDS_MAX: usize = 5;
+
+/// Where a call stands.
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    /// The child confines itself and resolves.
+    Preparing,
+    /// It waits for go.
+    Held(Object),
+    /// It runs, since this time.
+    Running(u64),
+    /// The front knows its end, or does not want to: it only has to be reaped.
+    Leaving,
+}
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    ask: Ask,
+    limits: Limits,
+    prepare_ms_max: u64,
+    phase: Phase,
+    /// When the phase is over, by [`mono_us`].
+    pub(crate) deadline_us: u64,
+    pub(crate) pidfd: OwnedFd,
+    /// `None` once the child closed it.
+    pub(crate) control: Option<OwnedFd>,
+    pub(crate) stdout: Stream,
+    pub(crate) stderr: Stream,
+    layers: Vec<String>,
+    /// On the folders that it changes: released with this call, when all of it is gone.
+    locks: Vec<OwnedFd>,
+    /// How many it is to have.
+    locks_wanted: usize,
+    /// The program's end, as its init told it.
+    told: Option<End>,
+    /// The launcher's own reason for the end.
+    verdict: Option<End>,
+    /// How the child ended, once reaped, and when.
+    reaped: Option<(End, u64)>,
+    /// Whether the kill was sent.
+    killed: bool,
+}
+
+/// One output pipe, and how much of it may still pass.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) kind: Kind,
+    /// `None` at its end.
+    pub(crate) pipe: Option<OwnedFd>,
+    left: usize,
+}
+
+/// What the front is to be told.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    Nothing,
+    /// With the listener of a call's own network.
+    Prepared(Object, Option<OwnedFd>),
+    NotPrepared(String),
+    Ended(Ended),
+}
+
+/// What one read of a pipe brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Drained {
+    Bytes(Vec<u8>),
+    Nothing,
+    /// There was more than the limit allows.
+    Over(Vec<u8>),
+}
+
+impl Call {
+    /// A call of the tool `manifest` that `child` was just given, which changes as many folders as it wants locks.
+    pub(crate) fn new(ask: Ask, manifest: &Manifest, child: Child) -> Self {
+        let (limits, prepare_ms_max) = (manifest.limits, manifest.prepare_ms_max());
+        let Child { pidfd, control, stdout, stderr } = child;
+        let stream = |kind, pipe| Stream { kind, pipe: Some(pipe), left: limits.output_bytes_max };
+        Self {
+            ask,
+            limits,
+            prepare_ms_max,
+            phase: Phase::Preparing,
+            deadline_us: after_ms(prepare_ms_max),
+            pidfd,
+            control: Some(control),
+            stdout: stream(Kind::Stdout, stdout),
+            stderr: stream(Kind::Stderr, stderr),
+            layers: Vec::new(),
+            locks: Vec::new(),
+            locks_wanted: manifest.write.len(),
+            told: None,
+            verdict: None,
+            reaped: None,
+            killed: false,
+        }
+    }
+
+    /// The tool's name.
+    pub(crate) fn tool(&self) -> &str {
+        &self.ask.tool
+    }
+
+    /// Whether output is waited for: before its go a child has none.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running(_))
+    }
+
+    /// Whether a word is waited for. But for its locks, what a running child says is about its end, and heard then.
+    pub(crate) fn is_heard(&self) -> bool {
+        match self.phase {
+            Phase::Preparing | Phase::Held(_) => true,
+            Phase::Running(_) => self.locks.len() < self.locks_wanted,
+            Phase::Leaving => false,
+        }
+    }
+
+    /// Whether the child has been reaped.
+    pub(crate) fn is_reaped(&self) -> bool {
+        self.reaped.is_some()
+    }
+
+    /// Whether nothing is left to be told or read.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_reaped() && self.phase == Phase::Leaving
+    }
+
+    /// Takes the child's next word.
+    pub(crate) fn hear(&mut self) -> Notice {
+        let Some(control) = &self.control else { return Notice::Nothing };
+        let (bytes, given) = match receive_with(control, CHILD_MESSAGE_BYTES_MAX) {
+            (Received::Packet(bytes), fd) => (bytes, fd),
+            (Received::Nothing, _) => return Notice::Nothing,
+            (Received::End, _) => {
+                self.control = None;
+                return Notice::Nothing;
+            }
+        };
+        match (serde_json::from_slice(&bytes), &self.phase) {
+            (Ok(Word::Ready(object)), Phase::Preparing) => {
+                self.enter(Phase::Held(object.clone()), HELD_MS_MAX);
+                Notice::Prepared(object, given)
+            }
+            (Ok(Word::Refused(reason)), Phase::Preparing) => {
+                self.leave();
+                Notice::NotPrepared(reason)
+            }
+            (Ok(Word::Refused(reason)), Phase::Running(_)) => {
+                self.end(End::Refused { reason });
+                Notice::Nothing
+            }
+            (Ok(Word::Holds), Phase::Running(_)) => {
+                self.locks.extend(given);
+                Notice::Nothing
+            }
+            (Ok(Word::Confined(layers)), Phase::Running(_)) => {
+                self.layers = layers;
+                Notice::Nothing
+            }
+            (Ok(Word::Ended(end)), Phase::Running(_)) => {
+                self.told = Some(end);
+                Notice::Nothing
+            }
+            // A word out of turn comes from a child that is not what it should be.
+            _ => self.fail("the child said something that it should not have"),
+        }
+    }
+
+    /// Starts the prepared child, if `go` is about the very call and object that were prepared, and stands in the
+    /// journal. It is given `connected`, what the front connected for it.
+    pub(crate) fn go(
+        &mut self,
+        go: &Go,
+        connected: Option<&OwnedFd>,
+        journaled: Result<(), String>,
+    ) -> Notice {
+        let Phase::Held(object) = &self.phase else { return self.fail("it is not waiting for go") };
+        let same = go.tool == self.ask.tool
+            && go.manifest == self.ask.manifest
+            && go.arguments == self.ask.arguments;
+        let refused = match () {
+            () if !same => Some("the permitted call is not the one that was prepared"),
+            () if go.object != *object => Some("the permitted object is not the one that was prepared"),
+            () => None,
+        };
+        let left_out = places(&go.exclusions, object);
+        let refused = refused.or(left_out.is_none().then_some("what is left out is not what was prepared"));
+        let refused = refused.map(str::to_owned).or(journaled.err());
+        let packet = go_packet(&left_out.unwrap_or_default());
+        self.enter(Phase::Running(mono_us()), self.limits.wall_ms_max);
+        match (refused, &self.control) {
+            (Some(reason), _) => self.end(End::Refused { reason }),
+            (None, Some(control))
+                if protocol::send_with(control, &packet, connected.map(OwnedFd::as_fd)) == Ok(true) => {}
+            (None, _) => self.end(End::Refused { reason: "the child is gone".to_owned() }),
+        }
+        Notice::Nothing
+    }
+
+    /// The front does not want the child any more.
+    pub(crate) fn release(&mut self) {
+        match self.phase {
+            Phase::Preparing | Phase::Held(_) => self.leave(),
+            Phase::Running(_) => self.end(End::Killed),
+            Phase::Leaving => {}
+        }
+    }
+
+    /// The phase's time is over.
+    pub(crate) fn expire(&mut self) -> Notice {
+        match self.phase {
+            Phase::Preparing => {
+                self.leave();
+                Notice::NotPrepared(format!("the object was not resolved within {} ms", self.prepare_ms_max))
+            }
+            Phase::Held(_) => {
+                self.leave();
+                Notice::Nothing
+            }
+            Phase::Running(_) if !self.killed => {
+                self.end(End::Timeout);
+                Notice::Nothing
+            }
+            Phase::Running(since) => {
+                self.hear_out();
+                self.ended(End::Killed, since, mono_us())
+            }
+            Phase::Leaving => {
+                self.deadline_us = u64::MAX;
+                Notice::Nothing
+            }
+        }
+    }
+
+    /// Takes the child's end, if it has ended.
+    pub(crate) fn reap(&mut self) -> Notice {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let Ok(Some(status)) = waitid(WaitId::PidFd(self.pidfd.as_fd()), options) else {
+            return Notice::Nothing;
+        };
+        let end = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => End::Exit { code },
+            (None, Some(signal)) => End::Signal { signal },
+            (None, None) => End::Killed,
+        };
+        let mut notice = self.hear_out();
+        self.reaped = Some((end.clone(), mono_us()));
+        if matches!(notice, Notice::Nothing) && self.phase == Phase::Preparing {
+            notice = Notice::NotPrepared(format!("the child ended before it resolved: {end:?}"));
+        }
+        if !matches!(self.phase, Phase::Running(_)) {
+            self.phase = Phase::Leaving;
+        }
+        notice
+    }
+
+    /// What it said before it ended is still to be heard.
+    fn hear_out(&mut self) -> Notice {
+        let mut notice = Notice::Nothing;
+        for _ in 0..WORDS_MAX + self.locks_wanted {
+            if matches!(notice, Notice::Nothing) {
+                notice = self.hear();
+            }
+        }
+        notice
+    }
+
+    /// The end, once the child is reaped and its pipes are empty.
+    pub(crate) fn finish(&mut self) -> Notice {
+        match (&self.phase, &self.reaped) {
+            (Phase::Running(since), Some((end, at))) => {
+                let (since, end, at) = (*since, end.clone(), *at);
+                self.ended(end, since, at)
+            }
+            _ => Notice::Nothing,
+        }
+    }
+
+    /// Ends the child for a reason of the launcher's own; the first reason counts.
+    pub(crate) fn end(&mut self, verdict: End) {
+        self.verdict.get_or_insert(verdict);
+        self.deadline_us = after_ms(LEAVE_MS_MAX);
+        self.kill();
+    }
+
+    fn fail(&mut self, reason: &str) -> Notice {
+        let reason = reason.to_owned();
+        match self.phase {
+            Phase::Preparing => {
+                self.leave();
+                Notice::NotPrepared(reason)
+            }
+            Phase::Running(_) => {
+                self.end(End::Refused { reason });
+                Notice::Nothing
+            }
+            Phase::Held(_) | Phase::Leaving => {
+                self.leave();
+                Notice::Nothing
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        self.enter(Phase::Leaving, LEAVE_MS_MAX);
+        self.kill();
+    }
+
+    fn kill(&mut self) {
+        self.killed = true;
+        // ESRCH: it has ended already.
+        if let Err(e) = pidfd_send_signal(&self.pidfd, Signal::KILL)
+            && e != Errno::SRCH
+        {
+            eprintln!("par launcher: a child cannot be killed: {e}");
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, ms: u64) {
+        self.phase = phase;
+        self.deadline_us = after_ms(ms);
+    }
+
+    fn ended(&mut self, end: End, since: u64, at: u64) -> Notice {
+        let confined = !self.layers.is_empty();
+        let end = match (self.verdict.take(), self.told.take()) {
+            (Some(verdict), _) => verdict,
+            (None, Some(told)) => told,
+            // Whatever its end: without the word that every layer holds, nothing was run.
+            (None, None) if !confined => {
+                End::Refused { reason: format!("the child ended before it was confined: {end:?}") }
+            }
+            (None, None) => end,
+        };
+        self.enter(Phase::Leaving, LEAVE_MS_MAX);
+        let layers = std::mem::take(&mut self.layers);
+        let wall_us = at.saturating_sub(since);
+        let (protections, given) = (BTreeMap::new(), Given::default());
+        Notice::Ended(Ended { end, layers, level: None, protections, given, wall_us })
+    }
+}
+
+impl Stream {
+    /// Reads one piece, as far as the limit allows.
+    pub(crate) fn read(&mut self) -> Drained {
+        let Some(pipe) = &self.pipe else { return Drained::Nothing };
+        // Not cleared first: most output is far shorter than a piece.
+        let mut buffer = Vec::with_capacity(protocol::PIECE_BYTES_MAX);
+        match rustix::io::read(pipe, rustix::buffer::spare_capacity(&mut buffer)) {
+            Ok(0) => self.close(),
+            Ok(read) => {
+                buffer.truncate(read.min(self.left));
+                self.left -= buffer.len();
+                if buffer.len() < read {
+                    self.pipe = None;
+                    return Drained::Over(buffer);
+                }
+                Drained::Bytes(buffer)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Drained::Nothing,
+            Err(_) => self.close(),
+        }
+    }
+
+    fn close(&mut self) -> Drained {
+        self.pipe = None;
+        Drained::Nothing
+    }
+}
+
+/// Where the exclusions stand among what was found below the object; `None` where one does not.
+fn places(exclusions: &[Exclusion], object: &Object) -> Option<Vec<usize>> {
+    let beneath = match object {
+        Object::Path(path) => path.beneath.as_slice(),
+        Object::Fixed | Object::Content(_) | Object::Absent { .. } | Object::Outside => &[],
+    };
+    let place =
+        |out: &Exclusion| beneath.iter().position(|one| one.canonical == out.canonical && one.id == out.id);
+    exclusions.iter().map(place).collect()
+}
+
+fn after_ms(ms: u64) -> u64 {
+    mono_us().saturating_add(ms.saturating_mul(1_000))
+}

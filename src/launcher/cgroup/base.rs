@@ -1,0 +1,161 @@
+//! The group that launchers' groups are made in: found, divided, and cleared of what dead launchers left.
+
+use super::files::{hand_down, make, names, read, take, wait_until_empty, write};
+use crate::launcher::view::mounts::unescape;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::{Pid, getppid};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+const LAUNCHER: &str = "par-launcher-";
+
+const ABOVE: &str = "par-above";
+
+/// Names that are tried for a launcher's group: those of dead ones were removed before.
+const NAMES_MAX: u32 = 16;
+
+/// What was found to be there. Each is a layer of every call, and each that is not says what that means.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Controllers {
+    pub(super) memory: bool,
+    pub(super) pids: bool,
+    pub(super) cpu: bool,
+    /// Why none was handed down, where some are there.
+    pub(super) refused: Option<String>,
+}
+
+/// The group that launchers' groups are made in.
+pub(super) struct Base {
+    pub(super) fd: OwnedFd,
+}
+
+/// By this process's own entry and the mount of the hierarchy, wherever that is.
+pub(super) fn base() -> Result<Base, String> {
+    let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
+    let own = read("/proc/self/cgroup")?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or("version 2 is not mounted")?;
+    let mut path = read("/proc/self/mountinfo")?
+        .lines()
+        .find_map(|line| place(line, own))
+        .ok_or("its own group is not in sight")?;
+    if path.file_name().is_some_and(|name| name == ABOVE) {
+        path.pop();
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = openat(CWD, &path, flags, Mode::empty()).map_err(|e| format!("`{}`: {e}", path.display()))?;
+    Ok(Base { fd })
+}
+
+/// Where a line of the mount table (proc_pid_mountinfo(5)) shows the group `own`.
+fn place(line: &str, own: &str) -> Option<PathBuf> {
+    let (front, back) = line.split_once(" - ")?;
+    let mut words = front.split(' ').skip(3);
+    let (root, point) = (unescape(words.next()?), unescape(words.next()?));
+    if back.split(' ').next()? != "cgroup2" || own.contains("/..") {
+        return None;
+    }
+    Some(Path::new(&point).join(Path::new(own).strip_prefix(&root).ok()?))
+}
+
+impl Base {
+    /// Makes the controllers that are here known below, as far as they are wanted and it is for this process to do.
+    pub(super) fn hand_down(&self) -> Controllers {
+        let fd = self.fd.as_fd();
+        let there = read(fd, "cgroup.controllers").unwrap_or_default();
+        let wanted = ["memory", "pids", "cpu"].map(|name| there.split_whitespace().any(|one| one == name));
+        if wanted == [false; 3] {
+            return Controllers::default();
+        }
+        if let Err(e) = self.vacate() {
+            return Controllers { refused: Some(e), ..Controllers::default() };
+        }
+        let [memory, pids, cpu] = wanted;
+        Controllers {
+            memory: memory && hand_down(fd, "memory"),
+            pids: pids && hand_down(fd, "pids"),
+            cpu: cpu && hand_down(fd, "cpu"),
+            refused: None,
+        }
+    }
+
+    /// A group that divides what it has has no processes of its own, unless it is the one above all, which has no
+    /// type. The process above this one goes into a group beside; of others, nobody knows what they are.
+    fn vacate(&self) -> Result<(), String> {
+        let fd = self.fd.as_fd();
+        let at = |e: Errno| format!("controllers are not handed down: {e}");
+        if read(fd, "cgroup.type").is_err() {
+            return Ok(());
+        }
+        let above = getppid().map_or(0, Pid::as_raw_pid).to_string();
+        let inside = read(fd, "cgroup.procs").map_err(at)?;
+        if inside.is_empty() {
+            return Ok(());
+        }
+        if inside.lines().any(|pid| pid != above) {
+            return Err("controllers are not handed down: other processes are in the group that this was \
+                        started in"
+                .to_owned());
+        }
+        make(fd, ABOVE).or_else(|e| if e == Errno::EXIST { Ok(()) } else { Err(at(e)) })?;
+        write(fd, &format!("{ABOVE}/cgroup.procs"), &above).map_err(at)
+    }
+}
+
+/// A launcher's own group, locked.
+pub(super) fn make_own(base: BorrowedFd<'_>) -> Result<OwnedFd, String> {
+    let pid = rustix::process::getpid().as_raw_pid();
+    for at in 0..NAMES_MAX {
+        let name = if at == 0 { format!("{LAUNCHER}{pid}") } else { format!("{LAUNCHER}{pid}-{at}") };
+        match make(base, &name) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => continue,
+            Err(e) => return Err(format!("its group is not its own to divide: {e}")),
+        }
+        // One that was taken for a dead launcher's in between is gone, or about to go.
+        if let Ok(own) = take(base, &name) {
+            return Ok(own);
+        }
+    }
+    Err("no name for the launcher's group is free".to_owned())
+}
+
+/// Removes the groups of launchers that nobody holds any more, with what is left in them.
+pub(super) fn clear_leftovers(base: BorrowedFd<'_>) {
+    for name in names(base) {
+        if !name.starts_with(LAUNCHER) {
+            continue;
+        }
+        let Ok(left) = take(base, &name) else { continue };
+        // What cannot be killed or removed is somebody else's, or for the next start.
+        if write(left.as_fd(), "cgroup.kill", "1").is_ok() {
+            wait_until_empty(left.as_fd());
+        }
+        for inner in names(left.as_fd()) {
+            let _ = unlinkat(&left, inner, AtFlags::REMOVEDIR);
+        }
+        let _ = unlinkat(base, &name, AtFlags::REMOVEDIR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+    use std::path::PathBuf;
+
+    #[test]
+    fn groups_are_found_where_their_hierarchy_is_mounted() {
+        let unified = "39 31 0:36 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
+        let part = "39 31 0:36 /a /mnt/c\\040d rw shared:3 - cgroup2 cgroup2 rw,nsdelegate";
+        for (line, own, expect) in [
+            (unified, "/", Some("/sys/fs/cgroup/unified")),
+            (unified, "/a/b.service", Some("/sys/fs/cgroup/unified/a/b.service")),
+            (unified, "/../b", None),
+            (part, "/a/b", Some("/mnt/c d/b")),
+            (part, "/ab", None),
+            ("35 31 0:32 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids", "/", None),
+        ] {
+            assert_eq!(place(line, own), expect.map(PathBuf::from), "{line} {own}");
+        }
+    }
+}

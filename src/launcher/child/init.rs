@@ -1,0 +1,291 @@
+//! A program under its init: the child stays as the first process of its PID namespace, reaps, and
+//! tells how the program ended. When it ends the kernel ends everything else in the namespace.
+
+use crate::call::End;
+use crate::launcher::child::inherit::{self, Given};
+use crate::launcher::child::netns;
+use crate::launcher::child::quota::{Look, Quota};
+use crate::launcher::child::start::{Inherited, Start, say, tell};
+use crate::launcher::confine::forks::{self, Forks, Turn};
+use crate::launcher::confine::layers;
+use crate::launcher::confine::seccomp::compile::load;
+use crate::launcher::protocol::{Word, send_with};
+use crate::launcher::sys;
+use crate::launcher::tool::OpenProgram;
+use crate::tools::{Element, Modes, Program, Resource as Named};
+use crate::types::clock::mono_us;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::FdFlags;
+use rustix::process::{Resource, WaitOptions, WaitStatus, wait};
+use rustix::time::Timespec;
+use serde_json::Value;
+use std::ffi::CString;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+const ENVIRONMENT: [&std::ffi::CStr; 2] = [c"PATH=/usr/bin", c"LANG=C.UTF-8"];
+
+/// Starts the program and stays until it has ended. Confined by everything but the last filter, which
+/// the program alone gets: the init still has to tell its end.
+pub(crate) fn run(
+    start: &Start<'_>,
+    program: &Program,
+    open: &OpenProgram,
+    canonical: Option<&str>,
+    inherited: Inherited<'_>,
+    mut layers: Vec<String>,
+) -> Result<std::convert::Infallible, String> {
+    let tool = start.tool;
+    if !(open.is_unchanged() && tool.exec.iter().all(OpenProgram::is_unchanged)) {
+        return Err("a program changed since the launcher opened it".to_owned());
+    }
+    let given = Given::gather(start, canonical, inherited.connected)?;
+    let exec = given.above(&open.fd)?;
+    let script = tool.script.as_ref().map(|fd| script_of(start, fd, &given)).transpose()?;
+    let locks = inherited.locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
+    let name = script_name(program, script.as_ref())?;
+    let words = arguments(program, name, &tool.manifest.resource, start.arguments, canonical)?;
+    let proxy = netns::ENVIRONMENT.into_iter().filter(|_| tool.manifest.is_proxied());
+    let environment = ENVIRONMENT.into_iter().chain(proxy).map(CString::from).chain(inherited.content);
+    let environment: Vec<CString> = environment.chain(given.words.iter().cloned()).collect();
+    let children = watch_children()?;
+    let limits = &tool.manifest.limits;
+    let mut quota = (!locks.is_empty()).then(|| Quota::begin(&locks, limits)).transpose()?;
+
+    layers.extend(["seccomp", "init"].map(str::to_owned));
+    layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
+    layers.extend(quota.iter().map(|_| "quota".to_owned()));
+    let confined = Word::Confined(layers);
+    // Not for the program: who has a lock's descriptor can give it up.
+    locks.iter().try_for_each(|lock| lend(start, lock))?;
+    let control = given.above(start.control)?;
+    let memory = limits.memory_bytes_max;
+    let mut before = || {
+        SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
+        forks::come_last(start.machine.program_nice)?;
+        layers::limit(Resource::As, memory)?;
+        // The script is to be opened by its number.
+        if let Some(fd) = &script {
+            rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
+        }
+        given.hand_over()?;
+        load(&tool.filter)?;
+        // The last word before the program's first: what it does at once may be the end of this process.
+        tell(&control, &confined)
+    };
+    let pid =
+        sys::spawn(&start.machine.one, rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
+    // The pipes are the program's: they reach their end when it and what it started have ended.
+    let mut keep = vec![
+        start.control.as_raw_fd(),
+        children.as_raw_fd(),
+        start.machine.supplies.host.loadavg.as_raw_fd(),
+    ];
+    keep.extend(locks.iter().map(OwnedFd::as_raw_fd));
+    sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
+    let forks = start.machine.counts_forks.then(|| Forks::begin(&start.machine.supplies.host.loadavg));
+    let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut(), forks);
+    if let Some(quota) = &mut quota {
+        end_others();
+        if quota.look() != Look::Within {
+            end = End::Quota { unread_folders: quota.unread() };
+        }
+    }
+    say(start, &Word::Ended(end));
+    // Not by returning: owners of descriptors that were closed above are still alive in the callers.
+    sys::exit_now(0)
+}
+
+/// The script for this call alone, under a number that nothing else is given.
+fn script_of(start: &Start<'_>, memory: &OwnedFd, given: &Given) -> Result<OwnedFd, String> {
+    given.above(&inherit::own(start.machine, memory).map_err(|e| format!("script: {e}"))?)
+}
+
+/// Gives the launcher a copy of a lock.
+fn lend(start: &Start<'_>, lock: &OwnedFd) -> Result<(), String> {
+    let word = serde_json::to_vec(&Word::Holds).map_err(|e| e.to_string())?;
+    match send_with(start.control, &word, Some(lock.as_fd())) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("a lock was not taken over".to_owned()),
+        Err(e) => Err(format!("a lock was not taken over: {e}")),
+    }
+}
+
+/// `SIGCHLD` as a descriptor, blocked otherwise.
+fn watch_children() -> Result<SignalFd, String> {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGCHLD);
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&set), None).map_err(|e| format!("signal mask: {e}"))?;
+    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(|e| format!("signalfd: {e}"))
+}
+
+/// Nobody adds anything any more: all else in the namespace is killed, and reaped.
+fn end_others() {
+    signal_others(Signal::SIGKILL);
+    while let Ok(Some(_)) = wait(WaitOptions::empty()) {}
+}
+
+fn signal_others(signal: Signal) {
+    // INVARIANT: this is the first process of the namespace, which `child` has seen: all others are this call's.
+    // ESRCH: there is nobody.
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), signal);
+}
+
+/// Whether the call added more than it may, if it is time to look. Where its folders do not keep still for that, it
+/// does: nobody in it runs while it is looked at again, and what cannot be counted then is too much.
+fn is_over(quota: &mut Quota<'_>) -> bool {
+    match quota.look_by_now() {
+        Look::Within => false,
+        Look::Over => true,
+        Look::Moving => {
+            signal_others(Signal::SIGSTOP);
+            let look = quota.look();
+            signal_others(Signal::SIGCONT);
+            look != Look::Within
+        }
+    }
+}
+
+/// Reaps whatever ends, until the program does, or has added too much; a call that starts too many processes it makes
+/// wait. Ends the namespace when the launcher is gone.
+fn wait_for(
+    start: &Start<'_>,
+    children: &SignalFd,
+    program: i32,
+    mut quota: Option<&mut Quota<'_>>,
+    mut forks: Option<Forks<'_>>,
+) -> End {
+    loop {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if pid.as_raw_nonzero().get() == program {
+                return end_of(status);
+            }
+        }
+        let mut fds = [PollFd::new(start.control, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+        let next_us = quota.as_ref().map(|quota| quota.next_us()).into_iter();
+        let next_us = next_us.chain(forks.as_ref().map(Forks::next_us)).min();
+        let timeout = next_us.map(until);
+        let _ = poll(&mut fds, timeout.as_ref());
+        let [control, _] = &fds;
+        if !control.revents().is_empty() {
+            // The lifeline: after go the launcher sends nothing more, so this is its end.
+            sys::exit_now(0);
+        }
+        let _ = children.read_signal();
+        if let Some(over) = quota.as_deref_mut().and_then(|quota| is_over(quota).then_some(quota)) {
+            return End::Quota { unread_folders: over.unread() };
+        }
+        match forks.as_mut().map_or(Turn::Goes, Forks::turn) {
+            Turn::Goes => {}
+            Turn::Waits => signal_others(Signal::SIGSTOP),
+            Turn::GoesOn => signal_others(Signal::SIGCONT),
+        }
+    }
+}
+
+/// The time from now to `at_us`.
+fn until(at_us: u64) -> Timespec {
+    let us = at_us.saturating_sub(mono_us());
+    let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: i64::try_from(us % 1_000_000 * 1_000).unwrap_or(0) }
+}
+
+fn end_of(status: WaitStatus) -> End {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => End::Exit { code },
+        (None, Some(signal)) => End::Signal { signal },
+        (None, None) => End::Killed,
+    }
+}
+
+/// The name by which an interpreter opens its script, on the descriptor that it inherits.
+///
+/// Of the ways to hand a script over this one needs no file: Landlock leaves memory files alone, and the call's own
+/// `/proc` leads there by the reader's own entry. On standard input any program that the script starts could read on in
+/// it; as the word behind `-c` it could not be longer than 128 KiB.
+fn script_name(program: &Program, script: Option<&OwnedFd>) -> Result<Option<String>, String> {
+    match (&program.script, script) {
+        (None, _) => Ok(None),
+        (Some(_), Some(fd)) => Ok(Some(format!("/proc/self/fd/{}", fd.as_raw_fd()))),
+        (Some(_), None) => Err("the script was not opened".to_owned()),
+    }
+}
+
+/// The argument array: no shell, no splitting, one element per argument.
+fn arguments(
+    program: &Program,
+    script: Option<String>,
+    resource: &Named,
+    values: &Value,
+    canonical: Option<&str>,
+) -> Result<Vec<CString>, String> {
+    let path = program.path.to_str().ok_or("the program's path is not UTF-8")?;
+    let mut words = vec![path.to_owned()];
+    words.extend(script);
+    for element in &program.args {
+        match element {
+            Element::Literal(word) => words.push(word.clone()),
+            Element::Argument(name) => words.extend(argument(name, resource, values, canonical)?),
+        }
+    }
+    words
+        .into_iter()
+        .map(|word| CString::new(word).map_err(|_| "an argument holds a NUL byte".to_owned()))
+        .collect()
+}
+
+/// `None` where an optional argument is absent.
+fn argument(
+    name: &str,
+    resource: &Named,
+    values: &Value,
+    canonical: Option<&str>,
+) -> Result<Option<String>, String> {
+    if matches!(resource, Named::Path { argument } if argument == name) {
+        return canonical.map(|path| Some(path.to_owned())).ok_or_else(|| format!("`{name}` has no object"));
+    }
+    match values.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(word)) => Ok(Some(word.clone())),
+        Some(Value::Number(number)) if !number.is_f64() => Ok(Some(number.to_string())),
+        Some(_) => Err(format!("`{name}` is neither text nor an integer")),
+    }
+    .and_then(|word| match word {
+        // It would be read as an option.
+        Some(word) if word.starts_with('-') => Err(format!("`{name}` starts with `-`")),
+        word => Ok(word),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::arguments;
+    use crate::tools::{Element, Program, Resource, Runtime};
+    use serde_json::{Value, json};
+
+    fn check(values: Value, expect: Result<&[&str], &str>) {
+        let argument = |name: &str| Element::Argument(name.to_owned());
+        let args = vec![Element::Literal("-n".to_owned()), argument("n"), argument("word"), argument("path")];
+        let (runtime, exec) = (Runtime::Static, Vec::new());
+        let program = Program { path: "/bin/x".into(), args, runtime, script: None, exec };
+        let resource = Resource::Path { argument: "path".to_owned() };
+        let got = arguments(&program, None, &resource, &values, Some("/real"));
+        let got =
+            got.map(|words| words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect::<Vec<_>>());
+        let expect =
+            expect.map(|words| words.iter().map(|w| (*w).to_owned()).collect()).map_err(str::to_owned);
+        assert_eq!(got, expect, "{values}");
+    }
+
+    #[test]
+    fn one_element_per_argument_and_no_flags() {
+        check(json!({"n": 5, "path": "/raw"}), Ok(&["/bin/x", "-n", "5", "/real"]));
+        check(json!({"n": 0, "word": "a b;$(c)"}), Ok(&["/bin/x", "-n", "0", "a b;$(c)", "/real"]));
+        check(json!({"n": -5}), Err("`n` starts with `-`"));
+        check(json!({"n": 5, "word": "--output=/x"}), Err("`word` starts with `-`"));
+        check(json!({"n": 5, "word": "a\u{0}b"}), Err("an argument holds a NUL byte"));
+        check(json!({"n": [1]}), Err("`n` is neither text nor an integer"));
+    }
+}

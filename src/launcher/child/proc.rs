@@ -1,0 +1,63 @@
+//! The `/proc` of one call: its processes, and nothing else of the kernel.
+//!
+//! The call's child mounts it over that of the view, in a mount namespace of its own which is a copy of the view's. It
+//! does so first of all: the right to mount goes with the identity, and under Landlock nobody mounts. The kernel gives
+//! one only where the view's is whole, and with no flag less than that one's.
+//!
+//! The call's first process, the init, is a copy of the launcher. Whoever may not look into it does not see it there,
+//! and since it is not dumpable nobody of the call may.
+
+use crate::launcher::confine::layers::Grant;
+use crate::launcher::host::machine::Machine;
+use crate::launcher::tool::{Tool, WriteFolder};
+use crate::launcher::view::files::{id, open_path};
+use crate::launcher::view::mounts::{self, Origins};
+use crate::launcher::view::own_proc::mount_here;
+use landlock::AccessFs;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+
+/// What a call has in its copy of the view.
+#[derive(Debug)]
+pub(crate) struct OwnProc {
+    root: OwnedFd,
+    /// The tool's folders to change. Those of the launcher lie in the view itself, and a program could go up from them.
+    pub(crate) writes: Vec<OwnedFd>,
+    /// Of the copy's mounts, where the tool reads below its resource.
+    pub(crate) origins: Option<Origins>,
+}
+
+impl OwnProc {
+    /// Mounts it. In a child with [`NAMESPACES`] that is still what the launcher is.
+    pub(crate) fn enter(machine: &Machine, tool: &Tool) -> Result<Self, String> {
+        let refuse = |e: Errno| format!("a `/proc` of its own: {e}");
+        mount_here().map_err(refuse)?;
+        let root = open_path("/proc").map_err(refuse)?;
+        let writes = tool.writes.iter().map(open_again).collect::<Result<_, _>>()?;
+        let table = tool.manifest.recursive.then(|| mounts::table(&machine.paths.proc)).transpose()?;
+        let origins = table.map(|table| machine.paths.origins.of_copy(&table));
+        Ok(Self { root, writes, origins })
+    }
+
+    /// Reading and listing, for every ruleset of the call.
+    pub(crate) fn grant(&self) -> Grant<'_> {
+        Grant { at: self.root.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir }
+    }
+
+    /// What the child keeps of it.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        std::iter::once(&self.root).chain(&self.writes).map(OwnedFd::as_raw_fd)
+    }
+}
+
+fn open_again(folder: &WriteFolder) -> Result<OwnedFd, String> {
+    let refuse = |e: &dyn std::fmt::Display| format!("the folder `{}`: {e}", folder.canonical);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let fd =
+        openat2(CWD, folder.canonical.as_str(), flags, Mode::empty(), resolve).map_err(|e| refuse(&e))?;
+    let both =
+        fstat(&fd).and_then(|here| Ok((id(&here), id(&fstat(&folder.fd)?)))).map_err(|e| refuse(&e))?;
+    if both.0 == both.1 { Ok(fd) } else { Err(refuse(&"another one is there now")) }
+}

@@ -1,0 +1,108 @@
+//! From a path that a model wrote to the object it names, under the call's own rights.
+//!
+//! Everything is opened with `O_PATH`, which reads and changes nothing. Absent is told apart from the
+//! rest only for the gate; what is unreadable or outside is one answer.
+
+use crate::call::{FileId, FileKind, Object, PathObject};
+use crate::launcher::child::subtree::{Folder, Found, Names, ancestors};
+use crate::launcher::host::entered::Paths;
+use crate::launcher::tool::Root;
+use crate::launcher::view::files::{id, kind, name_of, open};
+use crate::launcher::view::mounts::Origins;
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, accessat, fstat, openat, openat2};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::path::{Component, Path};
+
+/// Where resolving happens.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) paths: &'a Paths,
+    /// Of the mounts that this process sees.
+    pub(crate) origins: &'a Origins,
+    pub(crate) roots: &'a [Root],
+    /// Whether named paths below a folder are to be told of.
+    pub(crate) recursive: bool,
+}
+
+impl Place<'_> {
+    /// The object that `path` names, with those of `named` that are it or hold it, and those below it where
+    /// they are asked for. An error refuses the call.
+    pub(crate) fn resolve(self, path: &str, named: &[String]) -> Result<Object, String> {
+        Ok(match open(path) {
+            Ok(fd) => self.describe(&fd, named)?.map_or(Object::Outside, Object::Path),
+            Err(Errno::NOENT) => self.absent(path),
+            Err(_) => Object::Outside,
+        })
+    }
+
+    /// `None`: outside, unreadable, or without a name that can be decided on.
+    fn describe(self, fd: &OwnedFd, named: &[String]) -> Result<Option<PathObject>, String> {
+        let Some((canonical, stat, above)) = self.identify(fd) else { return Ok(None) };
+        let names = Names::look(self.paths, self.origins, named)?;
+        let within = names.holding(&canonical, &above);
+        let found = if self.recursive && kind(&stat) == FileKind::Folder {
+            let folder = Folder { canonical: &canonical, id: id(&stat), fd: fd.as_fd(), above: &above };
+            names.beneath(&folder)?
+        } else {
+            Found::default()
+        };
+        let Found { beneath, unseen } = found;
+        Ok(Some(PathObject { id: id(&stat), kind: kind(&stat), canonical, within, beneath, unseen }))
+    }
+
+    fn identify(self, fd: &OwnedFd) -> Option<(String, Stat, Vec<FileId>)> {
+        let canonical = name_of(&self.paths.proc, fd).filter(|name| self.holds(name))?;
+        let link = format!("self/fd/{}", fd.as_raw_fd());
+        accessat(&self.paths.proc, link, Access::READ_OK, AtFlags::empty()).ok()?;
+        let stat = fstat(fd).ok()?;
+        let above = ancestors(&self.paths.tree, &canonical, &stat)?;
+        Some((canonical, stat, above))
+    }
+
+    /// The deepest folder of `path` that is there, if it lies in a root, and the plain names below it.
+    fn absent(self, path: &str) -> Object {
+        let mut rest = Vec::new();
+        let mut parts: Vec<Component<'_>> = Path::new(path).components().collect();
+        while let Some(last) = parts.pop() {
+            let Component::Normal(name) = last else { return Object::Outside };
+            let Some(name) = name.to_str() else { return Object::Outside };
+            rest.push(name);
+            let folder: std::path::PathBuf = parts.iter().collect();
+            match open(&folder) {
+                Ok(fd) => return self.absent_below(&fd, rest),
+                Err(Errno::NOENT) => {}
+                Err(_) => return Object::Outside,
+            }
+        }
+        Object::Outside
+    }
+
+    fn absent_below(self, fd: &OwnedFd, mut rest: Vec<&str>) -> Object {
+        // A link is there, and leads nowhere that this tool may know of.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if rest.last().is_some_and(|name| openat(fd, *name, flags, Mode::empty()).is_ok()) {
+            return Object::Outside;
+        }
+        rest.reverse();
+        let folder = fstat(fd).is_ok_and(|stat| kind(&stat) == FileKind::Folder);
+        match name_of(&self.paths.proc, fd).filter(|name| folder && self.holds(name)) {
+            Some(folder) => Object::Absent { folder, rest: rest.join("/") },
+            None => Object::Outside,
+        }
+    }
+
+    fn holds(self, canonical: &str) -> bool {
+        self.roots.iter().any(|root| root.holds(canonical))
+    }
+}
+
+/// Opens the object that was decided on, by `O_PATH`: the same path without links, the same inode.
+pub(crate) fn reopen(object: &PathObject) -> Result<OwnedFd, String> {
+    let changed = || "the object changed between decision and start".to_owned();
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let fd = openat2(CWD, object.canonical.as_str(), flags, Mode::empty(), resolve).map_err(|_| changed())?;
+    let stat = fstat(&fd).map_err(|_| changed())?;
+    if id(&stat) == object.id && kind(&stat) == object.kind { Ok(fd) } else { Err(changed()) }
+}

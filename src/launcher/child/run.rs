@@ -1,0 +1,485 @@
+//! The child of one call: prepare, wait for go, go. A spare waits for its call before (`prefork.rs`).
+//!
+//! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
+//! to the launcher's code: the child ends in this file.
+
+use super::proc::OwnProc;
+use super::resolve::{Place, reopen};
+use super::start::{Inherited, REFUSED, Start, say, tell};
+use super::{content, http, inherit, init, netns, search, unix, workdirs};
+use crate::call::{Beneath, FileKind, Object, PathObject};
+use crate::launcher::confine::identity::become_user;
+use crate::launcher::confine::layers::{self, Connects, Grant};
+use crate::launcher::confine::seccomp::compile::load;
+use crate::launcher::host::machine::Machine;
+use crate::launcher::protocol::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
+use crate::launcher::spec::{CALLS_MAX, SPARES_MAX};
+use crate::launcher::sys;
+use crate::launcher::tool::{Tool, WriteFolder};
+use crate::launcher::view::files::open_for_reading;
+use crate::launcher::view::mounts::{self, Mount, Origins};
+use crate::launcher::view::own_proc;
+use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
+use crate::tools::{Builtin, Limits, Resource as Named, Runner};
+use crate::types::json::parse_strict;
+use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX};
+use crate::types::text;
+use nix::sched::CloneFlags;
+use rustix::process::{
+    DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal, setsid,
+};
+use seccompiler::BpfProgram;
+use serde_json::Value;
+use std::io::Write;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+
+/// Children that may share one uid's process limit where they have no user namespace of their own.
+const SHARED_UID_CALLS: u64 = (CALLS_MAX + SPARES_MAX) as u64;
+
+/// What a child is started with.
+pub(crate) struct Birth<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) tool: &'a Tool,
+    /// Uid and gid of this call, where the launcher may change them.
+    pub(crate) identity: Option<(u32, u32)>,
+    /// `None` in a spare, which is told its call over the control channel.
+    pub(crate) call: Option<&'a Ask>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) control: OwnedFd,
+}
+
+/// What a call is connected to.
+struct Outward<'a> {
+    /// By the front: of a builtin.
+    connected: Option<OwnedFd>,
+    /// To be connected to at go: of a program.
+    sockets: &'a [unix::Place],
+}
+
+/// Runs the call. Never returns.
+pub(crate) fn run(birth: &Birth<'_>) -> ! {
+    let code = match live(birth) {
+        Ok(code) => code,
+        Err(reason) => {
+            // Nobody to hear it is an end without a word.
+            tell(&birth.control, &Word::Refused(reason)).ok();
+            REFUSED
+        }
+    };
+    sys::exit_now(code)
+}
+
+fn live(birth: &Birth<'_>) -> Result<u8, String> {
+    let (machine, tool, control) = (birth.machine, birth.tool, &birth.control);
+    // First, while there are rights over the namespace.
+    let proxy = tool.manifest.is_proxied().then(netns::open).transpose()?;
+    let own_proc = tool.has_own_proc().then(|| OwnProc::enter(machine, tool)).transpose()?;
+    let (mut layers, own_user) = take_over(birth)?;
+    layers.extend(own_proc.iter().map(|_| own_proc::LAYER.to_owned()));
+    // Where the tool's own rights end, and Landlock's do not begin: `/proc` is closed behind it.
+    let mounts = mount_table(birth)?;
+    layers.extend(confine(birth, own_proc.as_ref())?);
+    let keep = kept(birth, own_proc.as_ref());
+    let until_ready: Vec<RawFd> = proxy.iter().map(OwnedFd::as_raw_fd).chain(keep.iter().copied()).collect();
+    close_all_but(&[until_ready.as_slice(), &[machine.paths.tree.descriptor().as_raw_fd()]].concat())?;
+    limit(birth, own_user)?;
+    layers.push("rlimits".to_owned());
+    let origins = own_proc.as_ref().and_then(|own| own.origins.as_ref()).unwrap_or(&machine.paths.origins);
+    let told;
+    let call = match birth.call {
+        Some(call) => call,
+        None => match wait(birth, origins)? {
+            Some(call) => {
+                told = call;
+                &told
+            }
+            // Nobody waits for this child any more.
+            None => return Ok(0),
+        },
+    };
+    // In canonical form, which the launcher has held to the schema.
+    let arguments = parse_strict(call.arguments.as_bytes(), JSON_DEPTH_MAX)
+        .map_err(|e| format!("the arguments are no JSON: {e}"))?;
+    let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
+    let object = resolve(&start, origins, own_proc.as_ref())?;
+    check_mounts(origins, &object, mounts.as_deref())?;
+    let sockets = unix::find(&machine.paths.tree, &tool.manifest.connect)?;
+    // The way to the rest of the host ends here.
+    let numbers = sockets.iter().map(|place| place.fd.as_raw_fd());
+    close_all_but(&until_ready.iter().copied().chain(numbers).collect::<Vec<_>>())?;
+    ready(&start, &object, proxy)?;
+    match receive_with(control, GO_BYTES_MAX) {
+        (Received::Packet(go), connected) => {
+            let outward = Outward { connected, sockets: &sockets };
+            go_on(&start, &object, &excluded(&go, &object)?, outward, own_proc.as_ref(), layers)
+        }
+        // Nobody waits for this child any more.
+        _ => Ok(0),
+    }
+}
+
+/// A spare's call, once there is one. `None` where none comes any more.
+fn wait(birth: &Birth<'_>, origins: &Origins) -> Result<Option<Ask>, String> {
+    rehearse(birth, origins);
+    match receive_with(&birth.control, CHILD_MESSAGE_BYTES_MAX) {
+        (Received::Packet(call), _) => {
+            serde_json::from_slice(&call).map(Some).map_err(|e| format!("the launcher's call is none: {e}"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Looks up the tool's first folder as it will look up a call's path: the pages that this takes are there then.
+/// Nothing else comes of it.
+fn rehearse(birth: &Birth<'_>, origins: &Origins) {
+    let Birth { machine, tool, .. } = *birth;
+    let Some(root) = tool.roots.first() else { return };
+    let place = Place { paths: &machine.paths, origins, roots: &tool.roots, recursive: false };
+    let object = place.resolve(&root.canonical, std::slice::from_ref(&root.canonical));
+    drop(object.map(|object| serde_json::to_vec(&Word::Ready(object))));
+    drop(machine.landlock.ruleset(&[]));
+}
+
+/// What the launcher sends when the call may start: the places, among what was found below the object, of what
+/// is left out.
+pub(crate) fn go_packet(left_out: &[usize]) -> Vec<u8> {
+    let places = left_out.iter().map(usize::to_string).collect::<Vec<_>>();
+    format!("go {}", places.join(" ")).into_bytes()
+}
+
+/// That packet, in bytes: each place with its space.
+const GO_BYTES_MAX: usize = 8 + 8 * NAMED_BENEATH_MAX;
+
+fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, String> {
+    let wrong = || "the launcher's go is none".to_owned();
+    let places = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or_else(wrong)?;
+    let beneath = match object {
+        Object::Path(path) => path.beneath.as_slice(),
+        Object::Fixed | Object::Content(_) | Object::Absent { .. } | Object::Outside => &[],
+    };
+    let one =
+        |place: &str| place.parse::<usize>().ok().and_then(|place| beneath.get(place)).ok_or_else(wrong);
+    places.split_ascii_whitespace().map(one).collect()
+}
+
+/// Tells the object, and gives the listener away.
+fn ready(start: &Start<'_>, object: &Object, proxy: Option<OwnedFd>) -> Result<(), String> {
+    let word = serde_json::to_vec(&Word::Ready(object.clone())).map_err(|e| e.to_string())?;
+    if word.len() > CHILD_MESSAGE_BYTES_MAX {
+        return Err("the paths that policies name below it take too much room".to_owned());
+    }
+    // Nobody to hear it is an end without a word.
+    if send_with(start.control, &word, proxy.as_ref().map(OwnedFd::as_fd)) != Ok(true) {
+        sys::exit_now(REFUSED);
+    }
+    Ok(())
+}
+
+fn close_all_but(keep: &[RawFd]) -> Result<(), String> {
+    sys::close_all_but(keep).map_err(|e| format!("close_range: {e}"))
+}
+
+/// The mounts that this call sees, for a program that reads below its resource: it would not stay on one.
+fn mount_table(birth: &Birth<'_>) -> Result<Option<Vec<Mount>>, String> {
+    if !birth.tool.looks_at_mounts() {
+        return Ok(None);
+    }
+    mounts::table(&birth.machine.paths.proc).map(Some)
+}
+
+/// A program is not let at a folder with mounts below it: what policies name elsewhere may be among them.
+fn check_mounts(origins: &Origins, object: &Object, table: Option<&[Mount]>) -> Result<(), String> {
+    match (object, table) {
+        (Object::Path(path), Some(table)) if origins.is_crossed_below(table, &path.canonical) => {
+            Err("something is mounted below the folder, and a program would read there too".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Session, standard streams, identity; and whether the call has a user namespace of its own.
+fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
+    let machine = birth.machine;
+    // The first process of a PID namespace that inherited a session may already lead one.
+    let _ = setsid();
+    nix::unistd::dup2_stdout(&birth.stdout).map_err(|e| format!("stdout: {e}"))?;
+    nix::unistd::dup2_stderr(&birth.stderr).map_err(|e| format!("stderr: {e}"))?;
+    if birth.tool.program.is_some() {
+        let null = inherit::own(machine, &machine.supplies.null).map_err(|e| format!("stdin: {e}"))?;
+        nix::unistd::dup2_stdin(&null).map_err(|e| format!("stdin: {e}"))?;
+    }
+
+    let mut layers = machine.told.inherited.clone();
+    if birth.tool.manifest.is_proxied() {
+        layers.push("proxy".to_owned());
+    }
+    if machine.per_call.contains(CloneFlags::CLONE_NEWPID) {
+        if rustix::process::getpid().as_raw_nonzero().get() != 1 {
+            return Err("pid namespace: this child is not its first process".to_owned());
+        }
+        layers.push("pid namespace".to_owned());
+    }
+    let mut own_user = machine.per_call.contains(CloneFlags::CLONE_NEWUSER);
+    if let Some((uid, gid)) = birth.identity {
+        become_user(uid, gid)?;
+        layers.push(format!("uid {uid}"));
+        // Not demanded: it makes the process limit this call's alone. A builtin starts no process.
+        own_user = birth.tool.program.is_some() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
+    }
+    if own_user {
+        layers::lock_secure_bits()?;
+        layers.push("user namespace".to_owned());
+    }
+    // Taking another identity clears it, so it comes last.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+    Ok((layers, own_user))
+}
+
+/// Descriptors that the child needs: no other call's, not the front's socket.
+fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
+    let machine = birth.machine;
+    let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.paths.proc.as_raw_fd()];
+    keep.extend(own_proc.into_iter().flat_map(OwnProc::descriptors));
+    if birth.tool.program.is_some() {
+        let figures = [&machine.supplies.null, &machine.supplies.random, &machine.supplies.host.loadavg];
+        keep.extend(birth.tool.descriptors().chain(figures).map(OwnedFd::as_raw_fd));
+        keep.extend(machine.supplies.libraries.iter().map(|(fd, _)| fd.as_raw_fd()));
+    }
+    if birth.tool.manifest.runner == Runner::Builtin(Builtin::HealthCheck) {
+        let host = &machine.supplies.host;
+        keep.extend([&host.loadavg, &host.meminfo, &host.stat, &host.uptime].map(OwnedFd::as_raw_fd));
+        keep.extend(host.disks.iter().map(|disk| disk.folder.as_raw_fd()));
+    }
+    keep
+}
+
+fn limit(birth: &Birth<'_>, own_user: bool) -> Result<(), String> {
+    let manifest = &birth.tool.manifest;
+    // Reading the content takes its time before the call's own begins.
+    let reading_ms = if manifest.content.is_some() { manifest.prepare_ms_max() } else { 0 };
+    let limits = Limits { wall_ms_max: manifest.limits.wall_ms_max + reading_ms, ..manifest.limits };
+    let init = u64::from(birth.tool.program.is_some());
+    let calls = if own_user { 1 } else { SHARED_UID_CALLS };
+    let processes_max = (limits.processes_max + init).saturating_mul(calls);
+    layers::limit_resources(&limits, birth.machine.mapped_bytes, processes_max)
+}
+
+/// Capabilities, new privileges, Landlock on the tool's roots.
+fn confine(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<String>, String> {
+    layers::keep_capabilities(rustix::thread::CapabilitySet::empty())?;
+    if layers::holds_capabilities()? {
+        return Err("capabilities: some are left".to_owned());
+    }
+    rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
+    // Another identity may have made it so again; its memory is a copy of the launcher's.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|e| format!("dumpable: {e}"))?;
+    layers::restrict(birth.tool.ruleset_for(birth.machine, own_proc.map(OwnProc::grant))?)?;
+    Ok(vec!["no capabilities".to_owned(), "no_new_privs".to_owned(), birth.machine.landlock.name()])
+}
+
+fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> Result<Object, String> {
+    match &start.tool.manifest.resource {
+        _ if start.tool.manifest.content.is_some() => {
+            let (folder, at) = write_folders(start, own_proc)?.next().ok_or("the tool has no folder")?;
+            content::look(start, &workdirs::open(folder, at, id(start))?).map(Object::Content)
+        }
+        Named::Fixed { .. } | Named::Id { .. } | Named::Host { .. } => Ok(Object::Fixed),
+        Named::Path { argument } => {
+            let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
+            let (machine, recursive) = (start.machine, start.tool.manifest.recursive);
+            let place = Place { paths: &machine.paths, origins, roots: &start.tool.roots, recursive };
+            let object = place.resolve(path, start.named)?;
+            if names(&object) > PATH_NAMES_MAX {
+                return Err(format!("the path leads to one of more than {PATH_NAMES_MAX} names"));
+            }
+            Ok(object)
+        }
+    }
+}
+
+/// The names in an object's canonical path.
+fn names(object: &Object) -> usize {
+    match object {
+        Object::Path(path) => text::names(&path.canonical),
+        Object::Absent { folder, rest } => text::names(folder) + text::names(rest),
+        Object::Fixed | Object::Content(_) | Object::Outside => 0,
+    }
+}
+
+fn go_on(
+    start: &Start<'_>,
+    object: &Object,
+    excluded: &[&Beneath],
+    outward: Outward<'_>,
+    own_proc: Option<&OwnProc>,
+    layers: Vec<String>,
+) -> Result<u8, String> {
+    let decided = match object {
+        Object::Fixed | Object::Content(_) => None,
+        Object::Path(path) => Some((path, reopen(path)?)),
+        Object::Absent { .. } => {
+            last_builtin_step(start, &start.machine.filters.builtin, layers)?;
+            return answer(Err(NOT_FOUND.to_owned()));
+        }
+        Object::Outside => return Err("the object lies outside the tool's folders".to_owned()),
+    };
+    // From here on the kernel knows no other object: a name that is swapped now leads nowhere.
+    let folder = |path: &PathObject| path.kind == FileKind::Folder;
+    let grant =
+        decided.iter().map(|(path, fd)| Grant { at: fd.as_fd(), rights: start.tool.right(folder(path)) });
+    let grants: Vec<Grant<'_>> = grant.filter(|grant| !grant.rights.is_empty()).collect();
+    match (&start.tool.manifest.runner, &start.tool.program) {
+        (Runner::Builtin(which), _) => {
+            layers::restrict(start.machine.landlock.ruleset(&grants)?)?;
+            builtin(start, *which, decided.as_ref(), excluded, outward.connected, layers)
+        }
+        (Runner::Program(_), _) if excluded.iter().any(|one| one.id.is_some()) => {
+            Err("a program cannot leave out what lies below its folder".to_owned())
+        }
+        (Runner::Program(program), Some(open)) => {
+            let connected = unix::connect(outward.sockets, start.machine.paths.proc.as_fd())?;
+            let taken = take_folders(start, own_proc)?;
+            let content = match (object, taken.first()) {
+                (Object::Content(decided), Some(folder)) => content::take(start, folder, decided)?,
+                _ => None,
+            };
+            let (tool, landlock) = (start.tool, start.machine.landlock);
+            let about = decided.as_ref().map(|(path, _)| path.canonical.as_str());
+            let roots = tool.root_grants().filter(|_| about.is_none());
+            let all = grants.into_iter().chain(roots).chain(workdirs::grants(&taken, landlock));
+            let all = all.chain(tool.program_grants(start.machine)).chain(own_proc.map(OwnProc::grant));
+            let all: Vec<Grant<'_>> = all.collect();
+            layers::restrict(landlock.ruleset_of(&all, Connects { port: tool.port(), unix: false })?)?;
+            let inherited = Inherited { locks: &taken, connected, content };
+            match init::run(start, program, open, about, inherited, layers)? {}
+        }
+        (Runner::Program(_), None) => Err("the program was not opened".to_owned()),
+    }
+}
+
+/// The folders that this call may change, locked; the first becomes the working folder.
+fn take_folders(start: &Start<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<OwnedFd>, String> {
+    let taken = workdirs::take(write_folders(start, own_proc)?, id(start))?;
+    if let Some(first) = taken.first() {
+        rustix::process::fchdir(first).map_err(|e| format!("working folder: {e}"))?;
+    }
+    Ok(taken)
+}
+
+/// The folders that the tool may change, each with the descriptor by which this call has it.
+fn write_folders<'a>(
+    start: &Start<'a>,
+    own_proc: Option<&'a OwnProc>,
+) -> Result<impl Iterator<Item = (&'a WriteFolder, &'a OwnedFd)>, String> {
+    let tool = start.tool;
+    if tool.writes.len() != tool.manifest.write.len() {
+        return Err("a folder that the tool writes in was not there when the launcher started".to_owned());
+    }
+    let at: Vec<&OwnedFd> = match own_proc {
+        Some(own) => own.writes.iter().collect(),
+        None => tool.writes.iter().map(|folder| &folder.fd).collect(),
+    };
+    Ok(tool.writes.iter().zip(at))
+}
+
+/// The id that the call is about.
+fn id<'a>(start: &Start<'a>) -> Option<&'a str> {
+    match &start.tool.manifest.resource {
+        Named::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
+        Named::Path { .. } | Named::Fixed { .. } | Named::Host { .. } => None,
+    }
+}
+
+fn builtin(
+    start: &Start<'_>,
+    which: Builtin,
+    decided: Option<&(&PathObject, OwnedFd)>,
+    excluded: &[&Beneath],
+    connected: Option<OwnedFd>,
+    layers: Vec<String>,
+) -> Result<u8, String> {
+    // Opened before the last filter, which leaves no way to open anything; but to who walks.
+    let opened = decided.map(|(path, fd)| (*path, open_object(start, which, path, fd)));
+    let machine = start.machine;
+    let filter = match which {
+        Builtin::SearchFiles => &machine.filters.walker,
+        Builtin::HttpGet => &machine.filters.fetcher,
+        Builtin::HealthCheck | Builtin::ListDir | Builtin::ReadFile => &machine.filters.builtin,
+    };
+    last_builtin_step(start, filter, layers)?;
+    let limits = start.tool.manifest.limits;
+    let cap = limits.output_bytes_max;
+    answer(match (which, opened) {
+        (Builtin::HealthCheck, _) => builtin::health_check(&start.machine.supplies.host),
+        (Builtin::HttpGet, _) => {
+            http::get(machine.supplies.tls.as_ref(), connected, host_words(start), start.arguments, cap)
+        }
+        (_, None) => Err(NOT_FOUND.to_owned()),
+        (_, Some((_, Err(reason)))) => Err(reason),
+        (Builtin::ReadFile, Some((path, Ok(fd)))) => {
+            builtin::read_file(fd.as_fd(), &path.canonical, start.arguments, cap)
+        }
+        (Builtin::ListDir, Some((path, Ok(fd)))) => {
+            builtin::list_dir(fd.as_fd(), &path.canonical, start.arguments, cap)
+        }
+        (Builtin::SearchFiles, Some((path, Ok(fd)))) => {
+            search::search(&start.machine.paths, path, &fd, excluded, start.arguments, &limits)
+        }
+    })
+}
+
+/// The argument that names the call's host.
+fn host_words<'a>(start: &Start<'a>) -> &'a str {
+    match &start.tool.manifest.resource {
+        Named::Host { argument, .. } => {
+            start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default()
+        }
+        Named::Path { .. } | Named::Id { .. } | Named::Fixed { .. } => "",
+    }
+}
+
+/// Only the kind of object that the builtin wants is opened: opening a FIFO or a device can do things.
+fn open_object(
+    start: &Start<'_>,
+    which: Builtin,
+    path: &PathObject,
+    fd: &OwnedFd,
+) -> Result<OwnedFd, String> {
+    match (which, path.kind) {
+        (Builtin::ReadFile | Builtin::SearchFiles, FileKind::File)
+        | (Builtin::ListDir | Builtin::SearchFiles, FileKind::Folder) => {}
+        (Builtin::SearchFiles, FileKind::Other) => {
+            return Err(format!("`{}` is neither a folder nor a regular file", path.canonical));
+        }
+        (Builtin::ListDir, _) => return Err(format!("`{}` is not a folder", path.canonical)),
+        (_, _) => return Err(format!("`{}` is not a regular file", path.canonical)),
+    }
+    open_for_reading(start.machine.paths.proc.as_fd(), fd).map_err(|_| NOT_FOUND.to_owned())
+}
+
+fn last_builtin_step(start: &Start<'_>, filter: &BpfProgram, mut layers: Vec<String>) -> Result<(), String> {
+    load(filter)?;
+    layers.push("seccomp".to_owned());
+    say(start, &Word::Confined(layers));
+    Ok(())
+}
+
+fn answer(answer: Answer) -> Result<u8, String> {
+    // The launcher reads the pipe; one that it closed is its own decision to end the call.
+    Ok(write_answer(answer, &mut Stdout).unwrap_or(1))
+}
+
+/// Standard output without a buffer: the process ends without flushing one.
+struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // Descriptor 1 is the call's pipe from `take_over` on.
+        Ok(nix::unistd::write(std::io::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! A walk below the folder of a recursive call, for a builtin that reads files there.
+//!
+//! INVARIANT: what is excluded is not read. Each entry is opened with `O_PATH` and without following a link,
+//! its inode and its name are compared with the exclusions, and only that descriptor is then opened to be read.
+//! The walk stays on its folder's mount of the host, which no other name of what lies elsewhere leads out of.
+
+use crate::call::{Beneath, FileKind, PathObject};
+use crate::launcher::host::entered::Paths;
+use crate::launcher::view::files::{id, kind, open_for_reading};
+use crate::tools::Limits;
+use crate::tools::builtin::{Answer, Search};
+use crate::types::clock::mono_us;
+use rustix::fs::{Mode, OFlags, RawDir, fstat, openat};
+use serde_json::Value;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// Entries that one walk looks at.
+const ENTRIES_MAX: usize = 100_000;
+/// One read of a folder, in bytes.
+const READ_BYTES: usize = 32 << 10;
+
+struct Walk<'a> {
+    paths: &'a Paths,
+    excluded: &'a [&'a Beneath],
+    mount: Option<u64>,
+    entries_left: usize,
+    search: Search,
+}
+
+/// Searches `object`, a file or folder that is open for reading as `fd`, but for what is `excluded` below it.
+pub(crate) fn search(
+    paths: &Paths,
+    object: &PathObject,
+    fd: &OwnedFd,
+    excluded: &[&Beneath],
+    arguments: &Value,
+    limits: &Limits,
+) -> Answer {
+    // What was found by then is told: the launcher's clock would leave nothing.
+    let end_us = mono_us().saturating_add(limits.wall_ms_max.saturating_mul(750));
+    let search = Search::new(&object.canonical, arguments, limits.output_bytes_max, end_us)?;
+    let mount = paths.origins.of(fd.as_fd());
+    let mut walk = Walk { paths, excluded, mount, entries_left: ENTRIES_MAX, search };
+    let path = object.canonical.trim_end_matches('/').as_bytes();
+    match object.kind {
+        FileKind::Folder => walk.folder(fd, path, walk.search.depth()),
+        FileKind::File | FileKind::Other => walk.search.read(path, fd.as_fd()),
+    }
+    Ok(walk.search.answer())
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: &OwnedFd, path: &[u8], depth: u64) {
+        let Ok(names) = read_names(folder, self.entries_left) else { return self.search.skip_folder() };
+        for name in names {
+            if self.entries_left == 0 {
+                self.search.stop("entries");
+            }
+            if !self.search.goes_on() {
+                return;
+            }
+            self.entries_left -= 1;
+            self.entry(folder, &[path, b"/", name.to_bytes()].concat(), &name, depth);
+        }
+    }
+
+    fn entry(&mut self, folder: &OwnedFd, path: &[u8], name: &CStr, depth: u64) {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let entry = openat(folder, name, flags, Mode::empty()).and_then(|fd| Ok((fstat(&fd)?, fd)));
+        let Ok((stat, fd)) = entry else { return self.search.skip_file() };
+        let is_excluded = |one: &&&Beneath| one.id == Some(id(&stat)) || one.canonical.as_bytes() == path;
+        if self.excluded.iter().any(|one| is_excluded(&one)) {
+            return self.search.exclude();
+        }
+        let is_here = self.mount.is_some() && self.paths.origins.of(fd.as_fd()) == self.mount;
+        match kind(&stat) {
+            FileKind::Folder if is_here && depth > 0 => {
+                match open_for_reading(self.paths.proc.as_fd(), &fd) {
+                    Ok(folder) => self.folder(&folder, path, depth - 1),
+                    Err(_) => self.search.skip_folder(),
+                }
+            }
+            FileKind::Folder => self.search.skip_folder(),
+            FileKind::File if is_here && self.search.wants(name.to_bytes()) => {
+                match open_for_reading(self.paths.proc.as_fd(), &fd) {
+                    Ok(file) => self.search.read(path, file.as_fd()),
+                    Err(_) => self.search.skip_file(),
+                }
+            }
+            FileKind::File if is_here => {}
+            // Links, and what reading could do something to.
+            FileKind::File | FileKind::Other => self.search.skip_file(),
+        }
+    }
+}
+
+/// The names in a folder, sorted; one more than `most` where there are more.
+fn read_names(folder: &OwnedFd, most: usize) -> rustix::io::Result<Vec<CString>> {
+    let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
+    let mut items = RawDir::new(folder, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(item) = items.next().filter(|_| names.len() <= most) {
+        let item = item?;
+        if ![c".", c".."].contains(&item.file_name()) {
+            names.push(item.file_name().to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,47 @@
+//! What a child that has its call goes by, and how it speaks to the launcher.
+
+use crate::launcher::host::machine::Machine;
+use crate::launcher::protocol::{CHILD_MESSAGE_BYTES_MAX, Word};
+use crate::launcher::sys;
+use crate::launcher::tool::Tool;
+use serde_json::Value;
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+
+/// A child that has its call.
+pub(crate) struct Start<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) tool: &'a Tool,
+    pub(crate) arguments: &'a Value,
+    pub(crate) named: &'a [String],
+    pub(crate) control: &'a OwnedFd,
+}
+
+/// What a call's program inherits, opened at go.
+pub(crate) struct Inherited<'a> {
+    /// Of the folders that it may change.
+    pub(crate) locks: &'a [OwnedFd],
+    pub(crate) connected: Vec<OwnedFd>,
+    /// The word of the environment that tells of the copy of the call's content.
+    pub(crate) content: Option<CString>,
+}
+
+/// Sends a word to the launcher. One that cannot be sent is an end without a word, which the launcher
+/// takes for a refusal.
+pub(crate) fn say(start: &Start<'_>, word: &Word) {
+    if tell(start.control, word).is_err() {
+        sys::exit_now(REFUSED);
+    }
+}
+
+pub(crate) fn tell(control: &OwnedFd, word: &Word) -> Result<(), String> {
+    let bytes = serde_json::to_vec(word).map_err(|e| e.to_string())?;
+    if bytes.len() > CHILD_MESSAGE_BYTES_MAX {
+        return Err("a word that is too long".to_owned());
+    }
+    // `write`, since it is all that the last filters leave.
+    rustix::io::write(control, &bytes).map(drop).map_err(|e| format!("the launcher is gone: {e}"))
+}
+
+/// Exit code of a child that was not confined; the reason went over the control channel.
+pub(crate) const REFUSED: u8 = 125;

@@ -1,0 +1,57 @@
+//! The named unix sockets of a call: found in its prepare, connected to at its go, by the tool's own user.
+//!
+//! A program makes no socket and connects none: what it gets is the connected descriptor, on which its filter leaves it
+//! to read and write. No address can be given with that, and no descriptor sent or received: what a peer sends
+//! beside bytes, a read drops.
+
+use crate::launcher::view::host_tree::HostTree;
+use crate::tools::Connect;
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, socket_with,
+};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+
+/// A socket of the host, by `O_PATH`. Nothing of it was asked yet.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) fd: OwnedFd,
+    name: String,
+}
+
+/// Finds each socket on the host as it is now, by no link: a service that was started again has another.
+pub(crate) fn find(tree: &HostTree, wanted: &[Connect]) -> Result<Vec<Place>, String> {
+    wanted.iter().map(|one| find_one(tree, one)).collect()
+}
+
+fn find_one(tree: &HostTree, wanted: &Connect) -> Result<Place, String> {
+    let Connect::Unix(path) = wanted;
+    let refuse = |e: &dyn std::fmt::Display| format!("`{wanted}`: {e}");
+    let fd = tree.find_plain(path).map_err(|e| refuse(&e))?;
+    let stat = fstat(&fd).map_err(|e| refuse(&e))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(refuse(&"is no socket"));
+    }
+    Ok(Place { fd, name: wanted.to_string() })
+}
+
+/// Connects to each. The base filter lets it, and no ruleset that knows paths of sockets is in force yet.
+pub(crate) fn connect(places: &[Place], proc: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, String> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    // By the number of the descriptor, from where numbers are: what was found is what is connected to.
+    rustix::process::fchdir(proc).map_err(|e| format!("`/proc`: {e}"))?;
+    let connected =
+        places.iter().map(|place| connect_one(place).map_err(|e| format!("`{}`: {e}", place.name)));
+    let connected = connected.collect();
+    rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
+    connected
+}
+
+fn connect_one(place: &Place) -> Result<OwnedFd, Errno> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    connect_to(&socket, &SocketAddrUnix::new(format!("self/fd/{}", place.fd.as_raw_fd()))?)?;
+    Ok(socket)
+}

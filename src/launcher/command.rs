@@ -1,0 +1,188 @@
+//! What the binary `par-launcher` takes, and does: one launcher for one connection of the front.
+
+use super::attend::attend;
+use super::spec::{Spec, StartError};
+use crate::config::{Config, Home, accepted_connection};
+use crate::types::VERSION;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::path::PathBuf;
+
+const USAGE: &str = "\
+Starts tools for a front at the other end of a socket
+
+Usage: par-launcher [OPTIONS] --front-user <USER>
+
+Options:
+      --home <DIR>         The home: etc/, data/, workspace/ [default: the service's folders, else ./par-home; env: PAR_HOME]
+      --etc <DIR>          Configuration and tools, where they are not in the home
+      --fd <N>             The descriptor of the accepted connection [default: the one that the service manager passed]
+      --front-user <USER>  Whom the front runs as: a name or a uid. Any other peer is refused
+      --journal <DIR>      Keep a journal of orders and ends in this folder, which is this user's alone
+  -h, --help               Print help
+  -V, --version            Print version
+";
+
+/// Exit codes, as those of `par`.
+const FAILED: u8 = 1;
+const MISUSED: u8 = 2;
+
+/// What one launcher of a connection is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// The descriptor of the accepted connection; `None` is the one that the service manager passed.
+    pub fd: Option<i32>,
+    /// Whom the front runs as: a name or a uid.
+    pub front_user: String,
+    /// The folder of its journal; `None` where it keeps none.
+    pub journal: Option<PathBuf>,
+}
+
+/// Why a launcher ended early, with the exit code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// 2 where it was told something wrong, else 1.
+    pub code: u8,
+    /// For people.
+    pub reason: String,
+}
+
+impl Refused {
+    fn misused(reason: impl Display) -> Self {
+        Self { code: MISUSED, reason: reason.to_string() }
+    }
+}
+
+impl From<StartError> for Refused {
+    fn from(error: StartError) -> Self {
+        Self { code: FAILED, reason: error.to_string() }
+    }
+}
+
+impl Command {
+    /// Serves the connection until the front is gone. Returns the exit code.
+    ///
+    /// The caller has one thread.
+    pub fn run(&self, home: Home) -> Result<u8, Refused> {
+        let none =
+            || Refused::misused("no connection was passed: start it by par-launcher.socket, or give --fd N");
+        let fd = self.fd.or_else(accepted_connection).ok_or_else(none)?;
+        let front = uid(&self.front_user)?;
+        // Its own reading of the files, without any secret: nothing that decides comes from the front.
+        let config = Config::load(home).map_err(Refused::misused)?;
+        let spec = Spec { journal: self.journal.clone(), ..Spec::of(&config) };
+        Ok(attend(&spec, fd, front)?)
+    }
+}
+
+/// The user of this host that `name` names, or the number that it is.
+fn uid(name: &str) -> Result<u32, Refused> {
+    use nix::unistd::User;
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    match User::from_name(name) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err(Refused::misused(format!("this host has no user `{name}`"))),
+        Err(e) => {
+            let reason = format!("the user `{name}` cannot be looked up: {e}");
+            Err(Refused { code: FAILED, reason })
+        }
+    }
+}
+
+/// What the words of a command line ask for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Help,
+    Version,
+    Run { home: Option<PathBuf>, etc: Option<PathBuf>, command: Command },
+}
+
+/// Runs the binary: its words are those of this process. Returns the exit code.
+#[must_use]
+pub fn main() -> u8 {
+    let ran = match asked(std::env::args_os().skip(1)) {
+        Ok(Asked::Help) => {
+            print!("{USAGE}");
+            return 0;
+        }
+        Ok(Asked::Version) => {
+            println!("par-launcher {VERSION}");
+            return 0;
+        }
+        Ok(Asked::Run { home, etc, command }) => Home::locate(home.as_deref(), etc.as_deref())
+            .map_err(|e| Refused::misused(format!("the home cannot be named: {e}")))
+            .and_then(|home| command.run(home)),
+        Err(reason) => Err(Refused::misused(reason)),
+    };
+    ran.unwrap_or_else(|refused| {
+        eprintln!("par-launcher: {}", refused.reason);
+        refused.code
+    })
+}
+
+/// Reads `--name value` and `--name=value`.
+fn asked(words: impl Iterator<Item = OsString>) -> Result<Asked, String> {
+    let (mut home, mut etc, mut command) = (None, None, Command::default());
+    let mut front_user = None;
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let shown = word.to_string_lossy().into_owned();
+        let (name, inline) = match shown.split_once('=') {
+            Some((name, _)) if shown.starts_with("--") => (name, rest_of(&word)),
+            _ => (shown.as_str(), None),
+        };
+        let mut value = || inline.clone().or_else(|| words.next()).ok_or(format!("`{name}` needs a value"));
+        match name {
+            "-h" | "--help" => return Ok(Asked::Help),
+            "-V" | "--version" => return Ok(Asked::Version),
+            "--home" => home = Some(PathBuf::from(value()?)),
+            "--etc" => etc = Some(PathBuf::from(value()?)),
+            "--journal" => command.journal = Some(PathBuf::from(value()?)),
+            "--front-user" => front_user = Some(text(name, value()?)?),
+            "--fd" => {
+                let number = text(name, value()?)?;
+                command.fd = Some(number.parse().map_err(|_| format!("`--fd`: `{number}` is not a number"))?);
+            }
+            _ => return Err(format!("unexpected argument `{shown}`, see --help")),
+        }
+    }
+    command.front_user = front_user.ok_or("`--front-user` is required")?;
+    Ok(Asked::Run { home, etc, command })
+}
+
+/// What stands behind the first `=`.
+fn rest_of(word: &OsStr) -> Option<OsString> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let bytes = word.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=')?;
+    bytes.get(at + 1..).map(|rest| OsStr::from_bytes(rest).to_owned())
+}
+
+fn text(name: &str, value: OsString) -> Result<String, String> {
+    value.into_string().map_err(|_| format!("`{name}`: not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Command, asked};
+
+    fn of(words: &[&str]) -> Result<Asked, String> {
+        asked(words.iter().map(Into::into))
+    }
+
+    #[test]
+    fn words_are_read_as_they_stand_in_the_unit() {
+        let words = ["--home", "/h", "--etc=/e", "--front-user", "par", "--journal", "/j=1", "--fd=3"];
+        let command = Command { fd: Some(3), front_user: "par".to_owned(), journal: Some("/j=1".into()) };
+        let home = Some("/h".into());
+        assert_eq!(of(&words), Ok(Asked::Run { home, etc: Some("/e".into()), command }));
+        assert_eq!(of(&["--help"]), Ok(Asked::Help));
+        assert_eq!(of(&["-V", "--what"]), Ok(Asked::Version));
+        assert_eq!(of(&[]), Err("`--front-user` is required".to_owned()));
+        assert_eq!(of(&["--front-user"]), Err("`--front-user` needs a value".to_owned()));
+        assert_eq!(of(&["--fd", "x"]), Err("`--fd`: `x` is not a number".to_owned()));
+        assert_eq!(of(&["serve"]), Err("unexpected argument `serve`, see --help".to_owned()));
+    }
+}

@@ -1,0 +1,233 @@
+//! The layers of protection, each as one step that either holds or says why not.
+
+use crate::tools::Limits;
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort, PathBeneath,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+use std::os::fd::BorrowedFd;
+
+/// Open files of one child.
+const OPEN_FILES_MAX: u64 = 64;
+/// No file of one byte is a dump, and with 1 no program of `core_pattern` is started either: with 0 one is, as root and
+/// outside of every namespace, on what the tool left in its memory (core(5)).
+const CORE_BYTES_MAX: u64 = 1;
+
+/// Landlock as this kernel has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landlock {
+    version: i32,
+    abi: ABI,
+}
+
+/// A descriptor and what may be done with what lies there or below.
+#[derive(Clone, Copy)]
+pub(crate) struct Grant<'a> {
+    pub(crate) at: BorrowedFd<'a>,
+    pub(crate) rights: BitFlags<AccessFs>,
+}
+
+/// What a ruleset lets through of connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Connects {
+    /// TCP to this port.
+    pub(crate) port: Option<u16>,
+    /// Unix sockets with a path.
+    pub(crate) unix: bool,
+}
+
+impl Landlock {
+    /// The kernel's Landlock, or why there is none. Always demanded.
+    ///
+    /// No right of a version above `abi_max` is handled: so it is as on a kernel of that version.
+    pub(crate) fn probe(abi_max: Option<u32>) -> Result<Self, String> {
+        let there = crate::launcher::sys::landlock_abi()
+            .ok_or("landlock: this kernel has none, or a filter hides it")?;
+        let most = abi_max.and_then(|most| i32::try_from(most).ok()).unwrap_or(i32::MAX);
+        let version = there.min(most);
+        Ok(Self { version, abi: ABI::from(version) })
+    }
+
+    /// Whether unix sockets with a path are among what it handles.
+    pub(crate) fn knows_socket_paths(self) -> bool {
+        AccessFs::from_all(self.abi).contains(AccessFs::ResolveUnix)
+    }
+
+    /// The layer's name in records.
+    pub(crate) fn name(self) -> String {
+        format!("landlock abi {}", self.version)
+    }
+
+    /// A ruleset that handles every right, port and scope that this kernel knows and allows only
+    /// `grants`.
+    pub(crate) fn ruleset(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
+        self.ruleset_of(grants, Connects::default())
+    }
+
+    /// The same, which lets through what `connects` says.
+    pub(crate) fn ruleset_of(
+        self,
+        grants: &[Grant<'_>],
+        connects: Connects,
+    ) -> Result<RulesetCreated, String> {
+        let (mut files, ports) = (AccessFs::from_all(self.abi), AccessNet::from_all(self.abi));
+        if connects.unix {
+            files &= !BitFlags::from(AccessFs::ResolveUnix);
+        }
+        let created = self.build(files, ports, grants).map_err(refuse)?;
+        match connects.port.filter(|_| ports.contains(AccessNet::ConnectTcp)) {
+            Some(port) => created.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(refuse),
+            None => Ok(created),
+        }
+    }
+
+    /// A ruleset against changing, executing and taking a TCP port: reading stays free, and so does connecting.
+    pub(crate) fn ruleset_against_writes(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
+        let handled = AccessFs::from_write(self.abi) & !BitFlags::from(AccessFs::ResolveUnix);
+        let ports = AccessNet::from_all(self.abi) & AccessNet::BindTcp;
+        self.build(handled | AccessFs::Execute, ports, grants).map_err(refuse)
+    }
+
+    /// Rights to change files and folders below a folder, device ioctls and execution not among them.
+    pub(crate) fn write_rights(self) -> BitFlags<AccessFs> {
+        AccessFs::from_write(self.abi)
+            & !(AccessFs::ResolveUnix | AccessFs::IoctlDev | AccessFs::MakeChar | AccessFs::MakeBlock)
+    }
+
+    /// Rights of a tool that writes, on its folder and below: no device, socket or FIFO, nothing executed.
+    pub(crate) fn work_rights(self) -> BitFlags<AccessFs> {
+        let read = AccessFs::ReadFile | AccessFs::ReadDir;
+        read | (self.write_rights() & !(AccessFs::MakeSock | AccessFs::MakeFifo))
+    }
+
+    /// [`Self::write_rights`] that fit a file which is no folder.
+    pub(crate) fn file_write_rights(self) -> BitFlags<AccessFs> {
+        self.write_rights() & AccessFs::from_file(self.abi)
+    }
+
+    fn build(
+        self,
+        files: BitFlags<AccessFs>,
+        ports: BitFlags<AccessNet>,
+        grants: &[Grant<'_>],
+    ) -> Result<RulesetCreated, landlock::RulesetError> {
+        let mut ruleset =
+            Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(files)?;
+        if !ports.is_empty() {
+            ruleset = ruleset.handle_access(ports)?;
+        }
+        let scopes = Scope::from_all(self.abi);
+        if !scopes.is_empty() {
+            ruleset = ruleset.scope(scopes)?;
+        }
+        let mut created = ruleset.create()?;
+        for grant in grants {
+            created = created.add_rule(PathBeneath::new(grant.at, grant.rights))?;
+        }
+        Ok(created)
+    }
+}
+
+/// Confines the calling thread and what it starts. Anything but full enforcement is an error.
+pub(crate) fn restrict(ruleset: RulesetCreated) -> Result<(), String> {
+    let status = ruleset.restrict_self().map_err(refuse)?;
+    if status.ruleset == RulesetStatus::FullyEnforced && status.no_new_privs {
+        Ok(())
+    } else {
+        Err("landlock: not fully enforced".to_owned())
+    }
+}
+
+fn refuse(error: impl std::fmt::Display) -> String {
+    format!("landlock: {error}")
+}
+
+/// Locks the ways back to privilege: no capability by uid 0, by exec or by the ambient set.
+pub(crate) fn lock_secure_bits() -> Result<(), String> {
+    let bits = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+    rustix::thread::set_capabilities_secure_bits(bits).map_err(|e| format!("securebits: {e}"))
+}
+
+/// Keeps exactly `kept`, for good; with none kept, none can come back.
+pub(crate) fn keep_capabilities(kept: CapabilitySet) -> Result<(), String> {
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).map_err(|e| format!("capabilities: {e}"))
+}
+
+/// Whether any capability is held.
+pub(crate) fn holds_capabilities() -> Result<bool, String> {
+    let sets = rustix::thread::capabilities(None).map_err(|e| format!("capabilities: {e}"))?;
+    Ok(!(sets.effective.is_empty() && sets.permitted.is_empty()))
+}
+
+/// The bounds of one child that the kernel keeps. `mapped_bytes` is what the launcher's own image takes
+/// and `processes_max` what the uid may have; files grow as the tool may write, nothing is locked or queued. That nothing
+/// is dumped it has of the launcher ([`limit_core`]).
+pub(crate) fn limit_resources(limits: &Limits, mapped_bytes: u64, processes_max: u64) -> Result<(), String> {
+    let cpu_s = limits.wall_ms_max.div_ceil(1_000) + 1;
+    let bounds = [
+        (Resource::Fsize, limits.file_bytes_max),
+        (Resource::Nofile, OPEN_FILES_MAX),
+        (Resource::Cpu, cpu_s),
+        (Resource::As, limits.memory_bytes_max.saturating_add(mapped_bytes)),
+        (Resource::Nproc, processes_max),
+        (Resource::Memlock, 0),
+        (Resource::Msgqueue, 0),
+        (Resource::Sigpending, OPEN_FILES_MAX),
+    ];
+    bounds.into_iter().try_for_each(|(resource, most)| limit(resource, most))
+}
+
+/// Sets the limit of core dumps for this process and all that it starts, in whose filters nobody sets another. Called with
+/// the rights of the start: root raises a hard limit of 0.
+///
+/// An error says that a crash of a tool would still reach a process outside of its sandbox: the kernel takes any limit but
+/// exactly 1 for one that such a process has no need of, and a socket of `core_pattern` for one that none is about.
+pub(crate) fn limit_core(core_pattern: Option<&str>) -> Result<(), String> {
+    limit(Resource::Core, CORE_BYTES_MAX)?;
+    let whom = match core_pattern.map(str::as_bytes) {
+        Some([b'@', ..]) => {
+            return Err(
+                "core dumps: `core_pattern` names a socket, which is given them whatever the limit is"
+                    .to_owned(),
+            );
+        }
+        Some([b'|', ..]) => "`core_pattern` names one now",
+        Some(_) => "`core_pattern` names none now, and can change",
+        None => "`core_pattern` cannot be read",
+    };
+    if keeps_core() {
+        return Ok(());
+    }
+    Err(format!(
+        "core dumps: the hard limit is 0 (`ulimit -Hc`), with which a crash starts the program of `core_pattern`: it is to be 1; {whom}"
+    ))
+}
+
+/// Whether a crash of this process starts no program of `core_pattern`.
+pub(crate) fn keeps_core() -> bool {
+    getrlimit(Resource::Core).current == Some(CORE_BYTES_MAX)
+}
+
+/// Sets the limit of core dumps to what [`limit_core`] made it: for who tries whether it can be set at all.
+pub(crate) fn set_core() -> Result<(), rustix::io::Errno> {
+    let kept = Some(CORE_BYTES_MAX);
+    setrlimit(Resource::Core, Rlimit { current: kept, maximum: kept })
+}
+
+/// Sets both the soft and the hard limit, never above the hard limit that is there.
+pub(crate) fn limit(resource: Resource, most: u64) -> Result<(), String> {
+    let set = |most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    let done = match set(most) {
+        // A lower hard limit is there already, and cannot be raised.
+        Err(rustix::io::Errno::PERM) => set(getrlimit(resource).maximum.map_or(most, |hard| hard.min(most))),
+        done => done,
+    };
+    done.map_err(|e| format!("rlimit {resource:?}: {e}"))
+}

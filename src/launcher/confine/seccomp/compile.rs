@@ -1,0 +1,300 @@
+//! From a flat table to a filter: a binary search over call numbers.
+//!
+//! The kernel walks every number once when it loads a filter, so a tree loads several times faster than a list. A call of a
+//! foreign architecture kills.
+
+use libc::EPERM;
+use seccompiler::{BpfProgram, sock_filter};
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+pub(crate) const ARCH: u32 = 0xc000_00b7;
+
+/// Call numbers from here on are the x32 calls of x86-64.
+const X32_BIT: u32 = 0x4000_0000;
+
+/// What a rule answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allow,
+    Errno(i32),
+    Kill,
+}
+
+impl Verdict {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Self::Allow => libc::SECCOMP_RET_ALLOW,
+            Self::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno.unsigned_abs(),
+            Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+        }
+    }
+}
+
+/// A call that is allowed for some values of an argument, compared in its low 32 bits: all that the
+/// kernel looks at for these calls.
+pub(crate) struct Condition {
+    pub(crate) call: i64,
+    pub(crate) argument: u32,
+    pub(crate) test: Test,
+    pub(crate) otherwise: Verdict,
+}
+
+pub(crate) enum Test {
+    OneOf(&'static [u32]),
+    NoneOf(&'static [u32]),
+    NoBits(u32),
+    AllBits(u32),
+    /// Flags of an open: a file is emptied only by who opens it to write, which every Landlock knows. And of the
+    /// argument behind, where there is one to look at: none of these bits.
+    Open(Option<(u32, u32)>),
+    /// Family, type and protocol of a socket.
+    Socket(Sockets),
+    /// The same, as one of these.
+    Kind(&'static [Kind]),
+    /// This value alone.
+    Is(u32),
+    /// Process, resource and new value of a limit: the caller's own limits, and no new value for [`KEPT_LIMIT`].
+    OwnLimits,
+}
+
+/// Sockets of one family.
+pub(crate) struct Kind {
+    pub(crate) family: i32,
+    pub(crate) types: &'static [i32],
+    pub(crate) protocols: &'static [i32],
+}
+
+/// Sockets that a launcher lets its children make, each in a network of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sockets {
+    /// Of programs that make their own connections.
+    pub(crate) tcp: bool,
+    /// Of tools that are connected to a named one.
+    pub(crate) unix: bool,
+}
+
+/// The one limit that nobody below the launcher sets, lower ones included: with RLIMIT_CORE at 1 the kernel does not start
+/// the program that `core_pattern` names, and with 0 it does (core(5)).
+pub(crate) const KEPT_LIMIT: u32 = 4;
+
+/// Loads `filter` on the calling thread; its children inherit it.
+pub(crate) fn load(filter: &BpfProgram) -> Result<(), String> {
+    seccompiler::apply_filter(filter).map_err(|e| format!("seccomp: {e}"))
+}
+
+/// Loads `filter` on every thread of the process.
+pub(crate) fn load_everywhere(filter: &BpfProgram) -> Result<(), String> {
+    seccompiler::apply_filter_all_threads(filter).map_err(|e| format!("seccomp: {e}"))
+}
+
+pub(crate) fn compile(
+    allowed: &[i64],
+    refused: &[i64],
+    conditions: &[Condition],
+    default: Verdict,
+) -> BpfProgram {
+    let verdicts = |calls: &[i64], verdict| calls.iter().map(|call| (*call, verdict)).collect::<Vec<_>>();
+    let table = [verdicts(allowed, Verdict::Allow), verdicts(refused, Verdict::Errno(EPERM))].concat();
+    compile_table(&table, conditions, default)
+}
+
+/// A filter of any verdicts. Where a call stands in the table twice the refusal wins.
+pub(crate) fn compile_table(
+    table: &[(i64, Verdict)],
+    conditions: &[Condition],
+    default: Verdict,
+) -> BpfProgram {
+    let mut out = head();
+    for condition in conditions {
+        let body = condition_body(condition);
+        // Bodies are a handful of instructions.
+        let skip = u8::try_from(body.len()).unwrap_or(u8::MAX);
+        out.push(jump_if_equal(number(condition.call), 0, skip));
+        out.extend(body);
+    }
+    let mut table: Vec<(u32, Verdict)> =
+        table.iter().map(|(call, verdict)| (number(*call), *verdict)).collect();
+    // A refusal sorts first, and the first stays.
+    table.sort_by_key(|(call, verdict)| (*call, *verdict == Verdict::Allow));
+    table.dedup_by_key(|(call, _)| *call);
+    out.extend(search(&steps(&table, default)));
+    out
+}
+
+/// Every call's verdict as steps: from this number on, until the next step.
+fn steps(table: &[(u32, Verdict)], default: Verdict) -> Vec<(u32, Verdict)> {
+    let mut steps = vec![(0, default)];
+    for (call, verdict) in table {
+        steps.retain(|(from, _)| from != call);
+        steps.push((*call, *verdict));
+        steps.push((*call + 1, default));
+    }
+    steps.dedup_by_key(|(_, verdict)| *verdict);
+    steps
+}
+
+fn search(steps: &[(u32, Verdict)]) -> Vec<sock_filter> {
+    if let [] | [_] = steps {
+        return vec![answer(steps.first().map_or(Verdict::Kill, |(_, verdict)| *verdict))];
+    }
+    let (low, high) = steps.split_at(steps.len() / 2);
+    let middle = high.first().map_or(0, |(from, _)| *from);
+    let low = search(low);
+    let mut out = match u8::try_from(low.len()) {
+        Ok(skip) => vec![instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, skip, 0, middle)],
+        Err(_) => vec![
+            instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, middle),
+            instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, u32::try_from(low.len()).unwrap_or(u32::MAX)),
+        ],
+    };
+    out.extend(low);
+    out.extend(search(high));
+    out
+}
+
+/// Kills foreign architectures and leaves the call's number in the accumulator.
+fn head() -> BpfProgram {
+    const ARCH_AT: u32 = 4;
+    const NUMBER_AT: u32 = 0;
+    let mut out =
+        vec![load_word(ARCH_AT), jump_if_equal(ARCH, 1, 0), answer(Verdict::Kill), load_word(NUMBER_AT)];
+    if cfg!(target_arch = "x86_64") {
+        out.push(instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32_BIT));
+        out.push(answer(Verdict::Kill));
+    }
+    out
+}
+
+fn condition_body(condition: &Condition) -> Vec<sock_filter> {
+    let mut out = vec![load_word(16 + 8 * condition.argument)];
+    let rest = match condition.test {
+        Test::OneOf(values) => {
+            out.extend(listed(values, Verdict::Allow));
+            condition.otherwise
+        }
+        Test::NoneOf(values) => {
+            out.extend(listed(values, condition.otherwise));
+            Verdict::Allow
+        }
+        Test::NoBits(bits) => {
+            out.push(instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits));
+            out.push(answer(condition.otherwise));
+            Verdict::Allow
+        }
+        Test::Open(mode) => {
+            let jump_if_any = |bits: i32, yes, no| {
+                let bits = bits.unsigned_abs();
+                instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, yes, no, bits)
+            };
+            out.push(jump_if_any(libc::O_TRUNC, 0, 2));
+            out.push(jump_if_any(libc::O_WRONLY | libc::O_RDWR, 1, 0));
+            out.push(answer(condition.otherwise));
+            if let Some((argument, bits)) = mode {
+                out.push(load_word(16 + 8 * argument));
+                out.push(instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits));
+                out.push(answer(condition.otherwise));
+            }
+            Verdict::Allow
+        }
+        Test::Socket(sockets) => {
+            out.extend(socket_body(sockets, condition.otherwise));
+            condition.otherwise
+        }
+        Test::Kind(kinds) => {
+            out.extend(kinds.iter().flat_map(|kind| kind_body(kind, condition.otherwise)));
+            condition.otherwise
+        }
+        Test::Is(value) => {
+            out.extend(listed(&[value], Verdict::Allow));
+            condition.otherwise
+        }
+        Test::OwnLimits => {
+            const NEW_VALUE: u32 = 2;
+            out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
+            out.push(load_word(16 + 8));
+            out.extend([jump_if_equal(KEPT_LIMIT, 1, 0), answer(Verdict::Allow)]);
+            // A pointer, both halves of which are looked at: asking for the limit gives none.
+            for half in [0, 4] {
+                out.push(load_word(16 + 8 * NEW_VALUE + half));
+                out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
+            }
+            Verdict::Allow
+        }
+        Test::AllBits(bits) => {
+            out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
+            out.extend(listed(&[bits], Verdict::Allow));
+            condition.otherwise
+        }
+    };
+    out.push(answer(rest));
+    out
+}
+
+/// Answers where the family, which is in the accumulator, is that of `kind`; leaves it there otherwise.
+fn kind_body(kind: &Kind, otherwise: Verdict) -> Vec<sock_filter> {
+    let mut body = vec![load_word(16 + 8)];
+    // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
+    let bits = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
+    body.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
+    // Each jumps over the rest of them and the answer behind. There are a handful.
+    let over = |at: usize| u8::try_from(kind.types.len() - at).unwrap_or(u8::MAX);
+    let types = kind.types.iter().enumerate();
+    body.extend(types.map(|(at, kind)| jump_if_equal(kind.unsigned_abs(), over(at), 0)));
+    body.push(answer(otherwise));
+    body.push(load_word(16 + 16));
+    let protocols = kind.protocols.iter();
+    body.extend(
+        protocols.flat_map(|protocol| [jump_if_equal(protocol.unsigned_abs(), 0, 1), answer(Verdict::Allow)]),
+    );
+    body.push(answer(otherwise));
+    let skip = u8::try_from(body.len()).unwrap_or(u8::MAX);
+    [vec![jump_if_equal(kind.family.unsigned_abs(), 0, skip)], body].concat()
+}
+
+/// The family is loaded. What comes to its end is refused.
+fn socket_body(Sockets { tcp, unix }: Sockets, otherwise: Verdict) -> Vec<sock_filter> {
+    let [inet, inet6, local] = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX].map(i32::unsigned_abs);
+    let mut out = Vec::new();
+    if unix {
+        out.extend([jump_if_equal(local, 0, 1), answer(Verdict::Allow)]);
+    }
+    if tcp {
+        out.extend([jump_if_equal(inet, 2, 0), jump_if_equal(inet6, 1, 0), answer(otherwise)]);
+        out.push(load_word(16 + 8));
+        // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
+        let kind = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
+        out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, kind));
+        out.extend([jump_if_equal(libc::SOCK_STREAM.unsigned_abs(), 1, 0), answer(otherwise)]);
+        out.push(load_word(16 + 16));
+        out.extend(listed(&[0, libc::IPPROTO_TCP.unsigned_abs()], Verdict::Allow));
+    }
+    out
+}
+
+fn listed(values: &[u32], verdict: Verdict) -> Vec<sock_filter> {
+    values.iter().flat_map(|value| [jump_if_equal(*value, 0, 1), answer(verdict)]).collect()
+}
+
+fn load_word(at: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at)
+}
+
+fn jump_if_equal(value: u32, yes: u8, no: u8) -> sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value)
+}
+
+fn answer(verdict: Verdict) -> sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, verdict.code())
+}
+
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+    // Every opcode above is below 256.
+    sock_filter { code: u16::try_from(code).unwrap_or(u16::MAX), jt, jf, k }
+}
+
+fn number(call: i64) -> u32 {
+    // Call numbers are small and positive.
+    u32::try_from(call).unwrap_or(X32_BIT - 1)
+}

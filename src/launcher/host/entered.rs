@@ -1,0 +1,303 @@
+//! The second stage once it is in its namespaces and its view: what every call needs is open, and nothing is tried yet.
+
+use crate::launcher::confine::forks;
+use crate::launcher::confine::layers::Landlock;
+use crate::launcher::confine::seccomp::compile::Sockets;
+use crate::launcher::confine::seccomp::filters;
+use crate::launcher::confine::selftest::Subject;
+use crate::launcher::host::ground::Ground;
+use crate::launcher::host::named::{NULL, RANDOM, device, open_libraries, plan};
+use crate::launcher::host::score::Score;
+use crate::launcher::protocol::Mounted;
+use crate::launcher::sys::SingleThread;
+use crate::launcher::view::files::open_path;
+use crate::launcher::view::host_tree::HostTree;
+use crate::launcher::view::mounts::{self, Mount, Origins};
+use crate::launcher::view::namespaces::SecondStage;
+use crate::launcher::view::root::{self, NoView, Plan, View};
+use crate::launcher::view::{own_proc, procfs};
+use crate::tools::builtin::Host;
+use crate::tools::{Manifest, ProcView};
+use landlock::{AccessFs, BitFlags};
+use nix::sched::CloneFlags;
+use rustix::fs::readlinkat;
+use rustls::ClientConfig;
+use seccompiler::BpfProgram;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Paths that most hosts have.
+const USUAL: &[&str] =
+    &["/etc/passwd", "/etc/group", "/root", "/boot", "/home", "/opt", "/mnt", "/var", "/sys"];
+
+/// What a launcher has entered, and keeps open for every call.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    /// By which calls' children are forked.
+    pub(crate) one: SingleThread,
+    pub(crate) landlock: Landlock,
+    /// Uid and gid of tools, where the launcher may change them.
+    pub(crate) identity: Option<(u32, u32)>,
+    /// The namespaces that each call gets of its own.
+    pub(crate) per_call: CloneFlags,
+    /// Sockets that calls are let make, as the manifests want them.
+    pub(crate) sockets: Sockets,
+    pub(crate) paths: Paths,
+    pub(crate) supplies: Supplies,
+    pub(crate) filters: Filters,
+    pub(crate) told: Told,
+    /// By which children come before everybody else where the host runs out of memory. `None` where that cannot be said.
+    oom: Option<Score>,
+    /// Whether it has a view of its own.
+    has_view: bool,
+    /// Whether the limit of core dumps is what it is to be.
+    keeps_core: bool,
+    /// Paths that hosts have, and no manifest names here.
+    unnamed: Vec<&'static str>,
+    /// Whether an init can count what its call starts.
+    pub(crate) counts_forks: bool,
+    /// The nice value of programs.
+    pub(crate) program_nice: i32,
+    /// Whether some manifest wants a `/proc` of each call's own, and why this machine gives none where it does not.
+    pub(crate) own_proc: Option<Result<(), String>>,
+    /// Address space of the launcher, in bytes.
+    pub(crate) mapped_bytes: u64,
+}
+
+/// By which paths are looked up and named: all that resolving takes of the machine.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    /// `/proc`, by `O_PATH`: for names of descriptors and for reopening them. The view's, where it has one.
+    pub(crate) proc: OwnedFd,
+    /// For names that policies have.
+    pub(crate) tree: HostTree,
+    /// Which mount of the host is shown where.
+    pub(crate) origins: Origins,
+}
+
+/// What calls are given that no manifest names.
+#[derive(Debug)]
+pub(crate) struct Supplies {
+    /// The host's figures.
+    pub(crate) host: Host,
+    /// Loader and libraries, with the rights that a dynamic program needs on them.
+    pub(crate) libraries: Vec<(OwnedFd, BitFlags<AccessFs>)>,
+    /// `/dev/null`, which scripts expect to be there.
+    pub(crate) null: OwnedFd,
+    /// `/dev/urandom`, which programs read where they do not ask the kernel by a call, such as git.
+    pub(crate) random: OwnedFd,
+    /// Whom connections are believed; where a builtin makes any.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+}
+
+impl Supplies {
+    /// In the view, where there is one.
+    fn open(host: Host, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
+        let (null, random) = (device(NULL)?, device(RANDOM)?);
+        Ok(Self { host, libraries: open_libraries(), null, random, tls })
+    }
+}
+
+/// The last filters of builtins. A program's is its tool's.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    pub(crate) builtin: BpfProgram,
+    /// For builtins that read below a folder.
+    pub(crate) walker: BpfProgram,
+    /// For the builtin that is connected.
+    pub(crate) fetcher: BpfProgram,
+}
+
+impl Filters {
+    fn new() -> Self {
+        Self { builtin: filters::builtin(), walker: filters::walker(), fetcher: filters::fetcher() }
+    }
+}
+
+/// What goes into the report.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// This process's number as its host counts.
+    pub(crate) pid: u32,
+    /// Layers that the launcher's namespaces give every call.
+    pub(crate) inherited: Vec<String>,
+    /// What this machine lacks.
+    pub(crate) missing: Vec<String>,
+    /// Mounts of the host that concern what manifests name.
+    pub(crate) mounted: Vec<Mounted>,
+}
+
+/// What is there once the view is, or is refused.
+struct Seen {
+    paths: Paths,
+    /// The file system for canaries to write to, where there is a view.
+    playground: Option<OwnedFd>,
+    own_proc: Option<Result<(), String>>,
+}
+
+impl Entered {
+    /// Enters a view that holds what `manifests` name, in the launcher's second stage, and opens what every call
+    /// needs there. With it the file system for canaries to write to, where there is a view.
+    ///
+    /// What this kernel refuses is lacking, and said to be; an error is a machine that nobody can reason about.
+    pub(super) fn enter<'m>(
+        ground: Ground,
+        manifests: impl Iterator<Item = &'m Manifest>,
+        second: SecondStage,
+        one: SingleThread,
+    ) -> Result<(Self, Option<OwnedFd>), String> {
+        let manifests: Vec<&Manifest> = manifests.collect();
+        let sockets = Sockets {
+            tcp: manifests.iter().any(|manifest| manifest.is_proxied()),
+            unix: manifests.iter().any(|manifest| !manifest.connect.is_empty()),
+        };
+        let wants_proc = manifests.iter().any(|manifest| manifest.proc == ProcView::Own);
+        let plan = plan(manifests.into_iter());
+        let concerns = ground.mounts.iter().filter(|mount| plan.concerns(mount));
+        let mounted = concerns.map(|m| Mounted { path: m.point.clone(), of: m.of.clone() }).collect();
+        let pid = own_pid(&ground.proc);
+        let oom = Score::open(&ground.proc);
+        let keeps_core = ground.core.is_ok();
+        let missing = ground.core.err().into_iter().collect();
+        let mut told = Told { pid, inherited: Vec::new(), missing, mounted };
+        let paths = Paths { proc: ground.proc, tree: ground.tree, origins: Origins::default() };
+        let mut per_call = CloneFlags::empty();
+        let mut seen = Seen {
+            paths,
+            playground: None,
+            own_proc: wants_proc.then(|| Err("there is no view".to_owned())),
+        };
+        match ground.refused {
+            None => {
+                per_call = CloneFlags::CLONE_NEWPID;
+                per_call.set(CloneFlags::CLONE_NEWUSER, ground.identity.is_none());
+                let names = ["net namespace", "ipc namespace", "uts namespace", "cgroup namespace"];
+                told.inherited.extend(names.map(str::to_owned));
+                let is_root = ground.identity.is_some();
+                seen = seen.with_view(&plan, is_root, ground.mounts, second, &mut told)?;
+                if let (Some(Ok(())), Some(_)) = (&seen.own_proc, &seen.playground) {
+                    seen.own_proc = Some(own_proc::probe(&one, per_call));
+                }
+            }
+            Some(reason) => told.missing.push(format!("namespaces: {reason}")),
+        }
+        let supplies = Supplies::open(ground.host, ground.tls)?;
+        // Programs alone start processes, and there are none without namespaces.
+        let counting = if per_call.is_empty() {
+            None
+        } else {
+            Some(forks::probe(&one, per_call, &supplies.host.loadavg))
+        };
+        let counts_forks = counting == Some(Ok(()));
+        told.missing.extend(counting.and_then(Result::err));
+        if oom.is_none() {
+            let what = "`oom_score_adj`: calls are killed no sooner than others for want of memory";
+            told.missing.push(what.to_owned());
+        }
+        let Seen { paths, playground, own_proc } = seen;
+        let entered = Self {
+            one,
+            landlock: ground.landlock,
+            identity: ground.identity,
+            per_call,
+            sockets,
+            mapped_bytes: procfs::mapped_bytes(&paths.proc),
+            paths,
+            supplies,
+            filters: Filters::new(),
+            told,
+            oom,
+            has_view: playground.is_some(),
+            keeps_core,
+            unnamed: USUAL.iter().copied().filter(|path| !plan.has(Path::new(path))).collect(),
+            counts_forks,
+            program_nice: forks::program_nice(),
+            own_proc,
+        };
+        Ok((entered, playground))
+    }
+
+    /// What canaries go by.
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject {
+            one: &self.one,
+            landlock: self.landlock,
+            null: &self.supplies.null,
+            tree: &self.paths.tree,
+            identity: self.identity,
+            per_call: self.per_call,
+            has_view: self.has_view,
+            keeps_core: self.keeps_core,
+            unnamed: &self.unnamed,
+            mapped_bytes: self.mapped_bytes,
+            sockets: self.sockets,
+            walker_filter: &self.filters.walker,
+        }
+    }
+
+    /// What `start` forks is a first victim where the host runs out of memory, from its first moment on; this process
+    /// stays what it is.
+    pub(crate) fn as_victim(
+        &self,
+        start: impl FnOnce() -> std::io::Result<Option<OwnedFd>>,
+    ) -> std::io::Result<Option<OwnedFd>> {
+        match &self.oom {
+            Some(score) => score.as_victim(start),
+            None => start(),
+        }
+    }
+
+    /// Whether calls have a PID namespace and an empty network, which programs need.
+    pub(crate) fn has_namespaces(&self) -> bool {
+        !self.per_call.is_empty()
+    }
+}
+
+impl Seen {
+    /// Enters the view, where this kernel lets it. Where a `/proc` of a call's own is wanted and may be had, it says so.
+    fn with_view(
+        self,
+        plan: &Plan,
+        is_root: bool,
+        host: Vec<Mount>,
+        second: SecondStage,
+        told: &mut Told,
+    ) -> Result<Self, String> {
+        let Paths { proc, tree, .. } = self.paths;
+        let View { has_proc, ground } = match root::enter(plan, is_root) {
+            Ok(view) => view,
+            Err(NoView::Refused(reason)) => {
+                told.missing.push(format!("mount view: {reason}"));
+                return Ok(Self { paths: Paths { proc, tree, origins: Origins::default() }, ..self });
+            }
+            Err(NoView::Lost(reason)) => return Err(format!("mount view: {reason}")),
+        };
+        told.inherited.push("mount view".to_owned());
+        match second.lock_mounts(told.pid)? {
+            Ok(()) => told.inherited.push("locked mounts".to_owned()),
+            Err(reason) => told.missing.push(format!("locked mounts: {reason}")),
+        }
+        // Names are told as before, or nothing that is decided on could be found again.
+        if !tree.is_named_plainly(&proc) {
+            return Err("mount view: this process had a root that is not its mount namespace's".to_owned());
+        }
+        let table = mounts::table(&proc)?;
+        let origins = Origins::trace(host, &table, plan.placed());
+        let proc = if has_proc {
+            open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?
+        } else {
+            told.missing.push("`/proc`: the kernel gives no new one, since this one is masked".to_owned());
+            proc
+        };
+        let masked = || Err("that of this machine is masked".to_owned());
+        let own_proc = self.own_proc.map(|_| if has_proc { Ok(()) } else { masked() });
+        Ok(Self { paths: Paths { proc, tree, origins }, playground: Some(ground), own_proc })
+    }
+}
+
+/// This process's number as its host counts, which `/proc` of the host tells.
+fn own_pid(proc: &OwnedFd) -> u32 {
+    let link = readlinkat(proc, "self", Vec::new());
+    link.ok().and_then(|name| name.to_str().ok()?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,77 @@
+//! What is opened of the host before anything is entered, in the launcher's first stage.
+
+use crate::launcher::cgroup::Groups;
+use crate::launcher::confine::identity::tool_user;
+use crate::launcher::confine::layers::{self, Landlock};
+use crate::launcher::confine::selftest::Outside;
+use crate::launcher::view::host_tree::HostTree;
+use crate::launcher::view::mounts::{self, Mount};
+use crate::launcher::view::{files, namespaces, procfs};
+use crate::tools::builtin::Host;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustls::ClientConfig;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// What is opened of the host before anything is entered, in the launcher's first stage.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) landlock: Landlock,
+    /// The host's `/proc`, by `O_PATH`.
+    pub(crate) proc: OwnedFd,
+    pub(crate) tree: HostTree,
+    pub(crate) host: Host,
+    /// Uid and gid of tools, where the launcher may change them.
+    pub(crate) identity: Option<(u32, u32)>,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) outside: Option<Outside>,
+    /// Groups of calls, or why there are none.
+    pub(crate) groups: Option<Result<Groups, String>>,
+    /// Whom connections are believed; where a builtin makes any.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    /// Why a crash would start a program outside.
+    pub(crate) core: Result<(), String>,
+    /// Why there are no namespaces.
+    pub(crate) refused: Option<String>,
+}
+
+impl Ground {
+    /// Opens what is kept of the host, then enters namespaces of the launcher's own. The next fork is
+    /// the first process of its PID namespace. Not confined yet.
+    ///
+    /// `user` is whom tools run as, where this is root; no right of Landlock above `landlock_abi_max` is used. `tls` is kept for calls.
+    pub(crate) fn enter(
+        user: Option<(u32, u32)>,
+        landlock_abi_max: Option<u32>,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self, String> {
+        if user.is_some_and(|(uid, gid)| uid == 0 || gid == 0) {
+            return Err("tools do not run as root".to_owned());
+        }
+        let landlock = Landlock::probe(landlock_abi_max)?;
+        // Without it no path could be resolved, and each would read as outside.
+        files::probe()?;
+        let proc = openat(CWD, "/proc", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| format!("`/proc`: {e}"))?;
+        let tree = HostTree::open()?;
+        let host = procfs::open_host()?;
+        // While there is a right to raise it.
+        let core = layers::limit_core(procfs::core_pattern().as_deref());
+        let mounts = mounts::table(&proc)?;
+        let root = rustix::process::geteuid().is_root();
+        let identity = root.then(|| user.unwrap_or_else(tool_user));
+        let outside = Outside::listen();
+        let mut groups = Groups::begin();
+        let refused = namespaces::enter(root).err();
+        if let Ok(groups) = &mut groups {
+            groups.settle();
+        }
+        let groups = Some(groups);
+        Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, tls, core, refused })
+    }
+
+    /// Whether tools run under another uid than the launcher.
+    pub(crate) fn changes_uids(&self) -> bool {
+        self.identity.is_some()
+    }
+}

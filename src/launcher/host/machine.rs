@@ -1,0 +1,175 @@
+//! What the launcher found out about this machine, and what it keeps open for every call.
+
+use crate::launcher::cgroup::{Groups, NO_GROUPS};
+use crate::launcher::confine::identity::drop_bounding_set;
+use crate::launcher::confine::layers;
+use crate::launcher::confine::protection::{Held, Layer, Runs};
+use crate::launcher::confine::seccomp::compile::load;
+use crate::launcher::confine::seccomp::filters;
+use crate::launcher::confine::selftest;
+use crate::launcher::host::entered::Entered;
+use crate::launcher::host::ground::Ground;
+use crate::launcher::sys::{self, SingleThread};
+use crate::launcher::view::namespaces::SecondStage;
+use crate::tools::Manifest;
+use crate::types::Level;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::thread::CapabilitySet;
+use std::ops::Deref;
+use std::os::fd::AsFd as _;
+
+/// The machine as one launcher sees it: what it entered, and what was seen to hold there. Built once, inherited by each
+/// child.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    entered: Entered,
+    /// What each layer was seen to refuse.
+    pub(crate) held: Held,
+    /// What of groups this machine, or this place on it, does not give.
+    pub(crate) groups_missing: Vec<String>,
+}
+
+impl Deref for Machine {
+    type Target = Entered;
+
+    fn deref(&self) -> &Entered {
+        &self.entered
+    }
+}
+
+impl Machine {
+    /// Enters the view and tries what is there, in the launcher's second stage. Not confined yet. The groups of calls are the
+    /// launcher's own, where it has any.
+    ///
+    /// What this kernel refuses is lacking, and said to be; an error is a machine that nobody can reason about.
+    pub(crate) fn settle<'m>(
+        mut ground: Ground,
+        manifests: impl Iterator<Item = &'m Manifest>,
+        second: SecondStage,
+        one: SingleThread,
+    ) -> Result<(Self, Option<Groups>), String> {
+        let (outside, groups) = (ground.outside.take(), ground.groups.take());
+        let (mut entered, playground) = Entered::enter(ground, manifests, second, one)?;
+        let subject = entered.subject();
+        let mut held = selftest::probe(&subject, playground.as_ref(), outside.as_ref());
+        let missing = selftest::no_user_namespace(&subject);
+        entered.told.missing.extend(missing);
+        let (groups, groups_missing) = match groups {
+            Some(Ok(mut groups)) => {
+                groups.prove(&entered.one);
+                held.add(&[Runs::Builtin, Runs::Program], Layer::Cgroup, groups.protections());
+                entered.told.inherited.extend(groups.layers());
+                let missing = groups.missing();
+                (Some(groups), missing)
+            }
+            Some(Err(reason)) => (None, vec![format!("{reason}: {NO_GROUPS}")]),
+            None => (None, Vec::new()),
+        };
+        Ok((Self { entered, held, groups_missing }, groups))
+    }
+
+    /// The level that this machine reaches: that of its weakest kind of call, of those that it takes at all.
+    /// `None` where something has no protection whatever, for which there are no calls.
+    pub(crate) fn level(&self) -> Option<Level> {
+        let builtins = self.held.level(Runs::Builtin)?;
+        let programs = [Runs::Program, Runs::Proxied].into_iter().filter(|runs| self.takes(*runs));
+        Some(programs.filter_map(|runs| self.held.level(runs)).fold(builtins, Level::min))
+    }
+
+    /// Refuses to go on below `minimum`, and below everything, naming what is lacking.
+    pub(crate) fn demand(&self, minimum: Option<Level>) -> Result<(), String> {
+        // Why it is lacking first.
+        let lacking =
+            || self.told.missing.iter().cloned().chain(self.lacking()).collect::<Vec<_>>().join("; ");
+        match (self.level(), minimum) {
+            (None, _) => Err(format!("something is not protected at all: {}", lacking())),
+            (Some(level), Some(minimum)) if level < minimum => Err(format!(
+                "`sandbox.minimum` is `{}`, and this machine reaches `{}`: {}",
+                minimum.as_str(),
+                level.as_str(),
+                lacking()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What keeps it below `strict`.
+    pub(crate) fn lacking(&self) -> Vec<String> {
+        let mut all = self.held.lacking(Runs::Builtin);
+        for (runs, name) in [(Runs::Program, "programs"), (Runs::Proxied, "programs that are connected")] {
+            let lacking = self.held.lacking(runs).into_iter().filter(|_| self.takes(runs));
+            all.extend(lacking.map(|row| format!("of {name}, {row}")));
+        }
+        all
+    }
+
+    /// Whether there are calls of that kind at all.
+    fn takes(&self, runs: Runs) -> bool {
+        match runs {
+            Runs::Builtin => true,
+            Runs::Program => self.has_namespaces(),
+            Runs::Proxied => self.has_namespaces() && self.sockets.tcp,
+        }
+    }
+
+    /// The launcher's own last steps: capabilities down to what starting calls takes, no new
+    /// privileges, not dumpable, the base filter; then a canary that must be refused.
+    pub(crate) fn confine(&self) -> Result<(), String> {
+        if self.identity.is_some() {
+            drop_bounding_set();
+            layers::lock_secure_bits()?;
+            let mut needed = CapabilitySet::SETUID
+                | CapabilitySet::SETGID
+                | CapabilitySet::SETPCAP
+                | CapabilitySet::SYS_ADMIN
+                | CapabilitySet::KILL;
+            // For the loopback of a call's own network.
+            needed.set(CapabilitySet::NET_ADMIN, self.sockets.tcp);
+            let held = rustix::thread::capabilities(None).map_err(|e| format!("capabilities: {e}"))?;
+            layers::keep_capabilities(needed & held.permitted)?;
+        } else {
+            layers::keep_capabilities(CapabilitySet::empty())?;
+        }
+        rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(|e| format!("dumpable: {e}"))?;
+        load(&filters::base(self.sockets, matches!(self.own_proc, Some(Ok(())))))?;
+        self.test()
+    }
+
+    /// Starts a child that confines itself and tries what must be refused.
+    fn test(&self) -> Result<(), String> {
+        let Some(pidfd) = sys::clone_call(&self.one, self.per_call).map_err(|e| format!("clone: {e}"))?
+        else {
+            sys::exit_now(self.canary());
+        };
+        let end =
+            waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map_err(|e| format!("wait: {e}"))?;
+        match end.and_then(|end| end.exit_status()) {
+            Some(0) => Ok(()),
+            Some(1) => Err("landlock: cannot be enforced".to_owned()),
+            Some(2) => Err("landlock: a folder that was not granted could be read".to_owned()),
+            Some(3) => Err("seccomp: cannot be enforced".to_owned()),
+            Some(4) => Err("seccomp: a socket was not refused".to_owned()),
+            _ => Err("the self-test did not come to its end".to_owned()),
+        }
+    }
+
+    fn canary(&self) -> u8 {
+        if self.landlock.ruleset(&[]).and_then(layers::restrict).is_err() {
+            return 1;
+        }
+        let read = openat(CWD, "/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        if read.err() != Some(rustix::io::Errno::ACCESS) {
+            return 2;
+        }
+        if load(&self.filters.builtin).is_err() {
+            return 3;
+        }
+        if sys::try_socket() != Err(rustix::io::Errno::PERM) {
+            return 4;
+        }
+        0
+    }
+}

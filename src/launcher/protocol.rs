@@ -1,0 +1,415 @@
+//! Messages between front and launcher, and between launcher and child, over `SOCK_SEQPACKET`.
+//!
+//! A packet is a kind, a call's number, whether more follows, and bytes: output as it stands, or a
+//! piece of a JSON message. Pieces keep one packet below the kernel's socket buffer.
+
+use crate::call::{End, Exclusion, Given, Object};
+use crate::types::Level;
+use crate::types::limits::{LINK_MESSAGE_BYTES_MAX, LINK_UNFINISHED_BYTES_MAX};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recv, recvmsg, send, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+/// Bytes of one piece.
+pub(crate) const PIECE_BYTES_MAX: usize = 32 << 10;
+/// One packet of any kind, with its head.
+pub(crate) const PACKET_BYTES_MAX: usize = HEAD_BYTES + PIECE_BYTES_MAX;
+/// One message of a child, in bytes: a single packet.
+pub(crate) const CHILD_MESSAGE_BYTES_MAX: usize = 128 << 10;
+/// Messages whose last piece has not come.
+const PARTIAL_MAX: usize = 256;
+const HEAD_BYTES: usize = 10;
+
+/// A call as the front asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ask {
+    /// The tool's name.
+    pub(crate) tool: String,
+    /// The manifest's digest, in hexadecimal.
+    pub(crate) manifest: String,
+    /// Canonical JSON.
+    pub(crate) arguments: String,
+    /// Absolute paths of which those that hold the object are to be told.
+    pub(crate) named: Vec<String>,
+}
+
+/// A prepared call that may start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Go {
+    pub(crate) tool: String,
+    pub(crate) manifest: String,
+    pub(crate) arguments: String,
+    /// The ledger's number of the decision, for the launcher's journal.
+    pub(crate) decision: u64,
+    /// The object that was decided on.
+    pub(crate) object: Object,
+    /// What is left out below it.
+    pub(crate) exclusions: Vec<Exclusion>,
+    /// By which the front shows that it looks for the secrets which the tool is given, in hexadecimal.
+    pub(crate) secrets: Option<String>,
+}
+
+/// Front to launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Prepare(Ask),
+    Go(Go),
+    Release,
+    /// Whether it still answers.
+    Ping,
+}
+
+/// Launcher to front; output comes as packets of its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// First of all, under number 0: ready, or why not.
+    Hello(Result<Report, String>),
+    Prepared(Object),
+    NotPrepared(String),
+    Ended(Ended),
+    Pong,
+}
+
+/// The end of a call, behind its last output.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    pub(crate) layers: Vec<String>,
+    /// Of a call that was confined.
+    pub(crate) level: Option<Level>,
+    pub(crate) protections: BTreeMap<String, Vec<String>>,
+    pub(crate) given: Given,
+    pub(crate) wall_us: u64,
+}
+
+/// Child to launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Word {
+    /// Resolved; waits for go.
+    Ready(Object),
+    /// With the lock on a folder that the call changes, for the launcher to hold until nobody of the call is left.
+    Holds,
+    /// Every layer holds; what follows is the tool.
+    Confined(Vec<String>),
+    /// The program's own end, from the call's init.
+    Ended(End),
+    /// A demanded step failed, or the object is another: nothing was run.
+    Refused(String),
+}
+
+/// What a launcher found when it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The launcher's process number, as its host counts.
+    pub pid: u32,
+    /// Tools that it loaded, each with its manifest's digest in hexadecimal, sorted by name.
+    pub tools: Vec<ToolDigest>,
+    /// The layers that every call gets, such as `landlock abi 7`.
+    pub layers: Vec<String>,
+    /// What this machine lacks, and what that means.
+    pub missing: Vec<String>,
+    /// Granted folders that are not there.
+    pub skipped: Vec<SkippedRoot>,
+    /// Tools that will be refused, each with the reason.
+    pub refused: Vec<RefusedTool>,
+    /// Programs as they were opened.
+    pub programs: Vec<ProgramDigest>,
+    /// Mounts of the host at, above and below what manifests name. Tools see what is mounted there later only
+    /// behind a reload.
+    pub mounted: Vec<Mounted>,
+    /// The level that this machine reaches.
+    pub level: Option<Level>,
+    /// Each protection of a builtin's call, with the layers that were seen to give it.
+    pub protections: BTreeMap<String, Vec<String>>,
+    /// The same of a program's call.
+    pub program_protections: BTreeMap<String, Vec<String>>,
+    /// What keeps the level below `strict`, in words.
+    pub lacking: Vec<String>,
+    /// Under which proofs of secrets are made. Its own, and not on record.
+    pub salt: [u8; 32],
+    /// What of cgroups this place does not give, and what that means. An extra: no level hangs on it.
+    pub groups_missing: Vec<String>,
+}
+
+/// A mount of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mounted {
+    /// Where.
+    pub path: String,
+    /// What: the device's number, and the folder of it, the same in every mount namespace.
+    pub of: String,
+}
+
+/// A manifest as a launcher read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDigest {
+    /// The tool.
+    pub tool: String,
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A granted folder that was absent when the launcher started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedRoot {
+    /// The tool whose manifest grants it.
+    pub tool: String,
+    /// The folder.
+    pub path: PathBuf,
+}
+
+/// A tool that cannot be called on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedTool {
+    /// The tool.
+    pub tool: String,
+    /// What is not as demanded.
+    pub reason: String,
+}
+
+/// A tool's program, opened once and run by that descriptor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramDigest {
+    /// The tool.
+    pub tool: String,
+    /// SHA-256 of the program's file, in hexadecimal.
+    pub sha256: String,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Message,
+    Stdout,
+    Stderr,
+}
+
+impl Kind {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Message => b'm',
+            Self::Stdout => b'o',
+            Self::Stderr => b'e',
+        }
+    }
+
+    fn of(byte: u8) -> Option<Self> {
+        [Self::Message, Self::Stdout, Self::Stderr].into_iter().find(|kind| kind.byte() == byte)
+    }
+}
+
+/// A packet of `kind` for the call `id`. `bytes` is at most [`PIECE_BYTES_MAX`] long.
+pub(crate) fn packet(kind: Kind, id: u64, more: bool, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEAD_BYTES + bytes.len());
+    out.push(kind.byte());
+    out.extend(id.to_le_bytes());
+    out.push(u8::from(more));
+    out.extend(bytes);
+    out
+}
+
+/// `message` as packets, in their order.
+pub(crate) fn packets(id: u64, message: &impl Serialize) -> Result<Vec<Vec<u8>>, String> {
+    let bytes = serde_json::to_vec(message).map_err(|e| e.to_string())?;
+    if bytes.len() > LINK_MESSAGE_BYTES_MAX {
+        return Err(format!("a message over {LINK_MESSAGE_BYTES_MAX} bytes"));
+    }
+    let count = bytes.len().div_ceil(PIECE_BYTES_MAX);
+    let pieces = bytes.chunks(PIECE_BYTES_MAX).enumerate();
+    Ok(pieces.map(|(at, piece)| packet(Kind::Message, id, at + 1 < count, piece)).collect())
+}
+
+/// What one packet completed.
+#[derive(Debug)]
+pub(crate) enum Arrival<M> {
+    Message(u64, M),
+    Output(u64, Kind, Vec<u8>),
+    /// A piece; the rest is to come.
+    Piece,
+}
+
+/// Puts pieces together again. Bounded for all messages together; a packet that is none is an error.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    partial: HashMap<u64, Vec<u8>>,
+    /// Of all of them together.
+    held_bytes: usize,
+}
+
+impl Assembler {
+    /// Takes one packet.
+    pub(crate) fn take<M: DeserializeOwned>(&mut self, packet: &[u8]) -> Result<Arrival<M>, String> {
+        let (head, bytes) = packet.split_at_checked(HEAD_BYTES).ok_or("a packet without a head")?;
+        let (&[kind], rest) = head.split_first_chunk::<1>().ok_or("a packet without a kind")?;
+        let kind = Kind::of(kind).ok_or("a packet of unknown kind")?;
+        let (id, more) = rest.split_first_chunk::<8>().ok_or("a packet without a number")?;
+        let id = u64::from_le_bytes(*id);
+        if kind != Kind::Message {
+            return Ok(Arrival::Output(id, kind, bytes.to_vec()));
+        }
+        if self.partial.len() >= PARTIAL_MAX {
+            return Err("too many unfinished messages".to_owned());
+        }
+        if self.held_bytes + bytes.len() > LINK_UNFINISHED_BYTES_MAX {
+            return Err(format!("unfinished messages over {LINK_UNFINISHED_BYTES_MAX} bytes"));
+        }
+        self.held_bytes += bytes.len();
+        self.partial.entry(id).or_default().extend(bytes);
+        if more != [0] {
+            return Ok(Arrival::Piece);
+        }
+        let whole = self.partial.remove(&id).unwrap_or_default();
+        self.held_bytes = self.held_bytes.saturating_sub(whole.len());
+        let message = serde_json::from_slice(&whole).map_err(|e| format!("a message that is none: {e}"))?;
+        Ok(Arrival::Message(id, message))
+    }
+}
+
+/// Sends one packet. `Ok(false)` where the socket is full and does not wait.
+pub(crate) fn send_packet(socket: impl AsFd, packet: &[u8]) -> Result<bool, Errno> {
+    loop {
+        match send(&socket, packet, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// As [`send_packet`], with a descriptor that the other side gets a copy of.
+pub(crate) fn send_with(socket: impl AsFd, packet: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<bool, Errno> {
+    let Some(fd) = fd else { return send_packet(socket, packet) };
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd];
+        // There is room for exactly this one.
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        match sendmsg(&socket, &[IoSlice::new(packet)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// What a receive brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    Packet(Vec<u8>),
+    /// Nothing yet.
+    Nothing,
+    /// The other side is gone.
+    End,
+}
+
+/// Receives one packet of at most `bytes_max`; a longer one is cut and will not parse.
+pub(crate) fn receive(socket: impl AsFd, bytes_max: usize) -> Received {
+    receive_with(socket, bytes_max).0
+}
+
+/// As [`receive`], with the descriptor that came along; of more the kernel closes what has no room.
+pub(crate) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Option<OwnedFd>) {
+    loop {
+        // The length first: a buffer for the longest packet would cost more than the packet.
+        let waiting = recv(&socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::TRUNC);
+        let mut buffer = match waiting {
+            Ok((_, length)) => vec![0_u8; length.min(bytes_max)],
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => return (Received::Nothing, None),
+            Err(_) => return (Received::End, None),
+        };
+        if buffer.is_empty() {
+            return (Received::End, None);
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received =
+            recvmsg(&socket, &mut [IoSliceMut::new(&mut buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+        let fds = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let fd = fds.flatten().next();
+        return match received {
+            Ok(message) if message.bytes == 0 => (Received::End, None),
+            Ok(message) => {
+                buffer.truncate(message.bytes);
+                (Received::Packet(buffer), fd)
+            }
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => (Received::Nothing, None),
+            Err(_) => (Received::End, None),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arrival, Ask, Assembler, Kind, PIECE_BYTES_MAX, Request, packet, packets};
+    use crate::types::limits::LINK_UNFINISHED_BYTES_MAX;
+
+    fn ask(named: usize) -> Ask {
+        let named = (0..named).map(|at| format!("/named/{at}")).collect();
+        Ask { tool: "t".to_owned(), manifest: "d".to_owned(), arguments: "{}".to_owned(), named }
+    }
+
+    #[test]
+    fn long_messages_come_together_again_between_others() {
+        let long = packets(1, &Request::Prepare(ask(20_000))).expect("packets");
+        let short = packets(2, &Request::Release).expect("packets");
+        assert!(long.len() > 2);
+        let mut assembler = Assembler::default();
+        let (last, pieces) = long.split_last().expect("a last");
+        for piece in pieces {
+            assert!(matches!(assembler.take::<Request>(piece), Ok(Arrival::Piece)));
+        }
+        let other = assembler.take::<Request>(&short[0]);
+        assert!(matches!(other, Ok(Arrival::Message(2, Request::Release))));
+        match assembler.take::<Request>(last) {
+            Ok(Arrival::Message(1, Request::Prepare(back))) => assert_eq!(back, ask(20_000)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn unfinished_messages_have_one_bound_together() {
+        let piece = |id: u64| packet(Kind::Message, id, true, &[b' '; PIECE_BYTES_MAX]);
+        let mut assembler = Assembler::default();
+        let most = LINK_UNFINISHED_BYTES_MAX / PIECE_BYTES_MAX;
+        // Of as many messages as there are pieces, or of few.
+        for spread in [200, 4] {
+            for at in 0..most as u64 {
+                let taken = assembler.take::<Request>(&piece(at % spread));
+                assert!(matches!(taken, Ok(Arrival::Piece)), "piece {at} of {most}: {taken:?}");
+            }
+            assert!(assembler.take::<Request>(&piece(0)).is_err());
+            assembler = Assembler::default();
+        }
+        // What is finished is not counted any more.
+        let whole = packets(1, &Request::Prepare(ask(200_000))).expect("packets");
+        for _ in 0..4 {
+            for piece in &whole {
+                assembler.take::<Request>(piece).expect("within the bound");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_is_an_error() {
+        for packet in [&b""[..], b"m", b"x0000000000", b"m\0\0\0\0\0\0\0\0\0{", b"m\0\0\0\0\0\0\0\0\0null"] {
+            assert!(Assembler::default().take::<Request>(packet).is_err(), "{packet:?}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The secrets that manifests give to programs, in memory that nobody can change.
+//!
+//! The launcher reads them itself, as its own user: no secret crosses the socket, and a front that was taken over
+//! cannot choose what a tool is given. It reads those alone that a manifest asks for, in a process of its own
+//! that ends at once: no value is in this one's memory, nor in what is forked from it, builtins among it, but where a
+//! tool has printed one, since output passes through.
+
+use crate::config::{Config, SecretSource};
+use crate::launcher::spec::Spec;
+use crate::launcher::sys::{self, SingleThread};
+use crate::tools::Catalog;
+use crate::types::{Digest, limits, secret};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// What the reading process says: of each name the proof of its value, in hexadecimal, or why there is none.
+type Told = BTreeMap<String, Result<String, String>>;
+
+/// The secrets of all tools, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Vault {
+    kept: BTreeMap<String, Result<Kept, String>>,
+    /// Under which this launcher makes proofs.
+    pub(crate) salt: [u8; 32],
+}
+
+#[derive(Debug)]
+struct Kept {
+    memory: OwnedFd,
+    proof: Digest,
+}
+
+impl Vault {
+    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read anew, as a reload does.
+    ///
+    /// One that cannot be read refuses its tools and not the start: which user the launcher is, the front cannot know.
+    pub(crate) fn open(spec: &Spec, catalog: &Catalog, one: &SingleThread) -> Result<Self, String> {
+        let mut vault = Self::default();
+        let names: BTreeSet<&String> = catalog.manifests().flat_map(|manifest| &manifest.secrets).collect();
+        if names.is_empty() {
+            return Ok(vault);
+        }
+        let refuse = |e: &dyn Display| format!("secrets: {e}");
+        getrandom(&mut vault.salt, GetRandomFlags::empty()).map_err(|e| refuse(&e))?;
+        let home = spec.secrets.clone().ok_or_else(|| refuse(&"there is no home to read them of"))?;
+        let sources = Config::load(home).map_err(|e| e.to_string())?.secrets;
+        let memory = names.into_iter().map(|name| Ok((name.clone(), memory_file("secret")?)));
+        let memory: BTreeMap<String, OwnedFd> =
+            memory.collect::<Result<_, Errno>>().map_err(|e| refuse(&e))?;
+        let mut told = read_apart(one, &memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
+        for (name, memory) in memory {
+            let proof = told.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
+            let proof = proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no proof".to_owned()));
+            let kept = proof.and_then(|proof| {
+                seal(&memory).map_err(|e| e.to_string())?;
+                Ok(Kept { memory, proof })
+            });
+            vault.kept.insert(name, kept);
+        }
+        Ok(vault)
+    }
+
+    /// The secrets called `names`, and the proof of all of them. A reason names the first that is not there.
+    pub(crate) fn give(&self, names: &[String]) -> Result<(Vec<OwnedFd>, Option<Digest>), String> {
+        let (mut memory, mut proofs) = (Vec::new(), Vec::new());
+        for name in names {
+            let refuse = |e: &dyn Display| format!("the secret `{name}`: {e}");
+            let kept = self.kept.get(name).ok_or_else(|| refuse(&"was not read"))?;
+            let kept = kept.as_ref().map_err(|e| refuse(&e))?;
+            memory.push(kept.memory.try_clone().map_err(|e| refuse(&e))?);
+            proofs.push(kept.proof);
+        }
+        Ok((memory, (!names.is_empty()).then(|| secret::proof_of_all(proofs))))
+    }
+}
+
+/// Has another process put each value into its `memory`, and waits for its end.
+fn read_apart(
+    one: &SingleThread,
+    memory: &BTreeMap<String, OwnedFd>,
+    sources: &BTreeMap<String, SecretSource>,
+    salt: &[u8; 32],
+) -> Result<Told, String> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| e.to_string())?;
+    match sys::fork(one).map_err(|e| e.to_string())? {
+        sys::Fork::Child(_) => {
+            let told: Told = memory
+                .iter()
+                .map(|(name, memory)| (name.clone(), put(sources.get(name), memory, salt)))
+                .collect();
+            let bytes = serde_json::to_vec(&told).unwrap_or_default();
+            // What does not arrive is not there.
+            let _ = write_all(&write, &bytes);
+            sys::exit_now(0)
+        }
+        sys::Fork::Parent(reader) => {
+            drop(write);
+            let mut bytes = Vec::new();
+            std::fs::File::from(read).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+            waitid(WaitId::PidFd(reader.as_fd()), WaitIdOptions::EXITED).map_err(|e| e.to_string())?;
+            serde_json::from_slice(&bytes).map_err(|_| "the process that reads them failed".to_owned())
+        }
+    }
+}
+
+/// Puts one value into `memory`; its proof. It has the same bounds as where it is looked for.
+fn put(source: Option<&SecretSource>, memory: &OwnedFd, salt: &[u8; 32]) -> Result<String, String> {
+    let value = source.ok_or("is not in `[secrets]` of par.toml")?.read()?;
+    let (least, most) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
+    if !(least..=most).contains(&value.len()) {
+        return Err(format!("the value has not {least} to {most} bytes"));
+    }
+    write_all(memory, &value).map_err(|e| e.to_string())?;
+    Ok(secret::proof_of_same(salt, &value).hex())
+}
+
+/// A memory file of `bytes` that nobody can change any more.
+pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = memory_file(name)?;
+    write_all(&fd, bytes)?;
+    seal(&fd)?;
+    Ok(fd)
+}
+
+fn memory_file(name: &str) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Kernels before 6.3 do not know that it is never to be executed itself.
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        made => made,
+    }
+}
+
+fn write_all(fd: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(fd, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn seal(fd: &OwnedFd) -> Result<(), Errno> {
+    fcntl_add_seals(fd, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)
+}

@@ -1,0 +1,487 @@
+//! The launcher: one thread and one loop over the front's socket and every call's child.
+//!
+//! It never waits for anybody: a front that does not read stops the reading of tools' output, never
+//! the clock. It knows only the manifests, and checks again what the front says about a call.
+//!
+//! It is forked by a supervisor, or a service manager starts it for one connection of the front
+//! ([`attend`]).
+
+use super::call::{Call, Drained, Notice, Stream};
+use super::cgroup::{Bounds, Groups};
+use super::confine::protection::Runs;
+use super::heap;
+use super::host::machine::Machine;
+use super::journal::Journal;
+use super::prefork::{Child, SPARE_IDS, Spare, Spares};
+use super::protocol::{
+    self, Arrival, Ask, Assembler, Ended, Go, PACKET_BYTES_MAX, Received, Reply, Report, Request, ToolDigest,
+    receive_with,
+};
+use super::secrets::Vault;
+use super::spec::CALLS_MAX;
+use super::tool::{Tool, open_all};
+use super::uids::Slots;
+use crate::call::{End, Given};
+use crate::tools::{Catalog, Manifest, ProposedCall};
+use crate::types::clock::mono_us;
+use crate::types::limits::LINK_WAITING_PACKETS_MAX;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// How a group's memory ends what is in it.
+const KILLED: End = End::Signal { signal: 9 };
+
+/// Packets that are taken from the front before the children are looked at again.
+const PACKETS_PER_TURN_MAX: usize = 64;
+
+pub(crate) struct Launcher<'a> {
+    front: &'a OwnedFd,
+    machine: Machine,
+    catalog: Catalog,
+    tools: Vec<Tool>,
+    report: Report,
+    journal: Option<Journal>,
+    groups: Option<Groups>,
+    slots: Option<Slots>,
+    calls: BTreeMap<u64, Call>,
+    spares: Spares,
+    /// Packets that the front has not taken yet; while there are any, no output is read.
+    queue: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
+    assembler: Assembler,
+}
+
+/// What poll woke up for.
+#[derive(Clone, Copy)]
+enum Source {
+    Front,
+    Control(u64),
+    Child(u64),
+    Stdout(u64),
+    Stderr(u64),
+    Spare(u64),
+}
+
+impl<'a> Launcher<'a> {
+    pub(crate) fn open(
+        catalog: Catalog,
+        machine: Machine,
+        groups: Option<Groups>,
+        front: &'a OwnedFd,
+        journal: Option<Journal>,
+        vault: Vault,
+        slots: Option<Slots>,
+    ) -> Result<Self, String> {
+        let (missing, mounted) = (machine.told.missing.clone(), machine.told.mounted.clone());
+        let mut report = Report { pid: machine.told.pid, missing, mounted, ..Report::default() };
+        report.level = machine.level();
+        report.protections = machine.held.table(Runs::Builtin);
+        report.program_protections = machine.held.table(Runs::Program);
+        report.lacking = machine.lacking();
+        report.groups_missing = machine.groups_missing.clone();
+        let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
+        report.tools = catalog.manifests().map(digest).collect();
+        report.salt = vault.salt;
+        let tools = open_all(catalog.manifests().cloned(), &machine, &vault, &mut report);
+        machine.confine()?;
+        report.layers = layers_of(&machine, slots.as_ref());
+        rustix::io::ioctl_fionbio(front, true).map_err(|e| format!("socket: {e}"))?;
+        Ok(Self {
+            front,
+            machine,
+            catalog,
+            tools,
+            report,
+            journal,
+            groups,
+            slots,
+            calls: BTreeMap::new(),
+            spares: Spares::default(),
+            queue: VecDeque::new(),
+            assembler: Assembler::default(),
+        })
+    }
+
+    /// Serves until the front is gone. The children die with this process.
+    pub(crate) fn serve(mut self) -> Result<(), String> {
+        let hello = Reply::Hello(Ok(self.report.clone()));
+        self.reply(0, &hello);
+        heap::close_holes();
+        loop {
+            if self.flush().is_err() {
+                break;
+            }
+            self.finish_calls();
+            if self.calls.is_empty() {
+                self.start_spare();
+            }
+            let ready = self.wait();
+            self.expire();
+            for source in ready {
+                if !self.handle(source) {
+                    self.kill_all();
+                    return Ok(());
+                }
+            }
+        }
+        self.kill_all();
+        Ok(())
+    }
+
+    /// Sends what waits for the front, as far as it takes it.
+    fn flush(&mut self) -> Result<(), rustix::io::Errno> {
+        while let Some((packet, fd)) = self.queue.front() {
+            if !protocol::send_with(self.front, packet, fd.as_ref().map(OwnedFd::as_fd))? {
+                break;
+            }
+            self.queue.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Ended children: the rest of their output, then their end.
+    fn finish_calls(&mut self) {
+        let ended: Vec<u64> =
+            self.calls.iter().filter(|(_, call)| call.is_reaped()).map(|(id, _)| *id).collect();
+        for id in ended {
+            if self.calls.get(&id).is_some_and(Call::is_over) {
+                continue;
+            }
+            while self.queue.is_empty() && self.drain(id, |call| &mut call.stdout) {}
+            while self.queue.is_empty() && self.drain(id, |call| &mut call.stderr) {}
+            if !self.queue.is_empty() {
+                return;
+            }
+            self.notify(id, Call::finish);
+        }
+        let over: Vec<u64> =
+            self.calls.iter().filter(|(_, call)| call.is_over()).map(|(id, _)| *id).collect();
+        for id in over {
+            self.calls.remove(&id);
+            self.give_back(id);
+        }
+    }
+
+    /// Moves one piece of output to the front. Whether there may be more.
+    fn drain(&mut self, id: u64, stream: impl Fn(&mut Call) -> &mut Stream) -> bool {
+        let Some(call) = self.calls.get_mut(&id) else { return false };
+        let kind = stream(call).kind;
+        let bytes = match stream(call).read() {
+            Drained::Nothing => return false,
+            Drained::Bytes(bytes) => bytes,
+            Drained::Over(bytes) => {
+                call.end(End::OutputCap);
+                bytes
+            }
+        };
+        self.queue.push_back((protocol::packet(kind, id, false, &bytes), None));
+        // An error of the socket is met again, and acted on, at the top of the loop.
+        let _ = self.flush();
+        true
+    }
+
+    /// Waits for the next event, or for the next deadline.
+    fn wait(&self) -> Vec<Source> {
+        let watched = self.watched();
+        let mut fds: Vec<PollFd<'_>> =
+            watched.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        let deadline = self.calls.values().map(|call| call.deadline_us).min().filter(|at| *at != u64::MAX);
+        let timeout = deadline.map(|at| {
+            let us = at.saturating_sub(mono_us());
+            let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
+            Timespec { tv_sec: seconds, tv_nsec: i64::try_from(us % 1_000_000 * 1_000).unwrap_or(0) }
+        });
+        // An interrupted wait is a turn of the loop with nothing ready.
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let ready = fds.iter().zip(&watched).filter(|(fd, _)| !fd.revents().is_empty());
+        ready.map(|(_, (source, ..))| *source).collect()
+    }
+
+    fn watched(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+        let mut out = Vec::with_capacity(1 + 4 * self.calls.len());
+        let full = !self.queue.is_empty();
+        let mut front = if full { PollFlags::OUT } else { PollFlags::empty() };
+        front.set(PollFlags::IN, self.hears_front());
+        out.push((Source::Front, self.front.as_fd(), front));
+        for (id, call) in self.calls.iter().filter(|(_, call)| !call.is_reaped()) {
+            if let Some(control) = call.control.as_ref().filter(|_| call.is_heard()) {
+                out.push((Source::Control(*id), control.as_fd(), PollFlags::IN));
+            }
+            for (source, stream) in [(Source::Stdout(*id), &call.stdout), (Source::Stderr(*id), &call.stderr)]
+            {
+                if let Some(pipe) = stream.pipe.as_ref().filter(|_| !full && call.is_running()) {
+                    out.push((source, pipe.as_fd(), PollFlags::IN));
+                }
+            }
+            out.push((Source::Child(*id), call.pidfd.as_fd(), PollFlags::IN));
+        }
+        out.extend(self.spares.watched().map(|(id, pidfd)| (Source::Spare(id), pidfd, PollFlags::IN)));
+        out
+    }
+
+    fn expire(&mut self) {
+        let now = mono_us();
+        let late: Vec<u64> =
+            self.calls.iter().filter(|(_, call)| call.deadline_us <= now).map(|(id, _)| *id).collect();
+        for id in late {
+            self.notify(id, Call::expire);
+        }
+    }
+
+    /// Whether the front is still there.
+    fn handle(&mut self, source: Source) -> bool {
+        match source {
+            Source::Front => return self.hear_front(),
+            Source::Control(id) => self.notify(id, Call::hear),
+            Source::Child(id) => self.notify(id, Call::reap),
+            Source::Spare(id) if self.spares.reap(id) => self.give_back(id),
+            Source::Stdout(id) if self.queue.is_empty() => {
+                self.drain(id, |call| &mut call.stdout);
+            }
+            Source::Stderr(id) if self.queue.is_empty() => {
+                self.drain(id, |call| &mut call.stderr);
+            }
+            Source::Stdout(_) | Source::Stderr(_) | Source::Spare(_) => {}
+        }
+        true
+    }
+
+    /// A front that does not take its answers is asked for no more questions: those would be answered too.
+    fn hears_front(&self) -> bool {
+        self.queue.len() < LINK_WAITING_PACKETS_MAX
+    }
+
+    fn hear_front(&mut self) -> bool {
+        for _ in 0..PACKETS_PER_TURN_MAX {
+            if !self.hears_front() {
+                return true;
+            }
+            let (packet, fd) = match receive_with(self.front, PACKET_BYTES_MAX) {
+                (Received::Packet(packet), fd) => (packet, fd),
+                (Received::Nothing, _) => return true,
+                (Received::End, _) => return false,
+            };
+            match self.assembler.take(&packet) {
+                Ok(Arrival::Message(id, request)) => self.obey(id, request, fd.as_ref()),
+                Ok(Arrival::Piece) => {}
+                // A front that speaks another language is not one.
+                Ok(Arrival::Output(..)) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// `fd` came with the request's last packet.
+    fn obey(&mut self, id: u64, request: Request, fd: Option<&OwnedFd>) {
+        match request {
+            Request::Prepare(ask) => {
+                if let Err(reason) = self.prepare(id, ask) {
+                    self.reply(id, &Reply::NotPrepared(reason));
+                }
+            }
+            Request::Go(go) => self.go(id, &go, fd),
+            Request::Ping => self.reply(id, &Reply::Pong),
+            Request::Release => {
+                self.notify(id, |call| {
+                    call.release();
+                    Notice::Nothing
+                });
+            }
+        }
+    }
+
+    /// Checks the call again and starts its child.
+    fn prepare(&mut self, id: u64, ask: Ask) -> Result<(), String> {
+        if self.calls.len() >= CALLS_MAX {
+            return Err(format!("{CALLS_MAX} calls are there already"));
+        }
+        if self.calls.contains_key(&id) || id >= SPARE_IDS {
+            return Err("a call with this number is there already".to_owned());
+        }
+        self.check(&ask)?;
+        let refused = self.report.refused.iter().find(|refused| refused.tool == ask.tool);
+        if let Some(refused) = refused {
+            return Err(refused.reason.clone());
+        }
+        let tool = self.tools.iter().position(|tool| tool.manifest.name == ask.tool);
+        let tool = tool.ok_or("the tool was not opened")?;
+        let child = match self.spares.take(&ask) {
+            Some(Spare { id: spare, child, .. }) => {
+                if let Some(groups) = &mut self.groups {
+                    groups.hand_over(spare, id);
+                }
+                child
+            }
+            None => self.start_child(id, tool, Some(&ask))?,
+        };
+        let tool = &self.tools.get(tool).ok_or("the tool was not opened")?.manifest;
+        // The child has its own copy of these, and there may be megabytes of them.
+        let ask = Ask { named: Vec::new(), ..ask };
+        self.calls.insert(id, Call::new(ask, tool, child));
+        Ok(())
+    }
+
+    /// Starts a child that has what is a call's under the number `id`; a spare without a call.
+    fn start_child(&mut self, id: u64, tool: usize, call: Option<&Ask>) -> Result<Child, String> {
+        let tool = self.tools.get(tool).ok_or("the tool was not opened")?;
+        let group = self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose();
+        let slot =
+            self.slots.as_mut().filter(|_| tool.writes_nothing()).map(|slots| slots.take(id)).transpose();
+        let start =
+            |(group, slot): (Option<_>, _)| Child::start(&self.machine, tool, call, group.flatten(), slot);
+        let child = group.and_then(|group| slot.map(|slot| (group, slot))).and_then(start);
+        if child.is_err() {
+            self.give_back(id);
+        }
+        child
+    }
+
+    /// A spare for the tool that was called last. Where none can be had, the next call tells why.
+    fn start_spare(&mut self) {
+        let Some((name, id)) = self.spares.due() else { return };
+        let tool = self.tools.iter().position(|tool| tool.manifest.name == name && tool.takes_spares());
+        // Uids of their own are counted for calls.
+        if let Some(tool) = tool.filter(|_| self.slots.is_none())
+            && let Ok(child) = self.start_child(id, tool, None)
+        {
+            self.spares.add(id, name, child);
+        }
+    }
+
+    /// What a call had of the launcher's, once nothing of it is left.
+    fn give_back(&mut self, id: u64) {
+        if let Some(groups) = &mut self.groups {
+            groups.close(id);
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.give_back(id);
+        }
+    }
+
+    /// Name, digest, schema and canonical form, against this launcher's own catalog.
+    fn check(&self, ask: &Ask) -> Result<(), String> {
+        let manifest =
+            self.catalog.find(&ask.tool).ok_or_else(|| format!("no tool is named `{}`", ask.tool))?;
+        if manifest.digest.hex() != ask.manifest {
+            return Err(format!("the manifest of `{}` is not the one that this launcher loaded", ask.tool));
+        }
+        let proposed =
+            ProposedCall { id: String::new(), tool: ask.tool.clone(), arguments: ask.arguments.clone() };
+        let valid = self.catalog.validate(proposed, |_| true).map_err(|invalid| invalid.reason)?;
+        if valid.canonical() != ask.arguments {
+            return Err("the arguments are not in canonical form".to_owned());
+        }
+        Ok(())
+    }
+
+    fn go(&mut self, id: u64, go: &Go, connected: Option<&OwnedFd>) {
+        if self.calls.contains_key(&id) {
+            let agreed = self.agree(go);
+            let journaled = agreed.and_then(|()| match &mut self.journal {
+                Some(journal) => journal.order(id, go),
+                None => Ok(()),
+            });
+            self.notify(id, |call| call.go(go, connected, journaled));
+        } else {
+            let reason = "the child that was prepared is gone".to_owned();
+            let (level, protections, given) = (None, BTreeMap::new(), Given::default());
+            let ended = Ended {
+                end: End::Refused { reason },
+                layers: Vec::new(),
+                level,
+                protections,
+                given,
+                wall_us: 0,
+            };
+            self.reply(id, &Reply::Ended(ended));
+        }
+    }
+
+    /// What the tool is given must be what the front looks for in its output.
+    fn agree(&self, go: &Go) -> Result<(), String> {
+        let proof = self.tools.iter().find(|tool| tool.manifest.name == go.tool).and_then(|tool| tool.proof);
+        if proof.map(|proof| proof.hex()) == go.secrets {
+            return Ok(());
+        }
+        Err("the tool's secrets are not those that are replaced in what it prints: `par reload`".to_owned())
+    }
+
+    fn notify(&mut self, id: u64, step: impl FnOnce(&mut Call) -> Notice) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        match step(call) {
+            Notice::Nothing => {}
+            Notice::Prepared(object, listener) => self.reply_with(id, &Reply::Prepared(object), listener),
+            Notice::NotPrepared(reason) => self.reply(id, &Reply::NotPrepared(reason)),
+            Notice::Ended(mut ended) => {
+                if ended.end == KILLED && self.groups.as_ref().is_some_and(|groups| groups.ran_out(id)) {
+                    ended.end = End::Oom;
+                }
+                // What was never confined had nothing around it, and ran nothing.
+                let name = call.tool();
+                if !ended.layers.is_empty() {
+                    let is_it = |tool: &&Tool| tool.manifest.name == name;
+                    let tool = self.tools.iter().find(is_it);
+                    ended.given = tool.map(Tool::given).unwrap_or_default();
+                    let runs = tool.map_or(Runs::Builtin, Tool::runs);
+                    ended.level = self.machine.held.level(runs);
+                    ended.protections = self.machine.held.table(runs);
+                }
+                if let Some(Err(e)) = self.journal.as_mut().map(|journal| journal.end(id, &ended.end)) {
+                    eprintln!("par launcher: {e}");
+                }
+                self.reply(id, &Reply::Ended(ended));
+            }
+        }
+    }
+
+    fn reply(&mut self, id: u64, reply: &Reply) {
+        self.reply_with(id, reply, None);
+    }
+
+    /// `fd` goes with the last packet.
+    fn reply_with(&mut self, id: u64, reply: &Reply, fd: Option<OwnedFd>) {
+        // Replies are bounded by what a child may say, far below the limit of a message.
+        let packets = protocol::packets(id, reply).unwrap_or_default();
+        self.queue.extend(packets.into_iter().map(|packet| (packet, None)));
+        if let Some((_, last)) = self.queue.back_mut().filter(|_| fd.is_some()) {
+            *last = fd;
+        }
+        // An error of the socket is met again, and acted on, at the top of the loop.
+        let _ = self.flush();
+    }
+
+    fn kill_all(&mut self) {
+        for call in self.calls.values_mut() {
+            call.end(End::Killed);
+        }
+    }
+}
+
+/// What all processes of a call together may have: the tool's own bounds, and a program's init beside.
+fn bounds(tool: &Tool) -> Bounds {
+    let limits = &tool.manifest.limits;
+    let init = u64::from(tool.program.is_some());
+    Bounds { memory_bytes_max: limits.memory_bytes_max, processes_max: limits.processes_max + init }
+}
+
+/// The layers that every call gets.
+fn layers_of(machine: &Machine, slots: Option<&Slots>) -> Vec<String> {
+    let mut out = machine.told.inherited.clone();
+    if machine.has_namespaces() {
+        out.push("pid namespace".to_owned());
+    }
+    match (machine.identity, slots) {
+        (Some(_), Some(slots)) => out.push(slots.layer.clone()),
+        (Some((uid, _)), None) => out.push(format!("uid {uid}")),
+        (None, _) if machine.has_namespaces() => out.push("user namespace".to_owned()),
+        (None, _) => {}
+    }
+    out.extend(["rlimits", "no capabilities", "no_new_privs"].map(str::to_owned));
+    out.push(machine.landlock.name());
+    out.push("seccomp".to_owned());
+    out
+}

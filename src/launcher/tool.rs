@@ -1,0 +1,382 @@
+//! A tool as the launcher holds it: folders, programs and script opened once, its ruleset made once.
+
+use crate::call::Given;
+use crate::launcher::confine::layers::{Connects, Grant};
+use crate::launcher::confine::protection::Runs;
+use crate::launcher::confine::seccomp::filters::{Does, of_program};
+use crate::launcher::host::machine::Machine;
+use crate::launcher::protocol::{ProgramDigest, RefusedTool, Report, SkippedRoot};
+use crate::launcher::secrets::{Vault, sealed};
+use crate::launcher::view::files::{name_of, open_path};
+use crate::launcher::view::own_proc;
+use crate::tools::{Builtin, Connect, Manifest, Modes, ProcView, Runner, Runtime, Script, WriteRoot};
+use crate::types::Digest;
+use landlock::{AccessFs, BitFlags, RulesetCreated};
+use nix::sched::CloneFlags;
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
+use seccompiler::BpfProgram;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+/// The proxy's port. In a namespace of its own it is always free.
+pub(crate) const PROXY_PORT: u16 = 3_128;
+/// A program's file, in bytes.
+const PROGRAM_BYTES_MAX: usize = 512 << 20;
+const ELF: &[u8] = b"\x7fELF";
+
+/// One tool, ready to be called.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) roots: Vec<Root>,
+    /// Folders to change, in the manifest's order.
+    pub(crate) writes: Vec<WriteFolder>,
+    pub(crate) program: Option<OpenProgram>,
+    /// Other programs that the program may start.
+    pub(crate) exec: Vec<OpenProgram>,
+    /// A sealed memfd of the script's bytes as they were loaded.
+    pub(crate) script: Option<OwnedFd>,
+    /// The last filter of its program.
+    pub(crate) filter: BpfProgram,
+    /// Each secret that the program is given, likewise, in the manifest's order.
+    pub(crate) secrets: Vec<OwnedFd>,
+    /// The proof of them all, where there are any.
+    pub(crate) proof: Option<Digest>,
+    /// What prepare is confined to, where that is the same for every call.
+    ruleset: Option<RulesetCreated>,
+}
+
+/// A folder to change, or the folder of such folders.
+#[derive(Debug)]
+pub(crate) struct WriteFolder {
+    /// Its canonical path.
+    pub(crate) canonical: String,
+    pub(crate) fd: OwnedFd,
+    /// Whether the folder in it that the resource's id names is meant.
+    pub(crate) by_id: bool,
+}
+
+/// A granted folder that is there.
+#[derive(Debug)]
+pub(crate) struct Root {
+    /// Its canonical path.
+    pub(crate) canonical: String,
+    fd: OwnedFd,
+    rights: BitFlags<AccessFs>,
+}
+
+/// A program by its descriptor.
+#[derive(Debug)]
+pub(crate) struct OpenProgram {
+    pub(crate) fd: OwnedFd,
+    sha256: Digest,
+    stat: Stat,
+}
+
+impl Tool {
+    /// Opens what `manifest` names. A reason is a refusal of this tool on this machine.
+    pub(crate) fn open(
+        manifest: &Arc<Manifest>,
+        machine: &Machine,
+        vault: &Vault,
+        report: &mut Report,
+    ) -> Result<Self, String> {
+        let runs = if manifest.is_proxied() { Runs::Proxied } else { Runs::Program };
+        let (program, exec, script) = match &manifest.runner {
+            Runner::Builtin(_) => (None, Vec::new(), None),
+            Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
+                let lacking = machine.held.lacking(runs).join("; ");
+                return Err(format!("programs lack a protection on this machine: {lacking}"));
+            }
+            Runner::Program(program) if machine.has_namespaces() => {
+                let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
+                let script = program.script.as_ref().map(seal).transpose()?;
+                (Some(OpenProgram::open(&program.path, machine)?), exec.collect::<Result<_, _>>()?, script)
+            }
+            Runner::Program(_) => {
+                return Err(
+                    "programs need a PID namespace and an empty network namespace, which this machine \
+                            does not give"
+                        .to_owned(),
+                );
+            }
+        };
+        let mut skip = |path: &std::path::Path| {
+            report.skipped.push(SkippedRoot { tool: manifest.name.clone(), path: path.to_owned() });
+        };
+        if let (ProcView::Own, Some(Err(reason))) = (manifest.proc, &machine.own_proc) {
+            return Err(format!(
+                "the tool needs a `/proc` of its own, which this machine does not give: {reason}"
+            ));
+        }
+        let (secrets, proof) = vault.give(&manifest.secrets)?;
+        let mut roots = Vec::new();
+        for path in &manifest.read {
+            if path.starts_with("/proc") {
+                return Err(format!("`{}`: no tool is granted `/proc`", path.display()));
+            }
+            match Root::open(path, manifest, machine) {
+                Some(root) => roots.push(root),
+                None => skip(path),
+            }
+        }
+        let mut writes = Vec::new();
+        for root in &manifest.write {
+            match WriteFolder::open(root, machine) {
+                Some(folder) => writes.push(folder),
+                None => skip(&root.folder),
+            }
+        }
+        for Connect::Unix(path) in &manifest.connect {
+            if machine.paths.tree.find_plain(path).is_err() {
+                skip(path);
+            }
+        }
+        for program in program.iter().chain(&exec) {
+            let sha256 = program.sha256.hex();
+            report.programs.push(ProgramDigest { tool: manifest.name.clone(), sha256 });
+        }
+        let filter = of_program(Does {
+            writes: !writes.is_empty(),
+            connects: manifest.is_proxied(),
+            ignores_modes: manifest.modes == Modes::Ignore,
+        });
+        let manifest = manifest.clone();
+        let mut tool =
+            Self { manifest, roots, writes, program, exec, script, secrets, proof, filter, ruleset: None };
+        tool.ruleset = match tool.manifest.proc {
+            ProcView::Own => None,
+            ProcView::None | ProcView::Host => Some(tool.first_ruleset(machine, None)?),
+        };
+        Ok(tool)
+    }
+
+    /// What prepare is confined to: every folder, the programs with their libraries, and the call's own `/proc`, by
+    /// which the ruleset is of one call.
+    fn first_ruleset(&self, machine: &Machine, proc: Option<Grant<'_>>) -> Result<RulesetCreated, String> {
+        let rights = machine.landlock.work_rights();
+        let changed = self.writes.iter().map(|folder| Grant { at: folder.fd.as_fd(), rights });
+        let grants = self.root_grants().chain(changed).chain(self.program_grants(machine)).chain(proc);
+        // Of a tool that is connected at go, the last ruleset alone refuses to connect to sockets.
+        let connects = Connects { port: self.port(), unix: !self.manifest.connect.is_empty() };
+        machine.landlock.ruleset_of(&grants.collect::<Vec<_>>(), connects)
+    }
+
+    /// The same for a call, made once for those whose `/proc` is none of their own.
+    pub(crate) fn ruleset_for(
+        &self,
+        machine: &Machine,
+        proc: Option<Grant<'_>>,
+    ) -> Result<RulesetCreated, String> {
+        match &self.ruleset {
+            Some(made) => made.try_clone().map_err(|e| format!("landlock: {e}")),
+            None => self.first_ruleset(machine, proc),
+        }
+    }
+
+    /// Whether there is no folder that it changes.
+    pub(crate) fn writes_nothing(&self) -> bool {
+        self.manifest.write.is_empty()
+    }
+
+    /// What the program itself needs, beside the object.
+    pub(crate) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = Grant<'a>> {
+        program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine)
+    }
+
+    /// What the tool may read as a whole, where a call is not about one object among it.
+    pub(crate) fn root_grants(&self) -> impl Iterator<Item = Grant<'_>> {
+        self.roots.iter().map(Root::grant)
+    }
+
+    /// Whether a call's child reads the mount table before it is confined: what it says is as of then.
+    pub(crate) fn looks_at_mounts(&self) -> bool {
+        self.manifest.recursive && self.program.is_some()
+    }
+
+    /// Whether a child may be started before there is a call for it.
+    pub(crate) fn takes_spares(&self) -> bool {
+        !self.looks_at_mounts()
+    }
+
+    /// The kind of its calls.
+    pub(crate) fn runs(&self) -> Runs {
+        match &self.program {
+            None => Runs::Builtin,
+            Some(_) if self.manifest.is_proxied() => Runs::Proxied,
+            Some(_) => Runs::Program,
+        }
+    }
+
+    /// The namespaces of a call.
+    pub(crate) fn namespaces(&self, machine: &Machine) -> CloneFlags {
+        let mut all = machine.per_call;
+        all.set(CloneFlags::CLONE_NEWNET, self.manifest.is_proxied());
+        if self.has_own_proc() { all | own_proc::NAMESPACES } else { all }
+    }
+
+    /// Whether each call has a `/proc` of its own.
+    pub(crate) fn has_own_proc(&self) -> bool {
+        self.manifest.proc == ProcView::Own
+    }
+
+    /// The port that a call may connect to.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.manifest.is_proxied().then_some(PROXY_PORT)
+    }
+
+    /// Every descriptor that a child of this tool needs.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        let programs = self.program.iter().chain(&self.exec).map(|program| &program.fd);
+        let roots = self.roots.iter().map(|root| &root.fd);
+        let memory = self.script.iter().chain(&self.secrets);
+        programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(memory)
+    }
+
+    /// What its program has beside its arguments, for the record.
+    pub(crate) fn given(&self) -> Given {
+        let connect = self.manifest.connect.iter().map(ToString::to_string).collect();
+        Given { secrets: self.manifest.secrets.clone(), connect }
+    }
+
+    /// The right that this tool has on an object that is, or is not, a folder. A program that is not said to
+    /// read below its resource gets no more than the names: what lies there was not decided on.
+    pub(crate) fn right(&self, folder: bool) -> BitFlags<AccessFs> {
+        match &self.manifest.runner {
+            Runner::Program(_) if folder && !self.manifest.recursive => AccessFs::ReadDir.into(),
+            runner => rights(runner, folder),
+        }
+    }
+}
+
+/// Opens every tool of the catalog; those that cannot be called are named in the report.
+pub(crate) fn open_all(
+    manifests: impl Iterator<Item = Arc<Manifest>>,
+    machine: &Machine,
+    vault: &Vault,
+    report: &mut Report,
+) -> Vec<Tool> {
+    let mut tools = Vec::new();
+    for manifest in manifests {
+        match Tool::open(&manifest, machine, vault, report) {
+            Ok(tool) => tools.push(tool),
+            Err(reason) => report.refused.push(RefusedTool { tool: manifest.name.clone(), reason }),
+        }
+    }
+    tools
+}
+
+fn program_grants<'a>(
+    manifest: &Manifest,
+    programs: impl Iterator<Item = &'a OpenProgram>,
+    machine: &'a Machine,
+) -> impl Iterator<Item = Grant<'a>> {
+    let dynamic = matches!(&manifest.runner, Runner::Program(program) if program.runtime == Runtime::Dynamic);
+    let libraries = machine.supplies.libraries.iter().filter(move |_| dynamic);
+    let libraries = libraries.map(|(fd, rights)| Grant { at: fd.as_fd(), rights: *rights });
+    // Programs expect them to be there.
+    let devices = match &manifest.runner {
+        Runner::Program(_) => {
+            let null =
+                Grant { at: machine.supplies.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile };
+            vec![null, Grant { at: machine.supplies.random.as_fd(), rights: AccessFs::ReadFile.into() }]
+        }
+        Runner::Builtin(_) => Vec::new(),
+    };
+    let rights = AccessFs::Execute | AccessFs::ReadFile;
+    programs.map(move |open| Grant { at: open.fd.as_fd(), rights }).chain(libraries).chain(devices)
+}
+
+/// The script in memory that nobody can change any more. It outlives the file.
+fn seal(script: &Script) -> Result<OwnedFd, String> {
+    sealed("script", script.bytes()).map_err(|e| format!("script `{}`: {e}", script.name()))
+}
+
+impl WriteFolder {
+    /// `None` where there is no such folder, or it has no canonical name.
+    fn open(root: &WriteRoot, machine: &Machine) -> Option<Self> {
+        let fd = open_path(&root.folder).ok()?;
+        let canonical = name_of(&machine.paths.proc, &fd)?;
+        let folder = FileType::from_raw_mode(fstat(&fd).ok()?.st_mode) == FileType::Directory;
+        folder.then_some(Self { canonical, fd, by_id: root.by_id })
+    }
+}
+
+fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
+    match (runner, folder) {
+        (Runner::Builtin(Builtin::ListDir), true) => AccessFs::ReadDir.into(),
+        (Runner::Builtin(Builtin::ListDir | Builtin::HealthCheck | Builtin::HttpGet), _) => BitFlags::EMPTY,
+        (Runner::Builtin(Builtin::ReadFile), _) => AccessFs::ReadFile.into(),
+        (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), false) => AccessFs::ReadFile.into(),
+        (Runner::Builtin(Builtin::SearchFiles) | Runner::Program(_), true) => {
+            AccessFs::ReadFile | AccessFs::ReadDir
+        }
+    }
+}
+
+impl Root {
+    /// `None` where the folder is absent, or has no canonical name, or the tool has no right on it.
+    fn open(path: &std::path::Path, manifest: &Manifest, machine: &Machine) -> Option<Self> {
+        let fd = open_path(path).ok()?;
+        let canonical = name_of(&machine.paths.proc, &fd)?;
+        let folder = FileType::from_raw_mode(fstat(&fd).ok()?.st_mode) == FileType::Directory;
+        let rights = rights(&manifest.runner, folder);
+        (!rights.is_empty()).then_some(Self { canonical, fd, rights })
+    }
+
+    fn grant(&self) -> Grant<'_> {
+        Grant { at: self.fd.as_fd(), rights: self.rights }
+    }
+
+    /// Whether `canonical` is this folder or lies in it.
+    pub(crate) fn holds(&self, canonical: &str) -> bool {
+        std::path::Path::new(canonical).starts_with(&self.canonical)
+    }
+}
+
+impl OpenProgram {
+    /// Opens, checks and hashes the file at `path`.
+    fn open(path: &std::path::Path, machine: &Machine) -> Result<Self, String> {
+        let at = |e: &dyn std::fmt::Display| format!("program `{}`: {e}", path.display());
+        let fd = open_path(path).map_err(|e| at(&e))?;
+        let stat = fstat(&fd).map_err(|e| at(&e))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(at(&"is no regular file"));
+        }
+        let link = format!("self/fd/{}", fd.as_raw_fd());
+        let file = openat(&machine.paths.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| at(&e))?;
+        let sha256 = hash(&file).map_err(|e| at(&e))?;
+        Ok(Self { fd, sha256, stat })
+    }
+
+    /// Whether the file is as it was when it was hashed, by size and times of change.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        let times = |stat: &Stat| {
+            (stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
+        };
+        fstat(&self.fd).is_ok_and(|now| times(&now) == times(&self.stat))
+    }
+}
+
+fn hash(file: &OwnedFd) -> Result<Digest, String> {
+    use sha2::Digest as _;
+    let mut hash = sha2::Sha256::new();
+    let mut buffer = vec![0_u8; 64 << 10];
+    let mut total = 0;
+    loop {
+        let read = rustix::io::read(file, &mut buffer).map_err(|e| e.to_string())?;
+        let bytes = buffer.get(..read).unwrap_or_default();
+        if total == 0 && !bytes.starts_with(ELF) {
+            return Err("is no ELF program".to_owned());
+        }
+        if read == 0 {
+            return Ok(Digest(hash.finalize().into()));
+        }
+        total += read;
+        if total > PROGRAM_BYTES_MAX {
+            return Err(format!("is over {PROGRAM_BYTES_MAX} bytes"));
+        }
+        hash.update(bytes);
+    }
+}

@@ -1,0 +1,109 @@
+//! A uid for each call that writes nothing, where the launcher may change uids and a range is given.
+//!
+//! Two calls never have one uid at a time: so files and signals of one are another user's to the other, whatever the
+//! rest of the sandbox does, and a limit by uid is the call's own. The group stays that of the tools' user. A tool that writes
+//! keeps that user: what it made would else be nobody's in the next call.
+
+use crate::launcher::spec::CALLS_MAX;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The uids of a range, free ones and those of calls.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    /// What they are in a report: a call's record has its own.
+    pub(crate) layer: String,
+    free: VecDeque<u32>,
+    used: BTreeMap<u64, u32>,
+}
+
+impl Slots {
+    /// Of the uids from `first` to `last`. A reason is a range that calls cannot have: one with an id that a user or
+    /// group of this host has, or that this process cannot take, or with less than there may be calls.
+    pub(crate) fn of((first, last): (u32, u32)) -> Result<Self, String> {
+        let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
+        let lists = ["/etc/passwd", "/etc/group"].map(read);
+        let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(read);
+        let refuse = |reason: String| format!("`sandbox.slot_uids`: {reason}");
+        for list in lists {
+            check_list((first, last), &list.map_err(refuse)?).map_err(refuse)?;
+        }
+        for map in maps {
+            let map = map.map_err(refuse)?;
+            if !is_mapped((first, last), &map) {
+                return Err(refuse("not all of them are there in this user namespace".to_owned()));
+            }
+        }
+        let free: VecDeque<u32> = (first..=last).collect();
+        if free.len() < CALLS_MAX {
+            return Err(refuse(format!(
+                "{} are less than the {CALLS_MAX} calls that there may be",
+                free.len()
+            )));
+        }
+        Ok(Self { layer: format!("uid {first}-{last}"), free, used: BTreeMap::new() })
+    }
+
+    /// The uid of the call `id`. The one that was free longest: what is left of its last call has had its time.
+    pub(crate) fn take(&mut self, id: u64) -> Result<u32, String> {
+        let uid = self.free.pop_front().ok_or("no uid is free")?;
+        self.used.insert(id, uid);
+        Ok(uid)
+    }
+
+    /// The call is over, and its last process reaped.
+    pub(crate) fn give_back(&mut self, id: u64) {
+        self.free.extend(self.used.remove(&id));
+    }
+}
+
+/// Whether nobody of a list (passwd(5), group(5)) has one of these ids.
+fn check_list((first, last): (u32, u32), list: &str) -> Result<(), String> {
+    for line in list.lines() {
+        let mut words = line.split(':');
+        let (name, id) = (words.next().unwrap_or_default(), words.nth(1).and_then(|id| id.parse().ok()));
+        if id.is_some_and(|id: u32| (first..=last).contains(&id)) {
+            return Err(format!("{} is `{name}`'s", id.unwrap_or_default()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether one line of a map (user_namespaces(7)) has all of them.
+fn is_mapped((first, last): (u32, u32), map: &str) -> bool {
+    map.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        let (from, _outside, count) = (words.next(), words.next(), words.next());
+        let (from, count) = (from.unwrap_or(0), count.unwrap_or(0));
+        from <= u64::from(first) && u64::from(last) < from.saturating_add(count)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Slots, check_list, is_mapped};
+    use std::collections::{BTreeMap, VecDeque};
+
+    #[test]
+    fn nobody_has_a_uid_of_the_range() {
+        let list = "root:x:0:0:root:/root:/bin/sh\nlate:x:60010:60010::/:/bin/false\nbroken\n";
+        assert_eq!(check_list((60_011, 60_100), list), Ok(()));
+        assert_eq!(check_list((60_000, 60_100), list), Err("60010 is `late`'s".to_owned()));
+    }
+
+    #[test]
+    fn all_of_the_range_is_mapped() {
+        assert!(is_mapped((60_000, 60_063), "         0          0 4294967295\n"));
+        assert!(is_mapped((60_000, 60_063), "0 100 1\n60000 7 64\n"));
+        assert!(!is_mapped((60_000, 60_064), "0 100 1\n60000 7 64\n"));
+    }
+
+    #[test]
+    fn no_two_calls_have_one_uid() {
+        let mut slots = Slots { layer: String::new(), free: VecDeque::from([7, 8]), used: BTreeMap::new() };
+        assert_eq!((slots.take(1), slots.take(2)), (Ok(7), Ok(8)));
+        assert_eq!(slots.take(3), Err("no uid is free".to_owned()));
+        slots.give_back(2);
+        slots.give_back(2);
+        assert_eq!((slots.take(3), slots.take(4)), (Ok(8), Err("no uid is free".to_owned())));
+    }
+}

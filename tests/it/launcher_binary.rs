@@ -1,0 +1,136 @@
+//! `par-launcher` holds what a launcher needs, and nothing of the front's.
+//!
+//! Every child of a call is a fork of the launcher: what is linked into it is what a builtin that was taken over finds mapped.
+
+#![expect(clippy::disallowed_methods, reason = "a test looks at the environment")]
+
+use crate::support::launcher_binary;
+use std::collections::BTreeMap;
+
+/// Crates of the front's, each by the name that its symbols begin with; a C library by the beginning itself.
+const FRONT: [&str; 11] = [
+    "cedar_policy",
+    "cedar_policy_core",
+    "cedar_policy_formatter",
+    "rusqlite",
+    "libsqlite3_sys",
+    "sqlite3",
+    "axum",
+    "axum_core",
+    "hyper",
+    "reqwest",
+    "tokio",
+];
+/// A symbol of that many bytes is a constant or a stub, and no code that does anything.
+const SYMBOL_BYTES_MAX: u64 = 64;
+
+#[test]
+fn holds_nothing_of_the_front() {
+    let file = launcher_binary();
+    let bytes = std::fs::read(&file).expect("par-launcher");
+    let symbols = symbols(&bytes);
+    if symbols.is_empty() {
+        // A release build is stripped.
+        assert!(std::env::var_os("PAR_TEST_BIN").is_some(), "{} has no symbols", file.display());
+        eprintln!("\nSKIPPED: {} has no symbols: it was stripped\n", file.display());
+        return;
+    }
+    let own = symbols.iter().filter(|(name, _)| owner(name).as_deref() == Some("par")).count();
+    assert!(own > 100, "{own} symbols of PAR's own: names are not read as they are written");
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, size) in &symbols {
+        if *size > SYMBOL_BYTES_MAX && is_of_front(name) {
+            let owner = owner(name).unwrap_or_else(|| "C".to_owned());
+            found.entry(owner).or_default().push(format!("{size:>8} {name}"));
+        }
+    }
+    let told = |(owner, symbols): (&String, &Vec<String>)| format!("{owner}:\n{}", symbols.join("\n"));
+    let told: Vec<String> = found.iter().map(told).collect();
+    assert!(found.is_empty(), "par-launcher holds code of the front's:\n{}", told.join("\n"));
+}
+
+fn is_of_front(name: &str) -> bool {
+    owner(name).is_some_and(|owner| FRONT.contains(&owner.as_str())) || name.starts_with("sqlite3")
+}
+
+/// The crate that a symbol is of, by its mangled name: the first path in it. `None` of what is not Rust's.
+fn owner(name: &str) -> Option<String> {
+    if let Some(rest) = name.strip_prefix("_ZN") {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let length: usize = rest[..digits].parse().ok()?;
+        let first = rest.get(digits..digits + length)?;
+        // `<tokio::X as core::Y>`: signs stand between dollars, and paths have dots.
+        let plain = ["$LT$", "$RF$", "$BP$", "$LP$", "$u5b$", "$u20$"]
+            .iter()
+            .fold(first.to_owned(), |text, sign| text.replace(sign, " "));
+        let word = plain
+            .split([' ', '.'])
+            .map(|word| word.trim_start_matches('_'))
+            .find(|word| !["", "mut", "const", "dyn", "impl"].contains(word));
+        return word.map(str::to_owned);
+    }
+    // The newer form: a crate's root is `C`, a number that tells versions apart, and its name.
+    let mut rest = name.strip_prefix("_R")?;
+    loop {
+        rest = &rest[rest.find('C')? + 1..];
+        let named = match rest.strip_prefix('s').and_then(|more| more.split_once('_')) {
+            Some((number, named)) if number.chars().all(|c| c.is_ascii_alphanumeric()) => named,
+            _ => rest,
+        };
+        let digits = named.find(|c: char| !c.is_ascii_digit())?;
+        let length: Option<usize> = named[..digits].parse().ok();
+        if let Some(name) = length.and_then(|length| named[digits..].trim_start_matches('_').get(..length)) {
+            return Some(name.to_owned());
+        }
+    }
+}
+
+#[test]
+fn symbols_are_read_by_their_owner() {
+    for (name, owner_is) in [
+        ("_ZN5tokio7runtime4park6parked17h0123456789abcdefE", Some("tokio")),
+        (
+            "_ZN63_$LT$hyper..error..Error$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE",
+            Some("hyper"),
+        ),
+        ("_ZN4core3ptr30drop_in_place$LT$tokio..X$GT$17h0123456789abcdefE", Some("core")),
+        ("_ZN40_$LT$$RF$mut$u20$par..launcher..X$GT$3fmt17h0123456789abcdefE", Some("par")),
+        ("_RNvNtCs1234_5tokio4time5sleep", Some("tokio")),
+        ("_RNvXs_NtCs9Zz_7reqwest5errorNtB4_5ErrorNtCs1_4core3fmt", Some("reqwest")),
+        ("memcpy", None),
+    ] {
+        assert_eq!(owner(name).as_deref(), owner_is, "{name}");
+    }
+    assert!(is_of_front("sqlite3VdbeExec") && !is_of_front("memcpy"));
+}
+
+/// Names and sizes in the symbol table of a 64-bit little-endian ELF file (elf(5)); none of one that was stripped.
+fn symbols(file: &[u8]) -> Vec<(String, u64)> {
+    const SYMBOL_TABLE: u32 = 2;
+    assert_eq!(&file[..6], b"\x7fELF\x02\x01", "no such ELF file");
+    let number = |at: usize, bytes: usize| {
+        file[at..at + bytes].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let place = |number: u64| usize::try_from(number).expect("a place in the file");
+    let (sections, size, count) = (place(number(0x28, 8)), place(number(0x3a, 2)), place(number(0x3c, 2)));
+    let section = |at: usize| {
+        let head = sections + at * size;
+        let kind = u32::try_from(number(head + 4, 4)).expect("a kind");
+        (kind, place(number(head + 0x18, 8)), place(number(head + 0x20, 8)), place(number(head + 0x28, 4)))
+    };
+    let Some((_, table, length, names)) = (0..count).map(section).find(|(kind, ..)| *kind == SYMBOL_TABLE)
+    else {
+        return Vec::new();
+    };
+    let (_, names, names_length, _) = section(names);
+    let names = &file[names..names + names_length];
+    let name = |at: usize| {
+        let bytes = names[at..].split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    (table..table + length)
+        .step_by(24)
+        .map(|at| (name(place(number(at, 4))), number(at + 16, 8)))
+        .filter(|(_, size)| *size > 0)
+        .collect()
+}
