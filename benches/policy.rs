@@ -10,7 +10,7 @@
 
 use cedar_policy::{Authorizer, Context, Entities, EntityUid, PolicySet, Request};
 use par::auth::{Role, Source as Credential, Subject};
-use par::policy::{Approved, Bundle, Counts, Question, Resource, Ruling, Session, Source};
+use par::policy::{Approved, Bundle, Counts, Question, Resource, Ruling, Session, SourceFile};
 use par::tools::{Catalog, Places, ProposedCall};
 use par::types::json::canonical;
 use par::types::{Digest, KeyId};
@@ -54,7 +54,7 @@ fn main() {
 type Sizes = [(f64, f64); 4];
 
 /// p50 and p99 of Cedar alone and of the whole way, by size. All in turn, so that drift meets all alike.
-fn decisions(bundles: &[(Bundle, Source); 4], catalog: &Catalog) -> [Sizes; 2] {
+fn decisions(bundles: &[(Bundle, SourceFile); 4], catalog: &Catalog) -> [Sizes; 2] {
     let request = whole(&bundles[0].0, catalog).1;
     let floors: Vec<Floor> = bundles.iter().map(|(_, source)| Floor::new(source, &request)).collect();
     let mut cedar: [Vec<Duration>; 4] = Default::default();
@@ -131,7 +131,7 @@ struct Floor {
 }
 
 impl Floor {
-    fn new(source: &Source, request: &Value) -> Self {
+    fn new(source: &SourceFile, request: &Value) -> Self {
         let uid = |name: &str| EntityUid::from_json(request[name].clone()).expect("uid");
         let context = Context::from_json_value(request["context"].clone(), None).expect("context");
         let action = |id: &str, parents: &[&str]| {
@@ -234,7 +234,7 @@ fn tool_list() {
 }
 
 /// One that permits the request, and others of the kinds that a shared server has, each for one of many.
-fn policies(count: usize) -> Source {
+fn policies(count: usize) -> SourceFile {
     let mut text = "@id(\"read-logs\") permit(principal in PAR::Role::\"operator\", action in \
                     PAR::Action::\"read\", resource in PAR::Path::\"@logs\");\n"
         .to_owned();
@@ -259,10 +259,10 @@ fn policies(count: usize) -> Source {
         };
         writeln!(text, "@id(\"p{at}\") {policy}").expect("text");
     }
-    Source { name: "policies/bench.cedar".to_owned(), text }
+    SourceFile { name: "policies/bench.cedar".to_owned(), text }
 }
 
-fn load(source: &Source, catalog: &Catalog) -> Bundle {
+fn load(source: &SourceFile, catalog: &Catalog) -> Bundle {
     let names = BTreeSet::from(["logs".to_owned()]);
     Bundle::load(std::slice::from_ref(source), catalog, &names).expect("policies")
 }

@@ -6,7 +6,7 @@ use par::config::{Config, Home};
 use par::gate::{self, Asking, Gate, Order, Outcome, Rules, Running};
 use par::launcher::Spec;
 use par::ledger::{Files, Ledger, Lock, Projection};
-use par::policy::{Bundle, Session, Source};
+use par::policy::{Bundle, Session, SourceFile};
 use par::sandbox::{self, Launcher, LinkSeed, PrepareError};
 use par::secrets::Secrets;
 use par::tools::{Catalog, Places, ProposedCall};
@@ -93,10 +93,10 @@ impl House<Launcher> {
     }
 }
 
-fn policies(config: &Config) -> Vec<Source> {
+fn policies(config: &Config) -> Vec<SourceFile> {
     ["10-read.cedar", "90-never.cedar"]
         .iter()
-        .map(|name| Source {
+        .map(|name| SourceFile {
             name: format!("policies/{name}"),
             text: std::fs::read_to_string(config.home.etc.join("policies").join(name)).expect("policy"),
         })

@@ -5,7 +5,6 @@ use crate::tools::Manifest;
 use crate::types::{RunId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt;
 
 pub use crate::ledger::payload::{Step, StepLedger, Usage};
 pub use crate::types::RunStatus;
@@ -34,13 +33,13 @@ pub struct RunRequest {
     pub untrusted: bool,
     /// Bounds below the configured ones.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 /// Bounds that one request may lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
+#[serde(rename = "Limits", deny_unknown_fields)]
+pub struct RunLimits {
     /// Tool calls in the run.
     #[serde(default)]
     pub calls_max: Option<u32>,
@@ -132,16 +131,23 @@ impl From<&Manifest> for ToolView {
 }
 
 /// Why a run was not taken, or not answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// A field is not supported yet, or a value is out of bounds: its name and the reason.
+    #[error("`{0}`: {1}")]
     Unfit(&'static str, String),
     /// As many runs as may be at once are running; of this key where true.
+    #[error("{}", if *of_key {
+        "this key has as many runs as it may have at once"
+    } else {
+        "as many runs as may be at once are running"
+    })]
     Busy {
         /// Whether it is the key's own bound.
         of_key: bool,
     },
     /// This key has used up what it may run within an hour.
+    #[error("this key has used up its {of} of this hour: try again in {retry_after_s} s")]
     Spent {
         /// Of what: `runs` or `bytes`.
         of: &'static str,
@@ -149,21 +155,6 @@ pub enum RunError {
         retry_after_s: u64,
     },
     /// The ledger cannot be written: nothing ran since, and nothing more is told.
+    #[error("{0}")]
     Ledger(String),
 }
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unfit(field, reason) => write!(f, "`{field}`: {reason}"),
-            Self::Busy { of_key: true } => f.write_str("this key has as many runs as it may have at once"),
-            Self::Busy { of_key: false } => f.write_str("as many runs as may be at once are running"),
-            Self::Spent { of, retry_after_s } => {
-                write!(f, "this key has used up its {of} of this hour: try again in {retry_after_s} s")
-            }
-            Self::Ledger(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}

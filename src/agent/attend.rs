@@ -4,7 +4,7 @@
 //! them. It sleeps until a question is asked or answered, or until the next one's time is over.
 
 use super::api::{RunError, RunReply, RunStatus};
-use super::recall::{self, Found};
+use super::recall::{self, FoundRun};
 use super::shared::Agent;
 use super::{view, walk};
 use crate::auth::{Authority, Principal, Refusal, Role, Source};
@@ -16,7 +16,6 @@ use crate::types::clock::Wall;
 use crate::types::{RunId, limits};
 use rusqlite::OptionalExtension as _;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,27 +31,18 @@ pub struct Askers {
 }
 
 /// Why a run did not go on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GoOnError {
     /// Its entries, or the keys, cannot be read.
+    #[error(transparent)]
     Read(ReadError),
     /// What came of its questions cannot be recorded.
+    #[error(transparent)]
     Answer(AnswerError),
     /// It went on and was not recorded.
+    #[error(transparent)]
     Run(RunError),
 }
-
-impl fmt::Display for GoOnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read(e) => e.fmt(f),
-            Self::Answer(e) => e.fmt(f),
-            Self::Run(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for GoOnError {}
 
 impl<E: Into<ReadError>> From<E> for GoOnError {
     fn from(error: E) -> Self {
@@ -77,8 +67,8 @@ impl Agent {
         let found = tokio::task::spawn_blocking(move || recall::find(&agent, &wanted, first)).await;
         let found = found.map_err(|e| RunError::Ledger(e.to_string())).map_err(GoOnError::Run)?;
         let (recalled, provider) = match found? {
-            Found::Ready(recalled, provider) => (recalled, provider),
-            Found::NotReady => return Ok(None),
+            FoundRun::Ready(recalled, provider) => (recalled, provider),
+            FoundRun::NotReady => return Ok(None),
         };
         let principal = match askers.recall(self.gate(), &owner, recalled.begun.source_ip).await {
             Ok(principal) => principal,

@@ -86,7 +86,7 @@ async fn proxied(launcher: &Launcher, order: Order, connecting: Connecting) -> E
     let (stop, stopped) = oneshot::channel::<()>();
     // Where this is dropped, so is `stop`, and the proxy ends too.
     let proxy =
-        tokio::spawn(proxy::serve(listener, allowed, Recorded(connecting), async { drop(stopped.await) }));
+        tokio::spawn(proxy::serve(listener, allowed, OnRecord(connecting), async { drop(stopped.await) }));
     let mut execution = launcher.run(order, None).await;
     drop(stop);
     execution.connections = proxy.await.unwrap_or_default();
@@ -102,9 +102,9 @@ fn refused(why: &str) -> Execution {
     Execution::without_output(End::Refused { reason: format!("the proxy: {why}") })
 }
 
-struct Recorded(Connecting);
+struct OnRecord(Connecting);
 
-impl proxy::Record for Recorded {
+impl proxy::Record for OnRecord {
     async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), String> {
         self.0.record(to, address).await.map_err(|e| e.to_string())
     }

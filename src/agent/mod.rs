@@ -26,7 +26,7 @@ mod attend;
 mod run;
 
 pub use api::{
-    LedgerRange, Limits, RunError, RunReply, RunRequest, RunStatus, Step, StepLedger, ToolView, Usage,
+    LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger, ToolView, Usage,
 };
 pub use attend::{Askers, GoOnError};
 pub use list::{Figures, RunQuery, RunRow};

@@ -6,7 +6,7 @@
 use super::api::{RunStatus, Usage};
 use super::shared::Agent;
 use super::view;
-use super::walk::{self, At, Begun, Part, Recalled, Turn};
+use super::walk::{self, Begun, OpenTurn, Part, PartState, RecalledRun};
 use crate::gate::{self, Recall};
 use crate::ledger::payload::{CallProposed, ModelReplyPayload, RunRequestPayload};
 use crate::ledger::{Filter, Header, Kind, Ledger, Order, Payload, ReadError, Stored};
@@ -21,25 +21,25 @@ const SCAN_ENTRIES_MAX: usize = 4_096;
 
 /// What a run that waits is found to be.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum FoundRun {
     /// It goes on from here. The provider is the one that was asked.
-    Ready(Box<Recalled>, String),
+    Ready(Box<RecalledRun>, String),
     /// A person has not answered yet, or the run has ended.
     NotReady,
 }
 
 /// Finds `run` again, whose `run.request` is the entry `first`. Blocking.
-pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<Found, ReadError> {
+pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, ReadError> {
     let headers = entries(agent.ledger(), run, first)?;
     let status = headers.iter().rev().find(|header| header.is(Kind::RunReply));
     let is_waiting = status.and_then(|header| header.str("status")) == Some(RunStatus::Waiting.as_str());
     if !is_waiting {
-        return Ok(Found::NotReady);
+        return Ok(FoundRun::NotReady);
     }
     let seqs: Vec<u64> = headers.iter().filter(|header| is_call(header)).map(|header| header.seq).collect();
     let calls = agent.gate().recall(run, &seqs)?;
     if calls.iter().any(|call| matches!(call.recall, Recall::Waiting)) {
-        return Ok(Found::NotReady);
+        return Ok(FoundRun::NotReady);
     }
     let request = entry(agent.ledger(), first)?;
     let asked: RunRequestPayload = payload(&request)?;
@@ -55,7 +55,7 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<Found, Read
         recalled.rounds += 1;
         add_reply(&mut recalled, agent.secrets().clean(reply), &mut calls);
     }
-    Ok(Found::Ready(Box::new(recalled), provider))
+    Ok(FoundRun::Ready(Box::new(recalled), provider))
 }
 
 /// The run's headers, from `first` on, by their numbers.
@@ -105,7 +105,7 @@ fn begun(
     run: &RunId,
     request: &Stored,
     asked: &RunRequestPayload,
-) -> Result<Recalled, ReadError> {
+) -> Result<RecalledRun, ReadError> {
     let first = request.header.seq;
     let lacks = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
     let session_id = request.header.str("session").and_then(SessionId::parse);
@@ -116,7 +116,7 @@ fn begun(
     let mut conversation = Conversation::new(super::prompt::SYSTEM.to_owned());
     conversation.push_user(agent.secrets().clean(asked.message.clone()));
     let session = agent.session(session_id.as_str(), calls_max);
-    Ok(Recalled {
+    Ok(RecalledRun {
         begun: Begun { run: run.clone(), session_id, session, source_ip },
         first,
         conversation,
@@ -136,7 +136,7 @@ fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
         text: said.text,
         calls: said.calls.into_iter().map(call).collect(),
         stop: Stop::ToolCalls,
-        usage: crate::llm::Usage::default(),
+        usage: crate::llm::TokenUsage::default(),
         request_digest: Digest::of(b""),
         raw: Vec::new(),
         model: said.model,
@@ -146,32 +146,32 @@ fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
 
 /// Adds a reply with what became of its calls: to the conversation where all of them are settled, else as
 /// the reply that is open. The calls of a reply were decided in its order, and behind it.
-fn add_reply(recalled: &mut Recalled, reply: Clean<ModelReply>, calls: &mut VecDeque<gate::Recalled>) {
+fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut VecDeque<gate::Recalled>) {
     let mut parts = Vec::with_capacity(reply.calls.len());
     for call in &reply.calls {
         let at = match calls.pop_front() {
-            None => At::Fresh,
+            None => PartState::Fresh,
             Some(known) => {
                 recalled.steps.push(view::step(&known.record));
                 recalled.begun.session.calls_used += 1;
                 walk::taint(&mut recalled.begun.session, &known.record);
                 match known.recall {
-                    Recall::Told(result) => At::Told(result),
-                    Recall::Again(asked) => At::Again(asked),
-                    Recall::Waiting => At::Waiting,
+                    Recall::Told(result) => PartState::Told(result),
+                    Recall::Again(asked) => PartState::Again(asked),
+                    Recall::Waiting => PartState::Waiting,
                 }
             }
         };
         parts.push(Part { call: call.clone(), at });
     }
-    if parts.iter().all(|part| matches!(part.at, At::Told(_))) {
+    if parts.iter().all(|part| matches!(part.at, PartState::Told(_))) {
         recalled.conversation.push_reply(&reply);
         let told = parts.into_iter().filter_map(|part| match part.at {
-            At::Told(result) => Some(*result),
-            At::Fresh | At::Again(_) | At::Waiting => None,
+            PartState::Told(result) => Some(*result),
+            PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
         });
         recalled.conversation.push_results(told.collect());
     } else {
-        recalled.open = Some(Turn { reply, parts, before: Vec::new() });
+        recalled.open = Some(OpenTurn { reply, parts, before: Vec::new() });
     }
 }

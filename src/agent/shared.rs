@@ -52,7 +52,7 @@ impl Agent {
     #[cfg(test)]
     pub(crate) fn without_sandbox(ledger: Ledger) -> Self {
         use crate::gate::Rules;
-        use crate::policy::{Bundle, Source};
+        use crate::policy::{Bundle, SourceFile};
         use std::collections::BTreeMap;
         let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let names = BTreeMap::from([
@@ -61,7 +61,7 @@ impl Agent {
         ]);
         let places = crate::tools::Places { names: names.clone(), private: Vec::new() };
         let catalog = crate::tools::Catalog::load(&top.join("tools.d"), &places).expect("shipped tools");
-        let source = |name: &str| Source {
+        let source = |name: &str| SourceFile {
             name: name.to_owned(),
             text: std::fs::read_to_string(top.join(name)).expect("shipped policies"),
         };

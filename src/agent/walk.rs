@@ -35,7 +35,7 @@ pub(super) async fn walk(
     let (run, session_id) = (RunId::generate(), SessionId::generate());
     let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
     let session = agent.session(session_id.as_str(), calls_max);
-    let mut walk = Walk::new(agent, principal, provider, Begun { run, session_id, session, source_ip });
+    let mut walk = RunWalk::new(agent, principal, provider, Begun { run, session_id, session, source_ip });
     let ended = walk.begin(request).await;
     walk.recorded(ended)
 }
@@ -45,10 +45,10 @@ pub(super) async fn go_on(
     agent: &Agent,
     principal: &Principal,
     provider: Arc<dyn Provider>,
-    recalled: Recalled,
+    recalled: RecalledRun,
 ) -> Result<RunReply, RunError> {
-    let Recalled { begun, first, conversation, steps, usage, rounds, open } = recalled;
-    let mut walk = Walk::new(agent, principal, provider, begun);
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, open } = recalled;
+    let mut walk = RunWalk::new(agent, principal, provider, begun);
     (walk.first, walk.steps, walk.usage) = (first, steps, usage);
     (walk.conversation, walk.rounds) = (conversation, rounds);
     let ended = walk.go(open).await;
@@ -66,7 +66,7 @@ pub(super) struct Begun {
 
 /// A run as its entries tell it, up to where it goes on.
 #[derive(Debug)]
-pub(super) struct Recalled {
+pub(super) struct RecalledRun {
     pub(super) begun: Begun,
     /// The number of the `run.request`.
     pub(super) first: u64,
@@ -77,12 +77,12 @@ pub(super) struct Recalled {
     /// Replies of the model.
     pub(super) rounds: u32,
     /// A reply whose calls are not all settled.
-    pub(super) open: Option<Turn>,
+    pub(super) open: Option<OpenTurn>,
 }
 
 /// A reply of the model on its way: each of its calls, and the entries that wait for the next commit.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct OpenTurn {
     pub(super) reply: Clean<ModelReply>,
     pub(super) parts: Vec<Part>,
     pub(super) before: Vec<Draft>,
@@ -92,12 +92,12 @@ pub(super) struct Turn {
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) call: ProposedCall,
-    pub(super) at: At,
+    pub(super) at: PartState,
 }
 
 /// How far a call has come.
 #[derive(Debug)]
-pub(super) enum At {
+pub(super) enum PartState {
     /// It was not decided yet.
     Fresh,
     /// A person was asked about it: it is decided again.
@@ -108,7 +108,7 @@ pub(super) enum At {
     Told(Box<ToolResult>),
 }
 
-struct Walk<'a> {
+struct RunWalk<'a> {
     agent: &'a Agent,
     principal: &'a Principal,
     source_ip: Option<IpAddr>,
@@ -132,14 +132,14 @@ struct Walk<'a> {
 }
 
 /// How a run ends, with the entries that are still to be written before its reply.
-struct Ended {
+struct WalkEnd {
     before: Vec<Draft>,
     status: RunStatus,
     answer: Option<String>,
     limit: Option<&'static str>,
 }
 
-impl Ended {
+impl WalkEnd {
     fn limit(name: &'static str, before: Vec<Draft>) -> Self {
         let answer = Some(format!("the run reached its limit `{name}`"));
         Self { before, status: RunStatus::Limit, answer, limit: Some(name) }
@@ -151,11 +151,11 @@ impl Ended {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> RunWalk<'a> {
     fn new(agent: &'a Agent, principal: &'a Principal, provider: Arc<dyn Provider>, begun: Begun) -> Self {
         let Begun { run, session_id, session, source_ip } = begun;
         let offers = offers(agent, principal, &session);
-        Walk {
+        RunWalk {
             agent,
             principal,
             source_ip,
@@ -197,13 +197,13 @@ impl<'a> Walk<'a> {
         self.conversation.push_user(message);
         match self.go(None).await {
             // Nothing was decided, so nothing more runs; that the run ended is written as soon as there is space.
-            Err(AppendError::Full) => self.finish(Ended::full()).await,
+            Err(AppendError::Full) => self.finish(WalkEnd::full()).await,
             ended => ended,
         }
     }
 
     /// The loop: `open` is a reply that is to be finished first.
-    async fn go(&mut self, open: Option<Turn>) -> Result<RunReply, AppendError> {
+    async fn go(&mut self, open: Option<OpenTurn>) -> Result<RunReply, AppendError> {
         let mut next = open;
         let ended = loop {
             let turn = match next.take() {
@@ -221,9 +221,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Asks the model: a reply with calls, or the end of the run.
-    async fn ask(&mut self) -> Result<Turn, Ended> {
+    async fn ask(&mut self) -> Result<OpenTurn, WalkEnd> {
         if let Some(limit) = self.limit_reached() {
-            return Err(Ended::limit(limit, Vec::new()));
+            return Err(WalkEnd::limit(limit, Vec::new()));
         }
         self.rounds += 1;
         // What the session has seen since may have narrowed what it may use.
@@ -247,38 +247,39 @@ impl<'a> Walk<'a> {
             return Err(self.answered(reply, before));
         }
         if reply.calls.len() > limits::REPLY_CALLS_MAX {
-            return Err(Ended::limit("reply_calls_max", before));
+            return Err(WalkEnd::limit("reply_calls_max", before));
         }
-        let parts = reply.calls.iter().map(|call| Part { call: call.clone(), at: At::Fresh }).collect();
-        Ok(Turn { reply, parts, before })
+        let parts =
+            reply.calls.iter().map(|call| Part { call: call.clone(), at: PartState::Fresh }).collect();
+        Ok(OpenTurn { reply, parts, before })
     }
 
     /// The calls of a reply, group by group; returns how the run ends, if it does.
-    async fn take(&mut self, turn: Turn) -> Result<Option<Ended>, AppendError> {
-        let Turn { reply, mut parts, mut before } = turn;
+    async fn take(&mut self, turn: OpenTurn) -> Result<Option<WalkEnd>, AppendError> {
+        let OpenTurn { reply, mut parts, mut before } = turn;
         self.said.clone_from(&reply.text);
         let agent = self.agent;
         for group in groups(&mut parts, |part| is_read(agent, &part.call.tool)) {
-            if group.iter().all(|part| matches!(part.at, At::Told(_))) {
+            if group.iter().all(|part| matches!(part.at, PartState::Told(_))) {
                 continue;
             }
             if clock::mono_us() >= self.end_us {
-                return Ok(Some(Ended::limit("run_ms_max", before)));
+                return Ok(Some(WalkEnd::limit("run_ms_max", before)));
             }
-            let fresh = group.iter().filter(|part| matches!(part.at, At::Fresh)).count();
+            let fresh = group.iter().filter(|part| matches!(part.at, PartState::Fresh)).count();
             if self.session.calls_used + i64::try_from(fresh).unwrap_or(i64::MAX) > self.session.budget {
-                return Ok(Some(Ended::limit("calls_per_run_max", before)));
+                return Ok(Some(WalkEnd::limit("calls_per_run_max", before)));
             }
             self.group(std::mem::take(&mut before), group).await?;
             // What comes behind is to see what these calls did: it waits with them.
-            if group.iter().any(|part| matches!(part.at, At::Waiting)) {
+            if group.iter().any(|part| matches!(part.at, PartState::Waiting)) {
                 let answer = Some("a call waits for a person's approval".to_owned());
-                return Ok(Some(Ended { before, status: RunStatus::Waiting, answer, limit: None }));
+                return Ok(Some(WalkEnd { before, status: RunStatus::Waiting, answer, limit: None }));
             }
         }
         let told = parts.into_iter().filter_map(|part| match part.at {
-            At::Told(result) => Some(*result),
-            At::Fresh | At::Again(_) | At::Waiting => None,
+            PartState::Told(result) => Some(*result),
+            PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
         });
         // The reply and every result are durable: the model may read them.
         self.conversation.push_reply(&reply);
@@ -292,13 +293,13 @@ impl<'a> Walk<'a> {
         let mut decided = Vec::with_capacity(parts.len());
         let mut places = Vec::with_capacity(parts.len());
         for part in parts.iter_mut() {
-            decided.push(match std::mem::replace(&mut part.at, At::Waiting) {
-                At::Fresh => {
+            decided.push(match std::mem::replace(&mut part.at, PartState::Waiting) {
+                PartState::Fresh => {
                     let decided = self.decide(part.call.clone()).await;
                     self.session.calls_used += 1;
                     decided
                 }
-                At::Again(asked) => self.decide_again(part.call.clone(), asked).await,
+                PartState::Again(asked) => self.decide_again(part.call.clone(), asked).await,
                 settled => {
                     part.at = settled;
                     continue;
@@ -320,7 +321,7 @@ impl<'a> Walk<'a> {
                 }
                 Outcome::Refused(result) => {
                     steps.insert(place, result.record().clone());
-                    part.at = At::Told(Box::new(result));
+                    part.at = PartState::Told(Box::new(result));
                 }
             }
         }
@@ -329,7 +330,7 @@ impl<'a> Walk<'a> {
             // Wait 3: results are durable before the model is told.
             for ((place, part), result) in running.into_iter().zip(self.agent.gate().settle(ran).await?) {
                 steps.insert(place, result.record().clone());
-                part.at = At::Told(Box::new(result));
+                part.at = PartState::Told(Box::new(result));
             }
         }
         for record in steps.values() {
@@ -406,7 +407,7 @@ impl<'a> Walk<'a> {
         ran
     }
 
-    fn answered(&self, reply: Clean<ModelReply>, before: Vec<Draft>) -> Ended {
+    fn answered(&self, reply: Clean<ModelReply>, before: Vec<Draft>) -> WalkEnd {
         let reply = reply.into_inner();
         let refusal = match reply.stop {
             Stop::Refusal(why) => Some(why),
@@ -421,7 +422,7 @@ impl<'a> Walk<'a> {
             (None, false) if self.provider.name() == "direct" => RunStatus::Done,
             (None, false) => RunStatus::Failed,
         };
-        Ended { before, status, answer, limit: None }
+        WalkEnd { before, status, answer, limit: None }
     }
 
     /// Whether every call of the last reply was denied.
@@ -431,7 +432,7 @@ impl<'a> Walk<'a> {
         count > 0 && self.steps.iter().rev().take(count).all(|step| step.decision == Decision::Deny)
     }
 
-    fn model_failed(&self, error: &ModelError) -> Ended {
+    fn model_failed(&self, error: &ModelError) -> WalkEnd {
         let (raw, raw_base64) = error.raw.as_deref().map(told_raw).unwrap_or_default();
         let draft = self.draft(ModelErrorPayload {
             provider: self.provider.name().to_owned(),
@@ -441,14 +442,14 @@ impl<'a> Walk<'a> {
             secrets: error.found.counts(),
         });
         if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
-            return Ended::limit("run_ms_max", vec![draft]);
+            return WalkEnd::limit("run_ms_max", vec![draft]);
         }
         let answer = Some(format!("the model did not answer: {error}"));
-        Ended { before: vec![draft], status: RunStatus::Failed, answer, limit: None }
+        WalkEnd { before: vec![draft], status: RunStatus::Failed, answer, limit: None }
     }
 
-    async fn finish(&mut self, ended: Ended) -> Result<RunReply, AppendError> {
-        let Ended { before, status, answer, limit } = ended;
+    async fn finish(&mut self, ended: WalkEnd) -> Result<RunReply, AppendError> {
+        let WalkEnd { before, status, answer, limit } = ended;
         let mut reply = RunReply {
             run: self.run.clone(),
             session: self.session_id.clone(),

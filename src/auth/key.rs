@@ -4,7 +4,7 @@
 //! before them, in base 62 with leading zeros, so that a typo is refused before any hashing and
 //! scanners for secrets can tell a key from noise. The alphabet is `0-9A-Za-z`.
 
-use crate::secrets::{Pattern, Refused};
+use crate::secrets::{Pattern, SecretRefused};
 use crate::types::KeyId;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -90,7 +90,7 @@ impl fmt::Debug for KeyText {
 }
 
 /// Keys in texts, by their form and checksum: what is replaced wherever somebody pastes one.
-pub fn key_pattern() -> Result<Pattern, Refused> {
+pub fn key_pattern() -> Result<Pattern, SecretRefused> {
     let is_key = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok_and(|text| KeyText::parse(text).is_some());
     let secret = SECRET_CHARS + CRC_CHARS;
     let id = format!("{PREFIX}[0-9A-Za-z]{{{}}}_", KeyId::CHARS);

@@ -338,7 +338,7 @@ fn disk(config: &Config, checks: &mut Checks) {
 /// Any answer of the model's server will do: whether the key is right, only a request would tell.
 fn model(config: &Config, checks: &mut Checks) {
     let name = &config.llm.provider;
-    let Some(kind) = llm::Kind::parse(name) else {
+    let Some(kind) = llm::ProviderKind::parse(name) else {
         return checks.fail("model", format!("`llm.provider`: `{name}` is unknown"));
     };
     let Some(usual) = kind.base_url() else {

@@ -129,7 +129,7 @@ pub(super) fn provider(
     secrets: &Secrets,
 ) -> Result<Arc<dyn Provider>, Fail> {
     let name = &config.llm.provider;
-    let kind = llm::Kind::parse(name).ok_or_else(|| {
+    let kind = llm::ProviderKind::parse(name).ok_or_else(|| {
         Fail::usage(format!("`llm.provider`: `{name}` is none of `offline`, `openai` and `anthropic`"))
     })?;
     llm::build(llm::Settings {

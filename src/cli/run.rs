@@ -3,7 +3,7 @@
 use super::exit::{self, Fail};
 use super::remote::{self, Server};
 use super::{house, logs, show};
-use crate::agent::{Agent, Askers, Limits, RunError, RunReply, RunRequest};
+use crate::agent::{Agent, Askers, RunError, RunLimits, RunReply, RunRequest};
 use crate::auth::Principal;
 use crate::config::{Config, Home, server_url};
 use crate::gate::Granted;
@@ -47,7 +47,7 @@ impl Run {
             None => {
                 let request = RunRequest {
                     message,
-                    limits: Limits { calls_max: self.calls_max },
+                    limits: RunLimits { calls_max: self.calls_max },
                     ..RunRequest::default()
                 };
                 here(config, "run", async move |agent, principal| agent.run(principal, None, request).await)?

@@ -6,18 +6,18 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// `par.toml`.
+/// `par.toml`. What serde renames is what its errors call a table.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
-pub(super) struct Raw {
-    pub(super) server: Server,
-    pub(super) llm: Llm,
+pub(super) struct RawConfig {
+    pub(super) server: RawServer,
+    pub(super) llm: RawLlm,
     pub(super) paths: BTreeMap<String, String>,
     pub(super) auth: Auth,
-    pub(super) ledger: Ledger,
-    pub(super) approvals: Approvals,
-    pub(super) limits: Limits,
+    pub(super) ledger: RawLedger,
+    pub(super) approvals: RawApprovals,
+    pub(super) limits: RawLimits,
     pub(super) groups: BTreeMap<String, Vec<String>>,
     pub(super) sandbox: Sandbox,
     pub(super) secrets: BTreeMap<String, String>,
@@ -25,22 +25,22 @@ pub(super) struct Raw {
 }
 
 #[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Server {
+#[serde(rename = "Server", default, deny_unknown_fields)]
+pub(super) struct RawServer {
     pub(super) listen: String,
     pub(super) hosts: Vec<String>,
     pub(super) log: String,
 }
 
-impl Default for Server {
+impl Default for RawServer {
     fn default() -> Self {
         Self { listen: "127.0.0.1:7117".to_owned(), hosts: Vec::new(), log: "text".to_owned() }
     }
 }
 
 #[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Llm {
+#[serde(rename = "Llm", default, deny_unknown_fields)]
+pub(super) struct RawLlm {
     pub(super) provider: String,
     pub(super) base_url: String,
     pub(super) model: String,
@@ -49,7 +49,7 @@ pub(super) struct Llm {
     pub(super) reply_tokens_max: u32,
 }
 
-impl Default for Llm {
+impl Default for RawLlm {
     fn default() -> Self {
         Self {
             provider: "offline".to_owned(),
@@ -75,8 +75,8 @@ impl Default for Auth {
 }
 
 #[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Ledger {
+#[serde(rename = "Ledger", default, deny_unknown_fields)]
+pub(super) struct RawLedger {
     pub(super) free_bytes_min: Option<u64>,
     pub(super) segment_bytes_max: u64,
     pub(super) segment_s_max: u64,
@@ -87,7 +87,7 @@ pub(super) struct Ledger {
     pub(super) anchor_age_ms_max: u64,
 }
 
-impl Default for Ledger {
+impl Default for RawLedger {
     fn default() -> Self {
         Self {
             free_bytes_min: None,
@@ -103,25 +103,25 @@ impl Default for Ledger {
 }
 
 #[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Approvals {
+#[serde(rename = "Approvals", default, deny_unknown_fields)]
+pub(super) struct RawApprovals {
     pub(super) expire_s: u64,
 }
 
-impl Default for Approvals {
+impl Default for RawApprovals {
     fn default() -> Self {
         Self { expire_s: crate::types::limits::APPROVAL_MS_MAX / 1_000 }
     }
 }
 
 #[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Limits {
+#[serde(rename = "Limits", default, deny_unknown_fields)]
+pub(super) struct RawLimits {
     pub(super) key_runs_hour_max: u64,
     pub(super) key_bytes_hour_max: u64,
 }
 
-impl Default for Limits {
+impl Default for RawLimits {
     fn default() -> Self {
         Self {
             key_runs_hour_max: crate::types::limits::KEY_RUNS_HOUR_MAX,
@@ -140,7 +140,7 @@ pub(super) struct Sandbox {
     pub(super) slot_uids: String,
 }
 
-impl Raw {
+impl RawConfig {
     /// Reads the bytes of `file`, and puts the variables in `overrides` over them.
     pub(super) fn read(
         file: &Path,
@@ -235,16 +235,16 @@ fn set(table: &mut toml::Table, path: &str, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::Raw;
+    use super::RawConfig;
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    fn read(text: &str, variables: &[(&str, &str)]) -> Result<Raw, String> {
+    fn read(text: &str, variables: &[(&str, &str)]) -> Result<RawConfig, String> {
         let overrides = variables
             .iter()
             .map(|(key, value)| ((*key).to_owned(), ((*value).to_owned(), format!("PAR_{key}"))))
             .collect::<BTreeMap<_, _>>();
-        Raw::read(Path::new("par.toml"), text.as_bytes(), overrides)
+        RawConfig::read(Path::new("par.toml"), text.as_bytes(), overrides)
             .map(|(raw, _)| raw)
             .map_err(|e| e.to_string())
     }

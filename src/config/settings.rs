@@ -3,7 +3,7 @@
 use super::environment;
 use super::error::ConfigError;
 use super::home::Home;
-use super::raw::Raw;
+use super::raw::RawConfig;
 use super::secret::SecretSource;
 use super::shown::Shown;
 use super::trusted;
@@ -129,7 +129,7 @@ impl Config {
     pub fn load(home: Home) -> Result<Self, ConfigError> {
         let file = home.file();
         let bytes = trusted::read(&file).map_err(|e| ConfigError::file(&file, None, e.to_string()))?;
-        let (raw, shown) = Raw::read(&file, &bytes, environment::overrides()?)?;
+        let (raw, shown) = RawConfig::read(&file, &bytes, environment::overrides()?)?;
         Self::resolve(home, raw, shown)
     }
 
@@ -145,7 +145,7 @@ impl Config {
         read_secret(path).map(Some).map_err(refuse)
     }
 
-    fn resolve(home: Home, raw: Raw, shown: Vec<Shown>) -> Result<Self, ConfigError> {
+    fn resolve(home: Home, raw: RawConfig, shown: Vec<Shown>) -> Result<Self, ConfigError> {
         let file = home.file();
         let refuse = |key: &str, reason: String| ConfigError::file(&file, None, format!("`{key}`: {reason}"));
         let listen = raw.server.listen.parse().map_err(|_| {
@@ -213,7 +213,7 @@ impl Config {
 }
 
 /// `[paths]` and the workspace. The error is what is no name.
-fn named_paths(raw: &Raw, home: &Home) -> Result<BTreeMap<String, PathBuf>, String> {
+fn named_paths(raw: &RawConfig, home: &Home) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut paths = BTreeMap::from([("workspace".to_owned(), home.workspace.clone())]);
     for (name, path) in &raw.paths {
         let is_name =
@@ -253,7 +253,7 @@ fn unbounded(bound: u64) -> u64 {
 }
 
 /// Refuses numbers out of bounds: the key and the reason.
-fn check_bounds(raw: &Raw) -> Result<(), (&'static str, String)> {
+fn check_bounds(raw: &RawConfig) -> Result<(), (&'static str, String)> {
     let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
     if approval_ms == 0 || approval_ms > limits::APPROVAL_MS_MAX {
         let most = limits::APPROVAL_MS_MAX / 1_000;

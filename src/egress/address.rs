@@ -1,8 +1,6 @@
 //! Which addresses a tool may be connected to.
 
 use ipnet::IpNet;
-use std::error::Error;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether a tool may be connected to `ip`.
@@ -25,24 +23,13 @@ pub fn check(ip: IpAddr, named: &[IpNet]) -> Result<(), Forbidden> {
 }
 
 /// Why a tool may not be connected to an address: `192.168.0.1 is private`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{ip} {}{what}", inside.map_or_else(|| "is ".to_owned(), |inside| format!("holds {inside}, which is ")))]
 pub struct Forbidden {
     ip: IpAddr,
     inside: Option<IpAddr>,
     what: &'static str,
 }
-
-impl fmt::Display for Forbidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ip, inside, what } = self;
-        match inside {
-            None => write!(f, "{ip} is {what}"),
-            Some(inside) => write!(f, "{ip} holds {inside}, which is {what}"),
-        }
-    }
-}
-
-impl Error for Forbidden {}
 
 struct Range {
     net: IpNet,

@@ -4,7 +4,6 @@ use super::address::{Forbidden, check};
 use crate::types::{HostPort, limits, text};
 use ipnet::IpNet;
 use std::error::Error;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -27,15 +26,19 @@ pub struct Checked {
 }
 
 /// Why there is no connection. The texts are visible and bounded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// The name has no address, or who was asked gave no answer.
+    #[error("cannot resolve: {0}")]
     Resolve(String),
     /// An address is one that no tool may be connected to.
-    Forbidden(Forbidden),
+    #[error("not permitted: {0}")]
+    Forbidden(#[source] Forbidden),
     /// Nobody answers there; of several addresses the last one's reason.
+    #[error("cannot connect: {0}")]
     Connect(String),
     /// The deadline passed.
+    #[error("no connection before the deadline")]
     Timeout,
 }
 
@@ -119,19 +122,6 @@ impl Checked {
         Err(last)
     }
 }
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Resolve(why) => write!(f, "cannot resolve: {why}"),
-            Self::Forbidden(why) => write!(f, "not permitted: {why}"),
-            Self::Connect(why) => write!(f, "cannot connect: {why}"),
-            Self::Timeout => f.write_str("no connection before the deadline"),
-        }
-    }
-}
-
-impl Error for ConnectError {}
 
 fn bounded(error: &dyn Error) -> String {
     text::visible_line(text::prefix(&error.to_string(), limits::REASON_BYTES_MAX))

@@ -2,24 +2,29 @@
 
 use crate::types::{limits, text};
 use std::error::Error;
-use std::fmt;
 
 /// Why a request got no whole answer. An answer with any status is no error.
 ///
 /// The texts are visible, bounded, and hold neither URL nor credential.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
     /// The address, a certificate file or the key cannot be used.
+    #[error("{0}")]
     Address(String),
     /// No connection: the name does not resolve, or nobody answers there.
+    #[error("cannot connect: {0}")]
     Connect(String),
     /// The connection is not to be trusted, such as for its certificate.
+    #[error("connection refused as not secure: {0}")]
     Tls(String),
     /// The deadline passed.
+    #[error("no whole answer before the deadline")]
     Timeout,
     /// The body is over this many bytes; the rest was not read.
+    #[error("the answer is over {0} bytes")]
     TooLarge(usize),
     /// The connection ended early, or what came is no HTTP.
+    #[error("the connection broke: {0}")]
     Broken(String),
 }
 
@@ -40,21 +45,6 @@ impl EgressError {
         }
     }
 }
-
-impl fmt::Display for EgressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(why) => f.write_str(why),
-            Self::Connect(why) => write!(f, "cannot connect: {why}"),
-            Self::Tls(why) => write!(f, "connection refused as not secure: {why}"),
-            Self::Timeout => f.write_str("no whole answer before the deadline"),
-            Self::TooLarge(bytes_max) => write!(f, "the answer is over {bytes_max} bytes"),
-            Self::Broken(why) => write!(f, "the connection broke: {why}"),
-        }
-    }
-}
-
-impl Error for EgressError {}
 
 fn bounded(cause: &dyn Error) -> String {
     text::visible_line(text::prefix(&cause.to_string(), limits::REASON_BYTES_MAX))

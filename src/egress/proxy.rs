@@ -50,12 +50,12 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> Connections {
     let head_max = Duration::from_millis(limits::PROXY_HEAD_MS_MAX);
-    attend_all(listener, Call { allowed, record, head_max, book: Mutex::default() }, stop).await
+    attend_all(listener, ProxiedCall { allowed, record, head_max, book: Mutex::default() }, stop).await
 }
 
 async fn attend_all<R: Record>(
     listener: TcpListener,
-    call: Call<R>,
+    call: ProxiedCall<R>,
     stop: impl Future<Output = ()> + Send,
 ) -> Connections {
     let connections_max = call.allowed.connections_max.max(1);
@@ -80,7 +80,7 @@ async fn attend_all<R: Record>(
     std::mem::take(&mut call.book().all)
 }
 
-struct Call<R> {
+struct ProxiedCall<R> {
     allowed: Allowed,
     record: R,
     /// For a head to come, and for its refusal to be taken.
@@ -99,7 +99,7 @@ struct Book {
 type Place = Option<usize>;
 
 /// One request's head, as it was sent.
-struct Head {
+struct ConnectHead {
     method: String,
     target: String,
     /// What was sent behind it already: it passes once the connection is there.
@@ -107,7 +107,7 @@ struct Head {
 }
 
 /// An answer that is no connection: the status line's words and one line of text.
-struct Refusal(&'static str, String);
+struct ProxyRefusal(&'static str, String);
 
 const BAD_REQUEST: &str = "400 Bad Request";
 const FORBIDDEN: &str = "403 Forbidden";
@@ -116,10 +116,10 @@ const BAD_GATEWAY: &str = "502 Bad Gateway";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 const GATEWAY_TIMEOUT: &str = "504 Gateway Timeout";
 
-async fn attend<R: Record>(call: Arc<Call<R>>, mut client: TcpStream) {
-    let late = || Refusal(BAD_REQUEST, format!("no whole head within {} ms", call.head_max.as_millis()));
+async fn attend<R: Record>(call: Arc<ProxiedCall<R>>, mut client: TcpStream) {
+    let late = || ProxyRefusal(BAD_REQUEST, format!("no whole head within {} ms", call.head_max.as_millis()));
     let head = timeout(call.head_max, read_head(&mut client)).await.unwrap_or_else(|_| Err(late()));
-    let to = head.as_ref().map(Head::shown).unwrap_or_default();
+    let to = head.as_ref().map(ConnectHead::shown).unwrap_or_default();
     let place = call.begin(to);
     let opened = match head {
         Ok(head) => call.open(&head, place).await.map(|server| (server, head.rest)),
@@ -135,8 +135,8 @@ async fn attend<R: Record>(call: Arc<Call<R>>, mut client: TcpStream) {
     }
 }
 
-async fn read_head(client: &mut TcpStream) -> Result<Head, Refusal> {
-    let bad = |why: String| Refusal(BAD_REQUEST, why);
+async fn read_head(client: &mut TcpStream) -> Result<ConnectHead, ProxyRefusal> {
+    let bad = |why: String| ProxyRefusal(BAD_REQUEST, why);
     let mut bytes = Vec::with_capacity(limits::PROXY_HEAD_BYTES_MAX);
     loop {
         let room = limits::PROXY_HEAD_BYTES_MAX.saturating_sub(bytes.len());
@@ -147,13 +147,15 @@ async fn read_head(client: &mut TcpStream) -> Result<Head, Refusal> {
         if read.map_err(|e| bad(format!("the head could not be read: {e}")))? == 0 {
             return Err(bad("the connection ended before a whole head".to_owned()));
         }
-        if let Some(head) = Head::parse(&bytes).map_err(|why| bad(format!("no HTTP request: {why}")))? {
+        if let Some(head) =
+            ConnectHead::parse(&bytes).map_err(|why| bad(format!("no HTTP request: {why}")))?
+        {
             return Ok(head);
         }
     }
 }
 
-impl Head {
+impl ConnectHead {
     /// The head where `bytes` hold a whole one.
     fn parse(bytes: &[u8]) -> Result<Option<Self>, httparse::Error> {
         let mut headers = [httparse::EMPTY_HEADER; limits::PROXY_HEADERS_MAX];
@@ -164,12 +166,12 @@ impl Head {
         Ok(Some(Self { method: owned(request.method), target: owned(request.path), rest }))
     }
 
-    fn read(&self) -> Result<HostPort, Refusal> {
+    fn read(&self) -> Result<HostPort, ProxyRefusal> {
         if self.method != "CONNECT" {
-            return Err(Refusal(METHOD_NOT_ALLOWED, "only CONNECT is answered here".to_owned()));
+            return Err(ProxyRefusal(METHOD_NOT_ALLOWED, "only CONNECT is answered here".to_owned()));
         }
         HostPort::parse(&self.target)
-            .map_err(|why| Refusal(BAD_REQUEST, format!("the target is no host and port: it {why}")))
+            .map_err(|why| ProxyRefusal(BAD_REQUEST, format!("the target is no host and port: it {why}")))
     }
 
     fn shown(&self) -> String {
@@ -180,9 +182,9 @@ impl Head {
     }
 }
 
-impl<R: Record> Call<R> {
+impl<R: Record> ProxiedCall<R> {
     /// Checks, resolves, records, connects, in that order.
-    async fn open(&self, head: &Head, place: Place) -> Result<Connected, Refusal> {
+    async fn open(&self, head: &ConnectHead, place: Place) -> Result<Connected, ProxyRefusal> {
         let to = head.read()?;
         self.admit(&to)?;
         let deadline = Duration::from_millis(limits::CONNECT_MS_MAX);
@@ -191,7 +193,7 @@ impl<R: Record> Call<R> {
         let mut last = ConnectError::Timeout;
         for (address, one) in checked.addresses().iter().zip(checked.each()) {
             let recorded = self.record.record(&to, *address).await;
-            recorded.map_err(|why| Refusal(UNAVAILABLE, format!("it could not be recorded: {why}")))?;
+            recorded.map_err(|why| ProxyRefusal(UNAVAILABLE, format!("it could not be recorded: {why}")))?;
             // From here on it is on the ledger that this address is about to be connected to.
             match one.connect(part).await {
                 Ok(connected) => {
@@ -204,8 +206,8 @@ impl<R: Record> Call<R> {
         Err(last.into())
     }
 
-    fn admit(&self, to: &HostPort) -> Result<(), Refusal> {
-        let refuse = |why| Err(Refusal(FORBIDDEN, why));
+    fn admit(&self, to: &HostPort) -> Result<(), ProxyRefusal> {
+        let refuse = |why| Err(ProxyRefusal(FORBIDDEN, why));
         if !self.allowed.hosts.contains(to) {
             return refuse(format!("`{to}` is not a host and port that this call may reach"));
         }
@@ -307,7 +309,7 @@ impl From<std::io::Error> for Broken {
     }
 }
 
-impl From<ConnectError> for Refusal {
+impl From<ConnectError> for ProxyRefusal {
     fn from(error: ConnectError) -> Self {
         let status = match error {
             ConnectError::Forbidden(_) => FORBIDDEN,
@@ -318,7 +320,7 @@ impl From<ConnectError> for Refusal {
     }
 }
 
-async fn refuse(mut client: TcpStream, Refusal(status, why): &Refusal) -> std::io::Result<()> {
+async fn refuse(mut client: TcpStream, ProxyRefusal(status, why): &ProxyRefusal) -> std::io::Result<()> {
     let allow = if *status == METHOD_NOT_ALLOWED { "Allow: CONNECT\r\n" } else { "" };
     let length = why.len() + 1;
     let answer = format!(

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A server on `localhost` with a self-signed certificate for `name`, which answers one request.
-struct Server {
+struct TestServer {
     port: u16,
     certificate: Vec<u8>,
 }
 
-impl Server {
+impl TestServer {
     fn start(name: &str) -> Self {
         let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
         let certificate = made.cert.der().to_vec();
@@ -52,7 +52,7 @@ fn serve_one(listener: &TcpListener, config: ServerConfig) {
     }
 }
 
-async fn ask(scheme: &str, server: &Server, client: &Client) -> Result<Response, EgressError> {
+async fn ask(scheme: &str, server: &TestServer, client: &Client) -> Result<Response, EgressError> {
     let base = format!("{scheme}://localhost:{}", server.port);
     let endpoint = Endpoint::parse(&base, "v1").expect("an endpoint");
     let deadline = Duration::from_secs(10);
@@ -62,7 +62,7 @@ async fn ask(scheme: &str, server: &Server, client: &Client) -> Result<Response,
 
 #[tokio::test]
 async fn a_certificate_that_nobody_vouches_for_is_refused() {
-    let server = Server::start("localhost");
+    let server = TestServer::start("localhost");
     let answer = ask("https", &server, &Client::new(None)).await;
     assert!(matches!(&answer, Err(EgressError::Tls(why)) if why.contains("certificate")), "{answer:?}");
 }
@@ -72,7 +72,7 @@ async fn a_certificate_from_the_file_is_taken_for_its_own_name_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ca.pem");
     for (name, taken) in [("localhost", true), ("example.com", false)] {
-        let server = Server::start(name);
+        let server = TestServer::start(name);
         server.write_pem(&file);
         let answer = ask("https", &server, &Client::new(Some(file.clone()))).await;
         match answer {
@@ -85,7 +85,7 @@ async fn a_certificate_from_the_file_is_taken_for_its_own_name_only() {
 
 #[tokio::test]
 async fn a_server_that_speaks_the_other_protocol_gets_no_answer_taken() {
-    let server = Server::start("localhost");
+    let server = TestServer::start("localhost");
     let answer = ask("http", &server, &Client::new(None)).await;
     assert!(matches!(answer, Err(EgressError::Broken(_))), "{answer:?}");
 }
@@ -94,7 +94,7 @@ async fn a_server_that_speaks_the_other_protocol_gets_no_answer_taken() {
 async fn a_file_without_a_certificate_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ca.pem");
-    let server = Server::start("localhost");
+    let server = TestServer::start("localhost");
     for content in [None, Some(""), Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")] {
         if let Some(content) = content {
             std::fs::write(&file, content).expect("written");

@@ -22,10 +22,10 @@ const BUCKETS_MS: [u64; 8] = [5, 25, 100, 500, 2_500, 10_000, 60_000, 300_000];
 
 /// Requests answered since the start. Shared by all clones.
 #[derive(Clone, Debug, Default)]
-pub struct Answered(Arc<Mutex<Counts>>);
+pub struct Answered(Arc<Mutex<RequestCounts>>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct RequestCounts {
     codes: BTreeMap<u16, u64>,
     /// Answer times of runs, and of everything else.
     runs: Times,

@@ -2,9 +2,9 @@
 
 use super::conversation::{Conversation, Message};
 use super::provider::{ModelRequest, ToolOffer};
-use super::remote::answer::{Answer, Call};
+use super::remote::answer::{WireAnswer, WireCall};
 use super::remote::wire::Wire;
-use super::reply::{Stop, Usage};
+use super::reply::{Stop, TokenUsage};
 use crate::egress::Credential;
 use crate::tools::ProposedCall;
 use crate::types::{Secret, limits};
@@ -31,7 +31,7 @@ impl Wire for Messages {
         model: &str,
         reply_tokens_max: Option<u32>,
     ) -> serde_json::Result<Vec<u8>> {
-        serde_json::to_vec(&Out {
+        serde_json::to_vec(&MessagesOut {
             model,
             // Demanded by the server.
             max_tokens: reply_tokens_max.unwrap_or(limits::REPLY_TOKENS_MAX),
@@ -41,8 +41,8 @@ impl Wire for Messages {
         })
     }
 
-    fn read(body: &[u8]) -> Result<Answer, String> {
-        let answer: In<'_> = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+    fn read(body: &[u8]) -> Result<WireAnswer, String> {
+        let answer: MessagesIn<'_> = serde_json::from_slice(body).map_err(|e| e.to_string())?;
         let blocks: Result<Vec<Block>, _> = answer.content.into_iter().map(Block::read).collect();
         let blocks = blocks.map_err(|e| format!("a block of its content: {e}"))?;
         let is_last_a_call = matches!(blocks.last(), Some(Block::Call(_)));
@@ -58,30 +58,30 @@ impl Wire for Messages {
         if let (Stop::Length, true, Some(last)) = (&stop, is_last_a_call, calls.last_mut()) {
             uncover_cut(&mut last.arguments);
         }
-        Ok(Answer { text, calls, stop, usage: count(answer.usage.as_ref()), model: answer.model })
+        Ok(WireAnswer { text, calls, stop, usage: count(answer.usage.as_ref()), model: answer.model })
     }
 }
 
 #[derive(Serialize)]
-struct Out<'a> {
+struct MessagesOut<'a> {
     model: &'a str,
     max_tokens: u32,
     #[serde(skip_serializing_if = "str::is_empty")]
     system: &'a str,
     messages: Vec<OutMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<OutTool<'a>>,
+    tools: Vec<MessagesOutTool<'a>>,
 }
 
 #[derive(Serialize)]
 struct OutMessage<'a> {
-    role: Role,
+    role: Speaker,
     content: Vec<OutBlock<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Role {
+enum Speaker {
     User,
     Assistant,
 }
@@ -103,7 +103,7 @@ enum Input<'a> {
 }
 
 #[derive(Serialize)]
-struct OutTool<'a> {
+struct MessagesOutTool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Value,
@@ -124,15 +124,15 @@ fn out_messages(conversation: &Conversation) -> Vec<OutMessage<'_>> {
     messages
 }
 
-fn out_blocks(message: &Message) -> (Role, Vec<OutBlock<'_>>) {
+fn out_blocks(message: &Message) -> (Speaker, Vec<OutBlock<'_>>) {
     match message {
-        Message::User(text) => (Role::User, out_text(text).into_iter().collect()),
+        Message::User(text) => (Speaker::User, out_text(text).into_iter().collect()),
         Message::Reply { text, calls } => {
             let text = text.as_deref().and_then(out_text);
-            (Role::Assistant, text.into_iter().chain(calls.iter().map(out_call)).collect())
+            (Speaker::Assistant, text.into_iter().chain(calls.iter().map(out_call)).collect())
         }
         Message::Tool { call_id, text, .. } => {
-            (Role::User, vec![OutBlock::ToolResult { tool_use_id: call_id, content: text }])
+            (Speaker::User, vec![OutBlock::ToolResult { tool_use_id: call_id, content: text }])
         }
     }
 }
@@ -148,12 +148,13 @@ fn out_call(call: &ProposedCall) -> OutBlock<'_> {
     OutBlock::ToolUse { id: &call.id, name: &call.tool, input: object.map_or(Input::Empty {}, Input::Object) }
 }
 
-fn out_tool(offer: &ToolOffer) -> OutTool<'_> {
-    OutTool { name: &offer.name, description: &offer.summary, input_schema: &offer.input }
+fn out_tool(offer: &ToolOffer) -> MessagesOutTool<'_> {
+    MessagesOutTool { name: &offer.name, description: &offer.summary, input_schema: &offer.input }
 }
 
 #[derive(Deserialize)]
-struct In<'a> {
+#[serde(rename = "In")]
+struct MessagesIn<'a> {
     model: Option<String>,
     // Raw, so that the input of a call keeps the model's own bytes, and that a kind of block which
     // is not known here can have any shape.
@@ -175,7 +176,8 @@ struct InText {
 }
 
 #[derive(Deserialize)]
-struct InCall {
+#[serde(rename = "InCall")]
+struct MessagesInCall {
     id: Option<String>,
     name: String,
     input: Option<Box<RawValue>>,
@@ -184,7 +186,7 @@ struct InCall {
 /// A block of an answer. Thinking is `Other`: it is neither said to the person nor a call.
 enum Block {
     Text(String),
-    Call(Call),
+    Call(WireCall),
     Other,
 }
 
@@ -194,9 +196,9 @@ impl Block {
         Ok(match r#type.as_str() {
             "text" => Self::Text(serde_json::from_str::<InText>(raw.get())?.text),
             "tool_use" => {
-                let InCall { id, name, input } = serde_json::from_str(raw.get())?;
+                let MessagesInCall { id, name, input } = serde_json::from_str(raw.get())?;
                 let arguments = input.map(|input| input.get().to_owned()).unwrap_or_default();
-                Self::Call(Call { id, tool: name, arguments })
+                Self::Call(WireCall { id, tool: name, arguments })
             }
             _ => Self::Other,
         })
@@ -232,10 +234,10 @@ fn refusal(details: Option<&Value>, text: &str) -> String {
 
 /// What a server counts is not worth losing a reply for. Tokens of the request that were written to
 /// a cache or read from one are not in `input_tokens`.
-fn count(counted: Option<&Value>) -> Usage {
+fn count(counted: Option<&Value>) -> TokenUsage {
     let tokens = |name| counted.and_then(|usage| usage.get(name)?.as_u64()).unwrap_or(0);
     let cached = tokens("cache_creation_input_tokens").saturating_add(tokens("cache_read_input_tokens"));
-    Usage {
+    TokenUsage {
         input_tokens: tokens("input_tokens").saturating_add(cached),
         output_tokens: tokens("output_tokens"),
     }

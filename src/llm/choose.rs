@@ -7,10 +7,10 @@ use super::openai::ChatCompletions;
 use super::provider::Provider;
 use super::remote::client::Remote;
 use super::remote::wire::Wire as _;
-use super::settings::{Kind, Settings};
+use super::settings::{ProviderKind, Settings};
 use std::sync::Arc;
 
-impl Kind {
+impl ProviderKind {
     /// The provider's own address; `None` where it asks nobody.
     #[must_use]
     pub fn base_url(self) -> Option<&'static str> {
@@ -25,22 +25,22 @@ impl Kind {
 /// Makes the provider. Connects to nothing, reads no file.
 pub fn build(settings: Settings) -> Result<Arc<dyn Provider>, ModelError> {
     Ok(match settings.provider {
-        Kind::Offline => Arc::new(Offline::new(settings.logs)),
-        Kind::OpenAi => Arc::new(Remote::<ChatCompletions>::new(settings)?),
-        Kind::Anthropic => Arc::new(Remote::<Messages>::new(settings)?),
+        ProviderKind::Offline => Arc::new(Offline::new(settings.logs)),
+        ProviderKind::OpenAi => Arc::new(Remote::<ChatCompletions>::new(settings)?),
+        ProviderKind::Anthropic => Arc::new(Remote::<Messages>::new(settings)?),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Settings, build};
+    use super::{ProviderKind, Settings, build};
     use crate::llm::ModelErrorKind;
     use crate::types::Secret;
 
     #[test]
     fn what_is_missing_is_named() {
-        for (wire, kind) in [("openai", Kind::OpenAi), ("anthropic", Kind::Anthropic)] {
-            assert_eq!(Kind::parse(wire), Some(kind));
+        for (wire, kind) in [("openai", ProviderKind::OpenAi), ("anthropic", ProviderKind::Anthropic)] {
+            assert_eq!(ProviderKind::parse(wire), Some(kind));
             let check = |base_url: &str, model: &str, key: Option<&str>, expect: Option<&str>| {
                 let settings = Settings {
                     provider: kind,
@@ -72,7 +72,7 @@ mod tests {
     fn offline_needs_nothing() {
         let provider = build(Settings::default()).expect("offline");
         assert_eq!((provider.name(), provider.model()), ("offline", "offline"));
-        assert_eq!(Kind::parse("offline"), Some(Kind::Offline));
-        assert_eq!(Kind::parse("Offline"), None);
+        assert_eq!(ProviderKind::parse("offline"), Some(ProviderKind::Offline));
+        assert_eq!(ProviderKind::parse("Offline"), None);
     }
 }

@@ -115,7 +115,7 @@ impl Message {
 mod tests {
     use super::{Conversation, Message};
     use crate::llm::tests::scripted::unnamed;
-    use crate::llm::{ModelReply, Stop, Usage};
+    use crate::llm::{ModelReply, Stop, TokenUsage};
     use crate::secrets::Found;
     use crate::tools::ProposedCall;
     use crate::types::Digest;
@@ -125,7 +125,7 @@ mod tests {
             text: text.map(str::to_owned),
             calls: vec![ProposedCall { id: "1".into(), tool: "ab".into(), arguments: "{} ".into() }],
             stop,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             request_digest: Digest::of(b""),
             raw: Vec::new(),
             model: String::new(),

@@ -3,7 +3,7 @@
 use super::conversation::Message;
 use super::error::ModelError;
 use super::provider::{BoxFuture, ModelRequest, Provider};
-use super::reply::{ModelReply, Stop, Usage};
+use super::reply::{ModelReply, Stop, TokenUsage};
 use crate::secrets::Found;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
@@ -42,7 +42,7 @@ impl Provider for Direct {
             text: None,
             calls,
             stop,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             request_digest: Digest::of(b""),
             raw: Vec::new(),
             model: "none".to_owned(),

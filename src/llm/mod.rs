@@ -31,5 +31,5 @@ pub use conversation::{Conversation, Message};
 pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind};
 pub use provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
-pub use reply::{ModelReply, Stop, Usage};
-pub use settings::{Kind, Settings};
+pub use reply::{ModelReply, Stop, TokenUsage};
+pub use settings::{ProviderKind, Settings};

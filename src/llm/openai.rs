@@ -3,9 +3,9 @@
 
 use super::conversation::Message;
 use super::provider::{ModelRequest, ToolOffer};
-use super::remote::answer::{Answer, Call};
+use super::remote::answer::{WireAnswer, WireCall};
 use super::remote::wire::Wire;
-use super::reply::{Stop, Usage};
+use super::reply::{Stop, TokenUsage};
 use crate::egress::Credential;
 use crate::tools::ProposedCall;
 use crate::types::Secret;
@@ -35,7 +35,7 @@ impl Wire for ChatCompletions {
         let system = Some(request.conversation.system()).filter(|text| !text.is_empty());
         let system = system.map(|content| OutMessage::System { content });
         let messages = request.conversation.messages().iter().map(out_message);
-        serde_json::to_vec(&Out {
+        serde_json::to_vec(&ChatOut {
             model,
             stream: false,
             max_completion_tokens: reply_tokens_max,
@@ -44,12 +44,12 @@ impl Wire for ChatCompletions {
         })
     }
 
-    fn read(body: &[u8]) -> Result<Answer, String> {
-        let In { model, choices, usage } = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+    fn read(body: &[u8]) -> Result<WireAnswer, String> {
+        let ChatIn { model, choices, usage } = serde_json::from_slice(body).map_err(|e| e.to_string())?;
         let Choice { message, finish_reason } = choices.into_iter().next().ok_or("it has no choice")?;
-        let calls: Vec<Call> = message.tool_calls.into_iter().flatten().map(call).collect();
+        let calls: Vec<WireCall> = message.tool_calls.into_iter().flatten().map(call).collect();
         let refusal = message.refusal.filter(|text| !text.is_empty());
-        Ok(Answer {
+        Ok(WireAnswer {
             stop: stop(refusal, finish_reason, !calls.is_empty()),
             text: message.content.map(Content::text).unwrap_or_default(),
             calls,
@@ -60,7 +60,7 @@ impl Wire for ChatCompletions {
 }
 
 #[derive(Serialize)]
-struct Out<'a> {
+struct ChatOut<'a> {
     model: &'a str,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ struct Out<'a> {
     messages: Vec<OutMessage<'a>>,
     // An empty list is refused by some servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<OutTool<'a>>,
+    tools: Vec<ChatOutTool<'a>>,
 }
 
 #[derive(Serialize)]
@@ -106,7 +106,7 @@ struct OutFunction<'a> {
 }
 
 #[derive(Serialize)]
-struct OutTool<'a> {
+struct ChatOutTool<'a> {
     r#type: &'static str,
     function: OutOffer<'a>,
 }
@@ -134,13 +134,14 @@ fn out_call(call: &ProposedCall) -> OutCall<'_> {
     OutCall { id: &call.id, r#type: "function", function }
 }
 
-fn out_tool(offer: &ToolOffer) -> OutTool<'_> {
+fn out_tool(offer: &ToolOffer) -> ChatOutTool<'_> {
     let ToolOffer { name, summary, input } = offer;
-    OutTool { r#type: "function", function: OutOffer { name, description: summary, parameters: input } }
+    ChatOutTool { r#type: "function", function: OutOffer { name, description: summary, parameters: input } }
 }
 
 #[derive(Deserialize)]
-struct In {
+#[serde(rename = "In")]
+struct ChatIn {
     model: Option<String>,
     choices: Vec<Choice>,
     usage: Option<Value>,
@@ -156,25 +157,27 @@ struct Choice {
 struct InMessage {
     content: Option<Content>,
     refusal: Option<String>,
-    tool_calls: Option<Vec<InCall>>,
+    tool_calls: Option<Vec<ChatInCall>>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Content {
     Text(String),
-    Parts(Vec<Part>),
+    Parts(Vec<ChatPart>),
 }
 
 /// A part of a text, or of something else (thinking, an image), which is left out.
 #[derive(Deserialize)]
-struct Part {
+#[serde(rename = "Part")]
+struct ChatPart {
     r#type: Option<String>,
     text: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct InCall {
+#[serde(rename = "InCall")]
+struct ChatInCall {
     id: Option<String>,
     function: InFunction,
 }
@@ -189,20 +192,20 @@ impl Content {
     fn text(self) -> String {
         match self {
             Self::Text(text) => text,
-            Self::Parts(parts) => parts.iter().filter_map(Part::text).collect(),
+            Self::Parts(parts) => parts.iter().filter_map(ChatPart::text).collect(),
         }
     }
 }
 
-impl Part {
+impl ChatPart {
     fn text(&self) -> Option<&str> {
         let is_text = self.r#type.as_deref().is_none_or(|kind| matches!(kind, "text" | "output_text"));
         self.text.as_ref().filter(|_| is_text)?.as_str()
     }
 }
 
-fn call(call: InCall) -> Call {
-    Call { id: call.id, tool: call.function.name, arguments: arguments(call.function.arguments) }
+fn call(call: ChatInCall) -> WireCall {
+    WireCall { id: call.id, tool: call.function.name, arguments: arguments(call.function.arguments) }
 }
 
 /// The arguments are a string that ought to hold JSON; some servers send the object itself, whose
@@ -224,9 +227,9 @@ fn stop(refusal: Option<String>, finish_reason: Option<String>, has_calls: bool)
 }
 
 /// What a server counts is not worth losing a reply for.
-fn count(counted: Option<&Value>) -> Usage {
+fn count(counted: Option<&Value>) -> TokenUsage {
     let tokens = |name| counted.and_then(|usage| usage.get(name)?.as_u64()).unwrap_or(0);
-    Usage { input_tokens: tokens("prompt_tokens"), output_tokens: tokens("completion_tokens") }
+    TokenUsage { input_tokens: tokens("prompt_tokens"), output_tokens: tokens("completion_tokens") }
 }
 
 #[cfg(test)]

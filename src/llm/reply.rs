@@ -16,7 +16,7 @@ pub struct ModelReply {
     /// Why it stopped.
     pub stop: Stop,
     /// What it cost.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Of the exact bytes that were sent.
     pub request_digest: Digest,
     /// The exact bytes that came back.
@@ -80,7 +80,7 @@ impl Hold for Stop {
 
 /// Tokens, as the server counts them; zero where it does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Of the request.
     pub input_tokens: u64,
     /// Of the reply.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// The wires that this version speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderKind {
     /// No model and no network.
     #[default]
     Offline,
@@ -20,7 +20,7 @@ pub enum Kind {
 #[derive(Debug, Default)]
 pub struct Settings {
     /// The wire.
-    pub provider: Kind,
+    pub provider: ProviderKind,
     /// Address of the server, without `/chat/completions` or `/messages`; empty is the provider's own.
     pub base_url: String,
     /// The model to ask for; needed by every provider but `offline`.
@@ -37,7 +37,7 @@ pub struct Settings {
     pub logs: PathBuf,
 }
 
-impl Kind {
+impl ProviderKind {
     /// The provider that the configuration calls `name`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {

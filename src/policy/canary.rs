@@ -4,22 +4,38 @@
 //! [`Bundle::load`] stands here: what has not passed never leaves the room as a bundle.
 
 use super::load::bundle::Bundle;
-use super::load::error::{PolicyError, Source, whole};
+use super::load::error::{PolicyError, SourceFile, whole};
 use super::power::{GROUP, Power};
 use super::request::build;
 use super::request::cedar::Built;
+use super::request::error::RequestError;
 use crate::tools::Catalog;
 use std::collections::BTreeSet;
+
+/// A request that must be denied and was not, or what would let one pass.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CanaryError {
+    #[error("`{0}` is not known to be in its class")]
+    Class(String),
+    #[error("`{0}` is not known to be a power")]
+    Power(&'static str),
+    #[error("a request that `{expected}` must deny was answered by {by:?}")]
+    NotDenied { expected: String, by: BTreeSet<String> },
+    #[error("a slice answered by {slice:?} what all policies answer by {all:?}")]
+    Slice { slice: BTreeSet<String>, all: BTreeSet<String> },
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
 
 impl Bundle {
     /// Loads `sources` over `catalog`. `names` are those of `[paths]`, as policies write them (`@logs`).
     pub fn load(
-        sources: &[Source],
+        sources: &[SourceFile],
         catalog: &Catalog,
         names: &BTreeSet<String>,
     ) -> Result<Self, Vec<PolicyError>> {
         let bundle = Self::unproven(sources, catalog, names)?;
-        bundle.canary(catalog).map_err(|reason| vec![whole("canary", reason)])?;
+        bundle.canary(catalog).map_err(|error| vec![whole("canary", error.to_string())])?;
         Ok(bundle)
     }
 
@@ -33,40 +49,38 @@ impl Bundle {
 
     /// Of each tool a request that its built-in forbids must deny, decided as requests are; of the first one also
     /// with all policies and all of Cedar's checks.
-    pub(super) fn canary(&self, catalog: &Catalog) -> Result<(), String> {
+    pub(super) fn canary(&self, catalog: &Catalog) -> Result<(), CanaryError> {
         self.canary_powers()?;
         for (at, manifest) in catalog.manifests().enumerate() {
             if !self.actions.holds(&manifest.name, manifest.class.as_str()) {
-                return Err(format!("`{}` is not known to be in its class", manifest.name));
+                return Err(CanaryError::Class(manifest.name.clone()));
             }
             let built = build::canary(manifest);
             let reasons = self.reasons(&built)?;
             let outside = (manifest.resource.kind() == "Path").then(|| "par.outside".to_owned());
             for expected in std::iter::once(format!("par.ceiling.{}", manifest.name)).chain(outside) {
                 if !reasons.contains(&expected) {
-                    return Err(format!("a request that `{expected}` must deny was answered by {reasons:?}"));
+                    return Err(CanaryError::NotDenied { expected, by: reasons });
                 }
             }
             if at == 0 {
                 let slowly = self.ask_slowly(&built)?;
                 let all: BTreeSet<String> = slowly.diagnostics().reason().map(ToString::to_string).collect();
                 if all != reasons {
-                    return Err(format!(
-                        "a slice answered by {reasons:?} what all policies answer by {all:?}"
-                    ));
+                    return Err(CanaryError::Slice { slice: reasons, all });
                 }
             }
         }
         Ok(())
     }
 
-    fn reasons(&self, built: &Built) -> Result<BTreeSet<String>, String> {
+    fn reasons(&self, built: &Built) -> Result<BTreeSet<String>, RequestError> {
         Ok(self.ask(built)?.diagnostics().reason().map(ToString::to_string).collect())
     }
 
     /// That each power is known to be one: else a rule on all of them would silently be one on none.
-    fn canary_powers(&self) -> Result<(), String> {
+    fn canary_powers(&self) -> Result<(), CanaryError> {
         let odd = Power::ALL.into_iter().find(|power| !self.actions.is_in(power.as_str(), GROUP));
-        odd.map_or(Ok(()), |power| Err(format!("`{}` is not known to be a power", power.as_str())))
+        odd.map_or(Ok(()), |power| Err(CanaryError::Power(power.as_str())))
     }
 }

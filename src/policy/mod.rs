@@ -20,24 +20,24 @@ mod tell;
 
 pub use decide::decision::Verdict;
 pub use decide::explain::{Considered, nearest};
-pub use decide::parts::Part;
+pub use decide::parts::FailingPart;
 pub use decide::replay::{Again, Recorded};
 pub use decide::ruling::{Obligation, Ruling};
 pub use decide::shadow::Shadow;
 pub use load::bundle::Bundle;
-pub use load::error::{PolicyError, Source};
-pub use load::suite::case::Place;
+pub use load::error::{PolicyError, SourceFile};
+pub use load::suite::case::CasePlace;
 pub use load::suite::file::Suite;
 pub use power::Power;
 pub use request::groups::Groups;
-pub use request::labels::{Given, Labels};
+pub use request::labels::{Labelled, Labels};
 pub use request::question::{Approved, Counts, Question, Resource, Session, TaintSource, UNTRUSTED};
-pub use tell::diff::{Flip, Said, Side, flips};
+pub use tell::diff::{Flip, Side, SideRuling, flips};
 pub use tell::fmt::laid_out;
 pub use testing::case_diff::CaseChanges;
-pub use testing::folders::{Folder, Folders};
-pub use testing::mutants::{Change, Score, Survivor};
-pub use testing::outcome::Failure;
+pub use testing::folders::{Folders, NamedFolder};
+pub use testing::mutants::{Change, MutationScore, Survivor};
+pub use testing::outcome::CaseFailure;
 pub use uses::{Door, Over, Ran, Use, Via};
 
 #[cfg(test)]

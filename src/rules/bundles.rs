@@ -58,7 +58,7 @@ pub(super) fn kept_bundle(data: &Path, digest: Digest) -> Result<Option<Bundle>,
 #[cfg(test)]
 mod tests {
     use super::{file, folder, keep_bundle, kept_bundle};
-    use crate::policy::Source;
+    use crate::policy::SourceFile;
     use crate::tools::{Catalog, Places};
     use crate::types::Digest;
     use std::os::unix::fs::PermissionsExt as _;
@@ -69,7 +69,7 @@ mod tests {
         let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let catalog = Catalog::load(&top.join("tools.d"), &places).expect("tools");
         let text = std::fs::read_to_string(top.join("policies/10-read.cedar")).expect("policies");
-        let source = Source { name: "policies/10-read.cedar".to_owned(), text };
+        let source = SourceFile { name: "policies/10-read.cedar".to_owned(), text };
         super::Bundle::load(&[source], &catalog, &places.names.keys().cloned().collect()).expect("bundle")
     }
 

@@ -1,15 +1,27 @@
 //! Why rules were not loaded.
 
-use std::fmt;
+use std::path::PathBuf;
 
 /// Why rules were not loaded: one reason for each fault, with its place where it has one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
 pub struct RulesError(pub Vec<String>);
 
-impl fmt::Display for RulesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
+/// Why a file of the rules cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be read, or is not to be trusted.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// It is no text.
+    #[error("{}: is not UTF-8", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+    },
 }
-
-impl std::error::Error for RulesError {}

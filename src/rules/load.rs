@@ -1,11 +1,10 @@
 //! Loading tools and policies of a home.
 
-use super::error::RulesError;
+use super::error::{FileError, RulesError};
 use crate::config::{Config, trusted};
 use crate::gate::Rules;
-use crate::policy::{Bundle, Folder, Folders, Groups, Labels, PolicyError, Source, Suite};
+use crate::policy::{Bundle, Folders, Groups, Labels, NamedFolder, PolicyError, SourceFile, Suite};
 use crate::tools::{Catalog, CatalogError, Places};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ pub fn places(config: &Config) -> Places {
 /// The folders of `[paths]`, for cases of the bundle's own tests.
 #[must_use]
 pub fn folders(config: &Config) -> Folders {
-    let folder = |path: &PathBuf| Folder {
+    let folder = |path: &PathBuf| NamedFolder {
         lexical: path.clone(),
         real: std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
     };
@@ -62,22 +61,23 @@ pub fn load_unproven(config: &Config) -> Result<Rules, RulesError> {
 /// Blocking.
 pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError> {
     let one = |reason: String| RulesError(vec![reason]);
+    let file = |error: FileError| one(error.to_string());
     let all = |errors: Vec<PolicyError>| RulesError(errors.iter().map(ToString::to_string).collect());
     let catalog = load_catalog(config).map_err(|e| one(e.to_string()))?;
-    let mut sources = self::sources(folder, "policies", "cedar").map_err(one)?;
-    sources.extend(source_if_there(&folder.join("links.toml")).map_err(one)?);
+    let mut sources = self::sources(folder, "policies", "cedar").map_err(file)?;
+    sources.extend(source_if_there(&folder.join("links.toml")).map_err(file)?);
     let names = config.paths.keys().cloned().collect();
     let mut entities = folder.join("entities.toml");
     if entities.symlink_metadata().is_err() {
         entities = config.home.etc.join("policies/entities.toml");
     }
-    let labels = match source_if_there(&entities).map_err(one)? {
+    let labels = match source_if_there(&entities).map_err(file)? {
         Some(source) => Labels::parse(&source, &names).map_err(all)?,
         None => Labels::default(),
     };
     let bundle = Bundle::load(&sources, &catalog, &names).and_then(|bundle| bundle.with_labels(labels));
     let tests = match folder.join("tests") {
-        tests if tests.exists() => self::sources(&tests, "policies/tests", "toml").map_err(one)?,
+        tests if tests.exists() => self::sources(&tests, "policies/tests", "toml").map_err(file)?,
         _ => Vec::new(),
     };
     let suite = Suite::parse(&tests).map_err(all)?;
@@ -102,7 +102,7 @@ fn load_catalog(config: &Config) -> Result<Catalog, CatalogError> {
 }
 
 /// A file beside the policies that may be left out: what carries which label, which templates are linked.
-fn source_if_there(path: &Path) -> Result<Option<Source>, String> {
+fn source_if_there(path: &Path) -> Result<Option<SourceFile>, FileError> {
     // Not by the error of reading: a link that leads nowhere is a fault.
     if path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
         return Ok(None);
@@ -110,20 +110,20 @@ fn source_if_there(path: &Path) -> Result<Option<Source>, String> {
     read_source(path, "policies").map(Some)
 }
 
-fn sources(folder: &Path, name: &str, ending: &str) -> Result<Vec<Source>, String> {
-    let files = trusted::list(folder, ending).map_err(|e| format!("{}: {e}", folder.display()))?;
+fn sources(folder: &Path, name: &str, ending: &str) -> Result<Vec<SourceFile>, FileError> {
+    let files = trusted::list(folder, ending)
+        .map_err(|source| FileError::Read { path: folder.to_owned(), source })?;
     files.iter().map(|path| read_source(path, name)).collect()
 }
 
-fn read_source(path: &Path, name: &str) -> Result<Source, String> {
-    let refuse = |e: &dyn fmt::Display| format!("{}: {e}", path.display());
-    let bytes = trusted::read(path).map_err(|e| refuse(&e))?;
-    let text = String::from_utf8(bytes).map_err(|_| refuse(&"is not UTF-8"))?;
+fn read_source(path: &Path, name: &str) -> Result<SourceFile, FileError> {
+    let bytes = trusted::read(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    let text = String::from_utf8(bytes).map_err(|_| FileError::NotUtf8 { path: path.to_owned() })?;
     let file = path.file_name().map(PathBuf::from).unwrap_or_default();
-    Ok(Source { name: format!("{name}/{}", file.display()), text })
+    Ok(SourceFile { name: format!("{name}/{}", file.display()), text })
 }
 
 /// The policy files of a home, as they are. Blocking.
-pub fn policy_sources(config: &Config) -> Result<Vec<Source>, String> {
+pub fn policy_sources(config: &Config) -> Result<Vec<SourceFile>, FileError> {
     sources(&config.home.etc.join("policies"), "policies", "cedar")
 }

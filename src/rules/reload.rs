@@ -18,7 +18,6 @@ use crate::secrets::Finder;
 use crate::types::{limits, text};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// The entries that tell which rules come into force: `policy.load`, then `tools.load`.
@@ -104,35 +103,20 @@ pub struct Reloader {
 }
 
 /// Why everything stayed as it was.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// The configuration, a tool or a policy is at fault.
-    Rules(RulesError),
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// No launcher could be started for the new tools.
+    #[error(transparent)]
     Launcher(StartError),
     /// The new bundle could not be kept.
-    Keep(std::io::Error),
+    #[error("data/bundles: {0}")]
+    Keep(#[source] std::io::Error),
     /// It could not be recorded.
+    #[error(transparent)]
     Ledger(AppendError),
-}
-
-impl fmt::Display for ReloadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rules(e) => e.fmt(f),
-            Self::Launcher(e) => e.fmt(f),
-            Self::Keep(e) => write!(f, "data/bundles: {e}"),
-            Self::Ledger(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ReloadError {}
-
-impl From<RulesError> for ReloadError {
-    fn from(error: RulesError) -> Self {
-        Self::Rules(error)
-    }
 }
 
 impl Reloader {

@@ -123,7 +123,7 @@ type Groups = BTreeMap<[String; 3], (u64, Vec<Example>)>;
 
 /// What one thread found in its share.
 #[derive(Default)]
-struct Share {
+struct WalkShare {
     told: Replayed,
     flips: Groups,
     shadow_flips: Groups,
@@ -134,14 +134,14 @@ struct Share {
 }
 
 /// Bundles that were asked for, each made once.
-struct Shelf<'a> {
+struct KeptBundles<'a> {
     data: &'a Path,
     made: Mutex<BTreeMap<Digest, Kept>>,
 }
 
 type Kept = Arc<Result<Option<Bundle>, String>>;
 
-impl Shelf<'_> {
+impl KeptBundles<'_> {
     fn find(&self, digest: Digest) -> Kept {
         // A panic elsewhere leaves the map whole: each change is one insertion.
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,7 +158,7 @@ impl Replay<'_> {
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Replayed, ReadError> {
         let size = readers.first().map_or(Ok(0), Reader::size)?;
-        let shelf = Shelf { data: self.data, made: Mutex::default() };
+        let shelf = KeptBundles { data: self.data, made: Mutex::default() };
         let done = AtomicU64::new(0);
         let step = |entries: u64| {
             let before = done.fetch_add(entries, Ordering::Relaxed);
@@ -180,9 +180,9 @@ impl Replay<'_> {
                 Ok(share) => share,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            ended.collect::<Result<Vec<Share>, ReadError>>()
+            ended.collect::<Result<Vec<WalkShare>, ReadError>>()
         })?;
-        let mut whole = Share::default();
+        let mut whole = WalkShare::default();
         shares.into_iter().for_each(|share| whole.add(share));
         whole.told.entries = size;
         Ok(whole.finish())
@@ -192,11 +192,11 @@ impl Replay<'_> {
         &self,
         reader: &Reader,
         range: Range<u64>,
-        shelf: &Shelf<'_>,
+        shelf: &KeptBundles<'_>,
         step: &dyn Fn(u64),
-    ) -> Result<Share, ReadError> {
+    ) -> Result<WalkShare, ReadError> {
         const STEP: u64 = 256;
-        let mut share = Share::default();
+        let mut share = WalkShare::default();
         let mut seen = 0;
         let wants = |header: &Header| {
             seen += 1;
@@ -220,7 +220,7 @@ impl Replay<'_> {
     }
 
     /// Makes one decision again.
-    fn decision(&self, stored: &Stored, shelf: &Shelf<'_>, share: &mut Share) {
+    fn decision(&self, stored: &Stored, shelf: &KeptBundles<'_>, share: &mut WalkShare) {
         let header = &stored.header;
         let policy = header.str("policy").unwrap_or_default();
         share.told.decisions += 1;
@@ -276,8 +276,8 @@ impl Replay<'_> {
         header: &Header,
         payload: &CallDecisionPayload,
         recorded: &Recorded,
-        shelf: &Shelf<'_>,
-        share: &mut Share,
+        shelf: &KeptBundles<'_>,
+        share: &mut WalkShare,
     ) {
         let seq = header.seq;
         let Some(digest) = header.str("policy").and_then(Digest::from_hex) else {
@@ -347,7 +347,7 @@ fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> 
     (then != now).then(|| "what is recorded of policies in shadow mode is not what they say".to_owned())
 }
 
-impl Share {
+impl WalkShare {
     fn differs(&mut self, seq: u64, what: String) {
         self.told.different += 1;
         if self.told.differences.len() < DIFFERENCES_MAX {

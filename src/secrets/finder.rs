@@ -2,7 +2,7 @@
 
 use super::forms::forms;
 use super::found::Found;
-use super::known::{Named, Pattern, Refused};
+use super::known::{Named, Pattern, SecretRefused};
 use crate::types::{Digest, digest, limits, secret};
 use aho_corasick::{AhoCorasick, MatchKind};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -39,8 +39,12 @@ pub struct Finder {
 impl Finder {
     /// Looks for `named` and `patterns`; digests are made under `key`. Where two have one value the first one's name
     /// stands for it.
-    pub fn new(key: Zeroizing<Vec<u8>>, named: Vec<Named>, patterns: Vec<Pattern>) -> Result<Self, Refused> {
-        let refuse = |name: &str, reason: &str| Err(Refused::new(name, reason.to_owned()));
+    pub fn new(
+        key: Zeroizing<Vec<u8>>,
+        named: Vec<Named>,
+        patterns: Vec<Pattern>,
+    ) -> Result<Self, SecretRefused> {
+        let refuse = |name: &str, reason: &str| Err(SecretRefused::new(name, reason.to_owned()));
         let names: BTreeSet<String> =
             named.iter().map(|one| &one.name).chain(patterns.iter().map(|one| &one.name)).cloned().collect();
         if let Some(over) = patterns.get(limits::SECRETS_MAX) {
@@ -63,7 +67,7 @@ impl Finder {
             }
             secrets.push((one.name.clone(), marker(&one.name, &digest_of(&key, &one.value))));
         }
-        let too_big = |e: &dyn fmt::Display| Refused::new("[secrets]", e.to_string());
+        let too_big = |e: &dyn fmt::Display| SecretRefused::new("[secrets]", e.to_string());
         let forms: Vec<(Vec<u8>, usize)> = by_form.into_iter().collect();
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)

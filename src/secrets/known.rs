@@ -15,14 +15,16 @@ pub struct Named {
 impl Named {
     /// The secret `value` called `name`. One that is shorter than [`limits::SECRET_BYTES_MIN`] occurs by chance, and is
     /// refused.
-    pub fn new(name: &str, value: Zeroizing<Vec<u8>>) -> Result<Self, Refused> {
+    pub fn new(name: &str, value: Zeroizing<Vec<u8>>) -> Result<Self, SecretRefused> {
         check_name(name)?;
         let (least, most) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
         match value.len() {
             short if short < least => {
-                Err(Refused::new(name, format!("the value has less than {least} bytes")))
+                Err(SecretRefused::new(name, format!("the value has less than {least} bytes")))
             }
-            long if long > most => Err(Refused::new(name, format!("the value has more than {most} bytes"))),
+            long if long > most => {
+                Err(SecretRefused::new(name, format!("the value has more than {most} bytes")))
+            }
             _ => Ok(Self { name: name.to_owned(), value }),
         }
     }
@@ -58,18 +60,18 @@ pub struct Pattern {
 
 impl Pattern {
     /// The pattern `expression` called `name`. One that is too big, or that matches no text at all, is refused.
-    pub fn new(name: &str, expression: &str) -> Result<Self, Refused> {
+    pub fn new(name: &str, expression: &str) -> Result<Self, SecretRefused> {
         check_name(name)?;
         if expression.len() > limits::SECRET_PATTERN_BYTES_MAX {
             let most = limits::SECRET_PATTERN_BYTES_MAX;
-            return Err(Refused::new(name, format!("the pattern is over {most} bytes")));
+            return Err(SecretRefused::new(name, format!("the pattern is over {most} bytes")));
         }
-        let regex = compile(expression).map_err(|e| Refused::new(name, e))?;
+        let regex = compile(expression).map_err(|e| SecretRefused::new(name, e))?;
         // `\b` does not match the empty text, and yet nothing in others.
         let is_empty =
             ["", " a "].iter().any(|text| regex.find_iter(text.as_bytes()).any(|found| found.is_empty()));
         if is_empty {
-            return Err(Refused::new(name, "the pattern matches the empty text".to_owned()));
+            return Err(SecretRefused::new(name, "the pattern matches the empty text".to_owned()));
         }
         Ok(Self { name: name.to_owned(), regex, holds: |_| true, tail: None })
     }
@@ -80,8 +82,8 @@ impl Pattern {
         expression: &str,
         holds: fn(&[u8]) -> bool,
         tail: &str,
-    ) -> Result<Self, Refused> {
-        let tail = compile(&format!("(?:{tail})\\z")).map_err(|e| Refused::new(name, e))?;
+    ) -> Result<Self, SecretRefused> {
+        let tail = compile(&format!("(?:{tail})\\z")).map_err(|e| SecretRefused::new(name, e))?;
         Ok(Self { holds, tail: Some(tail), ..Self::new(name, expression)? })
     }
 }
@@ -96,32 +98,32 @@ fn compile(expression: &str) -> Result<Regex, String> {
 
 /// Why a secret is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct SecretRefused {
     /// Its name.
     pub name: String,
     /// The reason, without the value.
     pub reason: String,
 }
 
-impl Refused {
+impl SecretRefused {
     pub(super) fn new(name: &str, reason: String) -> Self {
         Self { name: name.to_owned(), reason }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for SecretRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the secret `{}`: {}", self.name, self.reason)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for SecretRefused {}
 
 /// A name stands in every replacement: `[A-Za-z0-9._-]{1,64}`.
-fn check_name(name: &str) -> Result<(), Refused> {
+fn check_name(name: &str) -> Result<(), SecretRefused> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     if (1..=limits::ID_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits) {
         return Ok(());
     }
-    Err(Refused::new(name, format!("a name has 1 to {} of `A-Z a-z 0-9 . _ -`", limits::ID_BYTES_MAX)))
+    Err(SecretRefused::new(name, format!("a name has 1 to {} of `A-Z a-z 0-9 . _ -`", limits::ID_BYTES_MAX)))
 }

@@ -39,4 +39,4 @@ mod tests;
 pub use clean::{Clean, Hold, Pass, Secrets};
 pub use finder::Finder;
 pub use found::Found;
-pub use known::{Named, Pattern, Refused};
+pub use known::{Named, Pattern, SecretRefused};

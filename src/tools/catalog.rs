@@ -17,11 +17,11 @@ use std::sync::Arc;
 /// All tools by name. Immutable once loaded; a reload makes another.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    tools: BTreeMap<String, Tool>,
+    tools: BTreeMap<String, CatalogEntry>,
 }
 
 #[derive(Debug)]
-struct Tool {
+struct CatalogEntry {
     manifest: Arc<Manifest>,
     validator: jsonschema::Validator,
 }
@@ -124,7 +124,7 @@ impl Catalog {
         if self.tools.contains_key(&manifest.name) {
             return Err(refuse(format!("a tool `{}` is there already", manifest.name)));
         }
-        self.tools.insert(manifest.name.clone(), Tool { manifest: Arc::new(manifest), validator });
+        self.tools.insert(manifest.name.clone(), CatalogEntry { manifest: Arc::new(manifest), validator });
         Ok(())
     }
 

@@ -261,16 +261,16 @@ pub const LOCK_WAIT_MS_MAX: u64 = 10_000;
 pub const SHOWN_BYTES_MAX: usize = 200;
 /// A form of the dashboard, in bytes.
 pub const FORM_BYTES_MAX: usize = 16 << 10;
-/// A session of the dashboard without a request, in milliseconds.
-pub const SESSION_IDLE_MS_MAX: u64 = 12 * 3_600_000;
-/// A session of the dashboard from login to its end, in milliseconds.
-pub const SESSION_LIFE_MS_MAX: u64 = 7 * 24 * 3_600_000;
-/// Age of a session that may say yes to a call, in milliseconds.
-pub const SESSION_FRESH_MS_MAX: u64 = 15 * 60_000;
-/// Open sessions of the dashboard.
-pub const SESSIONS_MAX: usize = 512;
-/// Open sessions of one key; a further one ends the oldest.
-pub const KEY_SESSIONS_MAX: usize = 16;
+/// A login of the dashboard without a request, in milliseconds.
+pub const LOGIN_IDLE_MS_MAX: u64 = 12 * 3_600_000;
+/// A login of the dashboard from its start to its end, in milliseconds.
+pub const LOGIN_LIFE_MS_MAX: u64 = 7 * 24 * 3_600_000;
+/// Age of a login that may say yes to a call, in milliseconds.
+pub const LOGIN_FRESH_MS_MAX: u64 = 15 * 60_000;
+/// Open logins of the dashboard.
+pub const LOGINS_MAX: usize = 512;
+/// Open logins of one key; a further one ends the oldest.
+pub const KEY_LOGINS_MAX: usize = 16;
 /// Live tails and streams of approvals at once.
 pub const TAILS_MAX: usize = 32;
 /// The same of one key.

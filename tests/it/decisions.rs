@@ -4,8 +4,8 @@
 
 use par::auth::{Role, Source as Credential, Subject};
 use par::policy::{
-    Approved, Bundle, Counts, Door, Labels, Over, Power, Question, Ran, Resource, Ruling, Session, Source,
-    Use, Via,
+    Approved, Bundle, Counts, Door, Labels, Over, Power, Question, Ran, Resource, Ruling, Session,
+    SourceFile, Use, Via,
 };
 use par::tools::{Catalog, IdKind, Places};
 use par::types::KeyId;
@@ -76,16 +76,17 @@ fn table() -> String {
         .filter(|path| path.extension().is_some_and(|ending| ending == "cedar"))
         .collect();
     files.sort();
-    let sources: Vec<Source> = files
+    let sources: Vec<SourceFile> = files
         .iter()
-        .map(|path| Source {
+        .map(|path| SourceFile {
             name: path.file_name().expect("name").to_string_lossy().into_owned(),
             text: std::fs::read_to_string(path).expect("policy"),
         })
         .collect();
     let names: BTreeSet<String> = names.into_keys().collect();
     let text = std::fs::read_to_string(top().join("policies/entities.toml")).expect("labels");
-    let labels = Labels::parse(&Source { name: "entities.toml".to_owned(), text }, &names).expect("labels");
+    let labels =
+        Labels::parse(&SourceFile { name: "entities.toml".to_owned(), text }, &names).expect("labels");
     let bundle = Bundle::load(&sources, &catalog, &names).and_then(|bundle| bundle.with_labels(labels));
     let bundle = bundle.expect("shipped policies");
     let mut out = String::from("# role, tool, object: the decision and the policies that determine it\n");

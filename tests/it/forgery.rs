@@ -23,7 +23,8 @@ struct Proof {
     sibling: &'static str,
 }
 
-const PROOFS: [Proof; 10] = [
+const PROOFS: [Proof; 11] = [
+    proof("ledger::Receipt", "seq", "7", "ledger/write/writer.rs"),
     proof("gate::Permit", "not_after_us", "u64::MAX", "gate/commit.rs"),
     proof("gate::Running", "decision", "7", "gate/mint/permit.rs"),
     proof("gate::Order", "arguments", "String::new()", "gate/mint/running.rs"),
@@ -33,7 +34,7 @@ const PROOFS: [Proof; 10] = [
     proof("gate::Granted", "policies", "Vec::new()", "gate/power.rs"),
     proof("auth::Principal", "expires_us", "None", "auth/authority.rs"),
     proof("tools::ValidCall", "canonical", "String::new()", "tools/numbers.rs"),
-    Proof { of: "<String>", ..proof("secrets::Clean", "kept", "String::new()", "secrets/finder.rs") },
+    Proof { of: "<String>", ..proof("secrets::Clean", "kept", "String::new()", "secrets/execution.rs") },
 ];
 
 const fn proof(name: &'static str, field: &'static str, value: &'static str, sibling: &'static str) -> Proof {

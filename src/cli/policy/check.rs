@@ -3,7 +3,7 @@
 use super::super::exit::{self, Fail};
 use super::super::{house, show};
 use crate::config::Config;
-use crate::policy::{Given, Labels};
+use crate::policy::{Labelled, Labels};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -19,9 +19,9 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         let listed: Vec<Value> =
             policies.iter().map(|(id, origin)| json!({ "id": id, "origin": origin })).collect();
-        let label = |one: &Given| json!({ "label": one.name, "origin": one.origin });
+        let label = |one: &Labelled| json!({ "label": one.name, "origin": one.origin });
         let path =
-            |(one, why): &(Given, String)| json!({ "path": one.name, "origin": one.origin, "why": why });
+            |(one, why): &(Labelled, String)| json!({ "path": one.name, "origin": one.origin, "why": why });
         show::json(&json!({
             "ok": true,
             "digest": digest.hex(),
@@ -45,10 +45,10 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
         for (group, id) in &empty {
             show::line(&format!("note  `{id}`: nobody is in the group `{group}` (`[groups]` of par.toml)"))?;
         }
-        for Given { name, origin } in &unasked {
+        for Labelled { name, origin } in &unasked {
             show::line(&format!("note  {origin}: no policy looks for the label `{name}`"))?;
         }
-        for (Given { name, origin }, why) in &elsewhere {
+        for (Labelled { name, origin }, why) in &elsewhere {
             show::line(&format!("note  {origin}: `{name}` {why}"))?;
         }
         show::line(&format!("{} policies, bundle {digest}", policies.len()))?;
@@ -58,8 +58,8 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
 
 /// Labelled paths that are not there, or that are another path by its real name. Their labels hold all the
 /// same, for what is there when a call is decided.
-fn elsewhere(labels: &Labels) -> Vec<(Given, String)> {
-    let look = |given: Given| {
+fn elsewhere(labels: &Labels) -> Vec<(Labelled, String)> {
+    let look = |given: Labelled| {
         let why = match std::fs::canonicalize(&given.name) {
             Ok(real) if real.as_os_str() == given.name.as_str() => return None,
             Ok(real) => format!("leads to `{}`, which has the label too", real.display()),

@@ -5,7 +5,7 @@ use super::super::{house, show};
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::ledger::payload::{NameChanges, RulesDifference};
-use crate::policy::{CaseChanges, Flip, Folders, Said, Side, flips};
+use crate::policy::{CaseChanges, Flip, Folders, Side, SideRuling, flips};
 use crate::rules;
 use clap::Args;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ fn print(difference: &RulesDifference, old: &Rules, new: &Rules) -> Result<(), F
 }
 
 fn flip_line(Flip { asked, old, new }: &Flip) -> String {
-    let by = |said: &Said| {
+    let by = |said: &SideRuling| {
         let policies = if said.policies.is_empty() { "default".to_owned() } else { said.policies.join(", ") };
         if said.answer == "no call" { said.answer.clone() } else { format!("{} by {policies}", said.answer) }
     };
@@ -94,6 +94,6 @@ fn flip_line(Flip { asked, old, new }: &Flip) -> String {
 }
 
 fn flip_json(Flip { asked, old, new }: &Flip) -> Value {
-    let said = |said: &Said| json!({ "answer": said.answer, "policies": said.policies });
+    let said = |said: &SideRuling| json!({ "answer": said.answer, "policies": said.policies });
     json!({ "asked": asked, "old": said(old), "new": said(new) })
 }

@@ -3,7 +3,7 @@
 use super::super::exit::{self, Fail};
 use super::super::show;
 use crate::config::Config;
-use crate::policy::{Source, laid_out};
+use crate::policy::{SourceFile, laid_out};
 use crate::rules;
 use clap::Args;
 use serde_json::json;
@@ -24,7 +24,7 @@ impl Fmt {
         let folder = config.home.etc.join("policies");
         let sources = rules::policy_sources(config).map_err(Fail::usage)?;
         // All are looked at before any is written: a file that is no Cedar stops it.
-        let mut changed: Vec<(&Source, String)> = Vec::new();
+        let mut changed: Vec<(&SourceFile, String)> = Vec::new();
         for source in &sources {
             let text = laid_out(source).map_err(Fail::usage)?;
             if text != source.text {

@@ -3,7 +3,7 @@
 use super::super::exit::{self, Fail};
 use super::super::{house, show};
 use crate::config::Config;
-use crate::policy::{Change, Failure, Score, Survivor};
+use crate::policy::{CaseFailure, Change, MutationScore, Survivor};
 use crate::rules;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
     Ok(if is_ok { exit::OK } else { exit::FAILED })
 }
 
-fn tell(score: &Score) -> Result<(), Fail> {
+fn tell(score: &MutationScore) -> Result<(), Fail> {
     score.survivors.iter().try_for_each(|survivor| show::line(&survivor.to_string()))?;
     let noticed = score.made - score.survivors.len();
     let (made, percent) = (score.made, score.percent());
@@ -44,13 +44,13 @@ fn is_drop(survivor: &Survivor) -> bool {
     survivor.change == Change::Drop
 }
 
-fn failure_json(failure: &Failure) -> Value {
-    let Failure { place, name, asked, expected, got, why } = failure;
+fn failure_json(failure: &CaseFailure) -> Value {
+    let CaseFailure { place, name, asked, expected, got, why } = failure;
     json!({ "file": place.file, "line": place.line, "name": name, "asked": asked,
             "expected": expected, "got": got, "why": why })
 }
 
-fn score_json(score: &Score) -> Value {
+fn score_json(score: &MutationScore) -> Value {
     let survivors = score.survivors.iter().map(|survivor| {
         let (change, without) = match &survivor.change {
             Change::Drop => ("drop", None),

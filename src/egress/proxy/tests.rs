@@ -1,6 +1,6 @@
 //! The proxy on real sockets: a client that is the tool, and servers on loopback.
 
-use super::{Allowed, Call, Record, attend_all};
+use super::{Allowed, ProxiedCall, Record, attend_all};
 use crate::call::{Connection, Connections};
 use crate::types::{HostPort, limits};
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ impl Proxy {
     fn on(listener: TcpListener, allowed: Allowed, record: impl Record, head_max: Duration) -> Self {
         let at = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let call = Call { allowed, record, head_max, book: Mutex::default() };
+        let call = ProxiedCall { allowed, record, head_max, book: Mutex::default() };
         let ended =
             tokio::spawn(async move { attend_all(listener, call, async { drop(stopped.await) }).await });
         Self { at, stop, ended }

@@ -7,7 +7,7 @@ use crate::call::{
     Connection, Connections, End, Execution, FileId, FileKind, Given, Held, Object, PathObject, Prepared,
 };
 use crate::ledger::{self, AppendError, Draft, Files, Kind, Ledger, Lock, Projection, key};
-use crate::policy::{Bundle, Door, Session, Source};
+use crate::policy::{Bundle, Door, Session, SourceFile};
 use crate::secrets::{Finder, Named, Secrets};
 use crate::tools::{Catalog, Places, ProposedCall};
 use crate::types::{RunId, SessionId};
@@ -56,7 +56,7 @@ impl Bench {
         let names = BTreeMap::from(places.map(|(name, path)| (name.to_owned(), path.into())));
         let catalog =
             Catalog::load(folder, &Places { names: names.clone(), private: Vec::new() }).expect("tools");
-        let source = Source { name: "p.cedar".to_owned(), text: policies.to_owned() };
+        let source = SourceFile { name: "p.cedar".to_owned(), text: policies.to_owned() };
         let bundle = Bundle::load(&[source], &catalog, &names.keys().cloned().collect()).expect("bundle");
         let session_id = SessionId::generate();
         let session = Session {

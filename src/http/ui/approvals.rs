@@ -90,11 +90,11 @@ pub(super) async fn answer(
     let id = ApprovalId::parse(&id).ok_or(AnswerError::Unknown)?;
     let fields = read(ui.app.bounds.body_read_max, request).await?;
     let refused = |why: &str| Err(Problem::new(Code::Forbidden, why));
-    if !visitor.session().made(field(&fields, "token")) {
+    if !visitor.login().made(field(&fields, "token")) {
         return refused("the form is not of this session: open the page anew");
     }
     // A no is on record as the person's too, so it wants the same.
-    if !visitor.session().is_proven(field(&fields, "proof")) {
+    if !visitor.login().is_proven(field(&fields, "proof")) {
         return refused(
             "an answer wants the tab that logged in, and the page's script: log in in this tab, and answer again",
         );
@@ -104,7 +104,7 @@ pub(super) async fn answer(
         "refuse" => false,
         _ => return Err(Problem::new(Code::Unfit, "the form has no answer")),
     };
-    if grant && !visitor.session().is_fresh(clock::mono_us()) {
+    if grant && !visitor.login().is_fresh(clock::mono_us()) {
         return refused(
             "a yes wants a login that is at most 15 minutes past: log out, log in, and answer again",
         );
@@ -293,7 +293,7 @@ fn answered(approval: &Approval) -> Markup {
 fn form(visitor: &Visitor, approval: &Approval) -> Markup {
     html! {
         form.answer method="post" action={ "/ui/approvals/" (approval.id) } {
-            input type="hidden" name="token" value=(visitor.session().form_token);
+            input type="hidden" name="token" value=(visitor.login().form_token);
             input type="hidden" name="call_hash" value=(approval.call_hash);
             // The script fills it from what the login left in this tab, and only then lets the buttons be pressed.
             input type="hidden" name="proof" data-proof="kept" autocomplete="off";

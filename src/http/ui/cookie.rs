@@ -1,4 +1,4 @@
-//! The session's cookie (RFC 6265bis).
+//! The login's cookie (RFC 6265bis).
 
 use crate::http::frame::Ends;
 use crate::types::limits;
@@ -42,7 +42,7 @@ impl Reach {
         }
     }
 
-    /// The session's id in a request. Two cookies of the name are none: one of them was planted.
+    /// The login's id in a request. Two cookies of the name are none: one of them was planted.
     pub(super) fn read(self, headers: &HeaderMap) -> Option<&str> {
         let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
         let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -53,9 +53,9 @@ impl Reach {
         }
     }
 
-    /// The line that gives the browser its session.
+    /// The line that gives the browser its login.
     pub(super) fn set(self, id: &str) -> Option<HeaderValue> {
-        self.line(id, limits::SESSION_LIFE_MS_MAX / 1_000)
+        self.line(id, limits::LOGIN_LIFE_MS_MAX / 1_000)
     }
 
     /// The line that takes it away.

@@ -1,4 +1,4 @@
-//! `/ui/login` and `/ui/logout`: a key shown once becomes a session.
+//! `/ui/login` and `/ui/logout`: a key shown once becomes a login.
 
 use super::Ui;
 use super::cookie::Reach;
@@ -28,7 +28,7 @@ pub(super) async fn form(
     Html(shown(&base, wanted(&asked), None).into_string())
 }
 
-/// Opens a session for a key that may read the audit or approve, and leads on.
+/// Opens a login for a key that may read the audit or approve, and leads on.
 pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Response, Problem> {
     let ends = request.extensions().get::<Ends>().copied();
     let ends = ends.ok_or_else(|| Problem::internal("a request has no source"))?;
@@ -52,14 +52,14 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
         return refused(StatusCode::FORBIDDEN, why);
     }
     let proof = field(&fields, "proof");
-    let id = ui.sessions.open(principal, proof, clock::mono_us()).map_err(Problem::internal)?;
+    let id = ui.logins.open(principal, proof, clock::mono_us()).map_err(Problem::internal)?;
     // The badge of the first page shall have something to say.
     ui.chain.look(&ui.app);
     let cookie = reach.set(&id).ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
 
-/// Ends the session.
+/// Ends the login.
 pub(super) async fn close(
     State(ui): State<Ui>,
     Extension(ends): Extension<Ends>,
@@ -69,10 +69,10 @@ pub(super) async fn close(
     origin::check_own(request.headers())?;
     let reach = Reach::of(ends, request.headers());
     let fields = read(ui.app.bounds.body_read_max, request).await?;
-    if !visitor.session().made(field(&fields, "token")) {
+    if !visitor.login().made(field(&fields, "token")) {
         return Err(Problem::new(Code::Forbidden, "the form is not of this session: open the page anew"));
     }
-    ui.sessions.end(&visitor.session().hash);
+    ui.logins.end(&visitor.login().hash);
     let cookie = reach.clear().ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/ui/login")).into_response())
 }

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! `login` opens a session and ends it; `session` holds them, `cookie` names them, `origin` turns away
+//! `login` opens a login and ends it; `logins` holds them, `cookie` names them, `origin` turns away
 //! what another site sends, `visitor` is who looks. `page` is the frame of every page, `words` makes
 //! text from outside safe and short, `row` is an entry in a table. Then one file per page; `tail` is the
 //! stream behind the live one, `chain` the check behind the badge, `dress` the headers and the pages of
@@ -26,7 +26,7 @@ mod page;
 mod row;
 mod run;
 mod runs;
-mod session;
+mod logins;
 mod tail;
 mod timeline;
 mod tools;
@@ -49,14 +49,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 struct Ui {
     app: App,
-    sessions: Arc<session::Sessions>,
+    logins: Arc<logins::Logins>,
     chain: Arc<chain::Chain>,
     streams: Streams,
 }
 
-/// Every route of the dashboard. Sessions live as long as what is made here.
+/// Every route of the dashboard. Logins live as long as what is made here.
 pub(super) fn routes(app: App, streams: Streams) -> Router {
-    let ui = Ui { app, sessions: Arc::default(), chain: Arc::default(), streams };
+    let ui = Ui { app, logins: Arc::default(), chain: Arc::default(), streams };
     Router::new()
         .route("/", get(front))
         .route("/ui", get(front))

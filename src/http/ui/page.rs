@@ -60,7 +60,7 @@ impl Page<'_> {
                     @if let Some(badge) = &badge { (chain(badge, self.visitor.may(Power::HealthRead))) }
                     span.muted title={ "role: " (role) } { (name) }
                     form method="post" action="/ui/logout" {
-                        input type="hidden" name="token" value=(visitor.session().form_token);
+                        input type="hidden" name="token" value=(visitor.login().form_token);
                         button type="submit" { "Log out" }
                     }
                 }
@@ -130,7 +130,7 @@ pub(super) fn block(text: &str, bytes_max: usize, label: &str) -> Markup {
     }
 }
 
-/// A page for who has no session.
+/// A page for who has no login.
 pub(super) fn bare(title: &str, body: Markup) -> Markup {
     let main = html! {
         header.top { a.brand href="/ui/" { (mark()) span { "PAR" } } }

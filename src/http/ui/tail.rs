@@ -3,8 +3,8 @@
 //! An event's id is the entry's number, so that a browser that comes back says where it was.
 
 use super::Ui;
+use super::logins::Login;
 use super::row::Row;
-use super::session::Session;
 use super::visitor::Visitor;
 use crate::http::follow::newer;
 use crate::http::problem::{Code, Problem};
@@ -33,13 +33,13 @@ pub(super) async fn stream(
     streams.answer(
         app,
         &reader,
-        Tail { ui, session: visitor.session().clone(), door: visitor.door(), filter, from },
+        Tail { ui, login: visitor.login().clone(), door: visitor.door(), filter, from },
     )
 }
 
 struct Tail {
     ui: Ui,
-    session: Session,
+    login: Login,
     door: Door,
     filter: Filter,
     /// The first entry that was not looked at.
@@ -48,10 +48,10 @@ struct Tail {
 
 impl Events for Tail {
     async fn stands(&self) -> bool {
-        let session = self.ui.sessions.look(&self.session.hash, clock::mono_us());
-        match session {
+        let login = self.ui.logins.look(&self.login.hash, clock::mono_us());
+        match login {
             // A rule may have come into force since, or its time may be over.
-            Some(session) => match self.ui.app.authority.standing(&session.proven).await {
+            Some(login) => match self.ui.app.authority.standing(&login.proven).await {
                 Ok(by) => {
                     let gate = self.ui.app.agent.gate();
                     gate.may(&by, Power::AuditRead, Over::Server, self.door).is_ok()

@@ -1,8 +1,8 @@
-//! Who looks at a page: a session whose key still holds, and what it may see.
+//! Who looks at a page: a login whose key still holds, and what it may see.
 
 use super::Ui;
 use super::cookie::Reach;
-use super::session::Session;
+use super::logins::Login;
 use super::words;
 use crate::auth::{Principal, Refusal, Source};
 use crate::gate::{Gate, Granted, Sight};
@@ -17,11 +17,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse as _, Redirect, Response};
 
-/// A visitor with an open session.
+/// A visitor with an open login.
 #[derive(Clone, Debug)]
 pub(super) struct Visitor {
     principal: Principal,
-    session: Session,
+    login: Login,
     gate: Gate,
     door: Door,
     /// This server's address as the visitor's browser has it, such as `http://127.0.0.1:7117`.
@@ -75,9 +75,9 @@ impl Visitor {
         (name, self.principal.role().as_str())
     }
 
-    /// The session.
-    pub(super) fn session(&self) -> &Session {
-        &self.session
+    /// The login.
+    pub(super) fn login(&self) -> &Login {
+        &self.login
     }
 }
 
@@ -87,19 +87,19 @@ impl FromRequestParts<Ui> for Visitor {
     async fn from_request_parts(parts: &mut Parts, ui: &Ui) -> Result<Self, Response> {
         let ends = ends(parts).map_err(Problem::into_response)?;
         let reach = Reach::of(ends, &parts.headers);
-        let session = reach.read(&parts.headers).and_then(|id| ui.sessions.find(id, clock::mono_us()));
-        let Some(session) = session else { return Err(away(parts)) };
+        let login = reach.read(&parts.headers).and_then(|id| ui.logins.find(id, clock::mono_us()));
+        let Some(login) = login else { return Err(away(parts)) };
         // Looked at for each request: a key that is revoked or over opens nothing any more.
-        match ui.app.authority.standing(&session.proven).await {
+        match ui.app.authority.standing(&login.proven).await {
             Ok(principal) => {
                 prove(&parts.extensions, &principal).map_err(Problem::into_response)?;
                 let door = Door { via: Via::Page, source_ip: Some(ends.peer) };
                 let (gate, base) = (ui.app.agent.gate().clone(), base(reach, &parts.headers));
-                Ok(Self { principal, session, gate, door, base })
+                Ok(Self { principal, login, gate, door, base })
             }
             Err(Refusal::Unreadable) => Err(Problem::from(Refusal::Unreadable).into_response()),
             Err(_) => {
-                ui.sessions.end_of(&session.proven);
+                ui.logins.end_of(&login.proven);
                 Err(away(parts))
             }
         }
@@ -123,7 +123,7 @@ pub(super) fn wants_page(headers: &HeaderMap) -> bool {
     accepts.into_iter().any(|value| value.contains("text/html"))
 }
 
-/// Who has no session is led to the login and from there to where they wanted to go.
+/// Who has no login is led to the login page and from there to where they wanted to go.
 fn away(parts: &Parts) -> Response {
     if parts.method == Method::GET && wants_page(&parts.headers) {
         let wanted = parts.uri.path_and_query().map_or("/ui/", |wanted| wanted.as_str());

@@ -13,19 +13,19 @@
 /// Members stand in the order written, and one written twice stands there twice: to refuse that is
 /// for the catalog, which reads strictly.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct WrittenCall {
     pub(super) tool: String,
     pub(super) arguments: String,
 }
 
-impl Call {
+impl WrittenCall {
     pub(super) fn without_arguments(tool: &str) -> Self {
         Self { tool: tool.to_owned(), arguments: "{}".to_owned() }
     }
 }
 
 /// The calls, where the whole of `message` is calls and there is at least one.
-pub(super) fn parse(message: &str) -> Option<Vec<Call>> {
+pub(super) fn parse(message: &str) -> Option<Vec<WrittenCall>> {
     let mut rest = message.trim_start_matches(is_separator);
     let mut calls = Vec::new();
     while !rest.is_empty() {
@@ -44,7 +44,7 @@ fn is_separator(c: char) -> bool {
 }
 
 /// Each reader takes its part from the front of `text` and gives the rest.
-fn call(text: &str) -> Option<(Call, &str)> {
+fn call(text: &str) -> Option<(WrittenCall, &str)> {
     let (tool, rest) = name(text)?;
     let mut rest = rest.trim_start().strip_prefix('(')?.trim_start();
     let mut members: Vec<String> = Vec::new();
@@ -62,8 +62,8 @@ fn call(text: &str) -> Option<(Call, &str)> {
     }
 }
 
-fn assemble(tool: &str, members: &[String]) -> Call {
-    Call { tool: tool.to_owned(), arguments: format!("{{{}}}", members.join(",")) }
+fn assemble(tool: &str, members: &[String]) -> WrittenCall {
+    WrittenCall { tool: tool.to_owned(), arguments: format!("{{{}}}", members.join(",")) }
 }
 
 /// One member of the object: a name needs no escapes.
@@ -104,12 +104,12 @@ fn string(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, parse};
+    use super::{WrittenCall, parse};
     use proptest::prelude::*;
     use serde_json::{Map, Value};
 
     fn written(message: &str) -> Option<Vec<String>> {
-        let one = |call: Call| format!("{} {}", call.tool, call.arguments);
+        let one = |call: WrittenCall| format!("{} {}", call.tool, call.arguments);
         parse(message).map(|calls| calls.into_iter().map(one).collect())
     }
 

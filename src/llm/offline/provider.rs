@@ -1,11 +1,11 @@
 //! The provider without a model.
 
-use super::calls::{self, Call};
+use super::calls::{self, WrittenCall};
 use super::tell;
 use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
-use crate::llm::reply::{ModelReply, Stop, Usage};
+use crate::llm::reply::{ModelReply, Stop, TokenUsage};
 use crate::secrets::Found;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
@@ -37,7 +37,7 @@ pub(in crate::llm) struct Offline {
 /// What is said next: a text, or calls.
 enum Next {
     Say(String),
-    Propose(Vec<Call>),
+    Propose(Vec<WrittenCall>),
 }
 
 impl Offline {
@@ -56,7 +56,7 @@ impl Offline {
         // There is no wire: the newest message stands for the request, the rendered reply for the
         // answer.
         let request_digest = Digest::of(asked.as_bytes());
-        let (usage, found) = (Usage::default(), Found::default());
+        let (usage, found) = (TokenUsage::default(), Found::default());
         let model = self.model().to_owned();
         match next {
             Next::Say(text) => {
@@ -88,7 +88,7 @@ impl Offline {
         }
         let plain = plain(text);
         if HEALTH.contains(&plain.as_str()) {
-            Next::Propose(vec![Call::without_arguments("health_check"), self.list_logs()])
+            Next::Propose(vec![WrittenCall::without_arguments("health_check"), self.list_logs()])
         } else if LOGS.contains(&plain.as_str()) {
             Next::Propose(vec![self.list_logs()])
         } else {
@@ -96,9 +96,9 @@ impl Offline {
         }
     }
 
-    fn list_logs(&self) -> Call {
+    fn list_logs(&self) -> WrittenCall {
         let path = serde_json::Value::from(self.logs.to_string_lossy());
-        Call {
+        WrittenCall {
             tool: "list_dir".to_owned(),
             arguments: format!(r#"{{"path":{path},"limit":{LOGS_SHOWN_MAX}}}"#),
         }
@@ -122,7 +122,7 @@ impl Provider for Offline {
     }
 }
 
-fn numbered((at, call): (usize, Call)) -> ProposedCall {
+fn numbered((at, call): (usize, WrittenCall)) -> ProposedCall {
     ProposedCall { id: format!("call_{}", at + 1), tool: call.tool, arguments: call.arguments }
 }
 

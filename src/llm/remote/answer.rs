@@ -2,7 +2,7 @@
 
 use crate::egress::Response;
 use crate::llm::error::ModelError;
-use crate::llm::reply::{ModelReply, Stop, Usage};
+use crate::llm::reply::{ModelReply, Stop, TokenUsage};
 use crate::secrets::Found;
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits, text};
@@ -11,26 +11,26 @@ use std::collections::BTreeMap;
 
 /// An answer as a wire reads it. All of it is as the server wrote it.
 #[derive(Debug)]
-pub(in crate::llm) struct Answer {
+pub(in crate::llm) struct WireAnswer {
     /// Empty where there is none.
     pub(in crate::llm) text: String,
     /// In order.
-    pub(in crate::llm) calls: Vec<Call>,
+    pub(in crate::llm) calls: Vec<WireCall>,
     pub(in crate::llm) stop: Stop,
-    pub(in crate::llm) usage: Usage,
+    pub(in crate::llm) usage: TokenUsage,
     /// The model as the server names it.
     pub(in crate::llm) model: Option<String>,
 }
 
 /// A call, with the identifier that the server gave it, if it did.
 #[derive(Debug)]
-pub(in crate::llm) struct Call {
+pub(in crate::llm) struct WireCall {
     pub(in crate::llm) id: Option<String>,
     pub(in crate::llm) tool: String,
     pub(in crate::llm) arguments: String,
 }
 
-impl Answer {
+impl WireAnswer {
     pub(super) fn into_reply(self, raw: Vec<u8>, request_digest: Digest, model: &str) -> ModelReply {
         let stop = match self.stop {
             Stop::Other(name) => Stop::Other(shown(&name)),
@@ -71,9 +71,9 @@ fn reason(body: &Value) -> Option<&str> {
 /// The calls, each with an identifier that no other call of the reply has. An identifier that is
 /// missing or outlandish is replaced by one made of the request's digest, so that a reader of the
 /// record finds the same.
-fn proposed(calls: Vec<Call>, request_digest: Digest) -> Vec<ProposedCall> {
+fn proposed(calls: Vec<WireCall>, request_digest: Digest) -> Vec<ProposedCall> {
     let mut taken = BTreeMap::new();
-    let name = |(at, call): (usize, Call)| {
+    let name = |(at, call): (usize, WireCall)| {
         let given = call.id.filter(|id| is_plain(id));
         let wanted = given.unwrap_or_else(|| format!("call_{}_{at}", request_digest.short()));
         ProposedCall { id: unique(wanted, &mut taken), tool: call.tool, arguments: call.arguments }
@@ -113,12 +113,12 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, proposed};
+    use super::{WireCall, proposed};
     use crate::tools::ProposedCall;
     use crate::types::Digest;
 
     fn calls(ids: &[Option<&str>]) -> Vec<ProposedCall> {
-        let call = |id: &Option<&str>| Call {
+        let call = |id: &Option<&str>| WireCall {
             id: id.map(str::to_owned),
             tool: "t".to_owned(),
             arguments: String::new(),

@@ -1,6 +1,6 @@
 //! What a protocol has to say.
 
-use super::answer::Answer;
+use super::answer::WireAnswer;
 use crate::egress::Credential;
 use crate::llm::error::ModelError;
 use crate::llm::provider::ModelRequest;
@@ -30,7 +30,7 @@ pub(in crate::llm) trait Wire: Send + Sync + 'static {
 
     /// Reads the body of a successful answer, or says what is wrong with it. Tolerant where servers
     /// differ; takes nothing on trust.
-    fn read(body: &[u8]) -> Result<Answer, String>;
+    fn read(body: &[u8]) -> Result<WireAnswer, String>;
 }
 
 /// Reads the body of a successful answer.

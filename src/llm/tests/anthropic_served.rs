@@ -1,7 +1,9 @@
 //! Messages over a real socket. What all wires share is tested in `remote`.
 
 use super::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, settings, unnamed};
-use crate::llm::{Conversation, Kind, ModelErrorKind, ModelReply, ModelRequest, Stop, ToolOffer, build};
+use crate::llm::{
+    Conversation, ModelErrorKind, ModelReply, ModelRequest, ProviderKind, Stop, ToolOffer, build,
+};
 use crate::types::{Digest, limits};
 use serde_json::{Value, json};
 
@@ -16,7 +18,7 @@ fn message(content: &Value, stop_reason: &str) -> Vec<u8> {
 
 async fn said(body: Vec<u8>) -> ModelReply {
     let server = Server::start(vec![Step::Say(body)]).await;
-    ask(Kind::Anthropic, &server.base_url, LONG).await.expect("a reply")
+    ask(ProviderKind::Anthropic, &server.base_url, LONG).await.expect("a reply")
 }
 
 /// Calls side by side without a text, their results, and the text at the end.
@@ -31,7 +33,7 @@ async fn the_request_says_all_and_its_digest_is_kept() {
         summary: "Read a file.".to_owned(),
         input: json!({"type": "object", "additionalProperties": false}),
     }];
-    let provider = provider(Kind::Anthropic, &server.base_url);
+    let provider = provider(ProviderKind::Anthropic, &server.base_url);
     let mut conversation = Conversation::new("be careful".to_owned());
     conversation.push_user(unnamed("read it".to_owned()));
     let request = ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG };
@@ -83,7 +85,7 @@ async fn the_request_says_all_and_its_digest_is_kept() {
 #[tokio::test]
 async fn the_configured_limit_is_sent_and_nothing_that_is_empty() {
     let server = Server::start(vec![Step::Say(message(&json!([]), "end_turn"))]).await;
-    let mut settings = settings(Kind::Anthropic, &server.base_url);
+    let mut settings = settings(ProviderKind::Anthropic, &server.base_url);
     settings.reply_tokens_max = Some(77);
     let mut conversation = Conversation::new(String::new());
     conversation.push_user(unnamed("hello?".to_owned()));
@@ -123,7 +125,7 @@ async fn an_answer_of_another_shape_is_no_reply() {
         (r#"{"content":[{"type":"tool_use","input":{"#, "EOF"),
     ] {
         let server = Server::start(vec![Step::Say(answer(200, "", body.as_bytes()))]).await;
-        let error = ask(Kind::Anthropic, &server.base_url, LONG).await.expect_err(told);
+        let error = ask(ProviderKind::Anthropic, &server.base_url, LONG).await.expect_err(told);
         assert_eq!((error.kind, error.retryable), (ModelErrorKind::Malformed, false), "{error}");
         assert!(error.message.contains(told), "{error}");
         assert_eq!(error.raw.as_deref(), Some(body.as_bytes()));

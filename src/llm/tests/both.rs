@@ -4,7 +4,7 @@ use super::scripted::{LONG, Server, Step, good, provider, unnamed};
 use crate::llm::anthropic::Messages;
 use crate::llm::openai::ChatCompletions;
 use crate::llm::remote::wire::Wire;
-use crate::llm::{Conversation, Kind, ModelReply, ModelRequest, Stop, ToolOffer, Usage};
+use crate::llm::{Conversation, ModelReply, ModelRequest, ProviderKind, Stop, TokenUsage, ToolOffer};
 use crate::secrets::Found;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
@@ -127,7 +127,7 @@ fn conversation(system: String, turns: Vec<Turn>) -> Conversation {
             text,
             calls: proposed.collect(),
             stop: Stop::EndTurn,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             request_digest: Digest::of(b""),
             raw: Vec::new(),
             model: String::new(),
@@ -161,7 +161,7 @@ proptest! {
 }
 
 /// Asks, answers the calls of the first reply, and returns both replies.
-async fn two_rounds(kind: Kind, answers: [Value; 2]) -> Vec<ModelReply> {
+async fn two_rounds(kind: ProviderKind, answers: [Value; 2]) -> Vec<ModelReply> {
     let server = Server::start(answers.iter().map(|body| Step::Say(good(body))).collect()).await;
     let provider = provider(kind, &server.base_url);
     let mut conversation = Conversation::new("be careful".to_owned());
@@ -211,8 +211,8 @@ async fn a_question_has_the_same_reply_on_each_wire() {
         ),
         message(json!([{"type": "text", "text": "Half "}, {"type": "text", "text": "full."}]), "end_turn"),
     ];
-    let left = two_rounds(Kind::OpenAi, completions).await;
-    let right = two_rounds(Kind::Anthropic, messages).await;
+    let left = two_rounds(ProviderKind::OpenAi, completions).await;
+    let right = two_rounds(ProviderKind::Anthropic, messages).await;
     let meaning = |reply: &ModelReply| {
         (reply.text.clone(), reply.calls.clone(), reply.stop.clone(), reply.usage, reply.model.clone())
     };

@@ -1,7 +1,7 @@
 //! Chat completions over a real socket. What all wires share is tested in `remote`.
 
 use super::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, unnamed};
-use crate::llm::{Conversation, Kind, ModelErrorKind, ModelRequest, Stop, ToolOffer};
+use crate::llm::{Conversation, ModelErrorKind, ModelRequest, ProviderKind, Stop, ToolOffer};
 use crate::types::Digest;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ async fn the_request_says_all_and_its_digest_is_kept() {
         summary: "Read a file.".to_owned(),
         input: json!({"type": "object", "additionalProperties": false}),
     }];
-    let provider = provider(Kind::OpenAi, &server.base_url);
+    let provider = provider(ProviderKind::OpenAi, &server.base_url);
     let mut conversation = Conversation::new("be careful".to_owned());
     conversation.push_user(unnamed("read it".to_owned()));
     let request = ModelRequest { conversation: &conversation, tools: &tools, deadline: LONG };
@@ -74,7 +74,7 @@ async fn an_answer_of_another_shape_is_no_reply() {
         (r#"{"choices":[{"mess"#, "EOF"),
     ] {
         let server = Server::start(vec![Step::Say(answer(200, "", body.as_bytes()))]).await;
-        let error = ask(Kind::OpenAi, &server.base_url, LONG).await.expect_err(told);
+        let error = ask(ProviderKind::OpenAi, &server.base_url, LONG).await.expect_err(told);
         assert_eq!((error.kind, error.retryable), (ModelErrorKind::Malformed, false), "{error}");
         assert!(error.message.contains(told), "{error}");
         assert_eq!(error.raw.as_deref(), Some(body.as_bytes()));

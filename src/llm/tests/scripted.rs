@@ -1,6 +1,8 @@
 //! A server on a real socket, which answers by a script.
 
-use crate::llm::{Conversation, Kind, ModelError, ModelReply, ModelRequest, Provider, Settings, build};
+use crate::llm::{
+    Conversation, ModelError, ModelReply, ModelRequest, Provider, ProviderKind, Settings, build,
+};
 use crate::secrets::{Clean, Finder, Hold, Named, Secrets};
 use crate::types::Secret;
 use std::sync::{Arc, Mutex};
@@ -100,7 +102,7 @@ pub(in crate::llm) fn good(body: &serde_json::Value) -> Vec<u8> {
     answer(200, "content-type: application/json\r\n", body.to_string().as_bytes())
 }
 
-pub(in crate::llm) fn settings(kind: Kind, base_url: &str) -> Settings {
+pub(in crate::llm) fn settings(kind: ProviderKind, base_url: &str) -> Settings {
     Settings {
         provider: kind,
         base_url: base_url.to_owned(),
@@ -111,13 +113,13 @@ pub(in crate::llm) fn settings(kind: Kind, base_url: &str) -> Settings {
     }
 }
 
-pub(in crate::llm) fn provider(kind: Kind, base_url: &str) -> Arc<dyn Provider> {
+pub(in crate::llm) fn provider(kind: ProviderKind, base_url: &str) -> Arc<dyn Provider> {
     build(settings(kind, base_url)).expect("settings")
 }
 
 /// Asks a question of no matter.
 pub(in crate::llm) async fn ask(
-    kind: Kind,
+    kind: ProviderKind,
     base_url: &str,
     deadline: Duration,
 ) -> Result<ModelReply, ModelError> {

@@ -5,15 +5,15 @@ use crate::llm::anthropic::Messages;
 use crate::llm::openai::ChatCompletions;
 use crate::llm::remote::client::Remote;
 use crate::llm::remote::wire::Wire;
-use crate::llm::{Kind, ModelErrorKind};
+use crate::llm::{ModelErrorKind, ProviderKind};
 use crate::types::limits;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// Each wire with a body that says `hello` on it.
-const WIRES: [(Kind, &str); 2] = [
-    (Kind::OpenAi, r#"{"choices":[{"message":{"content":"hello"}}]}"#),
-    (Kind::Anthropic, r#"{"content":[{"type":"text","text":"hello"}]}"#),
+const WIRES: [(ProviderKind, &str); 2] = [
+    (ProviderKind::OpenAi, r#"{"choices":[{"message":{"content":"hello"}}]}"#),
+    (ProviderKind::Anthropic, r#"{"content":[{"type":"text","text":"hello"}]}"#),
 ];
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn an_answer_that_is_no_reply_is_told_apart() {
     }
 }
 
-async fn no_reply_is_told_apart(kind: Kind) {
+async fn no_reply_is_told_apart(kind: ProviderKind) {
     let check = async |said: Vec<u8>, expect: ModelErrorKind, told: &str| {
         let server = Server::start(vec![Step::Say(said)]).await;
         let error = ask(kind, &server.base_url, LONG).await.expect_err(told);
@@ -76,11 +76,11 @@ async fn the_key_is_told_nowhere() {
         let raw = String::from_utf8_lossy(&error.raw.expect("the body")).into_owned();
         assert!(!raw.contains("sk-"), "{} bytes", raw.len());
     }
-    assert!(!shown::<ChatCompletions>(Kind::OpenAi).contains(KEY));
-    assert!(!shown::<Messages>(Kind::Anthropic).contains(KEY));
+    assert!(!shown::<ChatCompletions>(ProviderKind::OpenAi).contains(KEY));
+    assert!(!shown::<Messages>(ProviderKind::Anthropic).contains(KEY));
 }
 
-fn shown<W: Wire + std::fmt::Debug>(kind: Kind) -> String {
+fn shown<W: Wire + std::fmt::Debug>(kind: ProviderKind) -> String {
     let settings = settings(kind, "");
     let told = format!("{settings:?}");
     told + &format!("{:?}", Remote::<W>::new(settings).expect("settings"))
@@ -92,7 +92,7 @@ async fn what_may_pass_is_tried_again() {
     tokio::join!(is_tried_again(kind, body), is_tried_again(other, other_body));
 }
 
-async fn is_tried_again(kind: Kind, body: &str) {
+async fn is_tried_again(kind: ProviderKind, body: &str) {
     let hello = || answer(200, "", body.as_bytes());
     let half = hello()[..hello().len() - 9].to_vec();
     let busy = answer(429, "retry-after: 0\r\n", b"{}");

@@ -5,6 +5,7 @@ use super::shadow::Shadow;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::request::build;
 use crate::policy::request::cedar::Built;
+use crate::policy::request::error::RequestError;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::lower;
 use crate::policy::request::question::{Approved, Question};
@@ -23,7 +24,7 @@ pub struct Verdict {
 }
 
 /// How a request is put to policies: to those that decide, or to those in shadow mode too.
-type Ask = fn(&Bundle, &Built) -> Result<Response, String>;
+type Ask = fn(&Bundle, &Built) -> Result<Response, RequestError>;
 
 impl Bundle {
     /// Decides. Arguments that cannot be lowered, a request that does not fit the schema and any error
@@ -53,7 +54,7 @@ impl Bundle {
     ) -> (Ruling, Option<Shadow>) {
         match built.check_complete(groups, &self.labels) {
             Ok(()) => self.answers(built),
-            Err(error) => (refuse_error(vec![error]), None),
+            Err(error) => (refuse_error(vec![error.to_string()]), None),
         }
     }
 
@@ -68,7 +69,7 @@ impl Bundle {
 
     fn answer(&self, ask: Ask, built: &Built) -> Ruling {
         match ask(self, built) {
-            Err(error) => refuse_error(vec![error]),
+            Err(error) => refuse_error(vec![error.to_string()]),
             Ok(response) => {
                 let errors: Vec<String> = response.diagnostics().errors().map(ToString::to_string).collect();
                 let policies = sorted(response.diagnostics().reason());
@@ -81,14 +82,14 @@ impl Bundle {
         }
     }
 
-    pub(in crate::policy) fn ask(&self, built: &Built) -> Result<Response, String> {
+    pub(in crate::policy) fn ask(&self, built: &Built) -> Result<Response, RequestError> {
         let (request, entities) = built.cedar(&self.schema, &self.actions)?;
         let slice = self.slices.slice(&self.set, built.action(), built.uids())?;
         Ok(Authorizer::new().is_authorized(&request, slice.as_deref().unwrap_or(&self.set), &entities))
     }
 
     /// As [`Bundle::ask`], the policies in shadow mode too.
-    fn ask_beside(&self, built: &Built) -> Result<Response, String> {
+    fn ask_beside(&self, built: &Built) -> Result<Response, RequestError> {
         let Some((set, slices)) = &self.with_shadow else { return self.ask(built) };
         let (request, entities) = built.cedar(&self.schema, &self.actions)?;
         let slice = slices.slice(set, built.action(), built.uids())?;
@@ -96,7 +97,7 @@ impl Bundle {
     }
 
     /// As [`Bundle::ask`], with all policies, and every entity checked against the schema.
-    pub(in crate::policy) fn ask_slowly(&self, built: &Built) -> Result<Response, String> {
+    pub(in crate::policy) fn ask_slowly(&self, built: &Built) -> Result<Response, RequestError> {
         let (request, entities) = built.cedar_checked(&self.schema)?;
         Ok(Authorizer::new().is_authorized(&request, &self.set, &entities))
     }

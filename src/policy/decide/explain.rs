@@ -1,9 +1,10 @@
 //! Which policies were looked at for a decision, and what did not hold of each.
 
-use super::parts::{self, Part};
+use super::parts::{self, FailingPart};
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::scope::fits_action;
 use crate::policy::request::build;
+use crate::policy::request::error::RequestError;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::lower;
 use crate::policy::request::question::Question;
@@ -24,7 +25,7 @@ pub struct Considered {
     /// `file:line` of that.
     pub failed_at: Option<String>,
     /// Every part that did not hold, in the order of the text.
-    pub failing: Vec<Part>,
+    pub failing: Vec<FailingPart>,
     /// Why it could not be evaluated, which denies the call.
     pub error: Option<String>,
     /// `file:line`.
@@ -73,7 +74,7 @@ impl Bundle {
         &self,
         tool: &str,
         class: Class,
-        asked: Result<(Request, Entities), String>,
+        asked: Result<(Request, Entities), RequestError>,
     ) -> Vec<Considered> {
         let in_reach = |policy: &&Policy| fits_action(policy, tool, class);
         self.set.policies().filter(in_reach).map(|policy| self.consider(policy, asked.as_ref())).collect()
@@ -82,7 +83,7 @@ impl Bundle {
     pub(in crate::policy) fn consider(
         &self,
         policy: &Policy,
-        asked: Result<&(Request, Entities), &String>,
+        asked: Result<&(Request, Entities), &RequestError>,
     ) -> Considered {
         let id = policy.id().to_string();
         let (mut matched, mut failing) = (false, Vec::new());
@@ -96,7 +97,7 @@ impl Bundle {
                 }
                 error
             }
-            (Err(e), _) => Some(e.clone()),
+            (Err(e), _) => Some(e.to_string()),
             (_, Err(e)) => Some(e.to_string()),
         };
         let origin = self.origins.get(&id);

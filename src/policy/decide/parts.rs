@@ -14,7 +14,7 @@ const PART_BYTES_MAX: usize = 100;
 
 /// A part of a policy that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct FailingPart {
     /// What does not hold, in the rule's own words.
     pub words: String,
     /// Line in the policy's file, from 1; `None` where that is not known.
@@ -23,7 +23,11 @@ pub struct Part {
 
 /// The parts of `policy` that do not hold, in their order. The action is not among them: only policies in
 /// reach of the tool are looked at.
-pub(in crate::policy) fn failing(policy: &Policy, request: &Request, entities: &Entities) -> Vec<Part> {
+pub(in crate::policy) fn failing(
+    policy: &Policy,
+    request: &Request,
+    entities: &Entities,
+) -> Vec<FailingPart> {
     let ast: &ast::Policy = policy.as_ref();
     let holds = |expr: &Expr| {
         let answer = eval_expression(request, entities, &Expression::from(expr.clone()));
@@ -64,18 +68,21 @@ pub(in crate::policy) fn behind_unless(expr: &Expr) -> Option<&Expr> {
     words.trim_start().starts_with("unless").then_some(arg)
 }
 
-fn condition(expr: &Expr) -> Part {
+fn condition(expr: &Expr) -> FailingPart {
     let snippet = |expr: &Expr| expr.source_loc().and_then(Loc::snippet).map(str::to_owned);
     let (part, says) = behind_unless(expr).map_or((expr, "does not hold"), |arg| (arg, "holds"));
     let words = snippet(part).unwrap_or_else(|| part.to_string());
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = text::prefix(&words, PART_BYTES_MAX);
     let cut = if shown.len() < words.len() { "…" } else { "" };
-    Part { words: format!("`{}{cut}` {says}", text::visible_line(shown)), line: expr.source_loc().map(line) }
+    FailingPart {
+        words: format!("`{}{cut}` {says}", text::visible_line(shown)),
+        line: expr.source_loc().map(line),
+    }
 }
 
 /// Says that a scope does not hold, in its words: `resource is not in …`, `resource is not a PAR::Path`.
-fn scope(what: &str, constraint: &PrincipalOrResourceConstraint) -> Part {
+fn scope(what: &str, constraint: &PrincipalOrResourceConstraint) -> FailingPart {
     let uid = |reference: &EntityReference| match reference {
         EntityReference::EUID(uid) => (uid.to_string(), uid.loc().map(line)),
         EntityReference::Slot(_) => ("what a template says".to_owned(), None),
@@ -93,7 +100,7 @@ fn scope(what: &str, constraint: &PrincipalOrResourceConstraint) -> Part {
             (format!("a {kind} in {name}"), line)
         }
     };
-    Part { words: format!("{what} is not {words}"), line }
+    FailingPart { words: format!("{what} is not {words}"), line }
 }
 
 fn line(loc: &Loc) -> usize {

@@ -112,7 +112,7 @@ impl Bundle {
     pub fn decide_other(&self, recorded: &Recorded) -> Again {
         match recorded.0.cedar_checked(&self.schema) {
             Ok(_) => self.decide_again(recorded),
-            Err(error) => Again { answer: refuse_error(vec![error]), shadow: None, fits: false },
+            Err(error) => Again { answer: refuse_error(vec![error.to_string()]), shadow: None, fits: false },
         }
     }
 

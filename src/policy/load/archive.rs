@@ -5,7 +5,7 @@
 //! `entities.toml` only the digest: the labels that it gave stand in each request. So of the policies' tests.
 
 use super::bundle::Bundle;
-use super::error::Source;
+use super::error::SourceFile;
 use super::recipe::Recipe;
 use super::suite::file::Suite;
 use crate::policy::request::groups::Groups;
@@ -48,7 +48,8 @@ impl Bundle {
         }
         let word = |name: &str| text_of(&value, name);
         let policies = value.get("policies").and_then(Value::as_array).ok_or("has no `policies`")?;
-        let source = |one: &Value| Ok(Source { name: text_of(one, "name")?, text: text_of(one, "text")? });
+        let source =
+            |one: &Value| Ok(SourceFile { name: text_of(one, "name")?, text: text_of(one, "text")? });
         let recipe = Recipe {
             sources: policies.iter().map(source).collect::<Result<_, String>>()?,
             base: word("base")?,

@@ -3,7 +3,7 @@
 //! Loading is all or nothing: parse, strict validation with warnings as errors, then the canary
 //! (`policy/canary.rs`), without which no bundle leaves the room.
 
-use super::error::{PolicyError, Source, whole};
+use super::error::{PolicyError, SourceFile, whole};
 use super::lint::words::{labels_of, words_of};
 use super::mode;
 use super::offer_index::OfferIndex;
@@ -18,7 +18,7 @@ use super::suite::file::Suite;
 use super::validate;
 use crate::policy::request::cedar::Actions;
 use crate::policy::request::groups::Groups;
-use crate::policy::request::labels::{Given, Labels};
+use crate::policy::request::labels::{Labelled, Labels};
 use crate::tools::Catalog;
 use crate::types::Digest;
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, Schema};
@@ -53,7 +53,7 @@ pub struct Bundle {
 impl Bundle {
     /// What [`Bundle::load`] loads, before its canary.
     pub(in crate::policy) fn unproven(
-        sources: &[Source],
+        sources: &[SourceFile],
         catalog: &Catalog,
         names: &BTreeSet<String>,
     ) -> Result<Self, Vec<PolicyError>> {
@@ -114,7 +114,7 @@ impl Bundle {
             ever: powers::ever(&set)?,
             broken: Vec::new(),
             with_shadow: with_shadow.map(|all| (all, Slices::default())),
-            actions: Actions::of(&schema)?,
+            actions: Actions::of(&schema).map_err(|e| e.to_string())?,
             schema,
             slices: Slices::default(),
             origins,
@@ -195,7 +195,7 @@ impl Bundle {
     /// Labels that no policy looks for, each with the first line that gives it. No error, but a label that is
     /// spelled wrongly looks the same.
     #[must_use]
-    pub fn unasked_labels(&self) -> Vec<Given> {
+    pub fn unasked_labels(&self) -> Vec<Labelled> {
         let words: BTreeSet<String> = self.all().policies().flat_map(words_of).collect();
         self.labels.given().filter(|label| !words.contains(&label.name)).collect()
     }

@@ -4,11 +4,10 @@ use super::origin::{Origin, line_of};
 use crate::types::{limits, text};
 use miette::Diagnostic;
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// One policy file.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SourceFile {
     /// Its name for people and for the digest, such as `policies/10-read.cedar`.
     pub name: String,
     /// Its text.
@@ -16,7 +15,8 @@ pub struct Source {
 }
 
 /// Why a bundle was not loaded, with the place where it can be mended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.words())]
 pub struct PolicyError {
     /// The file, or the tool whose schema is at fault.
     pub file: String,
@@ -30,26 +30,14 @@ pub struct PolicyError {
     pub mend: Option<String>,
 }
 
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.reason)?;
-        if let Some(shown) = &self.shown {
-            write!(f, "\n    | {shown}")?;
-        }
-        match &self.mend {
-            Some(mend) => write!(f, "\n    = {mend}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for PolicyError {}
-
 impl PolicyError {
+    fn words(&self) -> String {
+        let line = self.line.map_or_else(String::new, |line| format!(":{line}"));
+        let shown = self.shown.as_ref().map_or_else(String::new, |shown| format!("\n    | {shown}"));
+        let mend = self.mend.as_ref().map_or_else(String::new, |mend| format!("\n    = {mend}"));
+        format!("{}{line}: {}{shown}{mend}", self.file, self.reason)
+    }
+
     pub(in crate::policy) fn mended(self, by: impl Into<String>) -> Self {
         Self { mend: Some(by.into()), ..self }
     }
@@ -81,7 +69,7 @@ pub(in crate::policy) fn near(
     id: &str,
     words: &str,
     origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> Option<usize> {
     let (origin, text) = parsed(id, origins, sources)?;
     let start: usize = text.split_inclusive('\n').take(origin.line.saturating_sub(1)).map(str::len).sum();
@@ -92,7 +80,7 @@ pub(in crate::policy) fn near(
 fn parsed<'a>(
     id: &str,
     origins: &'a BTreeMap<String, Origin>,
-    sources: &'a [Source],
+    sources: &'a [SourceFile],
 ) -> Option<(&'a Origin, &'a str)> {
     let origin = origins.get(id)?;
     let linked = origin.linked.as_ref().map(|linked| linked.text.as_str());
@@ -100,7 +88,7 @@ fn parsed<'a>(
     Some((origin, text))
 }
 
-fn source_of<'a>(origin: &Origin, sources: &'a [Source]) -> Option<&'a Source> {
+fn source_of<'a>(origin: &Origin, sources: &'a [SourceFile]) -> Option<&'a SourceFile> {
     sources.iter().find(|source| source.name == origin.file)
 }
 
@@ -110,7 +98,7 @@ pub(in crate::policy) fn placed(
     offset: Option<usize>,
     reason: String,
     origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> PolicyError {
     let Some((origin, text)) = parsed(id, origins, sources) else { return whole("policies", reason) };
     let line = offset.map_or(origin.line, |offset| line_of(text, offset));
@@ -132,7 +120,7 @@ pub(in crate::policy) fn whole(file: &str, reason: String) -> PolicyError {
     PolicyError { file: file.to_owned(), line: None, shown: None, reason, mend: None }
 }
 
-pub(in crate::policy) fn located(source: &Source, offset: Option<usize>, reason: String) -> PolicyError {
+pub(in crate::policy) fn located(source: &SourceFile, offset: Option<usize>, reason: String) -> PolicyError {
     let line = offset.map(|offset| line_of(&source.text, offset));
     let shown = line.and_then(|line| source.text.lines().nth(line - 1));
     let shown = shown.map(|line| text::prefix(line, limits::SHOWN_BYTES_MAX).to_owned());

@@ -4,7 +4,7 @@
 //! for all that lies below it, by whatever name it is reached: a labelled path is looked for by device and
 //! inode, like one that a policy names.
 
-use super::error::{PolicyError, Source, located};
+use super::error::{PolicyError, SourceFile, located};
 use super::paths::is_plain;
 use crate::policy::request::cedar::Uid;
 use crate::policy::request::labels::{Carried, Labels};
@@ -20,7 +20,7 @@ const LABEL_BYTES_MAX: usize = 64;
 /// The file, table by table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawLabels {
     #[serde(default)]
     path: Table,
     #[serde(default)]
@@ -44,8 +44,8 @@ struct Entry {
 impl Labels {
     /// Reads the file's text. `names` are those of `[paths]`, as paths write them (`@logs`). All of it is
     /// taken, or every fault is told.
-    pub fn parse(source: &Source, names: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
-        let raw: Raw = toml::from_str(&source.text)
+    pub fn parse(source: &SourceFile, names: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
+        let raw: RawLabels = toml::from_str(&source.text)
             .map_err(|e| vec![located(source, e.span().map(|span| span.start), e.message().to_owned())])?;
         let (mut of, mut errors) = (BTreeMap::new(), Vec::new());
         let tables = [
@@ -74,7 +74,7 @@ fn carried(
     kind: &'static str,
     id: &Spanned<String>,
     entry: Entry,
-    source: &Source,
+    source: &SourceFile,
     names: &BTreeSet<String>,
 ) -> Result<Carried, PolicyError> {
     let at = |offset: usize, reason: String| located(source, Some(offset), reason);
@@ -132,7 +132,7 @@ fn check_label(label: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Labels, Source};
+    use super::{Labels, SourceFile};
     use crate::auth::{Role, Source as Credential, Subject};
     use crate::policy::{Approved, Bundle, Counts, PolicyError, Question, Resource, Ruling, Session};
     use crate::tools::{Catalog, IdKind, Places};
@@ -145,7 +145,10 @@ mod tests {
     }
 
     fn parse(text: &str) -> Result<Labels, Vec<PolicyError>> {
-        Labels::parse(&Source { name: "policies/entities.toml".to_owned(), text: text.to_owned() }, &names())
+        Labels::parse(
+            &SourceFile { name: "policies/entities.toml".to_owned(), text: text.to_owned() },
+            &names(),
+        )
     }
 
     #[test]
@@ -194,7 +197,7 @@ mod tests {
             "[path.\"/b\"]\nlabels = [\"secret\", \"x\"]\n[path.\"@logs\"]\nlabels = [\"x\"]\n[project.demo]\nlabels = [\"prod\"]",
         )
         .expect("labels");
-        let told = |given: Vec<crate::policy::Given>| {
+        let told = |given: Vec<crate::policy::Labelled>| {
             given.into_iter().map(|one| format!("{} {}", one.name, one.origin)).collect::<Vec<_>>()
         };
         assert_eq!(told(labels.paths().collect()), ["/b policies/entities.toml:1"]);
@@ -223,7 +226,7 @@ mod tests {
         [project.shop]\nlabels = [\"prod\"]\n[host.localhost]\nlabels = [\"secret\"]";
 
     fn load(rules: &str, file: &str) -> Result<Bundle, Vec<PolicyError>> {
-        let source = Source { name: "p.cedar".to_owned(), text: rules.to_owned() };
+        let source = SourceFile { name: "p.cedar".to_owned(), text: rules.to_owned() };
         Bundle::load(&[source], &catalog(), &names())?.with_labels(parse(file)?)
     }
 

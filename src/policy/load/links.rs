@@ -3,7 +3,7 @@
 //! A link becomes a policy of its own, as if it had been written out at the template's place with the names in
 //! the slots: whatever is done with policies is done with it.
 
-use super::error::{PolicyError, Source, located};
+use super::error::{PolicyError, SourceFile, located};
 use super::origin::{Linked, Origin, line_of};
 use crate::policy::request::cedar::Uid;
 use cedar_policy::{EntityUid, PolicyId, PolicySet, SlotId, Template};
@@ -20,7 +20,7 @@ pub(in crate::policy) type Templates = BTreeMap<String, (Template, Origin)>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawFile {
+struct RawLinks {
     #[serde(default)]
     link: Vec<Spanned<RawLink>>,
 }
@@ -37,7 +37,7 @@ struct RawLink {
 /// Adds a policy to `set` for each link of `source`. A template that nothing links is an error: it reads like a
 /// rule, and is none.
 pub(in crate::policy) fn add_links(
-    source: Option<&Source>,
+    source: Option<&SourceFile>,
     templates: &Templates,
     set: &mut PolicySet,
     origins: &mut BTreeMap<String, Origin>,
@@ -45,7 +45,7 @@ pub(in crate::policy) fn add_links(
     let mut errors = Vec::new();
     let mut linked: Vec<&str> = Vec::new();
     if let Some(source) = source {
-        let file = toml::from_str::<RawFile>(&source.text)
+        let file = toml::from_str::<RawLinks>(&source.text)
             .map_err(|e| vec![located(source, e.span().map(|span| span.start), e.message().to_owned())])?;
         for raw in &file.link {
             let at = |reason: String| located(source, Some(raw.span().start), reason);

@@ -1,6 +1,6 @@
 //! Policy files read: every policy under its own name, and where it stands.
 
-use super::error::{PolicyError, Source, first_offset, help, located};
+use super::error::{PolicyError, SourceFile, first_offset, help, located};
 use super::links::{LINKS, Templates, add_links};
 use super::origin::{Origin, line_of};
 use cedar_policy::{Policy, PolicyId, PolicySet, Template};
@@ -9,7 +9,7 @@ use std::str::FromStr as _;
 
 /// Policies under their own names, and where each stands.
 pub(in crate::policy) fn parse(
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> Result<(PolicySet, BTreeMap<String, Origin>), Vec<PolicyError>> {
     let (mut set, mut origins, mut errors) = (PolicySet::new(), BTreeMap::new(), Vec::new());
     let mut templates = Templates::new();
@@ -28,7 +28,7 @@ pub(in crate::policy) fn parse(
 }
 
 fn add_source(
-    source: &Source,
+    source: &SourceFile,
     set: &mut PolicySet,
     origins: &mut BTreeMap<String, Origin>,
     templates: &mut Templates,

@@ -1,6 +1,6 @@
 //! The paths that policies name.
 
-use super::error::{PolicyError, Source, near, placed};
+use super::error::{PolicyError, SourceFile, near, placed};
 use super::origin::Origin;
 use cedar_policy::PolicySet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ pub(in crate::policy) fn named_paths(
     set: &PolicySet,
     names: &BTreeSet<String>,
     origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> Result<Vec<String>, Vec<PolicyError>> {
     let mut named = BTreeSet::new();
     let mut errors = Vec::new();

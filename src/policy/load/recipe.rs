@@ -1,6 +1,6 @@
 //! What a bundle is made from, and the digest that names it.
 
-use super::error::Source;
+use super::error::SourceFile;
 use crate::tools::Catalog;
 use crate::types::Digest;
 use cedar_policy::get_sdk_version;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// What a bundle without its groups is made from.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Recipe {
-    pub(in crate::policy) sources: Vec<Source>,
+    pub(in crate::policy) sources: Vec<SourceFile>,
     /// The schema that is there without any tool, in Cedar's own language.
     pub(in crate::policy) base: String,
     /// The schema of the tools, in Cedar's JSON form, to the byte.
@@ -21,7 +21,12 @@ pub(in crate::policy) struct Recipe {
 }
 
 impl Recipe {
-    pub(in crate::policy) fn new(sources: &[Source], catalog: &Catalog, base: &str, schema: String) -> Self {
+    pub(in crate::policy) fn new(
+        sources: &[SourceFile],
+        catalog: &Catalog,
+        base: &str,
+        schema: String,
+    ) -> Self {
         let engine = get_sdk_version().to_string();
         let mut lines: BTreeSet<String> = sources.iter().map(of_source).collect();
         lines.extend(catalog.manifests().map(|m| line(&format!("tools.d/{}", m.name), m.digest)));
@@ -65,7 +70,7 @@ fn line(name: &str, digest: Digest) -> String {
     format!("{name} {digest}\n")
 }
 
-fn of_source(source: &Source) -> String {
+fn of_source(source: &SourceFile) -> String {
     line(&source.name, Digest::of(source.text.as_bytes()))
 }
 

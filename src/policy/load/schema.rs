@@ -1,6 +1,6 @@
 //! The schema that a catalog leads to, and the forbids that follow from it.
 
-use super::error::{PolicyError, Source, located};
+use super::error::{PolicyError, SourceFile, located};
 use super::powers;
 use crate::policy::request::build;
 use crate::policy::request::lower;
@@ -14,7 +14,7 @@ pub(in crate::policy) const BASE: &str = include_str!("base.cedarschema");
 pub(in crate::policy) fn schema_json(catalog: &Catalog) -> Result<Value, Vec<PolicyError>> {
     let (mut actions, mut types) = (Map::new(), Map::new());
     for manifest in catalog.manifests() {
-        let file = Source { name: manifest.file_name(), text: manifest.text.clone() };
+        let file = SourceFile { name: manifest.file_name(), text: manifest.text.clone() };
         let at = |argument: Option<&str>, reason| vec![located(&file, manifest.declared(argument), reason)];
         let input = lower::record_type(&manifest.input);
         let input = input.map_err(|unfit| at(unfit.argument.as_deref(), unfit.reason))?;

@@ -8,6 +8,7 @@
 use super::scope::fits_action;
 use crate::policy::power::{Power, fits_power};
 use crate::policy::request::cedar::Uid;
+use crate::policy::request::error::RequestError;
 use crate::tools::{Catalog, Manifest};
 use cedar_policy::{EntityTypeName, Policy, PolicyId, PolicySet, PrincipalConstraint, ResourceConstraint};
 use std::collections::{BTreeMap, HashMap};
@@ -71,7 +72,7 @@ impl Slices {
         set: &PolicySet,
         action: &str,
         uids: impl Iterator<Item = &'a Uid>,
-    ) -> Result<Option<Arc<PolicySet>>, String> {
+    ) -> Result<Option<Arc<PolicySet>>, RequestError> {
         let Some(drawer) = self.actions.get(action) else { return Ok(None) };
         let keys: Vec<Option<Uid>> = uids.cloned().map(Some).chain([None]).collect();
         let by_resource = keys.iter().filter_map(|key| drawer.get(key));
@@ -89,10 +90,12 @@ impl Slices {
         if let Some(slice) = made.sets.get(&found) {
             return Ok(Some(slice.clone()));
         }
-        let lost = || "a policy was lost from its slice".to_owned();
+
         let mut slice = PolicySet::new();
         for id in policies() {
-            slice.add(set.policy(id).ok_or_else(lost)?.clone()).map_err(|e| e.to_string())?;
+            slice
+                .add(set.policy(id).ok_or(RequestError::LostPolicy)?.clone())
+                .map_err(RequestError::cedar)?;
         }
         let slice = Arc::new(slice);
         if made.policies + count > KEPT_POLICIES_MAX + 2 * self.policies {

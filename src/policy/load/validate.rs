@@ -1,7 +1,7 @@
 //! What is checked of policies at load: Cedar's own validation, and PAR's lints.
 
-use super::error::{PolicyError, Source, first_offset, help, near, one_per_line, placed};
-use super::lint::finding::At;
+use super::error::{PolicyError, SourceFile, first_offset, help, near, one_per_line, placed};
+use super::lint::finding::LintPlace;
 use super::lint::rules;
 use super::origin::Origin;
 use crate::tools::{Catalog, Class, POWERS};
@@ -17,7 +17,7 @@ pub(in crate::policy) fn validate(
     set: &PolicySet,
     schema: &Schema,
     origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> Result<(), Vec<PolicyError>> {
     let result = Validator::new(schema.clone()).validate(set, ValidationMode::Strict);
     let place = |id: &PolicyId, fault: &dyn Diagnostic, mend| {
@@ -74,15 +74,15 @@ pub(in crate::policy) fn lint(
     set: &PolicySet,
     catalog: &Catalog,
     origins: &BTreeMap<String, Origin>,
-    sources: &[Source],
+    sources: &[SourceFile],
 ) -> Result<(), Vec<PolicyError>> {
     let of_files = set.policies().filter(|policy| origins.contains_key(AsRef::<str>::as_ref(policy.id())));
     let found = of_files.flat_map(|policy| {
         let id: &str = policy.id().as_ref();
         rules::faults(policy, catalog).into_iter().map(move |finding| {
             let offset = match finding.at {
-                At::Offset(offset) => offset,
-                At::Near(words) => near(id, &words, origins, sources),
+                LintPlace::Offset(offset) => offset,
+                LintPlace::Near(words) => near(id, &words, origins, sources),
             };
             placed(id, offset, finding.reason, origins, sources).mended(finding.mend)
         })

@@ -4,6 +4,7 @@
 //! ledger keeps, so that the record is what was decided on.
 
 use super::cedar::{Built, Node, Owed, Uid, Value};
+use super::error::RequestError;
 use super::groups::Groups;
 use super::labels::Labels;
 use super::lower;
@@ -150,10 +151,10 @@ pub(in crate::policy) fn principal_entities(
     session: &Session,
     groups: &Groups,
     schema: &Schema,
-) -> Result<Entities, String> {
+) -> Result<Entities, RequestError> {
     let nodes = principal_nodes(subject, session, groups);
-    let nodes = nodes.iter().map(Node::cedar).collect::<Result<Vec<_>, String>>()?;
-    Entities::from_entities(nodes, Some(schema)).map_err(|e| e.to_string())
+    let nodes = nodes.iter().map(Node::cedar).collect::<Result<Vec<_>, RequestError>>()?;
+    Entities::from_entities(nodes, Some(schema)).map_err(RequestError::cedar)
 }
 
 fn principal_nodes(subject: &Subject, session: &Session, groups: &Groups) -> Vec<Node> {

@@ -1,6 +1,7 @@
 //! The whole Cedar request as plain values, and what becomes of it: what Cedar evaluates, and what the ledger
 //! keeps.
 
+use super::error::RequestError;
 use super::question::Approved;
 use crate::tools::IdKind;
 use cedar_policy::{
@@ -81,23 +82,22 @@ impl Actions {
         action.zip(group.ok()).is_some_and(|(action, group)| action.is_descendant_of(&group))
     }
 
-    pub(in crate::policy) fn of(schema: &Schema) -> Result<Self, String> {
-        let all = schema.action_entities().map_err(|e| e.to_string())?;
+    pub(in crate::policy) fn of(schema: &Schema) -> Result<Self, RequestError> {
+        let all = schema.action_entities().map_err(RequestError::cedar)?;
         let all: BTreeMap<&ast::EntityUID, Arc<ast::Entity>> = all
             .iter()
             .map(|entity| entity.as_ref())
             .map(|entity| (entity.uid(), Arc::new(entity.clone())))
             .collect();
         let of = |entity: &Arc<ast::Entity>| {
-            let above =
-                entity.ancestors().map(|uid| all.get(uid).cloned().ok_or("an action lacks what it is in"));
+            let above = entity.ancestors().map(|uid| all.get(uid).cloned().ok_or(RequestError::ActionLacks));
             let id: &str = entity.uid().eid().as_ref();
             Ok((
                 id.to_owned(),
-                std::iter::once(Ok(entity.clone())).chain(above).collect::<Result<_, &str>>()?,
+                std::iter::once(Ok(entity.clone())).chain(above).collect::<Result<_, RequestError>>()?,
             ))
         };
-        Ok(Self(all.values().map(of).collect::<Result<_, &str>>()?))
+        Ok(Self(all.values().map(of).collect::<Result<_, RequestError>>()?))
     }
 }
 
@@ -124,35 +124,39 @@ impl Built {
         &self,
         schema: &Schema,
         actions: &Actions,
-    ) -> Result<(Request, Entities), String> {
-        let actions = actions.0.get(&self.action).ok_or_else(|| format!("`{}` is no action", self.action))?;
+    ) -> Result<(Request, Entities), RequestError> {
+        let actions =
+            actions.0.get(&self.action).ok_or_else(|| RequestError::UnknownAction(self.action.clone()))?;
         let known = self.known();
         let nodes = self.nodes.iter().map(|node| node.entity(&known).map(Arc::new));
-        let all = actions.iter().cloned().map(Ok).chain(nodes).collect::<Result<Vec<_>, String>>()?;
+        let all = actions.iter().cloned().map(Ok).chain(nodes).collect::<Result<Vec<_>, RequestError>>()?;
         let entities = CoreEntities::new().add_entities(
             all,
             None::<&NoEntitiesSchema>,
             TCComputation::AssumeAlreadyComputed,
             Extensions::all_available(),
         );
-        Ok((self.request(schema)?, entities.map_err(|e| format!("entities: {e}"))?.into()))
+        Ok((self.request(schema)?, entities.map_err(RequestError::entities)?.into()))
     }
 
     /// The same by Cedar's own way: every entity is checked against the schema, and all of the schema's actions
     /// with their hierarchy are among them.
-    pub(in crate::policy) fn cedar_checked(&self, schema: &Schema) -> Result<(Request, Entities), String> {
-        let nodes = self.nodes.iter().map(Node::cedar).collect::<Result<Vec<_>, String>>()?;
-        let entities = Entities::from_entities(nodes, Some(schema)).map_err(|e| format!("entities: {e}"))?;
+    pub(in crate::policy) fn cedar_checked(
+        &self,
+        schema: &Schema,
+    ) -> Result<(Request, Entities), RequestError> {
+        let nodes = self.nodes.iter().map(Node::cedar).collect::<Result<Vec<_>, RequestError>>()?;
+        let entities = Entities::from_entities(nodes, Some(schema)).map_err(RequestError::entities)?;
         Ok((self.request(schema)?, entities))
     }
 
-    fn request(&self, schema: &Schema) -> Result<Request, String> {
+    fn request(&self, schema: &Schema) -> Result<Request, RequestError> {
         let action = EntityUid::from_type_name_and_id(type_name("Action")?, EntityId::new(&self.action));
         let pairs = self.context.iter().map(|(name, value)| Ok((name.clone(), value.cedar()?)));
-        let context =
-            Context::from_pairs(pairs.collect::<Result<Vec<_>, String>>()?).map_err(|e| e.to_string())?;
+        let context = Context::from_pairs(pairs.collect::<Result<Vec<_>, RequestError>>()?)
+            .map_err(RequestError::cedar)?;
         Request::new(self.principal.cedar()?, action, self.resource.cedar()?, context, Some(schema))
-            .map_err(|e| format!("request: {e}"))
+            .map_err(|e| RequestError::Request(e.into()))
     }
 
     pub(in crate::policy) fn known(&self) -> HashMap<&Uid, &Node> {
@@ -200,11 +204,11 @@ fn members(record: &BTreeMap<String, Value>) -> Json {
 }
 
 impl Node {
-    pub(in crate::policy) fn cedar(&self) -> Result<Entity, String> {
+    pub(in crate::policy) fn cedar(&self) -> Result<Entity, RequestError> {
         let attributes = self.attributes.iter().map(|(name, value)| Ok((name.clone(), value.cedar()?)));
-        let attributes = attributes.collect::<Result<HashMap<_, _>, String>>()?;
-        let parents = self.parents.iter().map(Uid::cedar).collect::<Result<HashSet<_>, String>>()?;
-        Entity::new(self.uid.cedar()?, attributes, parents).map_err(|e| e.to_string())
+        let attributes = attributes.collect::<Result<HashMap<_, _>, RequestError>>()?;
+        let parents = self.parents.iter().map(Uid::cedar).collect::<Result<HashSet<_>, RequestError>>()?;
+        Entity::new(self.uid.cedar()?, attributes, parents).map_err(RequestError::cedar)
     }
 
     /// What it is in, directly or by way of `known` ones.
@@ -219,7 +223,7 @@ impl Node {
     }
 
     /// With everything that it is in.
-    fn entity(&self, known: &HashMap<&Uid, &Self>) -> Result<ast::Entity, String> {
+    fn entity(&self, known: &HashMap<&Uid, &Self>) -> Result<ast::Entity, RequestError> {
         let mut parents = HashSet::new();
         for uid in &self.parents {
             parents.insert(uid.core()?);
@@ -227,12 +231,12 @@ impl Node {
         let mut above = HashSet::new();
         for uid in self.above(known).into_iter().filter(|uid| !self.parents.contains(uid)) {
             if *uid == self.uid {
-                return Err(format!("`{}` is in itself", uid.1));
+                return Err(RequestError::InItself(uid.1.clone()));
             }
             above.insert(uid.core()?);
         }
         let attributes = self.attributes.iter().map(|(name, value)| Ok((name.into(), value.core()?.into())));
-        let attributes = attributes.collect::<Result<Vec<_>, String>>()?;
+        let attributes = attributes.collect::<Result<Vec<_>, RequestError>>()?;
         Ok(ast::Entity::new_with_attr_partial_value(self.uid.core()?, attributes, above, parents, []))
     }
 }
@@ -244,12 +248,12 @@ impl Uid {
         Some(Self(kind, uid.id().unescaped().to_owned()))
     }
 
-    pub(in crate::policy) fn cedar(&self) -> Result<EntityUid, String> {
+    pub(in crate::policy) fn cedar(&self) -> Result<EntityUid, RequestError> {
         Ok(EntityUid::from_type_name_and_id(type_name(self.0)?, EntityId::new(&self.1)))
     }
 
-    fn core(&self) -> Result<ast::EntityUID, String> {
-        let kind = CORE_TYPES.get(self.0).ok_or_else(|| format!("`{}` is no entity type", self.0))?;
+    fn core(&self) -> Result<ast::EntityUID, RequestError> {
+        let kind = CORE_TYPES.get(self.0).ok_or_else(|| RequestError::UnknownType(self.0.to_owned()))?;
         Ok(ast::EntityUID::from_components(kind.clone(), ast::Eid::new(self.1.as_str()), None))
     }
 
@@ -259,7 +263,7 @@ impl Uid {
 }
 
 impl Value {
-    fn cedar(&self) -> Result<RestrictedExpression, String> {
+    fn cedar(&self) -> Result<RestrictedExpression, RequestError> {
         Ok(match self {
             Self::String(text) => RestrictedExpression::new_string(text.clone()),
             Self::Long(number) => RestrictedExpression::new_long(*number),
@@ -269,8 +273,8 @@ impl Value {
             }
             Self::Record(members) => {
                 let fields = members.iter().map(|(name, value)| Ok((name.clone(), value.cedar()?)));
-                RestrictedExpression::new_record(fields.collect::<Result<Vec<_>, String>>()?)
-                    .map_err(|e| e.to_string())?
+                RestrictedExpression::new_record(fields.collect::<Result<Vec<_>, RequestError>>()?)
+                    .map_err(RequestError::cedar)?
             }
             Self::Decimal(text) => RestrictedExpression::new_decimal(text),
             Self::Datetime(text) => RestrictedExpression::new_datetime(text),
@@ -280,7 +284,7 @@ impl Value {
     }
 
     /// The value itself, without an evaluation: of the kinds that attributes of entities have.
-    fn core(&self) -> Result<ast::Value, String> {
+    fn core(&self) -> Result<ast::Value, RequestError> {
         Ok(match self {
             Self::String(text) => text.as_str().into(),
             Self::Long(number) => (*number).into(),
@@ -290,7 +294,7 @@ impl Value {
                 ast::Value::set(items.iter().map(Self::core).collect::<Result<Vec<_>, _>>()?, None)
             }
             Self::Record(_) | Self::Decimal(_) | Self::Datetime(_) | Self::Ip(_) => {
-                return Err("an entity has an attribute that it cannot have".to_owned());
+                return Err(RequestError::Attribute);
             }
         })
     }
@@ -334,6 +338,6 @@ pub(in crate::policy) fn kind(name: &str) -> Option<&'static str> {
 static CORE_TYPES: LazyLock<BTreeMap<&'static str, ast::EntityType>> =
     LazyLock::new(|| TYPES.iter().map(|(kind, name)| (*kind, name.as_ref().clone())).collect());
 
-fn type_name(kind: &str) -> Result<EntityTypeName, String> {
-    TYPES.get(kind).cloned().ok_or_else(|| format!("`{kind}` is no entity type"))
+fn type_name(kind: &str) -> Result<EntityTypeName, RequestError> {
+    TYPES.get(kind).cloned().ok_or_else(|| RequestError::UnknownType(kind.to_owned()))
 }

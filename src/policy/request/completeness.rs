@@ -4,15 +4,20 @@
 //! off in silence. What is looked for here is reckoned from other sources than the nodes that were built.
 
 use super::cedar::{Built, Node, Uid, Value};
+use super::error::RequestError;
 use super::groups::Groups;
 use super::labels::Labels;
 use std::collections::HashSet;
 
 impl Built {
     /// Refuses a request that lacks an entity, a membership or a label.
-    pub(in crate::policy) fn check_complete(&self, groups: &Groups, labels: &Labels) -> Result<(), String> {
+    pub(in crate::policy) fn check_complete(
+        &self,
+        groups: &Groups,
+        labels: &Labels,
+    ) -> Result<(), RequestError> {
         let known = self.known();
-        let lacks = |uid: &Uid| Err(format!("the request lacks {} `{}`", uid.0, uid.1));
+        let lacks = |uid: &Uid| Err(RequestError::Lacks(uid.0, uid.1.clone()));
         let mut roots = vec![&self.principal, &self.resource];
         let attributes = known.get(&self.resource).map(|node| node.attributes.values());
         for value in self.context.values().chain(attributes.into_iter().flatten()) {
@@ -40,12 +45,12 @@ impl Built {
         let reached: HashSet<&Uid> =
             roots.iter().flat_map(|uid| above(uid)).chain(roots.iter().copied()).collect();
         if let Some(node) = self.nodes.iter().find(|node| !reached.contains(&node.uid)) {
-            return Err(format!("in the request nothing is in {} `{}`", node.uid.0, node.uid.1));
+            return Err(RequestError::Unreached(node.uid.0, node.uid.1.clone()));
         }
         for user in self.nodes.iter().filter(|node| node.uid.0 == "User") {
             let is_in = |group: &str| user.parents.iter().any(|uid| uid.0 == "Group" && uid.1 == group);
             if let Some(group) = groups.of(&user.uid.1).find(|group| !is_in(group)) {
-                return Err(format!("the request lacks that `{}` is in the group `{group}`", user.uid.1));
+                return Err(RequestError::LacksGroup { user: user.uid.1.clone(), group: group.to_owned() });
             }
         }
         known.get(&self.resource).map_or_else(
@@ -61,7 +66,7 @@ fn check_resource(
     above: &HashSet<&Uid>,
     labels: &Labels,
     owed: Option<&str>,
-) -> Result<(), String> {
+) -> Result<(), RequestError> {
     let Uid(kind, id) = &resource.uid;
     if *kind == "Path" {
         let names: HashSet<&str> = above.iter().map(|uid| uid.1.as_str()).collect();
@@ -69,18 +74,18 @@ fn check_resource(
         while let Some((parent, _)) = at.rsplit_once('/').filter(|_| at != "/") {
             at = if parent.is_empty() { "/" } else { parent };
             if !names.contains(at) {
-                return Err(format!("the request lacks Path `{at}`"));
+                return Err(RequestError::Lacks("Path", at.to_owned()));
             }
         }
     }
     let carried = resource.attributes.get("labels");
     let has = |label: &str| matches!(carried, Some(Value::Set(all)) if all.iter().any(|one| matches!(one, Value::String(text) if text == label)));
     if let Some(label) = owed.filter(|label| !has(label)) {
-        return Err(format!("the request lacks the label `{label}`"));
+        return Err(RequestError::LacksLabel(label.to_owned()));
     }
     for uid in above.iter().copied().chain([&resource.uid]) {
         if let Some(label) = labels.of(kind, &uid.1).find(|label| !has(label)) {
-            return Err(format!("the request lacks the label `{label}` of `{}`", uid.1));
+            return Err(RequestError::LacksLabelOf { label: label.to_owned(), of: uid.1.clone() });
         }
     }
     Ok(())

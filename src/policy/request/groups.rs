@@ -51,7 +51,7 @@ impl Groups {
 mod tests {
     use super::Groups;
     use crate::auth::{Role, Source as Credential, Subject};
-    use crate::policy::{Approved, Bundle, Counts, Question, Resource, Ruling, Session, Source};
+    use crate::policy::{Approved, Bundle, Counts, Question, Resource, Ruling, Session, SourceFile};
     use crate::tools::{Catalog, Places};
     use serde_json::json;
     use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +88,7 @@ mod tests {
                     @id(\"by\") @require_approval(\"night\") forbid(principal, action in PAR::Action::\"call_tool\", resource) unless { \
                     context.call.approved == \"approved\" && (if context.call has approver then \
                     context.call.approver in PAR::Group::\"night\" else true) };";
-        let source = Source { name: "p.cedar".to_owned(), text: text.to_owned() };
+        let source = SourceFile { name: "p.cedar".to_owned(), text: text.to_owned() };
         let bundle = Bundle::load(&[source], &catalog, &BTreeSet::new());
         let bundle = bundle.expect("bundle").with_groups(groups.clone());
         let id = crate::types::KeyId::parse("Ab3dEf9h").expect("id");
@@ -126,7 +126,7 @@ mod tests {
         });
         let more = "@id(\"gate\") @require_approval(\"e\") forbid(principal, action in PAR::Action::\"call_tool\", resource) unless { \
                     context.call.approved == \"approved\" && principal in PAR::Group::\"d\" };";
-        let source = Source { name: "p.cedar".to_owned(), text: text.concat() + more };
+        let source = SourceFile { name: "p.cedar".to_owned(), text: text.concat() + more };
         let bundle = Bundle::load(&[source], &catalog(), &BTreeSet::new()).expect("bundle");
         let bundle = bundle.with_groups(groups);
         let unknown: Vec<(Option<usize>, String)> =

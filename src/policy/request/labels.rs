@@ -20,7 +20,7 @@ pub(in crate::policy) struct Carried {
 
 /// A label, and where it is given: `secret`, `policies/entities.toml:4`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Given {
+pub struct Labelled {
     /// The label, or the path that carries one.
     pub name: String,
     /// `file:line`.
@@ -44,20 +44,20 @@ impl Labels {
     }
 
     /// The labelled paths, absolute ones, for prepare to compare with the object.
-    pub fn paths(&self) -> impl Iterator<Item = Given> {
+    pub fn paths(&self) -> impl Iterator<Item = Labelled> {
         let paths = self.of.iter().filter(|(uid, _)| uid.0 == "Path" && uid.1.starts_with('/'));
-        paths.map(|(uid, carried)| Given { name: uid.1.clone(), origin: carried.origin.clone() })
+        paths.map(|(uid, carried)| Labelled { name: uid.1.clone(), origin: carried.origin.clone() })
     }
 
     /// Every label, with the first line that gives it.
-    pub fn given(&self) -> impl Iterator<Item = Given> {
+    pub fn given(&self) -> impl Iterator<Item = Labelled> {
         let mut first: BTreeMap<&String, &String> = BTreeMap::new();
         for carried in self.of.values() {
             for label in &carried.labels {
                 first.entry(label).or_insert(&carried.origin);
             }
         }
-        first.into_iter().map(|(name, origin)| Given { name: name.clone(), origin: origin.clone() })
+        first.into_iter().map(|(name, origin)| Labelled { name: name.clone(), origin: origin.clone() })
     }
 
     /// What the entity itself carries.

@@ -3,6 +3,7 @@
 //! A question or a use of a power is turned into plain values once. Cedar evaluates them and the ledger keeps them,
 //! so the record is what was decided on. Nothing here evaluates a policy, and nothing here reads a file.
 
+pub(super) mod error;
 pub(super) mod question;
 pub(super) mod cedar;
 pub(super) mod groups;

@@ -10,7 +10,7 @@ use crate::policy::load::suite::case::{Case, NOW_US, Who};
 use crate::policy::request::question::{Approved, Counts, Question, Resource, UNTRUSTED};
 use crate::policy::testing::folders::{Folders, expand, place};
 use crate::policy::testing::outcome::told;
-use crate::policy::testing::ready::Ready;
+use crate::policy::testing::ready::ReadyCase;
 use crate::tools::{Catalog, IdKind, Manifest, Resource as Declared};
 use crate::types::{HostPort, limits};
 use serde_json::{Map, Value, json};
@@ -37,14 +37,14 @@ pub struct Flip {
     /// Who asks for what.
     pub asked: String,
     /// What the first side says.
-    pub old: Said,
+    pub old: SideRuling,
     /// What the second side says.
-    pub new: Said,
+    pub new: SideRuling,
 }
 
 /// An answer, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct SideRuling {
     /// The answer with the groups that it asks; `no call` where there is no such tool or argument.
     pub answer: String,
     /// The determining policies.
@@ -56,7 +56,7 @@ pub struct Said {
 pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
     let mut found = Vec::new();
     let mut asked = BTreeSet::new();
-    let mut compare = |words: String, old: Said, new: Said| {
+    let mut compare = |words: String, old: SideRuling, new: SideRuling| {
         if asked.insert(words.clone()) && old.word() != new.word() {
             found.push(Flip { asked: words, old, new });
         }
@@ -97,7 +97,7 @@ fn someone(role: Role, is_tainted: bool) -> Who {
     Who { role, user: None, groups: Arc::default(), ceiling: None, taint, calls_used: 0, budget, risk: 0 }
 }
 
-impl Said {
+impl SideRuling {
     /// The answer; what cannot be called is as good as denied.
     fn word(&self) -> &str {
         if self.answer == NO_CALL { "deny" } else { &self.answer }
@@ -105,14 +105,14 @@ impl Said {
 }
 
 impl Side<'_> {
-    fn case(self, case: &Case) -> Said {
-        match Ready::new(case, self.catalog, self.folders, self.bundle.named()) {
+    fn case(self, case: &Case) -> SideRuling {
+        match ReadyCase::new(case, self.catalog, self.folders, self.bundle.named()) {
             Ok(ready) => said(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
             Err(_) => no_call(),
         }
     }
 
-    fn cell(self, who: &Who, tool: &str, words: &str) -> Said {
+    fn cell(self, who: &Who, tool: &str, words: &str) -> SideRuling {
         let Some(manifest) = self.catalog.find(tool) else { return no_call() };
         let Some((resource, arguments)) = self.object(manifest, words) else { return no_call() };
         let (subject, session) = (who.subject(), who.session(self.catalog));
@@ -218,10 +218,10 @@ fn sample(input: &Value) -> Map<String, Value> {
     each.collect()
 }
 
-fn said(answer: &Ruling) -> Said {
-    Said { answer: told(answer), policies: answer.policies().to_vec() }
+fn said(answer: &Ruling) -> SideRuling {
+    SideRuling { answer: told(answer), policies: answer.policies().to_vec() }
 }
 
-fn no_call() -> Said {
-    Said { answer: NO_CALL.to_owned(), policies: Vec::new() }
+fn no_call() -> SideRuling {
+    SideRuling { answer: NO_CALL.to_owned(), policies: Vec::new() }
 }

@@ -1,6 +1,6 @@
 //! Laying out policy files in one way.
 
-use crate::policy::load::error::{PolicyError, Source, first_offset, help, located};
+use crate::policy::load::error::{PolicyError, SourceFile, first_offset, help, located};
 use cedar_policy_formatter::{Config, policies_str_to_pretty};
 
 /// As the shipped policies are written.
@@ -8,7 +8,7 @@ const LAYOUT: Config = Config { line_width: 100, indent_width: 4 };
 
 /// The text of `source` laid out, with its comments. Policies and their order stay what they are: the
 /// formatter reads its own text again and compares. The error tells where the file is no Cedar.
-pub fn laid_out(source: &Source) -> Result<String, PolicyError> {
+pub fn laid_out(source: &SourceFile) -> Result<String, PolicyError> {
     if let Err(errors) = source.text.parse::<cedar_policy::PolicySet>() {
         let error = errors.iter().next();
         let told = error.map_or_else(|| errors.to_string(), ToString::to_string);

@@ -1,6 +1,6 @@
 //! What a change of the bundle's own tests changes: cases that came, went, or are others.
 
-use crate::policy::load::suite::case::{Case, Expect, Offered, Place, Who};
+use crate::policy::load::suite::case::{Case, CasePlace, Expect, Offered, Who};
 use crate::policy::load::suite::file::Suite;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ impl Suite {
             said.entry(format!("{}: {}", case.place.file, case.name)).or_default().insert(of_case(case));
         }
         for offered in &self.offered {
-            let Offered { place: Place { file, .. }, who, tools } = offered;
+            let Offered { place: CasePlace { file, .. }, who, tools } = offered;
             let name = format!("{file}: offered {who}");
             said.entry(name).or_default().insert(format!("{tools:?} {}", of_who(who)));
         }

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of `[paths]`, by their names without `@`.
-pub type Folders = BTreeMap<String, Folder>;
+pub type Folders = BTreeMap<String, NamedFolder>;
 
 /// A folder of `[paths]`: as written, and where that leads.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct NamedFolder {
     /// As written.
     pub lexical: PathBuf,
     /// Without links; as written where it is not there.
@@ -59,7 +59,7 @@ pub(in crate::policy) fn place(
     }
     let mut holds: BTreeSet<String> = within.iter().cloned().collect();
     holds.extend(named.iter().filter(|name| lexical.starts_with(name)).cloned());
-    let is_in = |folder: &Folder| {
+    let is_in = |folder: &NamedFolder| {
         real.starts_with(&folder.real) || within.iter().any(|name| Path::new(name) == folder.lexical)
     };
     holds.extend(folders.iter().filter(|(_, folder)| is_in(folder)).map(|(name, _)| format!("@{name}")));

@@ -22,7 +22,7 @@ const WORDS_BYTES_MAX: usize = 120;
 
 /// How many changes the tests notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Score {
+pub struct MutationScore {
     /// Changes that load.
     pub made: usize,
     /// What no case noticed, by policies.
@@ -51,7 +51,7 @@ pub enum Change {
     Without(String),
 }
 
-impl Score {
+impl MutationScore {
     /// Changes that were noticed, of a hundred; 100 where there is nothing to change.
     #[must_use]
     pub fn percent(&self) -> usize {
@@ -77,9 +77,9 @@ impl Bundle {
     /// Changes the policies of the files one by one and runs the bundle's tests on each change. The tests
     /// have to hold as things are.
     #[must_use]
-    pub fn score(&self, catalog: &Catalog, folders: &Folders) -> Score {
+    pub fn score(&self, catalog: &Catalog, folders: &Folders) -> MutationScore {
         let (run, _) = self.ready(catalog, folders);
-        let mut score = Score::default();
+        let mut score = MutationScore::default();
         let mut ids: Vec<(&String, _)> = self.origins.iter().collect();
         ids.sort_by_key(|(_, origin)| (&origin.file, origin.line));
         for (id, origin) in ids {

@@ -3,15 +3,15 @@
 use crate::policy::decide::explain::{Considered, nearest};
 use crate::policy::decide::ruling::{Obligation, Ruling};
 use crate::policy::load::bundle::Bundle;
-use crate::policy::load::suite::case::{Case, Expect, Place, Who, Yes};
+use crate::policy::load::suite::case::{Case, CasePlace, Expect, Who, Yes};
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// A case that was not answered as expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct CaseFailure {
     /// Where the case stands.
-    pub place: Place,
+    pub place: CasePlace,
     /// Its name; `offered` of a tool list.
     pub name: String,
     /// Who asks for what: `operator read_file @logs/syslog`.
@@ -24,7 +24,7 @@ pub struct Failure {
     pub why: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CaseFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, name, asked, expected, got, why } = self;
         write!(f, "{place}: {name}: {asked}: expected {expected}, got {got}")?;
@@ -84,9 +84,9 @@ impl Case {
         format!("{} {}{on}{yes}", self.who, self.tool)
     }
 
-    pub(in crate::policy) fn failure(&self, got: &str, why: String) -> Failure {
+    pub(in crate::policy) fn failure(&self, got: &str, why: String) -> CaseFailure {
         let (place, name, asked) = (self.place.clone(), self.name.clone(), self.asked());
-        Failure { place, name, asked, expected: self.expect.told(), got: got.to_owned(), why }
+        CaseFailure { place, name, asked, expected: self.expect.told(), got: got.to_owned(), why }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Cases about powers of the API, run.
 
-use super::outcome::Failure;
+use super::outcome::CaseFailure;
 use crate::policy::decide::ruling::Ruling;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::suite::case::PowerCase;
@@ -8,10 +8,10 @@ use crate::policy::request::groups::Groups;
 use crate::policy::uses::{Over, Use};
 
 impl Bundle {
-    pub(in crate::policy) fn check_use(&self, case: &PowerCase) -> Option<Failure> {
+    pub(in crate::policy) fn check_use(&self, case: &PowerCase) -> Option<CaseFailure> {
         let groups: &Groups = &case.who.groups;
         let answer = case.answer(self);
-        (!case.expect.meets(&answer)).then(|| Failure {
+        (!case.expect.meets(&answer)).then(|| CaseFailure {
             place: case.place.clone(),
             name: case.name.clone(),
             asked: case.asked(),

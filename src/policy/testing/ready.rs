@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A case brought together with a catalog: everything that a question borrows.
 #[derive(Debug)]
-pub(in crate::policy) struct Ready<'a> {
+pub(in crate::policy) struct ReadyCase<'a> {
     pub(in crate::policy) case: &'a Case,
     subject: Subject,
     session: Session,
@@ -20,7 +20,7 @@ pub(in crate::policy) struct Ready<'a> {
     resource: Resource,
 }
 
-impl<'a> Ready<'a> {
+impl<'a> ReadyCase<'a> {
     pub(in crate::policy) fn new(
         case: &'a Case,
         catalog: &Catalog,

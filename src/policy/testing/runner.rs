@@ -1,8 +1,8 @@
 //! Running a bundle's own tests.
 
 use super::folders::Folders;
-use super::outcome::{Failure, told};
-use super::ready::Ready;
+use super::outcome::{CaseFailure, told};
+use super::ready::ReadyCase;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::suite::case::{Offered, PowerCase, Who};
 use crate::tools::{Catalog, Manifest};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A suite ready to run: under its own bundle, and under each mutant of it.
 #[derive(Debug)]
 pub(in crate::policy) struct ReadySuite<'a> {
-    pub(in crate::policy) ready: Vec<Ready<'a>>,
+    pub(in crate::policy) ready: Vec<ReadyCase<'a>>,
     pub(in crate::policy) offered: &'a [Offered],
     uses: &'a [PowerCase],
     catalog: &'a Catalog,
@@ -21,7 +21,7 @@ pub(in crate::policy) struct ReadySuite<'a> {
 impl Bundle {
     /// Runs the bundle's tests: those that fail, in the order of the files. Empty where all hold.
     #[must_use]
-    pub fn prove(&self, catalog: &Catalog, folders: &Folders) -> Vec<Failure> {
+    pub fn prove(&self, catalog: &Catalog, folders: &Folders) -> Vec<CaseFailure> {
         let (run, mut failures) = self.ready(catalog, folders);
         failures.extend(run.ready.iter().filter_map(|ready| self.check(ready)));
         failures.extend(run.offered.iter().filter_map(|offered| self.check_offered(offered, catalog)));
@@ -35,10 +35,10 @@ impl Bundle {
         &'a self,
         catalog: &'a Catalog,
         folders: &Folders,
-    ) -> (ReadySuite<'a>, Vec<Failure>) {
+    ) -> (ReadySuite<'a>, Vec<CaseFailure>) {
         let (mut ready, mut failures) = (Vec::new(), Vec::new());
         for case in &self.suite.cases {
-            match Ready::new(case, catalog, folders, self.named()) {
+            match ReadyCase::new(case, catalog, folders, self.named()) {
                 Ok(one) => ready.push(one),
                 Err(reason) => failures.push(case.failure("no call", reason)),
             }
@@ -46,7 +46,7 @@ impl Bundle {
         (ReadySuite { ready, offered: &self.suite.offered, uses: &self.suite.uses, catalog }, failures)
     }
 
-    fn check(&self, ready: &Ready<'_>) -> Option<Failure> {
+    fn check(&self, ready: &ReadyCase<'_>) -> Option<CaseFailure> {
         let (case, groups) = (ready.case, &*ready.case.who.groups);
         let answer = self.decide_among(&ready.question(), groups).answer;
         (!case.expect.meets(&answer)).then(|| {
@@ -55,7 +55,7 @@ impl Bundle {
         })
     }
 
-    fn check_offered(&self, offered: &Offered, catalog: &Catalog) -> Option<Failure> {
+    fn check_offered(&self, offered: &Offered, catalog: &Catalog) -> Option<CaseFailure> {
         let found = self.offer(&offered.who, catalog);
         (found != offered.tools).then(|| {
             let list = |tools: &BTreeSet<String>| tools.iter().cloned().collect::<Vec<_>>().join(", ");
@@ -65,7 +65,7 @@ impl Bundle {
             };
             let parts =
                 [lacking("too many:", &offered.tools, &found), lacking("lacks", &found, &offered.tools)];
-            Failure {
+            CaseFailure {
                 place: offered.place.clone(),
                 name: "offered".to_owned(),
                 asked: offered.who.to_string(),
@@ -87,7 +87,7 @@ impl Bundle {
 impl ReadySuite<'_> {
     /// Whether `bundle` answers anything otherwise than the suite wants.
     pub(in crate::policy) fn notices(&self, bundle: &Bundle) -> bool {
-        let is_met = |ready: &Ready<'_>| {
+        let is_met = |ready: &ReadyCase<'_>| {
             ready.case.expect.meets(&bundle.decide_among(&ready.question(), &ready.case.who.groups).answer)
         };
         !self.ready.iter().all(is_met)

@@ -6,8 +6,8 @@
 //! without them is one that there is.
 
 use super::{
-    Approved, ERRS, PERMIT_ALL, Question, Resource, Role, Ruling, Session, Source, Subject, arguments, at,
-    catalog, host, names, os_subject, session, source, subject, top,
+    Approved, ERRS, PERMIT_ALL, Question, Resource, Role, Ruling, Session, SourceFile, Subject, arguments,
+    at, catalog, host, names, os_subject, session, source, subject, top,
 };
 use crate::policy::Labels;
 use crate::policy::load::bundle::Bundle;
@@ -78,7 +78,7 @@ fn shipped_text(name: &str) -> String {
     std::fs::read_to_string(top().join("policies").join(name)).expect("shipped file")
 }
 
-fn shipped_files() -> Vec<Source> {
+fn shipped_files() -> Vec<SourceFile> {
     ["10-read.cedar", "20-deploy.cedar", "90-never.cedar"]
         .map(|name| source(name, &shipped_text(name)))
         .into()
@@ -98,7 +98,7 @@ fn groups() -> Groups {
     )
 }
 
-fn load(sources: &[Source]) -> Result<Bundle, Vec<super::PolicyError>> {
+fn load(sources: &[SourceFile]) -> Result<Bundle, Vec<super::PolicyError>> {
     let bundle = Bundle::load(sources, catalog(), &names())?.with_labels(labels(&entities())?)?;
     Ok(bundle.with_groups(groups()))
 }
@@ -112,7 +112,7 @@ fn rules() -> Vec<String> {
 }
 
 /// The shipped bundle, and each rule beside a permit of everything.
-static SOURCES: LazyLock<Vec<Vec<Source>>> = LazyLock::new(|| {
+static SOURCES: LazyLock<Vec<Vec<SourceFile>>> = LazyLock::new(|| {
     let alone =
         rules().into_iter().map(|rule| vec![source("all.cedar", PERMIT_ALL), source("one.cedar", &rule)]);
     std::iter::once(shipped_files()).chain(alone).collect()

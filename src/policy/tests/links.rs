@@ -3,7 +3,7 @@
 use super::{answer, arguments, ask, at, catalog, names, os_subject, session, source, subject};
 use crate::auth::Role;
 use crate::policy::{
-    Approved, Bundle, Change, Counts, Folder, Folders, PolicyError, Question, Source, Suite,
+    Approved, Bundle, Change, Counts, Folders, NamedFolder, PolicyError, Question, SourceFile, Suite,
 };
 
 const TEMPLATES: &str = r#"// Who reads where: "?principal" is filled in.
@@ -38,7 +38,7 @@ id = "no-lists"
 resource = "Path::\"/var/log/apt\""
 "#;
 
-fn sources(templates: &str, links: &str) -> Vec<Source> {
+fn sources(templates: &str, links: &str) -> Vec<SourceFile> {
     vec![source("policies/50.cedar", templates), source("policies/links.toml", links)]
 }
 
@@ -187,7 +187,7 @@ fn a_link_is_changed_like_a_rule() {
                  resource = \"/var/log/syslog\"\nexpect = \"allow\"\n";
     let suite = Suite::parse(&[source("policies/tests/50.toml", suite)]).expect("suite");
     let bundle = load(TEMPLATES, LINKS).with_suite(suite);
-    let folder = |path: &str| Folder { lexical: path.into(), real: path.into() };
+    let folder = |path: &str| NamedFolder { lexical: path.into(), real: path.into() };
     let folders: Folders = [("logs".to_owned(), folder("/var/log"))].into();
     assert_eq!(bundle.prove(catalog(), &folders), []);
     let score = bundle.score(catalog(), &folders);

@@ -2,7 +2,7 @@
 
 use crate::auth::{Role, Source as Credential, Subject};
 use crate::policy::{
-    Approved, Bundle, Counts, Groups, PolicyError, Question, Resource, Ruling, Session, Source, Verdict,
+    Approved, Bundle, Counts, Groups, PolicyError, Question, Resource, Ruling, Session, SourceFile, Verdict,
 };
 use crate::tools::{Catalog, Places};
 use crate::types::KeyId;
@@ -43,11 +43,11 @@ pub(super) fn catalog() -> &'static Catalog {
     &CATALOG
 }
 
-pub(super) fn source(name: &str, text: &str) -> Source {
-    Source { name: name.to_owned(), text: text.to_owned() }
+pub(super) fn source(name: &str, text: &str) -> SourceFile {
+    SourceFile { name: name.to_owned(), text: text.to_owned() }
 }
 
-fn shipped() -> Vec<Source> {
+fn shipped() -> Vec<SourceFile> {
     ["policies/10-read.cedar", "policies/40-taint.cedar", "policies/90-never.cedar"]
         .map(|name| source(name, &std::fs::read_to_string(top().join(name)).expect("shipped policy")))
         .into()

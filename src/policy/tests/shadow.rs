@@ -4,7 +4,7 @@ use super::{
     ERRS, PERMIT_ALL, ask, catalog, groups, host, load, names, session, shipped, source, subject, try_load,
 };
 use crate::auth::Role;
-use crate::policy::{Bundle, Labels, Source, Suite};
+use crate::policy::{Bundle, Labels, SourceFile, Suite};
 use crate::tools::Catalog;
 use serde_json::{Value, json};
 
@@ -128,9 +128,9 @@ fn a_bundle_is_made_again_from_what_is_kept() {
 #[test]
 fn the_digest_names_policies_tools_and_their_files() {
     let all = catalog();
-    let digest = |sources: &[Source]| Bundle::load(sources, all, &names()).expect("bundle").digest();
+    let digest = |sources: &[SourceFile]| Bundle::load(sources, all, &names()).expect("bundle").digest();
     let shipped = shipped();
-    let reversed: Vec<Source> = shipped.iter().rev().cloned().collect();
+    let reversed: Vec<SourceFile> = shipped.iter().rev().cloned().collect();
     assert_eq!(digest(&shipped), digest(&reversed), "the order of reading does not count");
     assert_ne!(digest(&shipped), digest(&shipped[..1]));
     let mut changed = shipped.clone();

@@ -242,10 +242,10 @@ proptest! {
             let input = lower::record(&manifest.input, &arguments).expect("lowered");
             let built = build::build(&question, bundle.groups(), bundle.labels(), input);
             let (ours, slowly) = (bundle.ask(&built), bundle.ask_slowly(&built));
-            let (ours, slowly) = (ours.map_err(TestCaseError::fail)?, slowly.map_err(TestCaseError::fail)?);
+            let (ours, slowly) = (ours.map_err(|e| TestCaseError::fail(e.to_string()))?, slowly.map_err(|e| TestCaseError::fail(e.to_string()))?);
             prop_assert_eq!(told(&ours), told(&slowly), "{:?}", asked);
-            let (_, entities) = built.cedar(&bundle.schema, &bundle.actions).map_err(TestCaseError::fail)?;
-            let (_, checked) = built.cedar_checked(&bundle.schema).map_err(TestCaseError::fail)?;
+            let (_, entities) = built.cedar(&bundle.schema, &bundle.actions).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            let (_, checked) = built.cedar_checked(&bundle.schema).map_err(|e| TestCaseError::fail(e.to_string()))?;
             are_alike(&entities, &checked, asked.tool)?;
         }
     }

@@ -1,7 +1,7 @@
 //! The bundle's own tests: what they say, and what they notice.
 
 use super::{catalog, names, source};
-use crate::policy::{Bundle, Change, Folder, Folders, Labels, Suite};
+use crate::policy::{Bundle, Change, Folders, Labels, NamedFolder, Suite};
 
 const POLICIES: &str = r#"@id("logs")
 permit (principal in PAR::Role::"operator", action in PAR::Action::"read", resource in PAR::Path::"/var/log")
@@ -15,7 +15,7 @@ unless { context.call.approved == "approved" };
 "#;
 
 fn folders() -> Folders {
-    let folder = |path: &str| Folder { lexical: path.into(), real: path.into() };
+    let folder = |path: &str| NamedFolder { lexical: path.into(), real: path.into() };
     [("logs".to_owned(), folder("/var/log"))].into()
 }
 
@@ -213,7 +213,7 @@ fn the_shipped_suite_holds_and_notices_every_change() {
 /// The shipped files, those of `people` in the place of others.
 fn check_shipped(people: &str) {
     let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
-    let read = |below: &str, ending: &str| -> Vec<crate::policy::Source> {
+    let read = |below: &str, ending: &str| -> Vec<crate::policy::SourceFile> {
         let mut files = std::collections::BTreeMap::new();
         for part in ["", people] {
             let folder = top.join(part).join(below);
@@ -232,7 +232,7 @@ fn check_shipped(people: &str) {
     let bundle = bundle.with_labels(labels).expect("labels").with_suite(suite);
     let mut folders = folders();
     let workspace = "/nonexistent/workspace";
-    folders.insert("workspace".to_owned(), Folder { lexical: workspace.into(), real: workspace.into() });
+    folders.insert("workspace".to_owned(), NamedFolder { lexical: workspace.into(), real: workspace.into() });
     assert_eq!(bundle.prove(catalog(), &folders), []);
     let score = bundle.score(catalog(), &folders);
     assert!(score.made > 2 * bundle.policies().count() + 10, "{score:?}");

@@ -1,6 +1,6 @@
 //! What was done by a power of the API: granted again from the request that the entry carries.
 
-use super::{Replay, Share, Shelf};
+use super::{KeptBundles, Replay, WalkShare};
 use crate::ledger::payload::PowerUsed;
 use crate::ledger::{Header, Kind, Stored};
 use crate::policy::Recorded;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 /// Of the payloads of all kinds that are written by a power, what is compared.
 #[derive(Deserialize)]
-struct Told {
+struct ToldPower {
     power: PowerUsed,
     /// Of an approval, a key or its revocation.
     #[serde(default)]
@@ -39,7 +39,7 @@ pub(super) fn power_of(header: &Header) -> Option<&'static str> {
 impl Replay<'_> {
     /// Grants again what `stored` was written by, where it says so: what nobody asked for, and what was done without
     /// a server, does not.
-    pub(super) fn power(&self, stored: &Stored, shelf: &Shelf<'_>, share: &mut Share) {
+    pub(super) fn power(&self, stored: &Stored, shelf: &KeptBundles<'_>, share: &mut WalkShare) {
         let (header, seq) = (&stored.header, stored.header.seq);
         let Some(wanted) = power_of(header) else { return };
         let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
@@ -48,7 +48,7 @@ impl Replay<'_> {
             return;
         }
         share.told.powers += 1;
-        let told = Told::deserialize(&payload).map_err(|e| e.to_string());
+        let told = ToldPower::deserialize(&payload).map_err(|e| e.to_string());
         let recorded = told.and_then(|told| Ok((Recorded::read(&told.power.request)?, told)));
         let (recorded, told) = match recorded {
             Ok(recorded) => recorded,

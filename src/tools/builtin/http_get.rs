@@ -31,7 +31,7 @@ pub fn http_get(
     );
     socket.write_all(request.as_bytes()).and_then(|()| socket.flush()).map_err(broke)?;
     let mut from = BufReader::new(socket);
-    let head = Head::read(&mut from)?;
+    let head = AnswerHead::read(&mut from)?;
     let mut answer = head.told(url);
     let taken: usize = answer.values().filter_map(Value::as_str).map(json_len).sum();
     let room = output_bytes_max.saturating_sub(FRAME_BYTES + taken);
@@ -45,7 +45,7 @@ pub fn http_get(
     Ok(answer.into())
 }
 
-struct Head {
+struct AnswerHead {
     status: u16,
     location: Option<String>,
     content_type: Option<String>,
@@ -59,7 +59,7 @@ enum Body {
     UntilClose,
 }
 
-impl Head {
+impl AnswerHead {
     /// The head of the final answer: those of interim ones are passed over.
     fn read(from: &mut impl BufRead) -> Result<Self, String> {
         let mut left = from.take(limits::HEADER_BYTES_MAX as u64);
@@ -201,14 +201,14 @@ mod tests {
     use std::io::{self, Read, Write};
 
     /// What a server sends, in pieces of one size, and what it was asked.
-    struct Server {
+    struct PlainServer {
         answer: Vec<u8>,
         at: usize,
         piece: usize,
         asked: Vec<u8>,
     }
 
-    impl Read for Server {
+    impl Read for PlainServer {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             let left = &self.answer[self.at..];
             let read = left.len().min(self.piece).min(into.len());
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    impl Write for Server {
+    impl Write for PlainServer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.asked.write(bytes)
         }
@@ -227,8 +227,13 @@ mod tests {
         }
     }
 
-    fn get(answer: &[u8], piece: usize, arguments: &Value, cap: usize) -> (Result<Value, String>, Server) {
-        let mut server = Server { answer: answer.to_vec(), at: 0, piece, asked: Vec::new() };
+    fn get(
+        answer: &[u8],
+        piece: usize,
+        arguments: &Value,
+        cap: usize,
+    ) -> (Result<Value, String>, PlainServer) {
+        let mut server = PlainServer { answer: answer.to_vec(), at: 0, piece, asked: Vec::new() };
         let url = WebUrl::parse("http://Example.com:8080/a?b").expect("a URL");
         (http_get(&mut server, &url, arguments, cap), server)
     }

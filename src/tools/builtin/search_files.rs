@@ -122,7 +122,7 @@ impl Search {
         let Ok(size) = fstat(file).map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
             return self.skip_file();
         };
-        let mut at = Place { path, line: 1 };
+        let mut at = Spot { path, line: 1 };
         let (mut offset, mut rest) = (0, Vec::with_capacity(READ_BYTES + LINE_BYTES_MAX));
         while offset < size && self.goes_on() {
             if self.bytes_left == 0 {
@@ -172,7 +172,7 @@ impl Search {
     }
 
     /// The whole lines of `bytes`; how long they are together.
-    fn lines(&mut self, at: &mut Place<'_>, bytes: &[u8]) -> usize {
+    fn lines(&mut self, at: &mut Spot<'_>, bytes: &[u8]) -> usize {
         let mut whole = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             self.line(at, line);
@@ -182,7 +182,7 @@ impl Search {
         whole
     }
 
-    fn line(&mut self, at: &Place<'_>, line: &[u8]) {
+    fn line(&mut self, at: &Spot<'_>, line: &[u8]) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if self.stopped_by.is_some() {
@@ -210,7 +210,7 @@ impl Search {
 }
 
 /// Where in which file a line stands; counted from 1.
-struct Place<'a> {
+struct Spot<'a> {
     path: &'a [u8],
     line: u64,
 }

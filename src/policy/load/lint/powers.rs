@@ -1,17 +1,17 @@
 //! What Cedar would take and PAR refuses of rules that meet powers of the API.
 
-use super::finding::{At, Finding, offset};
+use super::finding::{LintFinding, LintPlace, offset};
 use crate::policy::power::{GROUP, Power, fits_power};
 use crate::policy::uses::Via;
 use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy};
 use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal};
 
 /// Every fault of `policy`, where it can meet a power.
-pub(in crate::policy) fn faults(policy: &Policy) -> Vec<Finding> {
+pub(in crate::policy) fn faults(policy: &Policy) -> Vec<LintFinding> {
     if !Power::ALL.into_iter().any(|power| fits_power(policy, power)) {
         return Vec::new();
     }
-    let mut found: Vec<Finding> = [of_both(policy), asks_nobody(policy)].into_iter().flatten().collect();
+    let mut found: Vec<LintFinding> = [of_both(policy), asks_nobody(policy)].into_iter().flatten().collect();
     found.extend(names_one(policy));
     found.extend(names_none(policy));
     let ast: &ast::Policy = policy.as_ref();
@@ -23,17 +23,17 @@ pub(in crate::policy) fn faults(policy: &Policy) -> Vec<Finding> {
 }
 
 /// A permit of tools and of powers alike: who reads it sees a tool, and gives the keys away.
-fn of_both(policy: &Policy) -> Option<Finding> {
+fn of_both(policy: &Policy) -> Option<LintFinding> {
     let is_any = policy.action_constraint() == ActionConstraint::Any;
-    (policy.effect() == Effect::Permit && is_any).then(|| Finding {
-        at: At::Near("action".to_owned()),
+    (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
+        at: LintPlace::Near("action".to_owned()),
         reason: "a permit without an action is one of tools and of powers of the API alike".to_owned(),
         mend: "say `action in PAR::Action::\"call_tool\"`, or name what it permits".to_owned(),
     })
 }
 
 /// An annotation that is to ask a person for a power: nobody is asked for one.
-fn asks_nobody(policy: &Policy) -> Option<Finding> {
+fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let is_power =
@@ -43,15 +43,15 @@ fn asks_nobody(policy: &Policy) -> Option<Finding> {
         ActionConstraint::Eq(uid) => is_power(&uid),
         ActionConstraint::In(uids) => uids.iter().any(is_power),
     };
-    names_power.then(|| Finding {
-        at: At::Near(format!("@{name}")),
+    names_power.then(|| LintFinding {
+        at: LintPlace::Near(format!("@{name}")),
         reason: format!("`@{name}` on a power of the API asks nobody"),
         mend: "a power is held or not; people are asked about calls of tools".to_owned(),
     })
 }
 
 /// A server or a caller that there cannot be: a forbid on it would never fit.
-fn names_none(policy: &Policy) -> Option<Finding> {
+fn names_none(policy: &Policy) -> Option<LintFinding> {
     let is_none = |kind: &str, id: &str| match kind {
         "Server" => id != "self",
         "Caller" => !["key:", "os:"].into_iter().any(|start| id.starts_with(start)),
@@ -61,8 +61,8 @@ fn names_none(policy: &Policy) -> Option<Finding> {
         let (kind, id) = (uid.type_name().basename().to_owned(), uid.id().unescaped().to_owned());
         is_none(&kind, &id).then_some((kind, id))
     });
-    named.map(|(kind, id)| Finding {
-        at: At::Near(format!("{kind}::\"{id}\"")),
+    named.map(|(kind, id)| LintFinding {
+        at: LintPlace::Near(format!("{kind}::\"{id}\"")),
         reason: format!("there is no {kind} `{id}`"),
         mend: "the one server is `self`; callers are like `key:Ab3dEf9h` and `os:root`, by their names on the ledger"
             .to_owned(),
@@ -71,32 +71,32 @@ fn names_none(policy: &Policy) -> Option<Finding> {
 
 /// A single run or question: lists are answered by owner, so such a rule would hold in one
 /// place and not in another.
-fn names_one(policy: &Policy) -> Option<Finding> {
+fn names_one(policy: &Policy) -> Option<LintFinding> {
     let named = policy.entity_literals().into_iter().find_map(|uid| {
         let kind = ["Run", "Approval"].into_iter().find(|kind| uid.type_name().basename() == *kind)?;
         Some((kind, uid.id().unescaped().to_owned()))
     });
-    named.map(|(kind, id)| Finding {
-        at: At::Near(format!("{kind}::\"{id}\"")),
+    named.map(|(kind, id)| LintFinding {
+        at: LintPlace::Near(format!("{kind}::\"{id}\"")),
         reason: format!("a rule names one `{kind}`: these are told apart by their owner alone"),
         mend: "ask for the owner: `resource.owner == principal`".to_owned(),
     })
 }
 
 /// What the owner of something is in is not in the request: to Cedar it would be in nothing.
-fn owner_in(expr: &Expr) -> Option<Finding> {
+fn owner_in(expr: &Expr) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op: BinaryOp::In, arg1, .. } = expr.expr_kind() else { return None };
     let is_owner =
         |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "owner");
-    arg1.subexpressions().any(is_owner).then(|| Finding {
-        at: At::Offset(offset(expr)),
+    arg1.subexpressions().any(is_owner).then(|| LintFinding {
+        at: LintPlace::Offset(offset(expr)),
         reason: "what an owner is in is not looked up: this would never hold".to_owned(),
         mend: "compare it: `resource.owner == principal`, or with a `PAR::Caller::\"key:…\"`".to_owned(),
     })
 }
 
 /// A door that there is not: a forbid on it would never fit.
-fn unknown_door(expr: &Expr) -> Option<Finding> {
+fn unknown_door(expr: &Expr) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op: BinaryOp::Eq, arg1, arg2 } = expr.expr_kind() else { return None };
     let is_via = |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "via");
     let word = |expr: &Expr| match expr.expr_kind() {
@@ -104,8 +104,8 @@ fn unknown_door(expr: &Expr) -> Option<Finding> {
         _ => None,
     };
     let word = word(arg2).filter(|_| is_via(arg1)).or_else(|| word(arg1).filter(|_| is_via(arg2)))?;
-    Via::parse(&word).is_none().then(|| Finding {
-        at: At::Offset(offset(expr)),
+    Via::parse(&word).is_none().then(|| LintFinding {
+        at: LintPlace::Offset(offset(expr)),
         reason: format!("`{word}` is no door"),
         mend: format!("doors are {}", Via::ALL.map(Via::as_str).join(", ")),
     })

@@ -2,7 +2,7 @@
 //!
 //! They look at Cedar's own syntax tree, all of it: where a rule stands in it makes no difference.
 
-use super::finding::{At, Finding, offset};
+use super::finding::{LintFinding, LintPlace, offset};
 use super::powers;
 use crate::auth::Role;
 use crate::policy::load::mode;
@@ -14,8 +14,8 @@ use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal, UnaryOp};
 use std::collections::BTreeSet;
 
 /// Every fault of `policy`.
-pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<Finding> {
-    let mut found: Vec<Finding> =
+pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintFinding> {
+    let mut found: Vec<LintFinding> =
         [unscoped(policy), asks_nobody(policy), unknown_mode(policy)].into_iter().flatten().collect();
     found.extend(unknown_roles(policy));
     found.extend(powers::faults(policy));
@@ -31,21 +31,21 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<Findi
 
 /// A permit of everything, to everybody, on everything. A condition does not help: it is the scope that a
 /// reader looks at, and that decides which tools are offered.
-fn unscoped(policy: &Policy) -> Option<Finding> {
+fn unscoped(policy: &Policy) -> Option<LintFinding> {
     // Every principal is a session: to say so narrows nothing.
     let is_any =
         matches!(policy.principal_constraint(), PrincipalConstraint::Any | PrincipalConstraint::Is(_))
             && policy.action_constraint() == ActionConstraint::Any
             && policy.resource_constraint() == ResourceConstraint::Any;
-    (policy.effect() == Effect::Permit && is_any).then(|| Finding {
-        at: At::Near("principal".to_owned()),
+    (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
+        at: LintPlace::Near("principal".to_owned()),
         reason: "a permit names neither principal nor action nor resource".to_owned(),
         mend: "say whom or what it is for, such as `principal in PAR::Role::\"operator\"`".to_owned(),
     })
 }
 
 /// An annotation that is to ask a person, where nobody would be asked.
-fn asks_nobody(policy: &Policy) -> Option<Finding> {
+fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let (reason, mend) = if policy.effect() == Effect::Permit {
@@ -58,14 +58,14 @@ fn asks_nobody(policy: &Policy) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding { at: At::Near(format!("@{name}")), reason, mend: mend.to_owned() })
+    Some(LintFinding { at: LintPlace::Near(format!("@{name}")), reason, mend: mend.to_owned() })
 }
 
 /// A mode that PAR does not know: what it would mean is not for us to guess.
-fn unknown_mode(policy: &Policy) -> Option<Finding> {
+fn unknown_mode(policy: &Policy) -> Option<LintFinding> {
     let mode = policy.annotation("mode").filter(|mode| *mode != mode::MODE)?;
-    Some(Finding {
-        at: At::Near("@mode".to_owned()),
+    Some(LintFinding {
+        at: LintPlace::Near("@mode".to_owned()),
         reason: format!("`@mode(\"{mode}\")` is no mode"),
         mend: "write `@mode(\"shadow\")` for a rule that is only reported, and nothing for one that decides"
             .to_owned(),
@@ -73,12 +73,12 @@ fn unknown_mode(policy: &Policy) -> Option<Finding> {
 }
 
 /// Roles are few and fixed: nobody is in one of another name.
-fn unknown_roles(policy: &Policy) -> impl Iterator<Item = Finding> {
+fn unknown_roles(policy: &Policy) -> impl Iterator<Item = LintFinding> {
     let roles = policy.entity_literals().into_iter().filter(|uid| uid.type_name().to_string() == "PAR::Role");
     roles.filter_map(|uid| {
         let role = uid.id().unescaped();
-        Role::parse(role).is_none().then(|| Finding {
-            at: At::Near(format!("Role::\"{role}\"")),
+        Role::parse(role).is_none().then(|| LintFinding {
+            at: LintPlace::Near(format!("Role::\"{role}\"")),
             reason: format!("`{role}` is no role"),
             mend: format!("roles are {}", Role::ALL.map(Role::as_str).join(", ")),
         })
@@ -86,7 +86,7 @@ fn unknown_roles(policy: &Policy) -> impl Iterator<Item = Finding> {
 }
 
 /// A text that what it is compared with never is: the rule says nothing, and a `forbid` forbids nothing.
-fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<Finding> {
+fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op, arg1, arg2 } = expr.expr_kind() else { return None };
     let member = |expr: &Expr| match expr.expr_kind() {
         ExprKind::GetAttr { expr, attr } => Some((expr.clone(), attr.to_string())),
@@ -107,8 +107,8 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<Finding> {
         }
         _ => return None,
     };
-    (!known.contains(&word)).then(|| Finding {
-        at: At::Offset(offset(expr)),
+    (!known.contains(&word)).then(|| LintFinding {
+        at: LintPlace::Offset(offset(expr)),
         reason: format!("`{name}` is never `{word}`"),
         mend: format!("it knows {}", known.join(", ")),
     })
@@ -123,7 +123,7 @@ fn text(expr: &Expr) -> Option<&str> {
 
 /// Arithmetic that may overflow. An error denies every call that the policy looks at, so whoever chooses a
 /// number would choose that.
-fn overflow(expr: &Expr) -> Option<Finding> {
+fn overflow(expr: &Expr) -> Option<LintFinding> {
     let sign = match expr.expr_kind() {
         ExprKind::UnaryApp { op: UnaryOp::Neg, .. } => "-",
         ExprKind::BinaryApp { op: BinaryOp::Add, .. } => "+",
@@ -131,8 +131,8 @@ fn overflow(expr: &Expr) -> Option<Finding> {
         ExprKind::BinaryApp { op: BinaryOp::Mul, .. } => "*",
         _ => return None,
     };
-    constant(expr).is_none().then(|| Finding {
-        at: At::Offset(offset(expr)),
+    constant(expr).is_none().then(|| LintFinding {
+        at: LintPlace::Offset(offset(expr)),
         reason: format!("`{sign}` may overflow, and an error is a deny: only literals are reckoned with"),
         mend: "compare the value itself, with a literal or another value".to_owned(),
     })
@@ -169,10 +169,10 @@ fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
 
 /// A look at a path in the caller's own words, which can spell one file in many ways. Whatever it is asked of:
 /// a record that holds the input would hide it otherwise.
-fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<Finding> {
+fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<LintFinding> {
     let ExprKind::GetAttr { attr, .. } = expr.expr_kind() else { return None };
-    words.contains(attr.as_str()).then(|| Finding {
-        at: At::Offset(offset(expr)),
+    words.contains(attr.as_str()).then(|| LintFinding {
+        at: LintPlace::Offset(offset(expr)),
         reason: format!("`{attr}` is the path in the caller's words, and one file has many: links, `..`"),
         mend: "ask for the resource, such as `resource in PAR::Path::\"/var/log\"`".to_owned(),
     })

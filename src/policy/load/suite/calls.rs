@@ -2,7 +2,7 @@
 //!
 //! `role`, `tool` and `resource` may be lists: the case then stands for each combination.
 
-use super::case::{Case, Expect, NOW_US, Offered, Place, Who, Yes};
+use super::case::{Case, CasePlace, Expect, NOW_US, Offered, Who, Yes};
 use super::words::{Many, RawGroups, each, moment};
 use crate::auth::Role;
 use crate::policy::request::question::Counts;
@@ -69,7 +69,11 @@ pub(in crate::policy) struct RawOffered {
 
 impl RawCase {
     /// Each combination as a case of its own. The error says what is no role, answer, time or address.
-    pub(in crate::policy) fn cases(&self, place: &Place, groups: &RawGroups) -> Result<Vec<Case>, String> {
+    pub(in crate::policy) fn cases(
+        &self,
+        place: &CasePlace,
+        groups: &RawGroups,
+    ) -> Result<Vec<Case>, String> {
         let word = ["allow", "deny", "needs_approval"].into_iter().find(|word| *word == self.expect);
         let word = word.ok_or_else(|| {
             format!("`{}` is no answer: answers are allow, deny, needs_approval", self.expect)
@@ -136,7 +140,11 @@ impl RawCase {
 
 impl RawOffered {
     /// One list for each role.
-    pub(in crate::policy) fn lists(&self, place: &Place, groups: &RawGroups) -> Result<Vec<Offered>, String> {
+    pub(in crate::policy) fn lists(
+        &self,
+        place: &CasePlace,
+        groups: &RawGroups,
+    ) -> Result<Vec<Offered>, String> {
         let tools: BTreeSet<String> = self.tools.iter().cloned().collect();
         let each = each(&self.role, &self.who(), &self.groups, groups)?.into_iter();
         Ok(each.map(|who| Offered { place: place.clone(), who, tools: tools.clone() }).collect())

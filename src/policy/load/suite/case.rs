@@ -18,7 +18,7 @@ pub(in crate::policy) const NOW_US: u64 = 1_893_456_000_000_000;
 /// One expected decision, not yet brought together with a catalog.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Case {
-    pub(in crate::policy) place: Place,
+    pub(in crate::policy) place: CasePlace,
     pub(in crate::policy) name: String,
     pub(in crate::policy) who: Who,
     pub(in crate::policy) tool: String,
@@ -36,7 +36,7 @@ pub(in crate::policy) struct Case {
 /// One expected list of tools.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Offered {
-    pub(in crate::policy) place: Place,
+    pub(in crate::policy) place: CasePlace,
     pub(in crate::policy) who: Who,
     pub(in crate::policy) tools: BTreeSet<String>,
 }
@@ -77,14 +77,14 @@ pub(in crate::policy) enum Yes {
 
 /// Where a case stands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct CasePlace {
     /// Such as `policies/tests/10-read.toml`.
     pub file: String,
     /// From 1.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CasePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -93,7 +93,7 @@ impl fmt::Display for Place {
 /// One expected answer to the use of a power.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct PowerCase {
-    pub(in crate::policy) place: Place,
+    pub(in crate::policy) place: CasePlace,
     pub(in crate::policy) name: String,
     pub(in crate::policy) who: Who,
     pub(in crate::policy) power: Power,

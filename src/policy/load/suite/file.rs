@@ -1,10 +1,10 @@
 //! The files of a suite, read.
 
 use super::calls::{RawCase, RawOffered};
-use super::case::{Case, Offered, Place, PowerCase};
+use super::case::{Case, CasePlace, Offered, PowerCase};
 use super::powers::RawUse;
 use super::words::RawGroups;
-use crate::policy::load::error::{PolicyError, Source, located};
+use crate::policy::load::error::{PolicyError, SourceFile, located};
 use crate::policy::load::origin::line_of;
 use crate::types::Digest;
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub struct Suite {
 impl Suite {
     /// Reads test files. Unknown keys, roles and answers are refused; tools and arguments are looked at when
     /// the suite is run, since they are the catalog's.
-    pub fn parse(sources: &[Source]) -> Result<Self, Vec<PolicyError>> {
+    pub fn parse(sources: &[SourceFile]) -> Result<Self, Vec<PolicyError>> {
         let (mut suite, mut errors) = (Self::default(), Vec::new());
         for source in sources {
             suite.files.insert(source.name.clone(), Digest::of(source.text.as_bytes()));
@@ -81,9 +81,11 @@ impl Suite {
         self.files.iter().map(|(name, digest)| format!("{name} {digest}\n")).collect()
     }
 
-    fn add(&mut self, source: &Source, file: RawSuite) -> Result<(), PolicyError> {
-        let at =
-            |raw: Range<usize>| Place { file: source.name.clone(), line: line_of(&source.text, raw.start) };
+    fn add(&mut self, source: &SourceFile, file: RawSuite) -> Result<(), PolicyError> {
+        let at = |raw: Range<usize>| CasePlace {
+            file: source.name.clone(),
+            line: line_of(&source.text, raw.start),
+        };
         let refuse = |raw: Range<usize>| move |reason: String| located(source, Some(raw.start), reason);
         for raw in file.case {
             let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);

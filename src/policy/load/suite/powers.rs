@@ -2,7 +2,7 @@
 //!
 //! `role`, `power`, `owner` and `via` may be lists: the case then stands for each combination.
 
-use super::case::{Expect, NOW_US, Place, PowerCase, Who};
+use super::case::{CasePlace, Expect, NOW_US, PowerCase, Who};
 use super::words::{Many, RawGroups, each, moment};
 use crate::policy::power::Power;
 use crate::policy::uses::{Door, Ran, Via};
@@ -39,7 +39,7 @@ impl RawUse {
     /// Each combination as a case of its own. The error says what is no role, power or door.
     pub(in crate::policy) fn cases(
         &self,
-        place: &Place,
+        place: &CasePlace,
         groups: &RawGroups,
     ) -> Result<Vec<PowerCase>, String> {
         let word = ["allow", "deny"].into_iter().find(|word| *word == self.expect);

@@ -1,0 +1,213 @@
+//! Open logins: a random id in the browser's cookie, its hash here.
+//!
+//! Held in memory only: a restart ends every login, and nothing on the disk could be stolen and used.
+//!
+//! A cookie goes to every port of its host, and on the loopback other servers may listen on those. So a login also has
+//! a proof, which the script of the login page makes and keeps in the tab (`sessionStorage`, which belongs to one origin,
+//! its port too): with the cookie alone one reads, and answers nothing.
+
+use crate::auth::Principal;
+use crate::types::digest::hex;
+use crate::types::{Digest, limits};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use subtle::ConstantTimeEq as _;
+
+/// The logins.
+#[derive(Debug, Default)]
+pub(super) struct Logins {
+    open: Mutex<HashMap<Digest, Open>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    principal: Principal,
+    form_token: String,
+    /// The hash of what the tab proves; `None` where it has no script.
+    proof: Option<Digest>,
+    opened_us: u64,
+    seen_us: u64,
+}
+
+/// A login that was found by its id.
+#[derive(Clone, Debug)]
+pub(super) struct Login {
+    /// The hash of its id.
+    pub(super) hash: Digest,
+    /// Whose key opened it. How the key stands now was not looked at.
+    pub(super) proven: Principal,
+    /// What its forms carry.
+    pub(super) form_token: String,
+    proof: Option<Digest>,
+    opened_us: u64,
+}
+
+impl Login {
+    /// Whether its key was shown a short while ago: a yes to a call wants more than an open page.
+    pub(super) fn is_fresh(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.opened_us) < limits::LOGIN_FRESH_MS_MAX * 1_000
+    }
+
+    /// Whether a form comes from the tab that logged in.
+    pub(super) fn is_proven(&self, proof: &str) -> bool {
+        self.proof.is_some_and(|own| own.0.ct_eq(&Digest::of(proof.as_bytes()).0).into())
+    }
+
+    /// Whether a form was made for this login.
+    pub(super) fn made(&self, form_token: &str) -> bool {
+        self.form_token.as_bytes().ct_eq(form_token.as_bytes()).into()
+    }
+}
+
+impl Logins {
+    /// Opens a login and returns its id, which is kept nowhere here. `proof` is what the tab has made for it, 32 bytes
+    /// in hexadecimal; any other text is none. `now_us` is monotonic.
+    pub(super) fn open(
+        &self,
+        principal: Principal,
+        proof: &str,
+        now_us: u64,
+    ) -> Result<String, getrandom::Error> {
+        let (id, form_token) = (random()?, random()?);
+        let mut open = self.lock();
+        open.retain(|_, login| login.holds(now_us));
+        let own = open.values().filter(|login| login.principal == principal).count();
+        if own >= limits::KEY_LOGINS_MAX {
+            end_oldest(&mut open, |login| login.principal == principal);
+        }
+        if open.len() >= limits::LOGINS_MAX {
+            end_oldest(&mut open, |_| true);
+        }
+        let is_proof = proof.len() == 64 && proof.bytes().all(|b| b.is_ascii_hexdigit());
+        let proof = is_proof.then(|| Digest::of(proof.as_bytes()));
+        let login = Open { principal, form_token, proof, opened_us: now_us, seen_us: now_us };
+        open.insert(Digest::of(id.as_bytes()), login);
+        Ok(id)
+    }
+
+    /// The login of this id, which was used just now.
+    pub(super) fn find(&self, id: &str, now_us: u64) -> Option<Login> {
+        let hash = Digest::of(id.as_bytes());
+        let found = self.look(&hash, now_us)?;
+        if let Some(login) = self.lock().get_mut(&hash) {
+            login.seen_us = now_us;
+        }
+        Some(found)
+    }
+
+    /// The login of this hash, whose idle time goes on: a page that is only left open is no use of it.
+    pub(super) fn look(&self, hash: &Digest, now_us: u64) -> Option<Login> {
+        let mut open = self.lock();
+        if !open.get(hash)?.holds(now_us) {
+            open.remove(hash);
+            return None;
+        }
+        let login = open.get(hash)?;
+        Some(Login {
+            hash: *hash,
+            proven: login.principal.clone(),
+            form_token: login.form_token.clone(),
+            proof: login.proof,
+            opened_us: login.opened_us,
+        })
+    }
+
+    /// Ends one login.
+    pub(super) fn end(&self, hash: &Digest) {
+        self.lock().remove(hash);
+    }
+
+    /// Ends every login that a key has opened.
+    pub(super) fn end_of(&self, principal: &Principal) {
+        self.lock().retain(|_, login| login.principal.source() != principal.source());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Open>> {
+        // A panic under this lock cannot have left a login half open.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn holds(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.seen_us) < limits::LOGIN_IDLE_MS_MAX * 1_000
+            && now_us.saturating_sub(self.opened_us) < limits::LOGIN_LIFE_MS_MAX * 1_000
+    }
+}
+
+fn end_oldest(open: &mut HashMap<Digest, Open>, of: impl Fn(&Open) -> bool) {
+    let oldest = open.iter().filter(|(_, login)| of(login)).min_by_key(|(_, login)| login.opened_us);
+    if let Some(hash) = oldest.map(|(hash, _)| *hash) {
+        open.remove(&hash);
+    }
+}
+
+fn random() -> Result<String, getrandom::Error> {
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Logins;
+    use crate::auth::fixture::Fixture;
+    use crate::types::limits;
+
+    const HOUR_US: u64 = 3_600_000_000;
+
+    #[tokio::test]
+    async fn a_login_ends_when_idle_when_old_and_when_told() {
+        let home = Fixture::open().await;
+        let logins = Logins::default();
+        let id = logins.open(home.owner.clone(), "", 0).expect("id");
+        assert_eq!(id.len(), 64);
+        assert!(logins.find("other", 1).is_none());
+        let hash = logins.find(&id, 11 * HOUR_US).expect("used within 12 h").hash;
+        // Only looked at: the idle time goes on.
+        assert!(logins.look(&hash, 22 * HOUR_US).is_some());
+        assert!(logins.look(&hash, 23 * HOUR_US).is_none(), "12 h without use");
+        let id = logins.open(home.owner.clone(), "", 0).expect("id");
+        for hour in (0..7 * 24).step_by(6) {
+            assert!(logins.find(&id, hour * HOUR_US).is_some(), "{hour}");
+        }
+        assert!(logins.find(&id, 7 * 24 * HOUR_US).is_none(), "7 days");
+        let id = logins.open(home.owner.clone(), "", 0).expect("id");
+        let login = logins.find(&id, 0).expect("open");
+        assert!(login.is_fresh(14 * HOUR_US / 60) && !login.is_fresh(15 * HOUR_US / 60));
+        assert!(login.made(&login.form_token) && !login.made("") && !login.made(&id));
+        logins.end(&login.hash);
+        assert!(logins.find(&id, 0).is_none());
+    }
+
+    #[tokio::test]
+    async fn ids_are_kept_as_hashes_and_logins_are_bounded() {
+        let home = Fixture::open().await;
+        let logins = Logins::default();
+        let first = logins.open(home.owner.clone(), "", 0).expect("id");
+        assert!(!format!("{logins:?}").contains(&first));
+        for at in 1..=limits::KEY_LOGINS_MAX as u64 {
+            logins.open(home.owner.clone(), "", at).expect("id");
+        }
+        assert!(logins.find(&first, 100).is_none(), "the oldest made place");
+        assert_eq!(logins.lock().len(), limits::KEY_LOGINS_MAX);
+        logins.end_of(&home.owner);
+        assert_eq!(logins.lock().len(), 0);
+    }
+    #[tokio::test]
+    async fn a_proof_is_that_of_its_login_and_no_proof_is_none() {
+        let home = Fixture::open().await;
+        let logins = Logins::default();
+        let proof = "5a".repeat(32);
+        let open = |proof: &str| {
+            let id = logins.open(home.owner.clone(), proof, 0).expect("id");
+            logins.find(&id, 0).expect("open")
+        };
+        let (proven, other) = (open(&proof), open(&"a5".repeat(32)));
+        assert!(proven.is_proven(&proof) && !other.is_proven(&proof) && !proven.is_proven(""));
+        assert!(!format!("{logins:?}").contains(&proof), "kept as a hash");
+        for none in ["", "5a", &"x".repeat(64)] {
+            assert!(!open(none).is_proven(none), "{none:?}");
+        }
+    }
+}
