@@ -309,7 +309,7 @@ mod tests {
             "call": "call_01JD0000000000000000000000", "policy": digest, "manifest": digest,
         });
         let payload = json!({
-            "id": format!("apr_01JD00000000000000000000{seq:02}"), "tool": "deploy", "arguments": {}, "resource": {},
+            "id": format!("apr_01JD00000000000000000000{seq:02}"), "tool": "deploy", "arguments": {}, "resource": { "type": "Path", "id": "/srv", "object": { "is": "fixed" } },
             "call_hash": digest, "why": [], "groups": groups, "confirm": confirm,
             "requester": { "principal": "key:Ab3dEf9h", "user": null }, "expires_us": 9,
         });
