@@ -36,7 +36,7 @@ impl Gate {
             let at = drafts.len();
             drafts.push(one.draft());
             let asked = if let Next::Ask { payload } = &one.next {
-                drafts.push(one.approval_draft(at, payload.clone()));
+                drafts.push(one.approval_draft(at, (**payload).clone()));
                 Some(at + 1)
             } else {
                 None

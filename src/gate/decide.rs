@@ -9,21 +9,22 @@ use super::point::Gate;
 use super::question::waiting;
 use super::requested;
 use super::rules::{Rules, STALE};
-use super::subtree::{self, Below};
+use super::subtree::{self, Below, decision_of};
 use crate::auth::Principal;
 use crate::call::{Exclusion, Prepared};
+use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript};
 use crate::policy::{self, Approved, Question, Ruling, Session, Verdict};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
-use crate::types::{CallId, Decision, HostPort, limits, text};
-use serde_json::{Map, Value, json};
+use crate::types::{CallId, Decision, limits, text};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A prepared call: what it would leave out, and what a person would be asked.
 struct Ready {
     prepared: Prepared,
     exclusions: Vec<Exclusion>,
-    question: Option<Map<String, Value>>,
+    question: Option<ApprovalRequestPayload>,
 }
 
 impl Gate {
@@ -112,7 +113,7 @@ impl Gate {
                 Some(granted) => (verdict, below) = granted,
                 None => match shown.obstacle(&pending.manifest().runner) {
                     Some(why) => verdict = deny(why),
-                    None => question = Some(self.question(asking, &pending, exact, &verdict.answer)),
+                    None => question = self.question(asking, &pending, exact, &verdict.answer),
                 },
             }
         }
@@ -124,7 +125,8 @@ impl Gate {
         let is_allowed = matches!(verdict.answer, Ruling::Allow { .. });
         let counted = is_allowed.then(|| turn.count(tool, now_us));
         let mut payload = decision_payload(&pending, &verdict);
-        payload.insert("object".to_owned(), object.into_inner());
+        // The form is this room's own, whatever stands in it in the place of a secret.
+        payload.object = serde_json::from_value(object.into_inner()).ok();
         below.put(&mut payload);
         let ready = Ready { prepared, exclusions: below.exclusions, question };
         let decided = self.decided(asking, pending, payload, verdict.answer, Some(ready));
@@ -152,11 +154,12 @@ impl Gate {
         let Invalid { proposed, reason } = invalid;
         let raw = text::prefix(&proposed.arguments, limits::ARGUMENTS_BYTES_MAX);
         let tool = text::visible_line(text::prefix(&proposed.tool, 64));
-        let payload = Map::from_iter([
-            ("arguments_raw".to_owned(), json!(raw)),
-            ("proposed_id".to_owned(), json!(text::prefix(&proposed.id, 200))),
-            ("reason".to_owned(), json!(reason)),
-        ]);
+        let payload = CallDecisionPayload {
+            arguments_raw: Some(raw.to_owned()),
+            proposed_id: text::prefix(&proposed.id, 200).to_owned(),
+            reason: Some(reason.clone()),
+            ..CallDecisionPayload::default()
+        };
         let facts = Facts {
             run: asking.run.clone(),
             session: asking.session_id.clone(),
@@ -180,7 +183,7 @@ impl Gate {
         &self,
         asking: &Asking<'_>,
         pending: Pending,
-        payload: Map<String, Value>,
+        payload: CallDecisionPayload,
         answer: Ruling,
         ready: Option<Ready>,
     ) -> Decided {
@@ -200,7 +203,7 @@ impl Gate {
             is_trusted: !manifest.untrusted_output,
             structured: manifest.is_structured(),
         };
-        let word = decision(&answer);
+        let word = decision_of(&answer);
         let (reason, next) = match (answer, ready) {
             (Ruling::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
                 let hosts = pending.hosts();
@@ -209,23 +212,13 @@ impl Gate {
             // A permit needs the prepared child. Without one there is nothing that could run.
             (Ruling::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
             (Ruling::Deny { reason, advice, .. }, _) => (refusal(&reason, &advice), Next::Nothing),
-            (Ruling::NeedsApproval { gates, .. }, Some(Ready { question: Some(question), .. }))
-                if !question.is_empty() =>
-            {
-                (waiting(&gates, &question), Next::Ask { payload: question })
+            (Ruling::NeedsApproval { gates, .. }, Some(Ready { question: Some(question), .. })) => {
+                (waiting(&gates, &question), Next::Ask { payload: Box::new(question) })
             }
             // Nobody can be asked about what has no exact form.
             (Ruling::NeedsApproval { .. }, _) => (json!({ "error": "nobody can be asked" }), Next::Nothing),
         };
         Decided { facts, word, payload, reason, next, again: pending.again, counted: None }
-    }
-}
-
-fn decision(answer: &Ruling) -> Decision {
-    match answer {
-        Ruling::Allow { .. } => Decision::Allow,
-        Ruling::Deny { .. } => Decision::Deny,
-        Ruling::NeedsApproval { .. } => Decision::NeedsApproval,
     }
 }
 
@@ -242,35 +235,28 @@ fn deny(why: &str) -> Verdict {
     }
 }
 
-fn decision_payload(pending: &Pending, verdict: &Verdict) -> Map<String, Value> {
-    let mut payload = Map::from_iter([
-        ("arguments".to_owned(), pending.valid.arguments().clone()),
-        ("proposed_id".to_owned(), json!(text::prefix(pending.valid.proposed_id(), 200))),
-        ("request".to_owned(), verdict.request.clone()),
-    ]);
-    // What would run, beside the manifest's digest in the header, which covers it.
-    if let Some(script) = pending.manifest().script() {
-        payload.insert("script".to_owned(), script_json(script));
+fn decision_payload(pending: &Pending, verdict: &Verdict) -> CallDecisionPayload {
+    let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
+    let (reason, errors, advice) = match &verdict.answer {
+        Ruling::Deny { reason, errors, advice, .. } => (Some(reason.clone()), some(errors), some(advice)),
+        _ => (None, None, None),
+    };
+    let hosts: Vec<String> = pending.hosts().iter().map(|host| host.as_str().to_owned()).collect();
+    CallDecisionPayload {
+        arguments: Some(pending.valid.arguments().clone()),
+        proposed_id: text::prefix(pending.valid.proposed_id(), 200).to_owned(),
+        request: Some(verdict.request.clone()),
+        // What would run, beside the manifest's digest in the header, which covers it.
+        script: pending.manifest().script().map(script_named),
+        connect: some(&hosts),
+        shadow: verdict.shadow.as_ref().and_then(|shadow| serde_json::from_value(shadow.json()).ok()),
+        reason,
+        errors,
+        advice,
+        ..CallDecisionPayload::default()
     }
-    let hosts = pending.hosts();
-    if !hosts.is_empty() {
-        payload.insert("connect".to_owned(), hosts.iter().map(HostPort::as_str).collect());
-    }
-    if let Some(shadow) = &verdict.shadow {
-        payload.insert("shadow".to_owned(), shadow.json());
-    }
-    if let Ruling::Deny { reason, errors, advice, .. } = &verdict.answer {
-        payload.insert("reason".to_owned(), json!(reason));
-        if !errors.is_empty() {
-            payload.insert("errors".to_owned(), json!(errors));
-        }
-        if !advice.is_empty() {
-            payload.insert("advice".to_owned(), json!(advice));
-        }
-    }
-    payload
 }
 
-fn script_json(script: &Script) -> Value {
-    json!({ "name": script.name(), "sha256": script.digest().hex() })
+fn script_named(script: &Script) -> LoadedScript {
+    LoadedScript { name: script.name().to_owned(), sha256: script.digest() }
 }

@@ -5,7 +5,8 @@ use super::facts::Facts;
 use super::mint::asked::Asked;
 use super::rules::STALE;
 use crate::call::{Exclusion, Prepared};
-use crate::ledger::{Draft, Kind, Ref};
+use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload};
+use crate::ledger::{Draft, Ref};
 use crate::tools::ValidCall;
 use crate::types::{Decision, Digest, HostPort};
 use serde_json::{Map, Value, json};
@@ -16,7 +17,7 @@ use serde_json::{Map, Value, json};
 pub struct Decided {
     pub(super) facts: Facts,
     pub(super) word: Decision,
-    pub(super) payload: Map<String, Value>,
+    pub(super) payload: CallDecisionPayload,
     pub(super) reason: Value,
     pub(super) next: Next,
     pub(super) again: Option<Asked>,
@@ -28,7 +29,7 @@ pub struct Decided {
 #[derive(Debug)]
 pub(super) enum Next {
     Run { valid: Box<ValidCall>, prepared: Prepared, exclusions: Vec<Exclusion>, hosts: Vec<HostPort> },
-    Ask { payload: Map<String, Value> },
+    Ask { payload: Box<ApprovalRequestPayload> },
     Nothing,
 }
 
@@ -38,10 +39,15 @@ impl Decided {
         if self.facts.policy == rules {
             return self;
         }
-        self.payload.retain(|name, _| ["arguments", "arguments_raw", "proposed_id"].contains(&name.as_str()));
-        self.payload.insert("request".to_owned(), json!({}));
-        self.payload.insert("reason".to_owned(), json!(STALE));
-        self.payload.insert("errors".to_owned(), json!([STALE]));
+        self.payload = CallDecisionPayload {
+            arguments: self.payload.arguments,
+            arguments_raw: self.payload.arguments_raw,
+            proposed_id: self.payload.proposed_id,
+            request: Some(json!({})),
+            reason: Some(STALE.to_owned()),
+            errors: Some(vec![STALE.to_owned()]),
+            ..CallDecisionPayload::default()
+        };
         let facts = Facts { policy: rules, policies: Vec::new(), ..self.facts };
         let reason = refusal(STALE, &[]);
         Self { facts, word: Decision::Deny, reason, next: Next::Nothing, counted: None, ..self }
@@ -60,13 +66,13 @@ impl Decided {
             decision: Some(self.word.as_str()),
             policies: self.facts.policies.clone(),
             tool: Some(self.facts.tool.clone()),
-            ..Draft::untyped(Kind::CallDecision, Value::Object(self.payload.clone()))
+            ..Draft::new(self.payload.clone())
         }
     }
 
-    pub(super) fn approval_draft(&self, decision: usize, payload: Map<String, Value>) -> Draft {
+    pub(super) fn approval_draft(&self, decision: usize, payload: ApprovalRequestPayload) -> Draft {
         Draft {
-            body: Draft::untyped(Kind::ApprovalRequest, Value::Object(payload)).body,
+            body: payload.into(),
             answers: Some(Ref::Sibling(decision)),
             decision: None,
             policies: Vec::new(),

@@ -1,8 +1,9 @@
 //! What every step of one call carries along, and what may be told of the call.
 
 use crate::ledger::Stored;
+use crate::ledger::payload::CallDecisionPayload;
 use crate::types::{CallId, Decision, Digest, RunId, SessionId, StepStatus};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// What every step of one call carries along.
 #[derive(Clone, Debug)]
@@ -30,23 +31,21 @@ impl Facts {
     /// What a `call.decision` says of its call; the error is what is missing.
     pub(super) fn read(stored: &Stored) -> Result<Self, String> {
         let header = &stored.header;
-        let payload: Value =
-            stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
+        let payload: CallDecisionPayload = stored.payload().unwrap_or_default();
         let text = |name: &str| header.str(name).unwrap_or_default();
         let lacks = |what: &str| format!("a decision has no {what}");
-        let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
         Ok(Self {
             run: RunId::parse(text("run")).ok_or_else(|| lacks("run"))?,
             session: SessionId::parse(text("session")).ok_or_else(|| lacks("session"))?,
             call: CallId::parse(text("call")).ok_or_else(|| lacks("call"))?,
             principal: text("principal").to_owned(),
-            proposed_id: payload.get("proposed_id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            resource: resource_of(&payload),
+            proposed_id: payload.proposed_id,
             tool: text("tool").to_owned(),
-            arguments: payload.get("arguments").cloned().unwrap_or_default(),
+            arguments: payload.arguments.unwrap_or_default(),
             manifest: Digest::from_hex(text("manifest")),
             policy: Digest::from_hex(text("policy")).ok_or_else(|| lacks("policy"))?,
-            policies: policies.filter_map(Value::as_str).map(str::to_owned).collect(),
-            resource: payload.as_object().and_then(resource_of),
+            policies: header.policies(),
             is_trusted: false,
             structured: false,
         })
@@ -92,8 +91,8 @@ pub struct CallRecord {
 }
 
 /// The id of the resource in a decision's payload.
-pub(super) fn resource_of(payload: &Map<String, Value>) -> Option<String> {
-    payload.get("request")?.pointer("/resource/id")?.as_str().map(str::to_owned)
+pub(super) fn resource_of(payload: &CallDecisionPayload) -> Option<String> {
+    payload.request.as_ref()?.pointer("/resource/id")?.as_str().map(str::to_owned)
 }
 
 impl CallRecord {

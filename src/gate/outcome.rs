@@ -2,7 +2,8 @@
 
 use super::facts::{CallRecord, Facts};
 use crate::call::{Connection, End, Execution, Given};
-use crate::ledger::{Draft, Kind, Ref};
+use crate::ledger::payload::{CallResultPayload, ConnectionTried, ConnectionsMade};
+use crate::ledger::{Draft, Ref};
 use crate::secrets::Clean;
 use crate::types::json::{INTEGER_MAX, has_only_exact_integers, parse_strict};
 use crate::types::{Decision, StepStatus, limits, text};
@@ -14,39 +15,29 @@ use serde_json::{Map, Value, json};
 /// layers that were enforced, and the time.
 pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execution>) -> Draft {
     let (result, truncated) = content(facts, execution);
-    let mut payload = json!({
-        "end": execution.end,
-        "result": result,
-        "truncated": truncated,
-        "layers": execution.layers,
-        "protections": execution.protections,
-        // The launcher's word: a number that no entry can hold is cut, and not the entry lost.
-        "wall_us": execution.wall_us.min(INTEGER_MAX.unsigned_abs()),
-    });
-    if let (Some(level), Some(members)) = (execution.level, payload.as_object_mut()) {
-        members.insert("level".to_owned(), json!(level));
-    }
     let made = &execution.connections;
-    if let Some(members) = payload.as_object_mut().filter(|_| !made.told.is_empty()) {
-        let told: Vec<Value> = made.told.iter().map(connection).collect();
-        members.insert(
-            "connections".to_owned(),
-            json!({ "told": told, "more": made.more, "bytes": made.bytes }),
-        );
-    }
-    if let (true, Some(members)) = (execution.given != Given::default(), payload.as_object_mut()) {
-        members.insert("given".to_owned(), json!(execution.given));
-    }
     // A structured result has no place for it; for whoever looks for the fault it is on record.
-    if facts.structured
-        && !execution.stderr.is_empty()
-        && let Some(members) = payload.as_object_mut()
-    {
-        put_bytes(members, "stderr", &execution.stderr);
-    }
-    if let Some(members) = payload.as_object_mut() {
-        execution.found().put(members);
-    }
+    let has_stderr = facts.structured && !execution.stderr.is_empty();
+    let (stderr, stderr_base64) = if has_stderr { shown_bytes(&execution.stderr) } else { (None, None) };
+    let payload = CallResultPayload {
+        end: execution.end.clone(),
+        result,
+        truncated,
+        layers: execution.layers.clone(),
+        protections: Some(execution.protections.clone()),
+        level: execution.level,
+        connections: (!made.told.is_empty()).then(|| ConnectionsMade {
+            told: made.told.iter().map(connection).collect(),
+            more: made.more,
+            bytes: made.bytes,
+        }),
+        given: (execution.given != Given::default()).then(|| execution.given.clone()),
+        stderr,
+        stderr_base64,
+        // The launcher's word: a number that no entry can hold is cut, and not the entry lost.
+        wall_us: execution.wall_us.min(INTEGER_MAX.unsigned_abs()),
+        secrets: execution.found().counts(),
+    };
     Draft {
         run: Some(facts.run.clone()),
         session: Some(facts.session.clone()),
@@ -57,18 +48,19 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         manifest: facts.manifest,
         status: Some(status(facts, execution).as_str()),
         tool: Some(facts.tool.clone()),
-        ..Draft::untyped(Kind::CallResult, payload)
+        ..Draft::new(payload)
     }
 }
 
 /// A connection that the call asked for, whether it got it, and what passed.
-fn connection(one: &Connection) -> Value {
-    let mut told = json!({ "host": one.to, "sent": one.sent, "received": one.received });
-    if let Some(members) = told.as_object_mut() {
-        members.extend(one.address.map(|address| ("address".to_owned(), json!(address.to_string()))));
-        members.extend(one.refused.as_ref().map(|why| ("refused".to_owned(), json!(why))));
+fn connection(one: &Connection) -> ConnectionTried {
+    ConnectionTried {
+        host: one.to.clone(),
+        address: one.address.map(|address| address.to_string()),
+        refused: one.refused.clone(),
+        sent: one.sent,
+        received: one.received,
     }
-    told
 }
 
 /// What may be told of a call that ran: the words of its entry.
@@ -166,11 +158,18 @@ fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
     }
 }
 
-fn put_bytes(shown: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+/// Bytes as visible text, else in base64.
+fn shown_bytes(bytes: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(bytes) {
-        Ok(words) => shown.insert(name.to_owned(), json!(text::visible(words))),
-        Err(_) => shown.insert(format!("{name}_base64"), json!(STANDARD.encode(bytes))),
-    };
+        Ok(words) => (Some(text::visible(words)), None),
+        Err(_) => (None, Some(STANDARD.encode(bytes))),
+    }
+}
+
+fn put_bytes(shown: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    let (words, encoded) = shown_bytes(bytes);
+    shown.extend(words.map(|words| (name.to_owned(), json!(words))));
+    shown.extend(encoded.map(|encoded| (format!("{name}_base64"), json!(encoded))));
 }
 
 fn visible(value: Value) -> Value {

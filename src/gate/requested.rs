@@ -3,13 +3,14 @@
 //! The ledger's entries are the truth: what was asked, by whom it was answered, and the decision that
 //! spent the answer. The row is only where to look.
 
+use crate::ledger::payload::ApprovalRequestPayload;
 use crate::ledger::{Filter, Header, Kind, Order, ReadError, Reader, Row, Stored};
 use crate::policy::Obligation;
 use crate::types::{ApprovalId, CallId, Digest, RunId, SessionId};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Headers looked at under one lock of the reader, so that others get their turn.
 const SCAN_ENTRIES_MAX: usize = 4_096;
@@ -96,34 +97,28 @@ impl Requested {
     }
 
     fn read(header: &Header, body: &[u8]) -> Option<Self> {
-        if !header.is(Kind::ApprovalRequest) {
-            return None;
-        }
-        let payload: Value = serde_json::from_slice(body).ok()?;
-        let member = |name: &str| payload.get(name).cloned();
-        let text = |name: &str| payload.pointer(name).and_then(Value::as_str);
-        let groups = payload.get("groups")?.as_array()?.iter();
+        let payload: ApprovalRequestPayload = header.payload_of(body)?;
         Some(Self {
-            id: ApprovalId::parse(text("/id")?)?,
+            id: ApprovalId::parse(payload.id.as_str())?,
             seq: header.seq,
             wall_us: header.u64("wall_us")?,
             run: RunId::parse(header.str("run")?)?,
             session: SessionId::parse(header.str("session")?)?,
             call: CallId::parse(header.str("call")?)?,
-            tool: text("/tool")?.to_owned(),
-            arguments: member("arguments")?,
-            resource: member("resource")?,
-            call_hash: Digest::from_hex(text("/call_hash")?)?,
+            tool: payload.tool,
+            arguments: payload.arguments,
+            resource: json!(payload.resource),
+            call_hash: payload.call_hash,
             policy: Digest::from_hex(header.str("policy")?)?,
             manifest: Digest::from_hex(header.str("manifest")?)?,
-            why: member("why")?,
-            groups: groups.map(|group| group.as_str().map(str::to_owned)).collect::<Option<_>>()?,
-            confirm: payload.get("confirm")?.as_bool()?,
-            requester: text("/requester/principal")?.to_owned(),
-            requester_user: text("/requester/user").map(str::to_owned),
-            expires_us: payload.get("expires_us")?.as_u64()?,
-            said: text("/said").map(str::to_owned),
-            tainted_by: payload.get("tainted_by").and_then(Value::as_array).cloned().unwrap_or_default(),
+            why: json!(payload.why),
+            groups: payload.groups,
+            confirm: payload.confirm,
+            requester: payload.requester.principal,
+            requester_user: payload.requester.user,
+            expires_us: payload.expires_us,
+            said: payload.said,
+            tainted_by: payload.tainted_by.iter().flatten().map(|one| json!(one)).collect(),
         })
     }
 
@@ -285,16 +280,6 @@ pub(super) fn call_hash(members: Value) -> Option<Digest> {
     crate::types::json::canonical(&members).ok().map(|text| Digest::of(text.as_bytes()))
 }
 
-/// The gates in the form of the payload: groups by name, and whether a confirmation is asked for.
-pub(super) fn put_gates(payload: &mut Map<String, Value>, gates: &[Obligation]) {
-    let groups = gates.iter().filter_map(|gate| match gate {
-        Obligation::Approval { group } => Some(json!(group)),
-        Obligation::Confirm => None,
-    });
-    payload.insert("groups".to_owned(), groups.collect());
-    payload.insert("confirm".to_owned(), json!(gates.contains(&Obligation::Confirm)));
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Requested, Standing, State, rows};
@@ -324,7 +309,7 @@ mod tests {
             "call": "call_01JD0000000000000000000000", "policy": digest, "manifest": digest,
         });
         let payload = json!({
-            "id": format!("apr_01JD00000000000000000000{seq:02}"), "tool": "deploy", "arguments": {}, "resource": {},
+            "id": format!("apr_01JD00000000000000000000{seq:02}"), "tool": "deploy", "arguments": {}, "resource": { "type": "Path", "id": "/srv", "object": { "is": "fixed" } },
             "call_hash": digest, "why": [], "groups": groups, "confirm": confirm,
             "requester": { "principal": "key:Ab3dEf9h", "user": null }, "expires_us": 9,
         });

@@ -8,10 +8,11 @@ use super::pending::Pending;
 use super::point::Gate;
 use super::resource::lexical;
 use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
+use crate::ledger::payload::{BeneathDecision, CallDecisionPayload, Excluded};
 use crate::policy::{self, Approved, Ruling, Verdict};
 use crate::tools::Runner;
-use crate::types::limits;
-use serde_json::{Map, Value, json};
+use crate::types::{Decision, limits};
+use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
@@ -42,7 +43,7 @@ struct Place<'a> {
 /// What was decided on them.
 #[derive(Debug, Default)]
 pub(super) struct Below {
-    decisions: Vec<Value>,
+    decisions: Vec<BeneathDecision>,
     /// Those that the call leaves out.
     pub(super) exclusions: Vec<Exclusion>,
     /// Whether nothing at all may be read below the object.
@@ -148,10 +149,10 @@ impl Below {
     }
 
     /// Adds what was decided, and what follows from it, to a decision's payload.
-    pub(super) fn put(&self, payload: &mut Map<String, Value>) {
+    pub(super) fn put(&self, payload: &mut CallDecisionPayload) {
         if !self.decisions.is_empty() {
-            payload.insert("beneath".to_owned(), Value::Array(self.decisions.clone()));
-            payload.insert("exclusions".to_owned(), exclusions_json(&self.exclusions));
+            payload.beneath = Some(self.decisions.clone());
+            payload.exclusions = Some(excluded(&self.exclusions));
         }
     }
 }
@@ -162,37 +163,39 @@ pub(super) fn yes_to(gates: &[policy::Obligation]) -> Approved<'static> {
     if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } }
 }
 
-/// `[{canonical, dev?, ino?}]`; device and inode as text.
-pub(super) fn exclusions_json(exclusions: &[Exclusion]) -> Value {
-    let one = |one: &Exclusion| {
-        let mut members = Map::from_iter([("canonical".to_owned(), json!(one.canonical))]);
-        if let Some(id) = one.id {
-            members.insert("dev".to_owned(), json!(id.dev.to_string()));
-            members.insert("ino".to_owned(), json!(id.ino.to_string()));
-        }
-        Value::Object(members)
+/// As the record keeps them; device and inode as text.
+pub(super) fn excluded(exclusions: &[Exclusion]) -> Vec<Excluded> {
+    let one = |one: &Exclusion| Excluded {
+        canonical: one.canonical.clone(),
+        dev: one.id.map(|id| id.dev.to_string()),
+        ino: one.id.map(|id| id.ino.to_string()),
     };
     exclusions.iter().map(one).collect()
 }
 
+/// The word of a ruling.
+pub(super) fn decision_of(answer: &Ruling) -> Decision {
+    match answer {
+        Ruling::Allow { .. } => Decision::Allow,
+        Ruling::Deny { .. } => Decision::Deny,
+        Ruling::NeedsApproval { .. } => Decision::NeedsApproval,
+    }
+}
+
 /// One decision as the record keeps it. Principal, action and context are the call's own: only the resource and
 /// the paths that it is in stand here.
-fn decision(one: &Place<'_>, verdict: &Verdict) -> Value {
+fn decision(one: &Place<'_>, verdict: &Verdict) -> BeneathDecision {
     let entities = verdict.request.get("entities").and_then(Value::as_array).into_iter().flatten();
     let is_path = |entity: &&Value| entity.pointer("/uid/type").is_some_and(|kind| kind == "PAR::Path");
-    let mut members = Map::from_iter([
-        ("name".to_owned(), json!(one.name)),
-        ("resource".to_owned(), verdict.request.get("resource").cloned().unwrap_or_default()),
-        ("entities".to_owned(), entities.filter(is_path).cloned().collect()),
-        ("decision".to_owned(), json!(verdict.answer.word())),
-        ("policies".to_owned(), json!(verdict.answer.policies())),
-    ]);
-    if let Some(id) = one.id {
-        members.insert("dev".to_owned(), json!(id.dev.to_string()));
-        members.insert("ino".to_owned(), json!(id.ino.to_string()));
+    let errors = verdict.answer.errors();
+    BeneathDecision {
+        name: one.name.to_owned(),
+        dev: one.id.map(|id| id.dev.to_string()),
+        ino: one.id.map(|id| id.ino.to_string()),
+        resource: verdict.request.get("resource").cloned().unwrap_or_default(),
+        entities: entities.filter(is_path).cloned().collect(),
+        decision: decision_of(&verdict.answer),
+        policies: verdict.answer.policies().to_vec(),
+        errors: (!errors.is_empty()).then(|| errors.to_vec()),
     }
-    if !verdict.answer.errors().is_empty() {
-        members.insert("errors".to_owned(), json!(verdict.answer.errors()));
-    }
-    Value::Object(members)
 }

@@ -241,7 +241,7 @@ async fn no_more_calls_than_a_policy_counts() {
     assert_eq!(allowed.len(), 3);
     let numbers: BTreeSet<i64> = allowed
         .iter()
-        .map(|one| one.payload["request"]["context"]["call"]["calls_hour"].as_i64().expect("a number"))
+        .map(|one| json!(one.payload)["request"]["context"]["call"]["calls_hour"].as_i64().expect("a number"))
         .collect();
     assert_eq!(numbers, BTreeSet::from([0, 1, 2]), "the numbers used stand in the decisions");
     for one in allowed {

@@ -9,11 +9,11 @@ use crate::auth::{Principal, Source};
 use crate::gate::mint::granted::Granted;
 use crate::gate::point::Gate;
 use crate::gate::requested::{Requested, Standing, State};
-use crate::ledger::{Draft, Kind, Ledger, Ref};
+use crate::ledger::payload::{ApprovalGrantPayload, ApprovalRefusePayload};
+use crate::ledger::{Draft, Ledger, Ref};
 use crate::policy::{Door, Over, Power};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits, text};
-use serde_json::{Value, json};
 
 /// What a person says to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,19 +48,20 @@ impl Gate {
         let _standing = self.in_force.turn.read().await;
         let (requested, standing) = find(self.ledger(), id)?;
         let granted = self.check(by, door, &requested, standing, &answer.call_hash)?;
-        let kind = if answer.grant { Kind::ApprovalGrant } else { Kind::ApprovalRefuse };
         let reason = self.secrets().clean(answer.reason);
-        let mut payload = json!({
-            "id": requested.id.as_str(),
-            "call_hash": requested.call_hash.hex(),
-            "user": by.user(),
-            "reason": reason.as_deref().map(text::visible_line),
-            "power": granted.record(),
-        });
-        if let Some(members) = payload.as_object_mut() {
-            reason.found().put(members);
-        }
-        let draft = Draft { principal: Some(by.id()), ..answer_draft(&requested, kind, payload) };
+        let (asked, call_hash, user) =
+            (requested.id.clone(), requested.call_hash, by.user().map(str::to_owned));
+        let (power, secrets) = (Some(granted.record()), reason.found().counts());
+        let reason = reason.as_deref().map(text::visible_line);
+        let draft = if answer.grant {
+            let payload = ApprovalGrantPayload { id: asked, call_hash, user, reason, power, secrets };
+            answer_draft(&requested, Draft::new(payload))
+        } else {
+            let payload =
+                ApprovalRefusePayload { id: asked, call_hash, user: Some(user), reason, power, secrets };
+            answer_draft(&requested, Draft::new(payload))
+        };
+        let draft = Draft { principal: Some(by.id()), ..draft };
         let _receipt = self.ledger().append_one(draft).await.map_err(AnswerError::Ledger)?;
         // From here on the answer counts, whatever happens to this process: the run is found again.
         self.stir();
@@ -140,12 +141,15 @@ impl Gate {
                 Ok((requested, standing))
                     if standing.state == State::Pending && requested.expires_us <= now =>
                 {
-                    let payload = json!({
-                        "id": requested.id.as_str(),
-                        "call_hash": requested.call_hash.hex(),
-                        "reason": "nobody answered in time",
-                    });
-                    let draft = answer_draft(&requested, Kind::ApprovalRefuse, payload);
+                    let payload = ApprovalRefusePayload {
+                        id: requested.id.clone(),
+                        call_hash: requested.call_hash,
+                        user: None,
+                        reason: Some("nobody answered in time".to_owned()),
+                        power: None,
+                        secrets: None,
+                    };
+                    let draft = answer_draft(&requested, Draft::new(payload));
                     drafts.push(Draft { status: Some("expired"), ..draft });
                 }
                 Ok(_) => {}
@@ -159,7 +163,8 @@ impl Gate {
     }
 }
 
-fn answer_draft(requested: &Requested, kind: Kind, payload: Value) -> Draft {
+/// The header's words of an answer.
+fn answer_draft(requested: &Requested, said: Draft) -> Draft {
     Draft {
         run: Some(requested.run.clone()),
         session: Some(requested.session.clone()),
@@ -168,7 +173,7 @@ fn answer_draft(requested: &Requested, kind: Kind, payload: Value) -> Draft {
         policy: Some(requested.policy),
         manifest: Some(requested.manifest),
         tool: Some(requested.tool.clone()),
-        ..Draft::untyped(kind, payload)
+        ..said
     }
 }
 

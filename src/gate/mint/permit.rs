@@ -3,11 +3,11 @@
 use super::running::Running;
 use crate::call::{Exclusion, Held, Object, Prepared};
 use crate::gate::facts::Facts;
-use crate::ledger::{AppendError, Draft, Kind, Ledger, Receipt, Ref};
+use crate::ledger::payload::CallConnectPayload;
+use crate::ledger::{AppendError, Draft, Ledger, Receipt, Ref};
 use crate::secrets::{Finder, Secrets};
 use crate::tools::{Manifest, ValidCall};
 use crate::types::{CallId, Digest, HostPort, clock, limits};
-use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ impl Connecting {
     /// Records a connection that is about to be made for the call. Durable on return: bytes may pass.
     pub async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), AppendError> {
         let facts = &self.facts;
-        let payload = json!({ "host": to.as_str(), "address": address.to_string() });
+        let payload = CallConnectPayload { host: to.as_str().to_owned(), address: address.to_string() };
         let draft = Draft {
             run: Some(facts.run.clone()),
             session: Some(facts.session.clone()),
@@ -199,7 +199,7 @@ impl Connecting {
             policy: Some(facts.policy),
             manifest: facts.manifest,
             tool: Some(facts.tool.clone()),
-            ..Draft::untyped(Kind::CallConnect, payload)
+            ..Draft::new(payload)
         };
         self.ledger.append_one(draft).await.map(drop)
     }

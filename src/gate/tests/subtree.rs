@@ -84,7 +84,7 @@ async fn what_is_denied_below_is_in_the_permit_and_in_the_record() {
     assert_eq!(told, expect);
     // A tool that does not read below has none of it, nor has a call that is denied anyway.
     let file = PathObject { kind: FileKind::File, ..folder(vec![]) };
-    assert!(!search(&bench, file).payload.contains_key("beneath"));
+    assert!(search(&bench, file).payload.beneath.is_none());
     tokio::task::block_in_place(|| bench.verified());
 }
 
@@ -94,7 +94,7 @@ async fn claims_below_that_cannot_be_are_a_deny() {
     let bench = tokio::task::block_in_place(|| Bench::open(RULES));
     let check = |what: &str, expect: &str, object: PathObject| {
         let decided = search(&bench, object);
-        let reason = decided.payload.get("reason").and_then(Value::as_str).unwrap_or("allowed");
+        let reason = decided.payload.reason.as_deref().unwrap_or("allowed");
         assert!(reason.contains(expect), "{what}: {reason}");
     };
     check("all of them", "allowed", whole());
@@ -113,7 +113,7 @@ async fn claims_below_that_cannot_be_are_a_deny() {
     check("too many", "not asked", folder(vec![beneath("/var/log/a", "/var/log/a", Some(7)); 257]));
     check("a file", "unasked", PathObject { kind: FileKind::File, ..whole() });
     let listed = bench.decide("list_dir", &json!({ "path": "/var/log" }), Object::Path(whole()));
-    assert!(listed.payload["reason"].as_str().is_some_and(|reason| reason.contains("unasked")));
+    assert!(listed.payload.reason.as_ref().is_some_and(|reason| reason.contains("unasked")));
 }
 
 /// Who is asked sees what a yes leaves out, and the yes is for exactly that.
@@ -148,10 +148,7 @@ async fn a_yes_is_bound_to_what_is_left_out() {
     let other = bench.again(object(6));
     assert_eq!(other.word.as_str(), "needs_approval", "another file is left out");
     let same = bench.again(object(7));
-    assert_eq!(
-        (same.word.as_str(), left_out(&Value::Object(same.payload.clone()))),
-        ("allow", vec!["/var/log/a"])
-    );
+    assert_eq!((same.word.as_str(), left_out(&json!(same.payload))), ("allow", vec!["/var/log/a"]));
     let Outcome::Permit(permit) = bench.commit(same).await else { panic!("no permit") };
     let (order, running) = permit.begin().expect("in time");
     assert_eq!(order.exclusions().len(), 1);
@@ -174,8 +171,8 @@ async fn a_program_that_would_have_to_leave_something_out_is_denied() {
     let arguments = json!({ "path": "/var/log", "lines": 1 });
     let bench = tokio::task::block_in_place(|| open(RULES));
     let decided = bench.decide("reads_all", &arguments, Object::Path(whole()));
-    assert_eq!((decided.word.as_str(), &decided.payload["reason"]), ("deny", &json!(NO_VIEW)));
-    assert_eq!(left_out(&Value::Object(decided.payload.clone())).len(), 3, "why stands in the record");
+    assert_eq!((decided.word.as_str(), decided.payload.reason.as_deref()), ("deny", Some(NO_VIEW)));
+    assert_eq!(left_out(&json!(decided.payload)).len(), 3, "why stands in the record");
     let rest = ["/var/log/a", "/var/log/b", "/var/log/b/c"].map(|name| beneath(name, name, None));
     let decided = bench.decide("reads_all", &arguments, Object::Path(folder(rest.into())));
     assert_eq!(decided.word.as_str(), "allow", "what is not there cannot be read");
@@ -183,7 +180,7 @@ async fn a_program_that_would_have_to_leave_something_out_is_denied() {
                 unless { context.call.approved == \"confirmed\" };";
     let bench = tokio::task::block_in_place(|| open(&format!("{RULES}{asks}")));
     let decided = bench.decide("reads_all", &arguments, Object::Path(whole()));
-    assert_eq!((decided.word.as_str(), &decided.payload["reason"]), ("deny", &json!(NO_VIEW)));
+    assert_eq!((decided.word.as_str(), decided.payload.reason.as_deref()), ("deny", Some(NO_VIEW)));
 }
 
 /// A rule by `==` is for the folder alone: what lies in it is not read by way of it.
@@ -194,7 +191,7 @@ async fn a_permit_for_a_folder_alone_permits_nothing_in_it() {
         "@id(\"alone\") permit(principal, action in PAR::Action::\"call_tool\", resource == PAR::Path::\"/var/log\");",
     );
     let decided = search(&alone, folder(vec![]));
-    let reason = decided.payload["reason"].as_str().expect("a reason");
+    let reason = decided.payload.reason.as_deref().expect("a reason");
     assert!(decided.word.as_str() == "deny" && reason.contains("the folder alone"), "{reason}");
     let listed = alone.decide("list_dir", &json!({ "path": "/var/log" }), Object::Path(folder(vec![])));
     assert_eq!(listed.word.as_str(), "allow", "who does not read below may");
@@ -205,10 +202,7 @@ async fn a_permit_for_a_folder_alone_permits_nothing_in_it() {
              unless { resource == PAR::Path::\"/var/log/a\" };",
     );
     let decided = search(&some, folder(vec![beneath("/var/log/a", "/var/log/a", Some(7))]));
-    assert_eq!(
-        (decided.word.as_str(), left_out(&Value::Object(decided.payload.clone()))),
-        ("allow", vec!["/var/log/a"])
-    );
+    assert_eq!((decided.word.as_str(), left_out(&json!(decided.payload))), ("allow", vec!["/var/log/a"]));
     let asks = "@id(\"ask\") @require_confirm(\"\") forbid(principal, action in PAR::Action::\"call_tool\", resource)
                 unless { context.call.approved == \"confirmed\" };
                 @id(\"alone\") permit(principal, action in PAR::Action::\"call_tool\", resource == PAR::Path::\"/var/log\");";
