@@ -36,7 +36,7 @@ impl File {
 
     /// Whether it is compiled for tests alone.
     pub(super) fn is_test(&self) -> bool {
-        self.module().iter().any(|part| part == "tests")
+        self.module().iter().any(|part| part == "tests" || part == "fixture")
     }
 }
 
