@@ -131,7 +131,9 @@ fn installing_runs() {
     let copy = folder.path().join("source");
     copy_folder(&source.join("systemd"), &copy.join("systemd"));
     std::fs::copy(source.join("install.sh"), copy.join("install.sh")).expect("install.sh");
-    std::os::unix::fs::symlink(binary(), copy.join("par")).expect("link");
+    for name in ["par", "par-launcher"] {
+        std::os::unix::fs::symlink(binary().with_file_name(name), copy.join(name)).expect("link");
+    }
     let look = folder.path().join("look").display().to_string();
     for block in blocks {
         run_in(&home, &block.replace("/tmp/par-look", &look), &copy, &[]);
