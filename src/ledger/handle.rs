@@ -56,7 +56,7 @@ impl Ledger {
     /// Appends entries in one commit, all or none, and returns after the sync with their receipts in
     /// order. Appends of others may share the commit.
     ///
-    /// Waits for a place in the queue ([`limits::QUEUE_ENTRIES_MAX`]). Cancel-safe only in that the
+    /// Waits for a place in the queue ([`crate::types::limits::QUEUE_ENTRIES_MAX`]). Cancel-safe only in that the
     /// entries may be written although nobody waits any more.
     pub async fn append(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
         self.queue.append(drafts, false).await
