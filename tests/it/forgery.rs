@@ -96,7 +96,7 @@ fn no_sibling_makes_a_proof() {
     }
     let mut rustc = built.rustc(place.path());
     rustc.args(["--crate-name", "par", "--crate-type", "lib", "--cap-lints", "allow"]);
-    rustc.env("CARGO_MANIFEST_DIR", place.path());
+    rustc.env("CARGO_MANIFEST_DIR", place.path()).env("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION"));
     for (name, file) in &built.direct {
         rustc.arg("--extern").arg(format!("{name}={}", file.display()));
     }
