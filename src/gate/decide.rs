@@ -9,11 +9,11 @@ use super::point::Gate;
 use super::question::waiting;
 use super::requested;
 use super::rules::{Rules, STALE};
-use super::subtree::{self, Below, decision_of};
+use super::subtree::{self, Below};
 use crate::auth::Principal;
 use crate::call::{Exclusion, Prepared};
 use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript};
-use crate::policy::{self, Approved, Question, Ruling, Session, Verdict};
+use crate::policy::{self, Approved, Question, Ruling, Session, Shadow, Verdict};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
 use crate::types::{CallId, Decision, limits, text};
@@ -125,7 +125,7 @@ impl Gate {
         let is_allowed = matches!(verdict.answer, Ruling::Allow { .. });
         let counted = is_allowed.then(|| turn.count(tool, now_us));
         let mut payload = decision_payload(&pending, &verdict);
-        // The form is this room's own, whatever stands in it in the place of a secret.
+        // The form is this room's own. Only an object whose name holds a secret may not fit it: that call is denied.
         payload.object = serde_json::from_value(object.into_inner()).ok();
         below.put(&mut payload);
         let ready = Ready { prepared, exclusions: below.exclusions, question };
@@ -203,7 +203,7 @@ impl Gate {
             is_trusted: !manifest.untrusted_output,
             structured: manifest.is_structured(),
         };
-        let word = decision_of(&answer);
+        let word = answer.decision();
         let (reason, next) = match (answer, ready) {
             (Ruling::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
                 let hosts = pending.hosts();
@@ -249,7 +249,7 @@ fn decision_payload(pending: &Pending, verdict: &Verdict) -> CallDecisionPayload
         // What would run, beside the manifest's digest in the header, which covers it.
         script: pending.manifest().script().map(script_named),
         connect: some(&hosts),
-        shadow: verdict.shadow.as_ref().and_then(|shadow| serde_json::from_value(shadow.json()).ok()),
+        shadow: verdict.shadow.as_ref().map(Shadow::record),
         reason,
         errors,
         advice,

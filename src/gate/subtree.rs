@@ -11,7 +11,7 @@ use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
 use crate::ledger::payload::{BeneathDecision, CallDecisionPayload, Excluded};
 use crate::policy::{self, Approved, Ruling, Verdict};
 use crate::tools::Runner;
-use crate::types::{Decision, limits};
+use crate::types::limits;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -173,15 +173,6 @@ pub(super) fn excluded(exclusions: &[Exclusion]) -> Vec<Excluded> {
     exclusions.iter().map(one).collect()
 }
 
-/// The word of a ruling.
-pub(super) fn decision_of(answer: &Ruling) -> Decision {
-    match answer {
-        Ruling::Allow { .. } => Decision::Allow,
-        Ruling::Deny { .. } => Decision::Deny,
-        Ruling::NeedsApproval { .. } => Decision::NeedsApproval,
-    }
-}
-
 /// One decision as the record keeps it. Principal, action and context are the call's own: only the resource and
 /// the paths that it is in stand here.
 fn decision(one: &Place<'_>, verdict: &Verdict) -> BeneathDecision {
@@ -194,7 +185,7 @@ fn decision(one: &Place<'_>, verdict: &Verdict) -> BeneathDecision {
         ino: one.id.map(|id| id.ino.to_string()),
         resource: verdict.request.get("resource").cloned().unwrap_or_default(),
         entities: entities.filter(is_path).cloned().collect(),
-        decision: decision_of(&verdict.answer),
+        decision: verdict.answer.decision(),
         policies: verdict.answer.policies().to_vec(),
         errors: (!errors.is_empty()).then(|| errors.to_vec()),
     }

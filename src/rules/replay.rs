@@ -342,7 +342,7 @@ fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> 
         return Some(format!("recorded {then}; the rules lead to {now}"));
     }
     // Errors are told in words, which may change: that there are any is what counts.
-    let then = payload.shadow.as_ref().map(|shadow| (shadow.decision.as_str(), &shadow.policies));
+    let then = payload.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     let now = again.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     (then != now).then(|| "what is recorded of policies in shadow mode is not what they say".to_owned())
 }
@@ -389,7 +389,7 @@ impl WalkShare {
             _ if !shadow.errors.is_empty() => "an error in the evaluation".to_owned(),
             some => some.join(", "),
         };
-        let group = [again.answer.word(), shadow.decision, &by];
+        let group = [again.answer.word(), shadow.decision.as_str(), &by];
         note(&mut self.shadow_flips, group, || example(header, recorded));
     }
 

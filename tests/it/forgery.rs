@@ -1,5 +1,5 @@
-//! Nobody but its mint makes a proof: the compiler refuses what an outsider and what a neighbour in the same room would
-//! write, and names the private field.
+//! Only its mint makes a proof: the compiler refuses what an outsider and what a neighbour in the same room would write, and
+//! names the private field.
 //!
 //! Needs the source and the compiler. Each row of [`PROOFS`] is compiled twice, with `rustc --emit=metadata`: as a crate of
 //! its own against the built library, and as a function in a sibling module of the mint, in a copy of the library's source.

@@ -127,7 +127,7 @@ fn decision(
         payload["errors"] = json!(verdict.answer.errors());
     }
     if let Some(shadow) = &verdict.shadow {
-        payload["shadow"] = shadow.json();
+        payload["shadow"] = json!(shadow.record());
     }
     let draft = head(verdict.answer.word(), payload);
     (Draft { policies: verdict.answer.policies().to_vec(), ..draft }, path)

@@ -98,8 +98,9 @@ impl Draft {
     }
 
     /// As [`Draft::new`], of members that no struct holds to their kind.
+    #[cfg(test)]
     #[must_use]
-    pub fn untyped(kind: Kind, payload: Value) -> Self {
+    pub(crate) fn untyped(kind: Kind, payload: Value) -> Self {
         let members = match payload {
             Value::Object(members) => members,
             other => Map::from_iter([("value".to_owned(), other)]),

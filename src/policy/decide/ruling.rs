@@ -1,5 +1,7 @@
 //! What the policies say to a request.
 
+use crate::types::Decision;
+
 /// What the policies say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
@@ -41,14 +43,20 @@ pub enum Obligation {
 }
 
 impl Ruling {
+    /// The decision, without its reasons.
+    #[must_use]
+    pub fn decision(&self) -> Decision {
+        match self {
+            Self::Allow { .. } => Decision::Allow,
+            Self::Deny { .. } => Decision::Deny,
+            Self::NeedsApproval { .. } => Decision::NeedsApproval,
+        }
+    }
+
     /// The word on the ledger and in the API.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Allow { .. } => "allow",
-            Self::Deny { .. } => "deny",
-            Self::NeedsApproval { .. } => "needs_approval",
-        }
+        self.decision().as_str()
     }
 
     /// The determining policies.

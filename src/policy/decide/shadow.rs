@@ -1,13 +1,14 @@
 //! Shadow mode: policies that are evaluated beside the others, and only reported.
 
 use super::ruling::Ruling;
-use serde_json::{Value, json};
+use crate::ledger::payload::ShadowDecision;
+use crate::types::Decision;
 
 /// What the answer would have been, had the policies in shadow mode decided too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shadow {
-    /// `allow`, `deny` or `needs_approval`.
-    pub decision: &'static str,
+    /// What would have been decided.
+    pub decision: Decision,
     /// The policies that would have determined it.
     pub policies: Vec<String>,
     /// Errors of policies in shadow mode.
@@ -25,16 +26,16 @@ impl Shadow {
             (Ruling::NeedsApproval { gates: now, .. }, Ruling::NeedsApproval { gates: then, .. }) if now != then
         );
         let differs = answer.word() != beside.word() || asks_others || !errors.is_empty();
-        differs.then(|| Self { decision: beside.word(), policies: beside.policies().to_vec(), errors })
+        differs.then(|| Self { decision: beside.decision(), policies: beside.policies().to_vec(), errors })
     }
 
     /// As the ledger keeps it.
     #[must_use]
-    pub fn json(&self) -> Value {
-        let mut told = json!({ "decision": self.decision, "policies": self.policies });
-        if let Some(members) = told.as_object_mut().filter(|_| !self.errors.is_empty()) {
-            members.insert("errors".to_owned(), json!(self.errors));
+    pub fn record(&self) -> ShadowDecision {
+        ShadowDecision {
+            decision: self.decision,
+            policies: self.policies.clone(),
+            errors: (!self.errors.is_empty()).then(|| self.errors.clone()),
         }
-        told
     }
 }

@@ -20,7 +20,7 @@ fn what_is_in_shadow_mode_is_only_reported() {
             answer,
             "{policies}"
         );
-        let told = verdict.shadow.map(|s| (s.decision, s.policies.join(" "), s.errors.len()));
+        let told = verdict.shadow.map(|s| (s.decision.as_str(), s.policies.join(" "), s.errors.len()));
         assert_eq!(told, beside.map(|(word, by, n)| (word, by.to_owned(), n)), "{policies}");
         let named: Vec<&str> = bundle.in_shadow().collect();
         assert_eq!(named.len(), policies.matches("@mode").count(), "{named:?}");
