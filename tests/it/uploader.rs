@@ -110,7 +110,21 @@ fn what_is_not_the_object_of_a_success_taints() {
             "policies/60-fails.cedar",
             "@id(\"fails\") permit (principal, action == PAR::Action::\"fails\", resource);",
         );
+        // The same script, by a manifest that promises no object.
+        let plain = FAILS.replace("name = \"fails\"", "name = \"plain\"").replace("output = \"json\"\n", "");
+        assert!(!plain.contains("json\"") && plain.contains("untrusted_output = false"), "{plain}");
+        home.add("tools.d/plain.toml", &plain);
+        home.add(
+            "policies/61-plain.cedar",
+            "@id(\"plain\") permit (principal, action == PAR::Action::\"plain\", resource);",
+        );
     });
+    let (status, steps) = run(&house, [calls("plain", &json!({ "how": "none" })), deploys("1.0.1")]);
+    assert_eq!(
+        (status.as_str(), &steps[0]["status"]),
+        ("waiting", &json!("ok")),
+        "text is no object: {steps}"
+    );
     for how in ["ok", "error", "stderr", "none", "cut", "signal"] {
         let (status, steps) = run(&house, [calls("fails", &json!({ "how": how })), deploys("1.0.1")]);
         println!("{how}: {} then {} ({status})", steps[0]["status"], steps[1]["status"]);
