@@ -1,6 +1,6 @@
 //! Reading a JSON body: its type, its size, its time, its form.
 
-use super::Bounds;
+use super::bounds::Bounds;
 use super::problem::{Code, Problem};
 use crate::types::json::parse_strict;
 use crate::types::{limits, text};

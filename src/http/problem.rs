@@ -1,7 +1,7 @@
 //! Every error, as RFC 9457 `application/problem+json` with a stable code.
 //!
 //! A problem holds what the caller may know; what only the operator may know goes to the log where the
-//! problem is made. The request id is added by `frame`.
+//! problem is made. The request id is added by `middleware`.
 
 use crate::agent::RunError;
 use crate::auth::Refusal;
@@ -155,7 +155,7 @@ impl Problem {
     }
 }
 
-/// Carries the problem to `frame`, which writes it.
+/// Carries the problem to `middleware`, which writes it.
 impl IntoResponse for Problem {
     fn into_response(self) -> axum::response::Response {
         let mut response = self.code.status().into_response();

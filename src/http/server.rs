@@ -1,9 +1,11 @@
-//! The accept loop: bounded connections, bounded headers, an orderly stop. `places` says which connection ends when there
+//! The accept loop: bounded connections, bounded headers, an orderly stop. `connections` says which connection ends when there
 //! are too many.
 
-use super::frame::{self, Ends};
-use super::places::{Held, Places};
-use super::{App, Bounds, routes};
+use super::app::App;
+use super::bounds::Bounds;
+use super::connections::{Held, Places};
+use super::middleware::{self, Ends};
+use super::routes::routes;
 use crate::types::limits;
 use axum::Router;
 use axum::http::Request;
@@ -107,7 +109,7 @@ async fn connection(open: Open, app: App, routes: Router, stopping: watch::Recei
     let http = builder(&app.bounds);
     let service = service_fn(|request: Request<Incoming>| {
         let mark = held.asked(request.body().is_end_stream());
-        frame::answer(app.clone(), routes.clone(), ends, mark, request, alive.clone())
+        middleware::answer(app.clone(), routes.clone(), ends, mark, request, alive.clone())
     });
     let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
     let outcome = tokio::select! {

@@ -1,7 +1,7 @@
 //! Server-sent events (WHATWG HTML, 9.2), which every stream is made of: a bounded number at once, of which a key has
 //! its share, a comment now and then, and an end where who reads is not let in any more.
 
-use super::App;
+use super::app::App;
 use super::problem::{Code, Problem};
 use crate::types::{Full, Shares, clock, limits};
 use axum::body::{Body, Bytes};

@@ -92,7 +92,7 @@ async function portThief(page) {
   await new Promise((ready) => thief.listen(0, '127.0.0.1', ready));
   const other = await page.context().newPage();
   await other.goto(`http://127.0.0.1:${thief.address().port}/`);
-  expect('thief', stolen.includes('par_session='), 'the browser kept the cookie to one port: this test shows nothing');
+  expect('thief', stolen.includes('par_login='), 'the browser kept the cookie to one port: this test shows nothing');
   expect('thief', await other.evaluate(() => sessionStorage.getItem('par-proof')) === null, 'another port sees the proof');
   const headers = { cookie: stolen, 'sec-fetch-site': 'same-origin', accept: 'text/html' };
   const shown = await (await fetch(base + approve, { headers })).text();

@@ -508,10 +508,9 @@ fn a_long_list_is_read_page_by_page() {
     assert_eq!(walk("state=granted&limit=50"), (Vec::new(), 1));
     let listed = people.home.expect(0, &["approval", "list", "--json"]);
     assert_eq!(listed.lines().count(), 128);
-    let (session, mut rows, mut next) = (log_in(&server, &people.ben), 0, String::new());
+    let (login, mut rows, mut next) = (log_in(&server, &people.ben), 0, String::new());
     loop {
-        let page =
-            text(&server.send("GET", &format!("/ui/approvals?state=pending{next}"), &session, b"").body);
+        let page = text(&server.send("GET", &format!("/ui/approvals?state=pending{next}"), &login, b"").body);
         rows += page.matches("href=\"/ui/approvals/apr_").count();
         match page.split("&amp;after=").nth(1).and_then(|rest| rest.split('"').next()) {
             Some(after) => next = format!("&after={after}"),

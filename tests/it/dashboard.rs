@@ -15,8 +15,8 @@ fn a_question_is_answered_on_its_page_and_only_there() {
     let (run, asked) = people.ask(&server, &people.list());
     let page = format!("/ui/approvals/{}", asked["id"].as_str().expect("id"));
     let hash = asked["call_hash"].as_str().expect("hash");
-    let session = log_in(&server, &people.ben);
-    let shown = server.send("GET", &page, &session, b"");
+    let login = log_in(&server, &people.ben);
+    let shown = server.send("GET", &page, &login, b"");
     assert_eq!(shown.status, 200, "{}", text(&shown.body));
     let shown = text(&shown.body);
     assert!(
@@ -39,17 +39,17 @@ fn a_question_is_answered_on_its_page_and_only_there() {
         ("no answer", OWN, &yes.replace("grant", "perhaps"), 422),
         ("another call", OWN, &other, 409),
     ] {
-        let refused = post(&server, &page, &format!("{session}{from}"), fields);
+        let refused = post(&server, &page, &format!("{login}{from}"), fields);
         assert_eq!(refused.status, status, "{name}: {}", text(&refused.body));
     }
-    // With no session, with a key that runs, and with one that only reads.
+    // With no login, with a key that runs, and with one that only reads.
     assert_eq!(post(&server, &page, OWN, &yes).status, 401);
     let viewer = log_in(&server, &people.viewer);
     assert_eq!(post(&server, &page, &format!("{viewer}{OWN}"), &yes).status, 403);
-    let granted = post(&server, &page, &format!("{session}{OWN}"), &yes);
+    let granted = post(&server, &page, &format!("{login}{OWN}"), &yes);
     assert_eq!(granted.status, 303, "{}", text(&granted.body));
     assert_eq!(people.ended(&server, &run)["status"], "done");
-    let again = post(&server, &page, &format!("{session}{OWN}"), &yes);
+    let again = post(&server, &page, &format!("{login}{OWN}"), &yes);
     assert_eq!(again.status, 409, "a yes is given once");
 }
 
@@ -60,9 +60,9 @@ fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
     let people = People::new();
     people.add_note();
     let server = people.home.serve();
-    let session = log_in(&server, &people.ben);
+    let login = log_in(&server, &people.ben);
     let look = |path: &str| {
-        let page = server.send("GET", path, &session, b"");
+        let page = server.send("GET", path, &login, b"");
         assert_eq!(page.status, 200, "{path}: {}", text(&page.body));
         let page = text(&page.body);
         assert!(page.len() < 100_000, "{path} has {} bytes", page.len());

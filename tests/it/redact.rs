@@ -111,7 +111,7 @@ fn an_erased_run_is_gone_and_still_told() {
     assert_eq!(found(&home), Vec::<String>::new());
 }
 
-/// A page, by a session that the key opens.
+/// A page, by a login that the key opens.
 fn page(server: &crate::support::Server, key: &str, path: &str) -> String {
     let origin = format!("Origin: http://{}\r\n", server.address);
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";

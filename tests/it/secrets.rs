@@ -145,10 +145,10 @@ fn no_named_secret_leaves_a_trace() {
         ("what was told".to_owned(), house.all_that_was_told().into_bytes()),
         ("the log".to_owned(), house.server.log().into_bytes()),
     ]);
-    let session = log_in(&house.server, &house.home.key("looker", "viewer"));
+    let login = log_in(&house.server, &house.home.key("looker", "viewer"));
     let run = told["run"].as_str().expect("run");
     for page in [format!("/ui/runs/{run}"), "/ui/audit".to_owned(), "/ui/".to_owned()] {
-        let shown = house.server.send("GET", &page, &session, b"");
+        let shown = house.server.send("GET", &page, &login, b"");
         assert_eq!(shown.status, 200, "{page}");
         places.insert(page, shown.body);
     }

@@ -5,141 +5,18 @@
 //! kernel, the token from `data/admin.token`; both must be right. An answer is `{"ok": …}` or
 //! `{"error": {"code": …, "detail": …}}`.
 
-mod act;
-mod call;
+//!
+//! Here the powers of the host's own users are used, each asked of the gate and recorded. Nothing here runs a tool or
+//! asks a model.
+//!
+//! # Layout
+//!
+//! `client`: the asking side · `actions`: what may be asked · `socket`: the serving side.
 
-pub use call::{AdminError, call};
+mod client;
+mod actions;
+mod socket;
 
-use self::act::{Failure, act};
-use crate::agent::Agent;
-use crate::auth::{AdminDoor, Authority, Principal};
-use crate::rules::Reloader;
-use crate::types::json::parse_strict;
-use crate::types::limits;
-use serde_json::{Map, Value, json};
-use std::io;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
-use zeroize::Zeroizing;
-
-/// The socket of a running server; its file goes with it.
-#[derive(Debug)]
-pub struct Socket {
-    listener: UnixListener,
-    door: AdminDoor,
-    path: PathBuf,
-}
-
-/// What is administered. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Room {
-    /// Knows keys.
-    pub authority: Authority,
-    /// Whose calls wait for people.
-    pub agent: Agent,
-    /// Loads its rules anew.
-    pub reloader: Reloader,
-}
-
-/// Where the socket is.
-#[must_use]
-pub fn socket_path(data: &Path) -> PathBuf {
-    data.join("admin.sock")
-}
-
-impl Socket {
-    /// Makes socket (mode 0600) and token in `data`, in place of those of an earlier start. The caller
-    /// holds the ledger's lock, so that no other server uses them.
-    pub fn open(data: &Path) -> io::Result<Self> {
-        let door = AdminDoor::open(data)?;
-        let (path, fresh) = (socket_path(data), data.join("admin.sock.new"));
-        match std::fs::remove_file(&fresh) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&fresh)?;
-        // Under its own name only once nobody else can connect to it.
-        std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600))?;
-        std::fs::rename(&fresh, &path)?;
-        Ok(Self { listener, door, path })
-    }
-
-    /// Serves until `shutdown` is ready, then removes the socket.
-    pub async fn serve(self, room: Room, shutdown: impl Future<Output = ()>) {
-        let Self { listener, door, path } = self;
-        tokio::select! {
-            () = shutdown => {}
-            () = accept(listener, Arc::new(door), room) => {}
-        }
-        if let Err(e) = std::fs::remove_file(&path) {
-            tracing::warn!(error = %e, "the admin socket was not removed");
-        }
-    }
-}
-
-async fn accept(listener: UnixListener, door: Arc<AdminDoor>, room: Room) {
-    let places = Arc::new(Semaphore::new(limits::ADMIN_CONNECTIONS_MAX));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let (door, room) = (door.clone(), room.clone());
-                tokio::spawn(async move {
-                    converse(stream, &door, &room).await;
-                    drop(place);
-                });
-            }
-            Err(e) => {
-                tracing::warn!(error = %e, "a connection to the admin socket was not accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
-}
-
-/// One request and its answer. What is asked is done also when nobody waits for the answer.
-async fn converse(mut stream: UnixStream, door: &AdminDoor, room: &Room) {
-    let bound = Duration::from_millis(limits::ADMIN_MS_MAX);
-    let line = tokio::time::timeout(bound, read_line(&mut stream)).await;
-    let Ok(Ok(line)) = line else { return };
-    let outcome = match admit(&stream, door, &line) {
-        Ok((principal, asked)) => act(room, &principal, &asked).await,
-        Err(failure) => Err(failure),
-    };
-    let answer = match outcome {
-        Ok(told) => json!({ "ok": told }),
-        Err(Failure { code, detail }) => json!({ "error": { "code": code, "detail": detail } }),
-    };
-    // It may hold a fresh key.
-    let answer = Zeroizing::new(format!("{answer}\n"));
-    if let Ok(Err(e)) = tokio::time::timeout(bound, stream.write_all(answer.as_bytes())).await {
-        tracing::warn!(error = %e, "an answer on the admin socket was not taken");
-    }
-}
-
-async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut line = Zeroizing::new(Vec::new());
-    BufReader::new(stream.take(limits::ADMIN_BYTES_MAX as u64)).read_until(b'\n', &mut line).await?;
-    Ok(line)
-}
-
-/// Who asks, and what; the token is taken out of it. What they may do is asked in `act`, of each request.
-fn admit(
-    stream: &UnixStream,
-    door: &AdminDoor,
-    line: &[u8],
-) -> Result<(Principal, Map<String, Value>), Failure> {
-    let asked = parse_strict(line, 4).map_err(|e| Failure::new("malformed", e.to_string()))?;
-    let Value::Object(mut asked) = asked else {
-        return Err(Failure::new("malformed", "a request is one object on one line"));
-    };
-    let token = asked.remove("token");
-    let token = token.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let refused = |_| Failure::new("refused", "this user or this token may not use the admin socket");
-    let principal = door.enter(stream, token).map_err(refused)?;
-    Ok((principal, asked))
-}
+pub use actions::Room;
+pub use client::{AdminError, call, socket_path};
+pub use socket::Socket;

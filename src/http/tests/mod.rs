@@ -9,7 +9,8 @@ mod serving;
 mod ui;
 
 use self::client::{Answer, exchange};
-use super::{Answered, App, Bounds, Ready, routes, server};
+use super::routes::routes;
+use super::{Answered, App, Bounds, Ready, server};
 use crate::agent::Agent;
 use crate::auth::Role;
 use crate::auth::fixture::Fixture;

@@ -23,16 +23,16 @@ impl TestApp {
         self.send("POST", path, &more, fields.as_bytes()).await
     }
 
-    /// Logs in; returns the header line of the session.
+    /// Logs in; returns the header line of the login.
     async fn log_in(&self, key: &str) -> String {
         let answer = self.form("/ui/login", OWN, &format!("key={key}")).await;
         assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/")), "{answer:?}");
         cookie(&answer)
     }
 
-    /// A page for a browser with this session.
-    async fn page(&self, path: &str, session: &str) -> Answer {
-        self.send("GET", path, &format!("{session}Accept: text/html,*/*\r\n"), b"").await
+    /// A page for a browser with this login.
+    async fn page(&self, path: &str, login: &str) -> Answer {
+        self.send("GET", path, &format!("{login}Accept: text/html,*/*\r\n"), b"").await
     }
 }
 
@@ -47,17 +47,17 @@ fn token(page: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_session_begins_with_a_key_and_ends_with_the_form() {
+async fn a_login_begins_with_a_key_and_ends_with_the_form() {
     let app = TestApp::start().await;
     let key = app.key(Role::Viewer).await;
     let answer = app.form("/ui/login", OWN, &format!("key=%20{key}%0A&next=/ui/runs?status=done")).await;
     assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/runs?status=done")));
     let set = answer.header("set-cookie").expect("cookie").to_owned();
-    assert!(set.starts_with("par_session=") && set.contains("HttpOnly; SameSite=Strict"), "{set}");
+    assert!(set.starts_with("par_login=") && set.contains("HttpOnly; SameSite=Strict"), "{set}");
     assert!(!answer.body.contains(&key) && !set.contains(&key));
-    let session = cookie(&answer);
+    let login = cookie(&answer);
     for path in PAGES {
-        let page = app.page(path, &session).await;
+        let page = app.page(path, &login).await;
         assert_eq!(page.status, 200, "{path}: {page:?}");
         assert!(page.body.len() < 100_000, "{path}");
         assert!(page.body.contains("The same as curl"), "{path}");
@@ -76,11 +76,11 @@ async fn a_session_begins_with_a_key_and_ends_with_the_form() {
         assert!(policy.ends_with("require-trusted-types-for 'script'") && !policy.contains("unsafe"));
         assert!(!page.body.contains(" style=") && !page.body.contains("<style"), "{path}");
     }
-    let token = token(&app.page("/ui/", &session).await);
-    let away = app.form("/ui/logout", &format!("{session}{OWN}"), &format!("token={token}")).await;
+    let token = token(&app.page("/ui/", &login).await);
+    let away = app.form("/ui/logout", &format!("{login}{OWN}"), &format!("token={token}")).await;
     assert_eq!((away.status, away.header("location")), (303, Some("/ui/login")));
     assert!(away.header("set-cookie").expect("cookie").contains("Max-Age=0"));
-    let page = app.page("/ui/audit?q=kind:start", &session).await;
+    let page = app.page("/ui/audit?q=kind:start", &login).await;
     let login = Some("/ui/login?next=/ui/audit%3Fq%3Dkind:start");
     assert_eq!((page.status, page.header("location")), (303, login));
 }
@@ -89,22 +89,22 @@ async fn a_session_begins_with_a_key_and_ends_with_the_form() {
 async fn forms_of_other_sites_do_nothing() {
     let app = TestApp::start().await;
     let key = app.key(Role::Viewer).await;
-    let session = app.log_in(&key).await;
-    let token = format!("token={}", token(&app.page("/ui/", &session).await));
+    let login = app.log_in(&key).await;
+    let token = format!("token={}", token(&app.page("/ui/", &login).await));
     let own = format!("http://{}", app.address);
-    let origin = |origin: &str| format!("{session}Origin: {origin}\r\n");
+    let origin = |origin: &str| format!("{login}Origin: {origin}\r\n");
     for (name, headers, fields) in [
-        ("cross-site", format!("{session}Sec-Fetch-Site: cross-site\r\n"), token.as_str()),
-        ("a sibling", format!("{session}Sec-Fetch-Site: same-site\r\n"), &token),
-        ("no word of where from", session.clone(), &token),
+        ("cross-site", format!("{login}Sec-Fetch-Site: cross-site\r\n"), token.as_str()),
+        ("a sibling", format!("{login}Sec-Fetch-Site: same-site\r\n"), &token),
+        ("no word of where from", login.clone(), &token),
         ("another origin", origin("http://evil.example"), &token),
         ("a sandboxed frame", origin("null"), &token),
-        ("no token", format!("{session}{OWN}"), ""),
-        ("another token", format!("{session}{OWN}"), "token=00"),
+        ("no token", format!("{login}{OWN}"), ""),
+        ("another token", format!("{login}{OWN}"), "token=00"),
     ] {
         let answer = app.form("/ui/logout", &headers, fields).await;
         assert_eq!(answer.status, 403, "{name}: {answer:?}");
-        assert_eq!(app.page("/ui/", &session).await.status, 200, "{name}: the session is still there");
+        assert_eq!(app.page("/ui/", &login).await.status, 200, "{name}: the login is still there");
     }
     for headers in ["", "Sec-Fetch-Site: cross-site\r\n", "Origin: http://evil.example\r\n"] {
         let answer = app.form("/ui/login", headers, &format!("key={key}")).await;
@@ -121,15 +121,15 @@ async fn forms_of_other_sites_do_nothing() {
 async fn a_stolen_cookie_is_worth_nothing_once_the_key_is_revoked() {
     let app = TestApp::start().await;
     let key = app.key(Role::Viewer).await;
-    let session = app.log_in(&key).await;
-    assert_eq!(app.page("/ui/", &session).await.status, 200);
+    let login = app.log_in(&key).await;
+    assert_eq!(app.page("/ui/", &login).await.status, 200);
     // A live tail is open while the key is withdrawn: it ends too.
-    let asking = format!("GET /ui/events?after=0 HTTP/1.1\r\nHost: {}\r\n{session}\r\n", app.address);
+    let asking = format!("GET /ui/events?after=0 HTTP/1.1\r\nHost: {}\r\n{login}\r\n", app.address);
     let tail = Tail::open(app.address, asking, "\r\n\r\n").await;
     app.home.authority.revoke(&app.home.owner, "viewer", None).await.expect("revoked");
-    let page = app.page("/ui/", &session).await;
+    let page = app.page("/ui/", &login).await;
     assert_eq!((page.status, page.header("location")), (303, Some("/ui/login")));
-    let events = app.send("GET", "/ui/events", &session, b"").await;
+    let events = app.send("GET", "/ui/events", &login, b"").await;
     assert_eq!((events.status, events.problem().as_str()), (401, "unauthenticated"));
     let told = tokio::time::timeout(Duration::from_secs(15), tail.end()).await.expect("ends");
     assert_eq!(told.status, 200);
@@ -147,25 +147,25 @@ async fn a_cookie_without_its_tab_answers_nothing() {
     assert_eq!(answer.status, 303, "{answer:?}");
     let with_script = cookie(&answer);
     let without = app.log_in(&key).await;
-    for (session, given, is_taken) in [
+    for (login, given, is_taken) in [
         (&with_script, String::new(), false),
         (&with_script, format!("&proof={}", "a5".repeat(32)), false),
         (&with_script, format!("&proof={proof}"), true),
         (&without, "&proof=".to_owned(), false),
         (&without, format!("&proof={proof}"), false),
     ] {
-        let page = app.page("/ui/approvals", session).await;
+        let page = app.page("/ui/approvals", login).await;
         assert!(page.status == 200 && !page.body.contains(&proof), "no page holds it");
         for word in ["grant", "refuse"] {
             let fields = format!("answer={word}&call_hash=00&token={}{given}", token(&page));
             let path = "/ui/approvals/apr_01JD0000000000000000000000";
-            let answer = app.form(path, &format!("{session}{OWN}"), &fields).await;
+            let answer = app.form(path, &format!("{login}{OWN}"), &fields).await;
             // Of one that is taken there is no such question.
             assert_eq!(answer.status, if is_taken { 404 } else { 403 }, "{word}{given}: {answer:?}");
             assert_eq!(answer.body.contains("wants the tab that logged in"), !is_taken, "{answer:?}");
         }
     }
-    // Who has the cookie can end the session, which gives nothing away.
+    // Who has the cookie can end the login, which gives nothing away.
     let token = token(&app.page("/ui/approvals", &with_script).await);
     let out = app.form("/ui/logout", &format!("{with_script}{OWN}"), &format!("token={token}")).await;
     assert_eq!(out.status, 303);
@@ -187,21 +187,21 @@ log in            viewer 303  operator 403  approver 303  admin 303
 /ui/nothing       viewer 404  operator 404  approver 404  admin 404
 ";
     let app = TestApp::start().await;
-    let mut sessions = Vec::new();
+    let mut logins = Vec::new();
     let mut table = format!("{:<17}", "log in");
     for role in Role::ALL {
         let key = app.key(role).await;
         let answer = app.form("/ui/login", OWN, &format!("key={key}")).await;
         let set = answer.header("set-cookie").map(|_| cookie(&answer)).unwrap_or_default();
         table.push_str(&format!(" {} {} ", role.as_str(), answer.status));
-        sessions.push((role.as_str(), set));
+        logins.push((role.as_str(), set));
     }
     table = format!("{}\n", table.trim_end());
     for line in golden.lines().skip(1) {
         let path = line.split(' ').next().expect("path");
         let mut cells = Vec::new();
-        for (role, session) in &sessions {
-            let page = app.page(path, session).await;
+        for (role, login) in &logins {
+            let page = app.page(path, login).await;
             let is_html = page.header("content-type") == Some("text/html; charset=utf-8");
             assert!(page.status == 303 || is_html, "{path}: {page:?}");
             cells.push(format!("{role} {}", page.status));
@@ -311,7 +311,7 @@ async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
 #[tokio::test]
 async fn hostile_text_is_only_ever_text() {
     let app = TestApp::start().await;
-    let session = app.log_in(&app.key(Role::Viewer).await).await;
+    let login = app.log_in(&app.key(Role::Viewer).await).await;
     let (run, first, last) = hostile_run(&app).await;
     let mut paths: Vec<String> = PAGES.map(str::to_owned).to_vec();
     paths.extend(["timeline", "reader", "json"].map(|view| format!("/ui/runs/{run}?view={view}")));
@@ -321,7 +321,7 @@ async fn hostile_text_is_only_ever_text() {
     paths.push(format!("/ui/runs?principal={q}"));
     paths.push(format!("/ui/login?next={q}"));
     for path in &paths {
-        let page = app.page(path, &session).await;
+        let page = app.page(path, &login).await;
         assert!(page.status == 200, "{path}: {} {}", page.status, page.body);
         assert!(page.body.len() < 100_000, "{path}: {} bytes", page.body.len());
         for raw in [
@@ -340,17 +340,16 @@ async fn hostile_text_is_only_ever_text() {
     }
     for path in [format!("/ui/runs/{run}?view=reader"), format!("/ui/audit/{first}"), "/ui/audit".to_owned()]
     {
-        let page = app.page(&path, &session).await;
+        let page = app.page(&path, &login).await;
         assert!(page.body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{path}");
     }
-    let page = app.page(&format!("/ui/runs/{run}"), &session).await;
+    let page = app.page(&format!("/ui/runs/{run}"), &login).await;
     assert!(
         page.body.contains("\\u{202e}gnp.exe \\u{1b}[2J"),
         "hidden characters are shown as what they are"
     );
     // The tail tells the same text as JSON, on one line each.
-    let tail =
-        format!("GET /ui/events?after={} HTTP/1.1\r\nHost: {}\r\n{session}\r\n", first - 1, app.address);
+    let tail = format!("GET /ui/events?after={} HTTP/1.1\r\nHost: {}\r\n{login}\r\n", first - 1, app.address);
     let tail = Tail::open(app.address, tail, &format!("id: {last}\n")).await;
     app.home.authority.revoke(&app.home.owner, "viewer", None).await.expect("revoked");
     let told = tail.end().await;
@@ -369,11 +368,11 @@ async fn hostile_text_is_only_ever_text() {
 #[tokio::test]
 async fn a_tail_goes_on_behind_the_last_event() {
     let app = TestApp::start().await;
-    let session = app.log_in(&app.key(Role::Viewer).await).await;
+    let login = app.log_in(&app.key(Role::Viewer).await).await;
     for role in [Role::Operator, Role::Approver, Role::Admin] {
         app.key(role).await;
     }
-    let more = format!("{session}Last-Event-ID: 2\r\n");
+    let more = format!("{login}Last-Event-ID: 2\r\n");
     let asking =
         format!("GET /ui/events?after=0&q=kind:key.create HTTP/1.1\r\nHost: {}\r\n{more}\r\n", app.address);
     let tail = Tail::open(app.address, asking, "id: 4\n").await;
@@ -388,7 +387,7 @@ async fn a_tail_goes_on_behind_the_last_event() {
 #[tokio::test]
 async fn two_hundred_rows_fit_a_page() {
     let app = TestApp::start().await;
-    let session = app.log_in(&app.key(Role::Viewer).await).await;
+    let login = app.log_in(&app.key(Role::Viewer).await).await;
     let draft = || Draft {
         run: Some(RunId::generate()),
         session: Some(SessionId::generate()),
@@ -403,7 +402,7 @@ async fn two_hundred_rows_fit_a_page() {
         })
     };
     app.home.ledger.append((0..300).map(|_| draft()).collect()).await.expect("appended");
-    let page = app.page("/ui/audit?limit=200&q=tool:read_*", &session).await;
+    let page = app.page("/ui/audit?limit=200&q=tool:read_*", &login).await;
     assert_eq!(page.body.matches("class=\"open\"").count(), 200);
     assert!(page.body.len() < 100_000, "{} bytes", page.body.len());
     let older = page
@@ -412,6 +411,6 @@ async fn two_hundred_rows_fit_a_page() {
         .nth(1)
         .and_then(|rest| rest.split('"').next())
         .expect("older");
-    let page = app.page(&older.replace("&amp;", "&"), &session).await;
+    let page = app.page(&older.replace("&amp;", "&"), &login).await;
     assert_eq!(page.body.matches("class=\"open\"").count(), 100, "what is left of 300");
 }

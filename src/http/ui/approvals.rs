@@ -1,10 +1,13 @@
 //! `/ui/approvals` and `/ui/approvals/{id}`: what waits for a person, and the person's answer.
 
-use super::login::{Fields, field, read};
+use super::form::{Fields, field, read};
 use super::page::{self, Here, Page, block, empty};
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::{Ui, blocking, origin, words};
+use super::{csrf, format};
 use crate::gate::{Answer, AnswerError, Approval, State as Standing, content_words};
+use crate::http::blocking::blocking;
+use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
 use crate::types::{ApprovalId, clock, limits};
@@ -34,13 +37,13 @@ pub(super) async fn list(
     });
     let (items, next) = found.await?;
     let next = next.map(|next| next.to_string());
-    let same = words::link("/approvals", &[("state", word)]);
+    let same = link("/approvals", &[("state", word)]);
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Approvals, title: "Approvals", same: &same };
     Ok(page.with(&html! {
         div.title { h1 { "Approvals" } }
         nav.tabs aria-label="States" {
             @for state in STATES {
-                a href=(words::link("/ui/approvals", &[("state", state)])) aria-current=[(state == word).then_some("page")] { (state) }
+                a href=(link("/ui/approvals", &[("state", state)])) aria-current=[(state == word).then_some("page")] { (state) }
             }
         }
         @if items.is_empty() {
@@ -50,7 +53,7 @@ pub(super) async fn list(
         }
         @if let Some(next) = &next {
             nav.steps aria-label="Further approvals" {
-                a.button rel="next" href=(words::link("/ui/approvals", &[("state", word), ("after", next)])) { "Later" }
+                a.button rel="next" href=(link("/ui/approvals", &[("state", word), ("after", next)])) { "Later" }
             }
         }
     }))
@@ -86,12 +89,12 @@ pub(super) async fn answer(
     request: Request,
 ) -> Result<Redirect, Problem> {
     let principal = visitor.able(Power::Approve)?;
-    origin::check_own(request.headers())?;
+    csrf::check_own(request.headers())?;
     let id = ApprovalId::parse(&id).ok_or(AnswerError::Unknown)?;
     let fields = read(ui.app.bounds.body_read_max, request).await?;
     let refused = |why: &str| Err(Problem::new(Code::Forbidden, why));
     if !visitor.login().made(field(&fields, "token")) {
-        return refused("the form is not of this session: open the page anew");
+        return refused("the form is not of this login: open the page anew");
     }
     // A no is on record as the person's too, so it wants the same.
     if !visitor.login().is_proven(field(&fields, "proof")) {
@@ -131,9 +134,9 @@ fn table(items: &[Approval]) -> Markup {
                     @for item in items {
                         tr {
                             td.message { a.open href={ "/ui/approvals/" (item.id) } {
-                                (words::line(&item.tool, 40)) " " (words::line(&item.arguments.to_string(), 90)) } }
+                                (format::line(&item.tool, 40)) " " (format::line(&item.arguments.to_string(), 90)) } }
                             td { (page::outcome(item.state.as_str())) }
-                            td { (words::line(&item.requester.principal, 24)) }
+                            td { (format::line(&item.requester.principal, 24)) }
                             td { (at(&item.created)) }
                             td { (ends(item)) }
                         }
@@ -158,22 +161,22 @@ fn ends(item: &Approval) -> Markup {
 fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), String>) -> Markup {
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let on = approval.resource.get("id").and_then(Value::as_str).unwrap_or("–");
-    let on = words::line(on, OBJECT_CHARS_MAX);
+    let on = format::line(on, OBJECT_CHARS_MAX);
     let arguments = pretty(&approval.arguments);
-    let (_, missing) = words::block(&arguments, limits::BLOCK_BYTES_MAX);
+    let (_, missing) = format::block(&arguments, limits::BLOCK_BYTES_MAX);
     html! {
         div.title {
-            h1.message { "May " (words::line(&approval.tool, 64)) " run?" }
+            h1.message { "May " (format::line(&approval.tool, 64)) " run?" }
             p { (page::outcome(approval.state.as_str())) }
         }
         div.columns.wide {
             section.card aria-labelledby="call" {
                 h2 #call { "Exactly this would run, once" }
                 dl.facts {
-                    dt { "tool" } dd { code { (words::line(&approval.tool, 64)) } }
+                    dt { "tool" } dd { code { (format::line(&approval.tool, 64)) } }
                     dt { "on" } dd { code { (on) } }
                     @if let Some(content) = content_words(&approval.resource) {
-                        dt { "content" } dd { code { (words::line(&content, OBJECT_CHARS_MAX)) } }
+                        dt { "content" } dd { code { (format::line(&content, OBJECT_CHARS_MAX)) } }
                     }
                     dt { "call hash" } dd { code { (approval.call_hash) } }
                 }
@@ -196,7 +199,7 @@ fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), String>) -> Mar
                 h2 #answer { "Answer" }
                 @match may {
                     Ok(()) => (form(visitor, approval)),
-                    Err(why) => p { "An answer of this key would not count: " (words::line(why, 300)) "." },
+                    Err(why) => p { "An answer of this key would not count: " (format::line(why, 300)) "." },
                 }
             }
         }
@@ -210,28 +213,28 @@ fn why(visitor: &Visitor, approval: &Approval) -> Markup {
             Value::Array(items) => items.first()?.as_str(),
             value => value.as_str(),
         };
-        value.map(|value| words::line(value, 200))
+        value.map(|value| format::line(value, 200))
     };
     html! {
         ul.plain {
             @for policy in policies {
                 li {
-                    b { (text(policy, "policy").unwrap_or_else(|| words::line(&policy.to_string(), 200))) }
+                    b { (text(policy, "policy").unwrap_or_else(|| format::line(&policy.to_string(), 200))) }
                     @if let Some(origin) = text(policy, "origin") { " " code.muted { (origin) } }
                     @if let Some(advice) = text(policy, "advice") { br; (advice) }
                 }
             }
         }
         dl.facts {
-            dt { "asked by" } dd { (words::line(&approval.requester.principal, 40))
-                @if let Some(user) = &approval.requester.user { " (" (words::line(user, 64)) ")" } }
+            dt { "asked by" } dd { (format::line(&approval.requester.principal, 40))
+                @if let Some(user) = &approval.requester.user { " (" (format::line(user, 64)) ")" } }
             dt { "answer by" } dd {
                 @if approval.groups.is_empty() { "whoever asked, or another" }
-                @else { "another user of " (words::line(&approval.groups.join(", "), 120)) }
+                @else { "another user of " (format::line(&approval.groups.join(", "), 120)) }
             }
             dt { "asked" } dd { (at(&approval.created)) }
             dt { "ends" } dd { (ends(approval)) }
-            @for path in left_out(approval) { dt { "leaves out" } dd { code { (words::line(path, 300)) } } }
+            @for path in left_out(approval) { dt { "leaves out" } dd { code { (format::line(path, 300)) } } }
             dt { "run" } dd {
                 @if visitor.may(Power::RunRead) { a href={ "/ui/runs/" (approval.run) } { (approval.run) } }
                 @else { code { (approval.run) } }
@@ -253,7 +256,7 @@ fn left_out(approval: &Approval) -> impl Iterator<Item = &str> {
 /// What the model said, and what it had read by then: neither is vouched for.
 fn seen(visitor: &Visitor, approval: &Approval) -> Markup {
     let word =
-        |one: &Value, name: &str| words::line(one.get(name).and_then(Value::as_str).unwrap_or("-"), 300);
+        |one: &Value, name: &str| format::line(one.get(name).and_then(Value::as_str).unwrap_or("-"), 300);
     let entry = |one: &Value| one.get("result").and_then(Value::as_u64);
     html! {
         @if let Some(said) = &approval.said {
@@ -281,9 +284,9 @@ fn answered(approval: &Approval) -> Markup {
         @if let Some(answer) = &approval.answer {
             p.notice {
                 (page::outcome(approval.state.as_str())) " by "
-                (answer.principal.as_deref().map_or_else(|| "the clock".to_owned(), |who| words::line(who, 40)))
+                (answer.principal.as_deref().map_or_else(|| "the clock".to_owned(), |who| format::line(who, 40)))
                 " at " (at(&answer.at))
-                @if let Some(reason) = &answer.reason { ": " (words::line(reason, 500)) }
+                @if let Some(reason) = &answer.reason { ": " (format::line(reason, 500)) }
             }
         }
     }
@@ -304,7 +307,7 @@ fn form(visitor: &Visitor, approval: &Approval) -> Markup {
         }
         p.notice data-unproven hidden {
             "This tab has not logged in, and an answer wants one that has: "
-            a href=(words::link("/ui/login", &[("next", &format!("/ui/approvals/{}", approval.id))])) { "log in here" } "."
+            a href=(link("/ui/login", &[("next", &format!("/ui/approvals/{}", approval.id))])) { "log in here" } "."
         }
         noscript {
             p.notice { "An answer on this page wants its script. On the server: " code { "par approval approve " (approval.id) } }

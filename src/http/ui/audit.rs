@@ -1,9 +1,12 @@
 //! `/ui/audit`: the entries, by the query that command line and API use too.
 
 use super::page::{Here, Page, empty};
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::{Ui, blocking, row, words};
-use crate::http::export;
+use super::{format, row};
+use crate::http::api::export;
+use crate::http::blocking::blocking;
+use crate::http::link::link;
 use crate::http::problem::Problem;
 use crate::ledger::{Coverage, Filter, Header, Order, query};
 use crate::policy::Power;
@@ -53,7 +56,7 @@ pub(super) async fn show(
         Err(_) => Found { headers: Vec::new(), older: None, size: 0, index: None },
     };
     let limit = limit.to_string();
-    let same = words::link("/audit/entries", &[("q", &asked.q), ("order", "desc"), ("limit", &limit)]);
+    let same = link("/audit/entries", &[("q", &asked.q), ("order", "desc"), ("limit", &limit)]);
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Audit, title: "Audit", same: &same };
     Ok(page.with(&body(&asked, found, visitor.may(Power::Export))))
 }
@@ -85,7 +88,12 @@ impl Asked {
     }
 }
 
-fn find(app: &crate::http::App, filter: &Filter, upto: Option<u64>, limit: usize) -> Result<Found, Problem> {
+fn find(
+    app: &crate::http::app::App,
+    filter: &Filter,
+    upto: Option<u64>,
+    limit: usize,
+) -> Result<Found, Problem> {
     // Read first: what is appended meanwhile is told by the tail again, and shown once.
     let size = app.agent.ledger().head().size;
     let from = upto.unwrap_or_else(|| size.saturating_sub(1));
@@ -104,13 +112,13 @@ fn body(asked: &Asked, mut found: Found, may_export: bool) -> Markup {
         }
         form.search method="get" action="/ui/audit" role="search" {
             label.sr for="q" { "Query" }
-            input #q type="search" name="q" value=(words::block(&asked.q, limits::QUERY_BYTES_MAX).0) data-search spellcheck="false"
+            input #q type="search" name="q" value=(format::block(&asked.q, limits::QUERY_BYTES_MAX).0) data-search spellcheck="false"
                 autocomplete="off" placeholder="decision:deny tool:read_* since:24h -kind:model.reply nginx";
             @if asked.follow { input type="hidden" name="follow" value="1"; }
             button type="submit" { "Search" }
         }
         (conditions(asked))
-        @if let Err(why) = &asked.filter { p.notice.bad role="alert" { (words::line(why, 300)) } }
+        @if let Err(why) = &asked.filter { p.notice.bad role="alert" { (format::line(why, 300)) } }
         @if found.headers.is_empty() && asked.filter.is_ok() && !asked.follow {
             (nothing(asked, &found))
         } @else if asked.filter.is_ok() {
@@ -128,9 +136,9 @@ fn follow(asked: &Asked) -> Markup {
     html! {
         @if asked.follow {
             span.live #state role="status" { "Follow needs the script" }
-            a.button href=(words::link("/ui/audit", &[("q", &asked.q)])) { "Stop following" }
+            a.button href=(link("/ui/audit", &[("q", &asked.q)])) { "Stop following" }
         } @else {
-            a.button href=(words::link("/ui/audit", &[("q", &asked.q), ("follow", "1")])) { "Follow live" }
+            a.button href=(link("/ui/audit", &[("q", &asked.q), ("follow", "1")])) { "Follow live" }
         }
     }
 }
@@ -139,7 +147,7 @@ fn follow(asked: &Asked) -> Markup {
 fn exports(asked: &Asked) -> Markup {
     html! {
         @for (format, name) in [("jsonl", "JSONL"), ("csv", "CSV")] {
-            a.button href=(words::link("/ui/export", &[("q", &asked.q), ("format", format)])) download
+            a.button href=(link("/ui/export", &[("q", &asked.q), ("format", format)])) download
                 title="every entry that matches; the ledger records who took it" { (name) }
         }
     }
@@ -151,16 +159,16 @@ fn conditions(asked: &Asked) -> Markup {
     let without = |at: usize| {
         let rest: Vec<&str> =
             words.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, word)| *word).collect();
-        words::link("/ui/audit", &[("q", &rest.join(" "))])
+        link("/ui/audit", &[("q", &rest.join(" "))])
     };
     html! {
         ul.chips aria-label="Conditions" {
             @for (at, word) in words.iter().enumerate().take(32) {
-                li { a.chip.on href=(without(at)) title="take this condition away" { (words::line(word, 60)) " ×" } }
+                li { a.chip.on href=(without(at)) title="take this condition away" { (format::line(word, 60)) " ×" } }
             }
             @if words.is_empty() {
                 @for q in ["decision:deny", "kind:call.decision", "kind:run.request", "status:error", "kind:key.*", "since:24h"] {
-                    li { a.chip href=(words::link("/ui/audit", &[("q", q)])) { (q) } }
+                    li { a.chip href=(link("/ui/audit", &[("q", q)])) { (q) } }
                 }
             }
         }
@@ -173,7 +181,7 @@ fn nothing(asked: &Asked, found: &Found) -> Markup {
         @if let Some(upto) = &upto {
             div.empty {
                 p { "None of the entries looked at matches." }
-                p { a.button href=(words::link("/ui/audit", &[("q", &asked.q), ("upto", upto)])) { "Look further back" } }
+                p { a.button href=(link("/ui/audit", &[("q", &asked.q), ("upto", upto)])) { "Look further back" } }
             }
         } @else {
             (empty("No entry matches. The same on the server:", "par audit show kind:call.decision"))
@@ -186,11 +194,11 @@ fn covered(found: &Found) -> Markup {
     let Some(Coverage { covered, unsound }) = &found.index else { return html! {} };
     html! {
         @if *covered < found.size {
-            p.muted { "The index covers " (words::count(*covered)) " of " (words::count(found.size))
+            p.muted { "The index covers " (format::count(*covered)) " of " (format::count(found.size))
                 " entries; the others were read one by one." }
         }
         @if !unsound.is_empty() {
-            p.notice.bad { (words::count(unsound.len())) " blocks of the index do not fit: these entries were read from "
+            p.notice.bad { (format::count(unsound.len())) " blocks of the index do not fit: these entries were read from "
                 "the ledger, and the index is being made anew there." }
         }
     }
@@ -200,9 +208,9 @@ fn steps(asked: &Asked, found: &Found) -> Markup {
     let older = found.older.filter(|_| !asked.follow).map(|seq| seq.to_string());
     html! {
         nav.steps aria-label="Further entries" {
-            @if asked.upto.is_some() { a.button href=(words::link("/ui/audit", &[("q", &asked.q)])) { "Newest" } }
+            @if asked.upto.is_some() { a.button href=(link("/ui/audit", &[("q", &asked.q)])) { "Newest" } }
             @if let Some(older) = &older {
-                a.button rel="next" href=(words::link("/ui/audit", &[("q", &asked.q), ("upto", older)])) { "Older" }
+                a.button rel="next" href=(link("/ui/audit", &[("q", &asked.q), ("upto", older)])) { "Older" }
             }
         }
     }

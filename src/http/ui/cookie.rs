@@ -1,6 +1,6 @@
 //! The login's cookie (RFC 6265bis).
 
-use crate::http::frame::Ends;
+use crate::http::middleware::Ends;
 use crate::types::limits;
 use axum::http::header::{COOKIE, HOST};
 use axum::http::uri::Authority;
@@ -17,7 +17,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Read off the connection and the `Host`, which `frame` has checked.
+    /// Read off the connection and the `Host`, which `middleware` has checked.
     pub(super) fn of(ends: Ends, headers: &HeaderMap) -> Self {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
         let is_loopback = host.is_some_and(|host| {
@@ -37,8 +37,8 @@ impl Reach {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Loopback => "par_session",
-            Self::Far => "__Host-par_session",
+            Self::Loopback => "par_login",
+            Self::Far => "__Host-par_login",
         }
     }
 
@@ -77,7 +77,7 @@ impl Reach {
 #[cfg(test)]
 mod tests {
     use super::Reach;
-    use crate::http::frame::Ends;
+    use crate::http::middleware::Ends;
     use axum::http::header::{COOKIE, HOST};
     use axum::http::{HeaderMap, HeaderValue};
 
@@ -101,12 +101,12 @@ mod tests {
         let far = Reach::Far.set("abc").expect("line");
         assert_eq!(
             far.to_str().expect("text"),
-            "__Host-par_session=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure"
+            "__Host-par_login=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure"
         );
         let near = Reach::Loopback.set("abc").expect("line");
         assert_eq!(
             near.to_str().expect("text"),
-            "par_session=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict"
+            "par_login=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict"
         );
         assert!(Reach::Loopback.clear().expect("line").to_str().expect("text").contains("Max-Age=0;"));
     }
@@ -118,11 +118,11 @@ mod tests {
                 lines.iter().map(|line| (COOKIE, HeaderValue::from_static(line))).collect();
             assert_eq!(reach.read(&headers), expect, "{lines:?}");
         };
-        check(Reach::Loopback, &["a=b; par_session=x; c=d"], Some("x"));
-        check(Reach::Loopback, &["par_session=x; par_session=y"], None);
-        check(Reach::Loopback, &["par_session=x", "par_session=y"], None);
-        check(Reach::Far, &["par_session=x"], None);
-        check(Reach::Far, &["__Host-par_session=x; par_session=y"], Some("x"));
+        check(Reach::Loopback, &["a=b; par_login=x; c=d"], Some("x"));
+        check(Reach::Loopback, &["par_login=x; par_login=y"], None);
+        check(Reach::Loopback, &["par_login=x", "par_login=y"], None);
+        check(Reach::Far, &["par_login=x"], None);
+        check(Reach::Far, &["__Host-par_login=x; par_login=y"], Some("x"));
         check(Reach::Far, &[], None);
     }
 }

@@ -1,8 +1,12 @@
 //! `/ui/audit/{seq}`: one entry, its exact bytes, and a hash that the browser makes itself.
 
+use super::format;
 use super::page::{Here, Page, block};
+use super::row;
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::{Ui, blocking, words};
+use crate::http::blocking::blocking;
+use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
 use crate::ledger::Stored;
 use crate::policy::Power;
@@ -52,7 +56,7 @@ fn body(around: &Around) -> Markup {
     let header = &around.stored.header;
     html! {
         div.title {
-            h1 { "Entry " (words::count(header.seq)) " " span.muted { (words::line(&header.kind, 40)) } }
+            h1 { "Entry " (format::count(header.seq)) " " span.muted { (format::line(&header.kind, 40)) } }
             nav.actions aria-label="Neighbours" {
                 @if let Some(before) = &around.before {
                     a.button rel="prev" href={ "/ui/audit/" (before.header.seq) } { "← " (before.header.seq) }
@@ -69,7 +73,7 @@ fn body(around: &Around) -> Markup {
         }
         section aria-labelledby="bytes" {
             h2 #bytes { "Canonical bytes" }
-            p.muted { (words::count(around.stored.bytes.len())) " bytes. The leaf hash is SHA-256 of a zero byte and these." }
+            p.muted { (format::count(around.stored.bytes.len())) " bytes. The leaf hash is SHA-256 of a zero byte and these." }
             (block(&String::from_utf8_lossy(&around.stored.bytes), limits::BLOCK_BYTES_MAX, "The bytes as text"))
         }
     }
@@ -117,7 +121,7 @@ fn fields(around: &Around) -> Markup {
         div.scroll tabindex="0" role="region" aria-label="Header fields" {
             table { tbody {
                 @for (name, value) in &header.fields {
-                    tr { th scope="row" { (words::line(name, 40)) } td.wrap { (field(name, value)) } }
+                    tr { th scope="row" { (format::line(name, 40)) } td.wrap { (field(name, value)) } }
                 }
             } }
         }
@@ -126,13 +130,13 @@ fn fields(around: &Around) -> Markup {
 
 fn field(name: &str, value: &Value) -> Markup {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let shown = words::line(&text, FIELD_CHARS_MAX);
+    let shown = format::line(&text, FIELD_CHARS_MAX);
     match name {
-        "wall_us" => html! { (shown) " " span.muted { (words::time(value.as_u64().unwrap_or(0))) } },
+        "wall_us" => html! { (shown) " " span.muted { (format::time(value.as_u64().unwrap_or(0))) } },
         "ref" => html! { a href={ "/ui/audit/" (value.as_u64().unwrap_or(0)) } { (shown) } },
-        "run" => html! { a href={ "/ui/runs/" (words::link(&shown, &[])) } { (shown) } },
-        _ => match super::row::with("", name, &text) {
-            Some(q) => html! { a href=(words::link("/ui/audit", &[("q", &q)])) { (shown) } },
+        "run" => html! { a href={ "/ui/runs/" (link(&shown, &[])) } { (shown) } },
+        _ => match row::with("", name, &text) {
+            Some(q) => html! { a href=(link("/ui/audit", &[("q", &q)])) { (shown) } },
             None => html! { (shown) },
         },
     }

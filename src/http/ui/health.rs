@@ -1,10 +1,12 @@
 //! `/ui/health`: whether runs are taken, the ledger, and the walls around tools.
 
-use super::chain::Look;
+use super::badge::Look;
+use super::format;
 use super::page::{self, Here, Page};
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::{Ui, words};
-use crate::http::{health, problem::Problem};
+use crate::http::api::health;
+use crate::http::problem::Problem;
 use crate::policy::Power;
 use axum::extract::State;
 use axum::response::Html;
@@ -27,15 +29,15 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
     let ready = text("/why");
     let body = html! {
         div.title { h1 { "Health" } p { (page::outcome(&text("/status"))) } }
-        @for what in &obstacles { p.notice.bad role="alert" { (words::line(what, 400)) } }
+        @for what in &obstacles { p.notice.bad role="alert" { (format::line(what, 400)) } }
         div.columns {
             section.card aria-labelledby="server" {
                 h2 #server { "Server" }
                 dl.facts {
                     dt { "runs" } dd { @if ready == "–" { (page::outcome("ready")) } @else { "not taken: " (ready) } }
                     dt { "version" } dd { (text("/version")) }
-                    dt { "log" } dd { code { (words::short(&text("/ledger/log"), 32)) } }
-                    dt { "entries" } dd { a href="/ui/audit" { (words::count(told.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
+                    dt { "log" } dd { code { (format::short(&text("/ledger/log"), 32)) } }
+                    dt { "entries" } dd { a href="/ui/audit" { (format::count(told.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
                     dt { "root" } dd { code { (text("/ledger/root")) } }
                 }
             }
@@ -44,7 +46,7 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
         section.card aria-labelledby="walls" {
             h2 #walls { "Walls around every tool" }
             @if layers.is_empty() { p { "The launcher has not told of any." } }
-            ul.chips { @for layer in &layers { li { span.chip.still { (words::line(layer, 200)) } } } }
+            ul.chips { @for layer in &layers { li { span.chip.still { (format::line(layer, 200)) } } } }
             p.muted { "What was enforced for one call is in the payload of its call.result." }
         }
     };
@@ -59,16 +61,16 @@ fn chain(ui: &Ui) -> Markup {
             Look::Checking => p { "Being checked: look again in a moment." },
             Look::Verified { entries } => {
                 dl.facts {
-                    dt { "verified" } dd { (words::count(*entries)) " entries: chain, tree and payloads" }
+                    dt { "verified" } dd { (format::count(*entries)) " entries: chain, tree and payloads" }
                     dt { "root" } dd { code { (badge.root) } }
-                    dt { "took" } dd { (words::span(badge.took_us)) ", " (words::span(badge.age_us)) " ago" }
+                    dt { "took" } dd { (format::span(badge.took_us)) ", " (format::span(badge.age_us)) " ago" }
                 }
                 p.muted { "Checked by this server. Check it yourself, with state.db too:" }
             }
             Look::Broken { seq, what } => {
                 p.notice.bad role="alert" {
                     @if let Some(seq) = seq { "Entry " (seq) ": " }
-                    (words::line(what, 400))
+                    (format::line(what, 400))
                 }
                 p { "Every finding:" }
             }

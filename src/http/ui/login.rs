@@ -1,23 +1,20 @@
 //! `/ui/login` and `/ui/logout`: a key shown once becomes a login.
 
-use super::Ui;
 use super::cookie::Reach;
+use super::form::{Fields, field, read};
+use super::state::Ui;
 use super::visitor::{Visitor, base};
-use super::{origin, page};
+use super::{csrf, page};
 use crate::auth::{Principal, Refusal};
-use crate::http::frame::Ends;
+use crate::http::middleware::{AsIs, Ends};
 use crate::http::problem::{Code, Problem};
 use crate::policy::{Door, Power, Via};
 use crate::types::clock;
-use axum::Form;
-use axum::extract::{FromRequest as _, Query, Request, State};
+use axum::extract::{Query, Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Extension, Html, IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
-use std::time::Duration;
-
-pub(super) type Fields = Vec<(String, String)>;
 
 pub(super) async fn form(
     Extension(ends): Extension<Ends>,
@@ -32,14 +29,14 @@ pub(super) async fn form(
 pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Response, Problem> {
     let ends = request.extensions().get::<Ends>().copied();
     let ends = ends.ok_or_else(|| Problem::internal("a request has no source"))?;
-    origin::check_own(request.headers())?;
+    csrf::check_own(request.headers())?;
     let reach = Reach::of(ends, request.headers());
     let base = base(reach, request.headers());
     let fields = read(ui.app.bounds.body_unproven_read_max, request).await?;
     let next = wanted(&fields);
     let refused = |status: StatusCode, why: &str| {
         let page = shown(&base, next, Some(why));
-        Ok((status, Extension(crate::http::frame::AsIs), Html(page.into_string())).into_response())
+        Ok((status, Extension(AsIs), Html(page.into_string())).into_response())
     };
     let principal = match ui.app.authority.authenticate(field(&fields, "key").trim(), ends.peer).await {
         Ok(principal) => principal,
@@ -66,11 +63,11 @@ pub(super) async fn close(
     visitor: Visitor,
     request: Request,
 ) -> Result<Response, Problem> {
-    origin::check_own(request.headers())?;
+    csrf::check_own(request.headers())?;
     let reach = Reach::of(ends, request.headers());
     let fields = read(ui.app.bounds.body_read_max, request).await?;
     if !visitor.login().made(field(&fields, "token")) {
-        return Err(Problem::new(Code::Forbidden, "the form is not of this session: open the page anew"));
+        return Err(Problem::new(Code::Forbidden, "the form is not of this login: open the page anew"));
     }
     ui.logins.end(&visitor.login().hash);
     let cookie = reach.clear().ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
@@ -80,21 +77,6 @@ pub(super) async fn close(
 fn may_enter(ui: &Ui, principal: &Principal, door: Door) -> bool {
     let gate = ui.app.agent.gate();
     [Power::AuditRead, Power::Approve].into_iter().any(|power| gate.holds(principal, power, door).is_ok())
-}
-
-/// Reads a form within the bounds of any body, in `time_max`.
-pub(super) async fn read(time_max: Duration, request: Request) -> Result<Fields, Problem> {
-    let reading = Form::<Fields>::from_request(request, &());
-    let late = |_| Problem::new(Code::TimedOut, "the form did not arrive in time");
-    let Form(fields) = tokio::time::timeout(time_max, reading)
-        .await
-        .map_err(late)?
-        .map_err(|e| Problem::of_status(e.into_response().status()))?;
-    Ok(fields)
-}
-
-pub(super) fn field<'a>(fields: &'a Fields, name: &str) -> &'a str {
-    fields.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value)
 }
 
 /// Where to go on: a page of ours and nothing else.
@@ -113,7 +95,7 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
             @if let Some(why) = why { p.notice.bad role="alert" id="why" { (why) } }
             p.notice.warn data-insecure hidden {
                 "This page came over plain HTTP from another machine: a key typed here can be read on the way, \
-                 and no session is kept. Use HTTPS, or an SSH tunnel to the loopback."
+                 and no login is kept. Use HTTPS, or an SSH tunnel to the loopback."
             }
             form.card.stack method="post" action="/ui/login" {
                 input type="hidden" name="next" value=(next);
@@ -128,7 +110,7 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
                 summary { "No key yet?" }
                 p { "On the server, make one that may read the audit:" }
                 pre data-copy tabindex="0" { code { "par key create my-name --role viewer" } }
-                p.muted { "The session lasts 12 hours without use and 7 days at most; revoking the key ends it. \
+                p.muted { "The login lasts 12 hours without use and 7 days at most; revoking the key ends it. \
                     The server answers at " (base) "." }
             }
         },

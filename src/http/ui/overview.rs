@@ -1,10 +1,13 @@
 //! `/ui/`: how it stands, and what wants a look.
 
+use super::activity::Window;
 use super::page::{self, Here, Page, empty};
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::window::Window;
-use super::{Ui, blocking, runs, words};
+use super::{format, row, runs};
 use crate::agent::{RunQuery, RunRow, RunStatus};
+use crate::http::blocking::blocking;
+use crate::http::link::link;
 use crate::http::problem::Problem;
 use crate::policy::Power;
 use crate::types::clock;
@@ -65,9 +68,9 @@ fn body(visitor: &Visitor, facts: &Facts) -> Markup {
             section.card aria-labelledby="decisions" {
                 h2 #decisions { "Decisions" }
                 ul.legend {
-                    li { a href="/ui/audit?q=decision%3Aallow" { span.dot.good {} "allow " b { (words::count(window.total.allow)) } } }
-                    li { a href="/ui/audit?q=decision%3Aneeds_approval" { span.dot.warn {} "needs approval " b { (words::count(window.total.asks)) } } }
-                    li { a href="/ui/audit?q=decision%3Adeny" { span.dot.bad {} "deny " b { (words::count(window.total.deny)) } } }
+                    li { a href="/ui/audit?q=decision%3Aallow" { span.dot.good {} "allow " b { (format::count(window.total.allow)) } } }
+                    li { a href="/ui/audit?q=decision%3Aneeds_approval" { span.dot.warn {} "needs approval " b { (format::count(window.total.asks)) } } }
+                    li { a href="/ui/audit?q=decision%3Adeny" { span.dot.bad {} "deny " b { (format::count(window.total.deny)) } } }
                 }
                 (window.chart())
                 @if window.is_cut { p.muted { "Only the newest entries were counted: there are more in this time." } }
@@ -77,19 +80,12 @@ fn body(visitor: &Visitor, facts: &Facts) -> Markup {
         section aria-labelledby="recent" {
             div.title { h2 #recent { "Recent runs" } @if visitor.may(Power::RunRead) { a href="/ui/runs" { "All runs" } } }
             @if facts.recent.is_empty() {
-                (empty("Nothing was asked yet. Ask, with a key of the role operator:", &ask(&visitor.base)))
+                (empty("Nothing was asked yet. Ask, with a key of the role operator:", &runs::ask(&visitor.base)))
             } @else {
                 (runs::table(&facts.recent))
             }
         }
     }
-}
-
-/// The command that makes a first run.
-pub(super) fn ask(base: &str) -> String {
-    format!(
-        "curl -s {base}/agent/run -H \"Authorization: Bearer $PAR_KEY\" \\\n  -H 'content-type: application/json' -d '{{\"message\": \"how is this server doing?\"}}'"
-    )
 }
 
 fn figures(visitor: &Visitor, facts: &Facts) -> Markup {
@@ -100,9 +96,9 @@ fn figures(visitor: &Visitor, facts: &Facts) -> Markup {
     let answers = if visitor.may(Power::ApprovalRead) { "/ui/approvals" } else { "/ui/runs?status=waiting" };
     html! {
         ul.figures {
-            li { a.card href="/ui/runs" { span { "Runs" } b { (words::count(window.runs)) } } }
-            li { a.card href="/ui/runs?status=failed" { span { "Failed" } b.bad[window.failed > 0] { (words::count(window.failed)) } } }
-            li { a.card href="/ui/audit?q=decision%3Adeny" { span { "Denied calls" } b { (words::count(window.total.deny)) } } }
+            li { a.card href="/ui/runs" { span { "Runs" } b { (format::count(window.runs)) } } }
+            li { a.card href="/ui/runs?status=failed" { span { "Failed" } b.bad[window.failed > 0] { (format::count(window.failed)) } } }
+            li { a.card href="/ui/audit?q=decision%3Adeny" { span { "Denied calls" } b { (format::count(window.total.deny)) } } }
             li { a.card href=(answers) { span { "Waiting for a person" } b.warn[!facts.waiting.is_empty()] { (waiting) } } }
         }
     }
@@ -118,23 +114,23 @@ fn attention(facts: &Facts) -> Markup {
         && facts.window.failed == 0;
     html! {
         ul.plain {
-            @for what in &facts.obstacles { li { span.badge.bad { "degraded" } " " (words::line(what, 200)) } }
+            @for what in &facts.obstacles { li { span.badge.bad { "degraded" } " " (format::line(what, 200)) } }
             @for run in &facts.waiting {
-                li { (page::outcome("waiting")) " " a href={ "/ui/runs/" (run.run) } { (words::line(run.message.as_deref().unwrap_or("a run"), 60)) }
-                    " " span.muted { (words::span(now.saturating_sub(run.started_us))) } }
+                li { (page::outcome("waiting")) " " a href={ "/ui/runs/" (run.run) } { (format::line(run.message.as_deref().unwrap_or("a run"), 60)) }
+                    " " span.muted { (format::span(now.saturating_sub(run.started_us))) } }
             }
             @if facts.window.failed > 0 {
-                li { (page::outcome("failed")) " " a href="/ui/runs?status=failed" { (words::count(facts.window.failed)) " runs failed" } }
+                li { (page::outcome("failed")) " " a href="/ui/runs?status=failed" { (format::count(facts.window.failed)) " runs failed" } }
             }
             @for ((tool, who), count) in denied.iter().take(5) {
                 @let q = denials(tool, who);
-                li { (page::outcome("deny")) " " (words::count(**count)) " × "
-                    a href=(words::link("/ui/audit", &[("q", &q)])) { (words::line(tool, 32)) } " by " (words::line(who, 24)) }
+                li { (page::outcome("deny")) " " (format::count(**count)) " × "
+                    a href=(link("/ui/audit", &[("q", &q)])) { (format::line(tool, 32)) } " by " (format::line(who, 24)) }
             }
             @if is_calm { li.muted { "Nothing. Denials that repeat, failed and waiting runs show up here." } }
             @if let Some((seq, at)) = facts.window.policy {
                 li { span.badge.plain { "policy" } " " a href={ "/ui/audit/" (seq) } { "loaded" } " "
-                    span.muted { (words::span(now.saturating_sub(at))) " ago" } }
+                    span.muted { (format::span(now.saturating_sub(at))) " ago" } }
             }
         }
     }
@@ -143,6 +139,6 @@ fn attention(facts: &Facts) -> Markup {
 /// The query for denials of a tool by a principal, as far as it can be said.
 fn denials(tool: &str, who: &str) -> String {
     let q = "kind:call.decision decision:deny".to_owned();
-    let q = super::row::with(&q, "tool", tool).unwrap_or(q);
-    super::row::with(&q, "principal", who).unwrap_or(q)
+    let q = row::with(&q, "tool", tool).unwrap_or(q);
+    row::with(&q, "principal", who).unwrap_or(q)
 }

@@ -1,9 +1,9 @@
 //! The frame of every page: navigation, the chain's badge, the same as a command.
 
-use super::Ui;
-use super::chain::{Badge, Look};
+use super::badge::{Badge, Look};
+use super::format;
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::words;
 use crate::policy::Power;
 use crate::types::VERSION;
 use axum::response::Html;
@@ -90,11 +90,11 @@ impl Page<'_> {
 /// The badge of the ledger's chain; its state is also a word.
 /// A link where `may_look` behind it.
 pub(super) fn chain(badge: &Badge, may_look: bool) -> Markup {
-    let ago = |us: u64| format!("checked {} ago", words::span(us.max(1_000_000)));
+    let ago = |us: u64| format!("checked {} ago", format::span(us.max(1_000_000)));
     let (tone, word, more) = match &badge.look {
         Look::Checking => ("plain", "chain: checking…".to_owned(), String::new()),
         Look::Verified { entries } => {
-            ("good", format!("chain ✓ {}", words::count(*entries)), ago(badge.age_us))
+            ("good", format!("chain ✓ {}", format::count(*entries)), ago(badge.age_us))
         }
         Look::Broken { seq: Some(seq), .. } => ("bad", format!("chain ✗ broken at {seq}"), ago(badge.age_us)),
         Look::Broken { seq: None, .. } => ("bad", "chain ✗ broken".to_owned(), ago(badge.age_us)),
@@ -108,7 +108,7 @@ pub(super) fn chain(badge: &Badge, may_look: bool) -> Markup {
 
 /// An outcome: a word, with its colour.
 pub(super) fn outcome(word: &str) -> Markup {
-    html! { span.badge.(words::tone(word)) { (words::line(word, 24)) } }
+    html! { span.badge.(format::tone(word)) { (format::line(word, 24)) } }
 }
 
 /// A list that has nothing to show, and what to do about it.
@@ -123,7 +123,7 @@ pub(super) fn empty(what: &str, command: &str) -> Markup {
 
 /// A block of text from outside.
 pub(super) fn block(text: &str, bytes_max: usize, label: &str) -> Markup {
-    let (shown, note) = words::block(text, bytes_max);
+    let (shown, note) = format::block(text, bytes_max);
     html! {
         pre.block data-copy tabindex="0" role="region" aria-label=(label) { (shown) }
         @if let Some(note) = note { p.muted { (note) } }
@@ -146,7 +146,7 @@ pub(super) fn error(status: u16, title: &str, detail: &str, id: &str) -> Markup 
         html! {
             p.muted { "Error " (status) }
             h1 { (title) }
-            p.lead { (words::line(detail, 400)) }
+            p.lead { (format::line(detail, 400)) }
             p { a href="/ui/" { "To the overview" } " · " a href="/ui/login" { "Log in" } }
             @if !id.is_empty() { p.muted { "Request " code { (id) } } }
         },

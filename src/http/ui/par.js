@@ -87,7 +87,7 @@ begins?.form.addEventListener('submit', () => {
   try {
     sessionStorage.setItem(PROOF, proof);
     begins.value = proof;
-  } catch { /* A browser that keeps nothing: the session reads. */ }
+  } catch { /* A browser that keeps nothing: the login reads. */ }
 });
 
 function answerable(input) {

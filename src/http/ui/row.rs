@@ -1,6 +1,7 @@
 //! An entry as a row: the same fields for a page and for the live tail, already made visible.
 
-use super::words;
+use super::format;
+use crate::http::link::link;
 use crate::ledger::{Header, query};
 use maud::{Markup, html};
 use serde::Serialize;
@@ -23,19 +24,19 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn of(header: &Header) -> Self {
-        let text = |name: &str, chars| words::line(header.str(name).unwrap_or_default(), chars);
+        let text = |name: &str, chars| format::line(header.str(name).unwrap_or_default(), chars);
         let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
         let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
         let policies: Vec<&str> = policies.filter_map(Value::as_str).collect();
         Self {
             seq: header.seq,
-            time: words::time(header.u64("wall_us").unwrap_or(0)),
-            kind: words::line(&header.kind, 32),
+            time: format::time(header.u64("wall_us").unwrap_or(0)),
+            kind: format::line(&header.kind, 32),
             who: text("principal", 24),
             tool: text("tool", 32),
-            outcome: words::line(outcome, 24),
-            tone: words::tone(outcome),
-            policies: words::line(&policies.join(" "), 40),
+            outcome: format::line(outcome, 24),
+            tone: format::tone(outcome),
+            policies: format::line(&policies.join(" "), 40),
             run: text("run", 32),
         }
     }
@@ -83,13 +84,13 @@ fn row(header: &Header, q: &str) -> Markup {
 /// The end of an id: its beginning is a time that neighbours share.
 pub(super) fn tail(id: &str) -> String {
     let skipped = id.chars().count().saturating_sub(6);
-    words::line(&id.chars().skip(skipped).collect::<String>(), 48)
+    format::line(&id.chars().skip(skipped).collect::<String>(), 48)
 }
 
 /// A value that narrows the list when clicked; as text where the query cannot say it.
 fn value(q: &str, name: &str, value: &str, shown: &str, class: Option<&str>) -> Markup {
     match with(q, name, value) {
-        Some(q) => html! { a class=[class] href=(words::link("", &[("q", &q)])) { (shown) } },
+        Some(q) => html! { a class=[class] href=(link("", &[("q", &q)])) { (shown) } },
         None => html! { span class=[class] { (shown) } },
     }
 }

@@ -1,10 +1,13 @@
 //! `/ui/runs/{id}`: one run, as a timeline, to be read, and as JSON.
 
 use super::page::{self, Here, Page, block};
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::{Ui, blocking, timeline, words};
+use super::{format, timeline};
 use crate::agent::RunReply;
-use crate::http::App;
+use crate::http::app::App;
+use crate::http::blocking::blocking;
+use crate::http::link::link;
 use crate::http::problem::Problem;
 use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
@@ -78,7 +81,7 @@ fn body(id: &RunId, told: &Told, view: &str) -> Markup {
     let message = asked.map_or_else(|| title.to_owned(), |asked: RunRequestPayload| asked.message);
     html! {
         div.title {
-            h1.message { (words::line(&message, 160)) }
+            h1.message { (format::line(&message, 160)) }
             p { (page::outcome(told.reply.status.as_str())) }
         }
         (facts(id, told))
@@ -117,11 +120,11 @@ fn facts(id: &RunId, told: &Told) -> Markup {
     html! {
         p.line.muted {
             code { (id) } " · "
-            a href=(words::link("/ui/runs", &[("principal", who)])) { (words::line(who, 24)) } " · "
-            (words::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
-            code title=(policy) { (words::short(policy, 12)) }
+            a href=(link("/ui/runs", &[("principal", who)])) { (format::line(who, 24)) } " · "
+            (format::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
+            code title=(policy) { (format::short(policy, 12)) }
             @if let Some(range) = &told.reply.ledger {
-                " · " a href=(words::link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) }
+                " · " a href=(link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) }
             }
         }
     }
@@ -136,14 +139,14 @@ fn cards(told: &Told) -> Markup {
     let usage = &reply.usage;
     html! {
         ul.figures {
-            li.card { span { "Duration" } b { (words::span(took)) } }
+            li.card { span { "Duration" } b { (format::span(took)) } }
             li.card { span { "Model" } b { (usage.model_calls) " " small { "asked" } } }
-            li.card { span { "Tokens" } b { (words::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
+            li.card { span { "Tokens" } b { (format::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
             li.card { span { "Tool calls" } b { (reply.steps.len()) } }
             li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }
         }
         @if let Some(limit) = &reply.limit {
-            p.notice.warn { "The run reached its limit " code { (words::line(limit, 60)) } "." }
+            p.notice.warn { "The run reached its limit " code { (format::line(limit, 60)) } "." }
         }
     }
 }
@@ -175,11 +178,11 @@ fn reader(told: &Told) -> Markup {
 /// What an entry says to who reads along, and under which title.
 fn spoken(stored: &Stored) -> Option<(String, String)> {
     if stored.body.is_none() {
-        let title = words::line(&stored.header.kind, 32);
+        let title = format::line(&stored.header.kind, 32);
         return Some((title, "The text of this entry was erased.".to_owned()));
     }
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-    let tool = words::line(stored.header.str("tool").unwrap_or_default(), 64);
+    let tool = format::line(stored.header.str("tool").unwrap_or_default(), 64);
     let said =
         |title: &str, text: Option<String>| Some((title.to_owned(), text.filter(|text| !text.is_empty())?));
     match stored.header.known_kind()? {

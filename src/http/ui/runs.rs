@@ -1,11 +1,14 @@
 //! `/ui/runs`: what was asked, newest first.
 
+use super::format;
 use super::page::{self, Here, Page, empty};
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::{Ui, blocking, overview, words};
 use crate::agent::{RunQuery, RunRow};
+use crate::http::api::runs::wanted;
+use crate::http::blocking::blocking;
+use crate::http::link::link;
 use crate::http::problem::Problem;
-use crate::http::run::wanted;
 use crate::policy::Power;
 use crate::types::RunStatus;
 use axum::extract::{Query, State};
@@ -32,7 +35,7 @@ pub(super) async fn show(
     let query = wanted(&asked)?;
     let (app, asking) = (ui.app.clone(), query.clone());
     let rows = blocking(move || Ok(app.agent.runs(&sight, &asking)?)).await?;
-    let same = link("/runs", &query, None);
+    let same = list_link("/runs", &query, None);
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Runs, title: "Runs", same: &same };
     let next = rows.last().filter(|_| rows.len() == query.limit).map(|row| row.run.as_str());
     let body = html! {
@@ -42,21 +45,28 @@ pub(super) async fn show(
             @if query.status.is_some() || query.principal.is_some() || query.before.is_some() {
                 div.empty { p { "No run matches." } p { a.button href="/ui/runs" { "All runs" } } }
             } @else {
-                (empty("Nothing was asked yet. Ask, with a key of the role operator:", &overview::ask(&visitor.base)))
+                (empty("Nothing was asked yet. Ask, with a key of the role operator:", &ask(&visitor.base)))
             }
         } @else {
             (table(&rows))
             nav.steps aria-label="Further runs" {
-                @if query.before.is_some() { a.button href=(link("/ui/runs", &RunQuery { before: None, ..query.clone() }, None)) { "Newest" } }
-                @if let Some(next) = next { a.button rel="next" href=(link("/ui/runs", &query, Some(next))) { "Older" } }
+                @if query.before.is_some() { a.button href=(list_link("/ui/runs", &RunQuery { before: None, ..query.clone() }, None)) { "Newest" } }
+                @if let Some(next) = next { a.button rel="next" href=(list_link("/ui/runs", &query, Some(next))) { "Older" } }
             }
         }
     };
     Ok(page.with(&body))
 }
 
+/// The command that makes a first run.
+pub(super) fn ask(base: &str) -> String {
+    format!(
+        "curl -s {base}/agent/run -H \"Authorization: Bearer $PAR_KEY\" \\\n  -H 'content-type: application/json' -d '{{\"message\": \"how is this server doing?\"}}'"
+    )
+}
+
 /// The list in the words of its URL.
-fn link(path: &str, query: &RunQuery, after: Option<&str>) -> String {
+fn list_link(path: &str, query: &RunQuery, after: Option<&str>) -> String {
     let after = after.or(query.before.as_ref().map(crate::types::RunId::as_str));
     let given = [
         ("status", query.status.map(RunStatus::as_str)),
@@ -65,7 +75,7 @@ fn link(path: &str, query: &RunQuery, after: Option<&str>) -> String {
     ];
     let given: Vec<(&str, &str)> =
         given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    words::link(path, &given)
+    link(path, &given)
 }
 
 fn search(query: &RunQuery) -> Markup {
@@ -78,7 +88,7 @@ fn search(query: &RunQuery) -> Markup {
             }
             label.sr for="principal" { "Key" }
             input #principal type="search" name="principal" data-search spellcheck="false" autocomplete="off"
-                placeholder="key:Ab3dEf9h" value=(words::line(query.principal.as_deref().unwrap_or_default(), 80));
+                placeholder="key:Ab3dEf9h" value=(format::line(query.principal.as_deref().unwrap_or_default(), 80));
             button type="submit" { "Filter" }
         }
     }
@@ -101,18 +111,18 @@ pub(super) fn table(rows: &[RunRow]) -> Markup {
 }
 
 fn row(run: &RunRow) -> Markup {
-    let took = run.ended_us.map(|end| words::span(end.saturating_sub(run.started_us)));
+    let took = run.ended_us.map(|end| format::span(end.saturating_sub(run.started_us)));
     let status = run.status.as_str();
-    let message = words::line(run.message.as_deref().unwrap_or("(not shown in a list)"), 90);
+    let message = format::line(run.message.as_deref().unwrap_or("(not shown in a list)"), 90);
     html! {
         tr {
             td.message { a.open href={ "/ui/runs/" (run.run) } { (message) } }
-            td { a.v href=(words::link("/ui/runs", &[("status", status)])) { (page::outcome(status)) } }
+            td { a.v href=(link("/ui/runs", &[("status", status)])) { (page::outcome(status)) } }
             td.n { (took.as_deref().unwrap_or("–")) }
-            td.n { @if let Some(f) = &run.figures { (words::count(f.usage.input_tokens.saturating_add(f.usage.output_tokens))) } @else { "–" } }
+            td.n { @if let Some(f) = &run.figures { (format::count(f.usage.input_tokens.saturating_add(f.usage.output_tokens))) } @else { "–" } }
             td { @if let Some(f) = &run.figures { (f.calls) @if f.denied > 0 { " " span.badge.bad { (f.denied) " denied" } } } @else { "–" } }
-            td { a.v href=(words::link("/ui/runs", &[("principal", &run.principal)])) { (words::line(&run.principal, 24)) } }
-            td { (words::time(run.started_us)) }
+            td { a.v href=(link("/ui/runs", &[("principal", &run.principal)])) { (format::line(&run.principal, 24)) } }
+            td { (format::time(run.started_us)) }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A run's entries as steps in time: what each was, how it came out, when in the run.
 
-use super::{page, words};
+use super::{format, page};
 use crate::ledger::payload::{
     CallConnectPayload, CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload,
     RunReplyPayload, RunRequestPayload,
@@ -48,8 +48,8 @@ pub(super) fn steps(entries: &[Stored]) -> Vec<Step> {
         let end_us = took.map_or(written_us, |took| begin_us.saturating_add(took).min(written_us));
         steps.push(Step {
             seq: header.seq,
-            kind: words::line(&header.kind, 32),
-            what: words::line(&what(stored), WHAT_CHARS_MAX),
+            kind: format::line(&header.kind, 32),
+            what: format::line(&what(stored), WHAT_CHARS_MAX),
             outcome: outcome(stored),
             begin_us,
             end_us,
@@ -73,7 +73,7 @@ fn outcome(stored: &Stored) -> String {
         Some(Kind::ApprovalRefuse) => "refused",
         _ => "noted",
     });
-    words::line(word, 24)
+    format::line(word, 24)
 }
 
 /// What an entry was about, in a line; not yet made visible.
@@ -114,7 +114,7 @@ fn reply(reply: &ModelReplyPayload) -> String {
     let calls = reply.calls.len();
     let said = reply.text.as_ref().map(|text| format!(" · {text}")).unwrap_or_default();
     let tokens =
-        format!("{} in / {} out", words::count(reply.input_tokens), words::count(reply.output_tokens));
+        format!("{} in / {} out", format::count(reply.input_tokens), format::count(reply.output_tokens));
     if calls > 0 { format!("{tokens} · {calls} proposed{said}") } else { format!("{tokens}{said}") }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn table(steps: &[Step]) -> Markup {
                 thead { tr {
                     th scope="col" { "seq" } th scope="col" { "kind" } th scope="col" { "outcome" }
                     th scope="col" { "what" } th.n scope="col" { "took" }
-                    th scope="col" { "when in the run: " (words::span(whole)) }
+                    th scope="col" { "when in the run: " (format::span(whole)) }
                 } }
                 tbody { @for step in steps { (row(step, begin, whole)) } }
             }
@@ -165,11 +165,11 @@ fn row(step: &Step, begin: u64, whole: u64) -> Markup {
             td { (step.kind) }
             td { (page::outcome(&step.outcome)) }
             td.what { (step.what) }
-            td.n { @if took > 0 { (words::span(took)) } }
+            td.n { @if took > 0 { (format::span(took)) } }
             td.bar {
                 svg viewBox={ "0 0 " (AXIS) " 20" } preserveAspectRatio="none" aria-hidden="true" {
                     line.axis x1="0" y1="10" x2=(AXIS) y2="10" {}
-                    rect.(words::tone(&step.outcome)) x=(x) y=(if took > 0 { 4 } else { 2 })
+                    rect.(format::tone(&step.outcome)) x=(x) y=(if took > 0 { 4 } else { 2 })
                         width=(width) height=(if took > 0 { 12 } else { 16 }) {}
                 }
             }

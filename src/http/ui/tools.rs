@@ -1,8 +1,10 @@
 //! `/ui/tools`: every tool in force, and which this key may use.
 
-use super::page::{Here, Page, empty};
+use super::format;
+use super::page::{self, Here, Page, empty};
+use super::state::Ui;
 use super::visitor::Visitor;
-use super::{Ui, words};
+use crate::http::link::link;
 use crate::http::problem::Problem;
 use crate::policy::Power;
 use crate::tools::{Manifest, Runner};
@@ -33,11 +35,11 @@ fn card(tool: &Manifest, is_own: bool) -> Markup {
     let schema = serde_json::to_string_pretty(&tool.input).unwrap_or_default();
     let runs = match &tool.runner {
         Runner::Builtin(_) => "builtin, no exec".to_owned(),
-        Runner::Program(program) => words::line(&program.path.to_string_lossy(), 80),
+        Runner::Program(program) => format::line(&program.path.to_string_lossy(), 80),
     };
     html! {
-        h2 { (words::line(&tool.name, 64)) }
-        p { (words::line(&tool.summary, 300)) }
+        h2 { (format::line(&tool.name, 64)) }
+        p { (format::line(&tool.summary, 300)) }
         p.line {
             span.badge.plain { (tool.class.as_str()) } " "
             span.badge.(risk(tool.risk.as_str())) { "risk " (tool.risk.as_str()) } " "
@@ -46,14 +48,14 @@ fn card(tool: &Manifest, is_own: bool) -> Markup {
         }
         dl.facts {
             dt { "runs" } dd { (runs) }
-            dt { "reads" } dd { @for root in &tool.read { code { (words::line(&root.to_string_lossy(), 80)) } " " }
+            dt { "reads" } dd { @for root in &tool.read { code { (format::line(&root.to_string_lossy(), 80)) } " " }
                 @if tool.read.is_empty() { "nothing" } }
-            dt { "digest" } dd { code title=(tool.digest.hex()) { (words::short(&tool.digest.hex(), 16)) } }
-            dt { "used" } dd { a href=(words::link("/ui/audit", &[("q", &format!("kind:call.decision tool:{}", tool.name))])) { "decisions" } }
+            dt { "digest" } dd { code title=(tool.digest.hex()) { (format::short(&tool.digest.hex(), 16)) } }
+            dt { "used" } dd { a href=(link("/ui/audit", &[("q", &format!("kind:call.decision tool:{}", tool.name))])) { "decisions" } }
         }
         details {
-            summary { "Arguments of " (words::line(&tool.name, 64)) }
-            (super::page::block(&schema, 8 << 10, &format!("Arguments of {}", words::line(&tool.name, 64))))
+            summary { "Arguments of " (format::line(&tool.name, 64)) }
+            (page::block(&schema, 8 << 10, &format!("Arguments of {}", format::line(&tool.name, 64))))
         }
     }
 }

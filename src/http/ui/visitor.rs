@@ -1,13 +1,14 @@
 //! Who looks at a page: a login whose key still holds, and what it may see.
 
-use super::Ui;
 use super::cookie::Reach;
+use super::format;
 use super::logins::Login;
-use super::words;
+use super::state::Ui;
 use crate::auth::{Principal, Refusal, Source};
 use crate::gate::{Gate, Granted, Sight};
-use crate::http::caller::prove;
-use crate::http::frame::Ends;
+use crate::http::auth::prove;
+use crate::http::link::link;
+use crate::http::middleware::Ends;
 use crate::http::problem::{Code, Problem};
 use crate::policy::{Door, Over, Power, Via};
 use crate::types::clock;
@@ -70,7 +71,7 @@ impl Visitor {
     /// The name of the key, and its role.
     pub(super) fn shown(&self) -> (String, &'static str) {
         let name = match self.principal.source() {
-            Source::Key { name, .. } | Source::Os { name } => words::line(name, 40),
+            Source::Key { name, .. } | Source::Os { name } => format::line(name, 40),
         };
         (name, self.principal.role().as_str())
     }
@@ -111,7 +112,7 @@ pub(super) fn ends(parts: &Parts) -> Result<Ends, Problem> {
     ends.ok_or_else(|| Problem::internal("a request has no source"))
 }
 
-/// This server's address; the `Host` was checked by `frame`.
+/// This server's address; the `Host` was checked by `middleware`.
 pub(super) fn base(reach: Reach, headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     format!("{}://{host}", reach.scheme())
@@ -129,9 +130,9 @@ fn away(parts: &Parts) -> Response {
         let wanted = parts.uri.path_and_query().map_or("/ui/", |wanted| wanted.as_str());
         let to = match wanted {
             "/ui/" => "/ui/login".to_owned(),
-            wanted => words::link("/ui/login", &[("next", wanted)]),
+            wanted => link("/ui/login", &[("next", wanted)]),
         };
         return Redirect::to(&to).into_response();
     }
-    Problem::new(Code::Unauthenticated, "open a session at `/ui/login`").into_response()
+    Problem::new(Code::Unauthenticated, "log in at `/ui/login`").into_response()
 }

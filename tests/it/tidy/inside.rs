@@ -5,9 +5,9 @@ use super::source::{File, declared, files, paths, shown};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rooms whose insides are held to it.
-const ROOMS: [&str; 16] = [
+const ROOMS: [&str; 17] = [
     "types", "call", "secrets", "config", "tools", "launcher", "store", "egress", "ledger", "auth", "policy",
-    "gate", "llm", "sandbox", "rules", "agent",
+    "gate", "llm", "sandbox", "rules", "agent", "http",
 ];
 
 /// Imports that do run up, with the reason: (from, to).

@@ -3,7 +3,7 @@
 
 use super::page;
 use super::visitor::wants_page;
-use crate::http::frame::{AsIs, Id};
+use crate::http::middleware::{AsIs, Id};
 use crate::http::problem::Problem;
 use axum::extract::Request;
 use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY};

@@ -1,15 +1,25 @@
 //! What may be asked on the admin socket.
 
-use super::Room;
 use crate::agent::Agent;
-use crate::auth::{KeyError, NewKey, Principal, Role};
+use crate::auth::{Authority, KeyError, NewKey, Principal, Role};
 use crate::gate::{Answer, AnswerError, Approval, Granted, Refused, State};
 use crate::ledger::{Erasure, Filter, Format, RedactError, Targets};
 use crate::policy::{Door, Over, Power};
-use crate::rules::ReloadError;
+use crate::rules::{ReloadError, Reloader};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits};
 use serde_json::{Map, Value, json};
+
+/// What is administered. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Room {
+    /// Knows keys.
+    pub authority: Authority,
+    /// Whose calls wait for people.
+    pub agent: Agent,
+    /// Loads its rules anew.
+    pub reloader: Reloader,
+}
 
 /// Does what is asked for `principal`, as far as the policy lets it.
 pub(super) async fn act(

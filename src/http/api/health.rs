@@ -1,9 +1,9 @@
 //! `GET /livez`, `/readyz` and `/health`.
 
-use super::App;
-use super::caller::Caller;
-use super::frame::AsIs;
-use super::problem::Problem;
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::middleware::AsIs;
+use crate::http::problem::Problem;
 use crate::policy::Power;
 use crate::types::VERSION;
 use axum::Json;
@@ -11,44 +11,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Extension, IntoResponse as _, Response};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, PoisonError};
-
-const STARTING: &str = "starting";
-
-/// Whether runs are taken, as one word for why not. Shared by all clones.
-#[derive(Clone, Debug)]
-pub struct Ready(Arc<Mutex<Option<&'static str>>>);
-
-impl Ready {
-    /// Not yet.
-    #[must_use]
-    pub fn starting() -> Self {
-        Self(Arc::new(Mutex::new(Some(STARTING))))
-    }
-
-    /// Sets the word, such as `stopping` or `policy`; `None` is ready. It is told without a key.
-    pub fn set(&self, obstacle: Option<&'static str>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
-    }
-
-    /// The listener is open: what was set meanwhile stays.
-    pub(super) fn begin(&self) {
-        let mut word = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *word = word.filter(|word| *word != STARTING);
-    }
-
-    pub(super) fn obstacle(&self) -> Option<&'static str> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The process answers.
-pub(super) async fn live() -> &'static str {
+pub(in crate::http) async fn live() -> &'static str {
     "live\n"
 }
 
 /// Runs are taken, or one word for why not. An anchor that fails keeps nobody from running, and is told.
-pub(super) async fn ready(State(app): State<App>) -> Response {
+pub(in crate::http) async fn ready(State(app): State<App>) -> Response {
     match obstacle(&app) {
         None => match app.anchor.warning(app.agent.ledger().head().size) {
             None => "ready\n".into_response(),
@@ -59,13 +29,13 @@ pub(super) async fn ready(State(app): State<App>) -> Response {
 }
 
 /// How it stands, for a key.
-pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<Value>, Problem> {
+pub(in crate::http) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<Value>, Problem> {
     caller.holding(Power::HealthRead)?;
     Ok(Json(told(&app)))
 }
 
 /// How it stands, in words.
-pub(super) fn told(app: &App) -> Value {
+pub(in crate::http) fn told(app: &App) -> Value {
     let word = obstacle(app);
     let rules = app.agent.gate().rules();
     let obstacles = app.agent.obstacle().into_iter().chain(app.authority.obstacle());

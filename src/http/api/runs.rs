@@ -1,10 +1,10 @@
 //! `POST /agent/run`, `GET /runs` and `GET /runs/{id}`.
 
-use super::App;
-use super::body::read_json;
-use super::caller::Caller;
-use super::problem::{Code, Problem};
 use crate::agent::{RunQuery, RunReply, RunRequest, RunStatus};
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::body::read_json;
+use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
 use crate::types::{RunId, limits, text};
 use axum::Json;
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 /// Runs a message to its end, or until it waits for a person.
 ///
-/// The handler is a task of its own (see `frame`): the run goes on and is recorded also when the client
+/// The handler is a task of its own (see `middleware`): the run goes on and is recorded also when the client
 /// goes away.
-pub(super) async fn start(
+pub(in crate::http) async fn start(
     State(app): State<App>,
     caller: Caller,
     request: Request,
@@ -33,7 +33,7 @@ pub(super) async fn start(
 }
 
 /// A run that the caller may read.
-pub(super) async fn show(
+pub(in crate::http) async fn show(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
@@ -48,7 +48,7 @@ pub(super) async fn show(
 
 /// Runs that the caller may read, newest first. `next`, given as
 /// `after`, leads on; it is null at the end.
-pub(super) async fn list(
+pub(in crate::http) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(asked): Query<Vec<(String, String)>>,
@@ -63,7 +63,7 @@ pub(super) async fn list(
 }
 
 /// Reads which runs are asked for; the pages ask in the same words.
-pub(super) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
+pub(in crate::http) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
     let mut query = RunQuery { limit: limits::PAGE_ITEMS, ..RunQuery::default() };
     for (name, value) in asked {
         let unfit = |must: &str| Problem::new(Code::Unfit, format!("`{name}` must be {must}"));

@@ -1,8 +1,8 @@
 //! Who asks: the key in a request becomes a principal, which is given out only for a named power.
 
-use super::App;
-use super::frame::Ends;
-use super::places::Mark;
+use super::app::App;
+use super::connections::Mark;
+use super::middleware::Ends;
 use super::problem::{Code, Problem};
 use crate::auth::Principal;
 use crate::gate::{Gate, Granted, Refused, Sight};

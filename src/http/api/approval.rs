@@ -1,10 +1,10 @@
 //! `GET /approvals/{id}` and `POST /approvals/{id}`.
 
-use super::App;
-use super::body::read_json;
-use super::caller::Caller;
-use super::problem::{Code, Problem};
 use crate::gate::{Answer, AnswerError, Approval};
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::body::read_json;
+use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
 use crate::types::{ApprovalId, limits, text};
 use axum::Json;
@@ -12,7 +12,7 @@ use axum::extract::{Path, Request, State};
 use serde_json::{Map, Value};
 
 /// One question, with the exact call.
-pub(super) async fn show(
+pub(in crate::http) async fn show(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
@@ -25,7 +25,7 @@ pub(super) async fn show(
 }
 
 /// A yes or a no to exactly the call whose hash it repeats. The run goes on by itself.
-pub(super) async fn answer(
+pub(in crate::http) async fn answer(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
@@ -65,7 +65,7 @@ fn word<'a>(members: &'a Map<String, Value>, name: &str) -> Result<Option<&'a st
     }
 }
 
-pub(super) fn unfit(name: &str, what: &str) -> Problem {
+pub(in crate::http) fn unfit(name: &str, what: &str) -> Problem {
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
     Problem::new(Code::Unfit, format!("`{shown}`: {what}"))
 }

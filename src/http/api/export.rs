@@ -1,12 +1,13 @@
 //! `GET /audit/export?q=&format=`: every entry that a query is met by, in one file. It stands on the ledger who took it
 //! before the first byte is told.
 
-use super::caller::Caller;
-use super::problem::{Code, Problem};
-use super::{App, blocking};
 use crate::gate::Granted;
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::blocking::blocking;
+use crate::http::problem::{Code, Problem};
 use crate::ledger::{Export, ExportError, Filter, Format};
-use crate::types::{Full, Share, Shares, limits};
+use crate::types::{Full, Share};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -15,22 +16,12 @@ use http_body_util::channel::{Channel, Sender};
 
 /// What is asked for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(in crate::http) struct Asked {
     filter: Filter,
     format: Format,
 }
 
-/// Exports at once: at most [`limits::EXPORTS_MAX`], [`limits::KEY_EXPORTS_MAX`] of one key. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Exports(Shares);
-
-impl Default for Exports {
-    fn default() -> Self {
-        Self(Shares::new(limits::EXPORTS_MAX, limits::KEY_EXPORTS_MAX))
-    }
-}
-
-pub(super) async fn tell(
+pub(in crate::http) async fn tell(
     State(app): State<App>,
     caller: Caller,
     Query(asked): Query<Vec<(String, String)>>,
@@ -41,7 +32,7 @@ pub(super) async fn tell(
 }
 
 impl Asked {
-    pub(super) fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
+    pub(in crate::http) fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
         let unfit = |what: String| Problem::new(Code::Unfit, what);
         let (mut filter, mut format) = (Filter::default(), Format::Jsonl);
         for (name, value) in asked {
@@ -59,13 +50,13 @@ impl Asked {
 }
 
 /// Records the export, and streams it.
-pub(super) async fn answer(
+pub(in crate::http) async fn answer(
     app: App,
     asked: Asked,
     principal: String,
     power: Granted,
 ) -> Result<Response, Problem> {
-    let place = app.exports.0.try_take(&principal).map_err(|full| {
+    let place = app.exports.try_take(&principal).map_err(|full| {
         let what = match full {
             Full::All => "too many exports are under way",
             Full::Share => "this key has as many exports as it may have at once",

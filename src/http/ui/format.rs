@@ -1,10 +1,9 @@
-//! Text for pages: what comes from outside made visible and short, times, figures, links.
+//! Text for pages: what comes from outside made visible and short, times, figures.
 //!
 //! What comes out of here is still text: maud escapes it where it is put into a page.
 
 use crate::types::clock::Wall;
 use crate::types::text;
-use std::fmt::Write as _;
 
 /// One line of text from outside, at most `chars_max` characters long.
 pub(super) fn line(from: &str, chars_max: usize) -> String {
@@ -83,36 +82,9 @@ pub(super) fn tone(word: &str) -> &'static str {
     }
 }
 
-/// A link within this server: `path` is ours, the values are anybody's.
-pub(in crate::http) fn link(path: &str, query: &[(&str, &str)]) -> String {
-    let mut out = path.to_owned();
-    for (at, (name, value)) in query.iter().enumerate() {
-        out.push(if at == 0 { '?' } else { '&' });
-        out.push_str(name);
-        out.push('=');
-        encode(&mut out, value);
-    }
-    out
-}
-
-/// Encodes as forms do (WHATWG URL, 5.2), and leaves some more characters that a query may hold
-/// (RFC 3986): none of them ends a quote, in HTML or in a shell.
-fn encode(out: &mut String, value: &str) {
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~:*/".contains(&byte) {
-            out.push(char::from(byte));
-        } else if byte == b' ' {
-            out.push('+');
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{block, count, line, link, span, time};
+    use super::{block, count, line, span, time};
 
     #[test]
     fn lines_are_short_and_visible() {
@@ -154,13 +126,5 @@ mod tests {
             assert_eq!(count(number), expect);
         }
         assert_eq!(time(0), "1970-01-01 00:00:00");
-    }
-
-    #[test]
-    fn links_hold_any_value() {
-        assert_eq!(
-            link("/ui/audit", &[("q", "tool:a'\"<&b c"), ("n", "1")]),
-            "/ui/audit?q=tool:a%27%22%3C%26b+c&n=1"
-        );
     }
 }

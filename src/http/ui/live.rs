@@ -2,11 +2,11 @@
 //!
 //! An event's id is the entry's number, so that a browser that comes back says where it was.
 
-use super::Ui;
 use super::logins::Login;
 use super::row::Row;
+use super::state::Ui;
 use super::visitor::Visitor;
-use crate::http::follow::newer;
+use crate::http::api::follow::newer;
 use crate::http::problem::{Code, Problem};
 use crate::http::stream::Events;
 use crate::ledger::{Filter, Header};

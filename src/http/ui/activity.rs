@@ -1,7 +1,7 @@
 //! The last hours in figures, counted from headers.
 
-use super::words;
-use crate::http::App;
+use super::format;
+use crate::http::app::App;
 use crate::http::problem::Problem;
 use crate::ledger::{Filter, Header, Kind, Order};
 use crate::types::{Decision, RunStatus, clock, limits};
@@ -128,7 +128,7 @@ impl Window {
 
     fn begin(&self, at: usize) -> String {
         let left = u64::try_from(BARS.saturating_sub(at)).unwrap_or(0);
-        words::time(self.now_us.saturating_sub(left * self.hours * HOUR_US / BARS as u64))
+        format::time(self.now_us.saturating_sub(left * self.hours * HOUR_US / BARS as u64))
     }
 }
 

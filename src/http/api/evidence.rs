@@ -3,9 +3,10 @@
 //! Key, checkpoint and consistency say nothing of what is recorded: any valid key may ask, since whoever is
 //! told a result must be able to hold the ledger to it.
 
-use super::App;
-use super::caller::Caller;
-use super::problem::{Code, Problem};
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::blocking::blocking;
+use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
 use axum::Json;
 use axum::extract::{Query, State};
@@ -13,13 +14,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The log's verifier key, one line.
-pub(super) async fn key(State(app): State<App>, _caller: Caller) -> Result<String, Problem> {
-    let key = super::blocking(move || Ok(app.agent.ledger().reader().log_key()?)).await?;
+pub(in crate::http) async fn key(State(app): State<App>, _caller: Caller) -> Result<String, Problem> {
+    let key = blocking(move || Ok(app.agent.ledger().reader().log_key()?)).await?;
     Ok(format!("{key}\n"))
 }
 
 /// The newest signed checkpoint, a C2SP signed note.
-pub(super) async fn checkpoint(State(app): State<App>, _caller: Caller) -> Result<String, Problem> {
+pub(in crate::http) async fn checkpoint(State(app): State<App>, _caller: Caller) -> Result<String, Problem> {
     let note = app.agent.ledger().checkpoint();
     note.map(|note| note.to_string()).ok_or_else(|| Problem::internal("a ledger has no checkpoint"))
 }
@@ -27,13 +28,13 @@ pub(super) async fn checkpoint(State(app): State<App>, _caller: Caller) -> Resul
 /// Two sizes of the tree.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Sizes {
+pub(in crate::http) struct Sizes {
     from: u64,
     to: u64,
 }
 
 /// The proof that the tree of `to` entries begins with that of `from`: hashes in hexadecimal.
-pub(super) async fn consistency(
+pub(in crate::http) async fn consistency(
     State(app): State<App>,
     _caller: Caller,
     sizes: Result<Query<Sizes>, axum::extract::rejection::QueryRejection>,
@@ -44,7 +45,7 @@ pub(super) async fn consistency(
     if from == 0 || from > to || to > size {
         return Err(unfit(&format!("`from` and `to` must rise, from 1 to {size}")));
     }
-    let proof = super::blocking(move || Ok(app.agent.ledger().reader().consistency(from, to)?)).await?;
+    let proof = blocking(move || Ok(app.agent.ledger().reader().consistency(from, to)?)).await?;
     let proof: Vec<String> = proof.iter().map(|hash| hash.hex()).collect();
     Ok(Json(json!({ "from": from, "to": to, "proof": proof })))
 }
@@ -52,12 +53,12 @@ pub(super) async fn consistency(
 /// The entry to be proven.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Seq {
+pub(in crate::http) struct Seq {
     seq: u64,
 }
 
 /// The proof file of one entry.
-pub(super) async fn proof(
+pub(in crate::http) async fn proof(
     State(app): State<App>,
     caller: Caller,
     seq: Result<Query<Seq>, axum::extract::rejection::QueryRejection>,
@@ -68,6 +69,6 @@ pub(super) async fn proof(
     if seq >= size {
         return Err(Problem::new(Code::NotFound, "there is no entry of this number"));
     }
-    let evidence = super::blocking(move || Ok(app.agent.ledger().reader().prove(None, &[seq])?)).await?;
+    let evidence = blocking(move || Ok(app.agent.ledger().reader().prove(None, &[seq])?)).await?;
     evidence.write().map_err(Problem::internal)
 }

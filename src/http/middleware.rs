@@ -3,8 +3,8 @@
 //! The task of its own has two ends: a panic in a handler becomes a 500 and ends nothing else, and a
 //! client that goes away does not stop a run half way.
 
-use super::App;
-use super::places::{self, Mark};
+use super::app::App;
+use super::connections::{self, Mark};
 use super::problem::{Code, Problem};
 use crate::types::RequestId;
 use axum::Router;
@@ -88,7 +88,7 @@ async fn handle(
     if let Err(problem) = check_host(app, ends, &request) {
         return problem.into_response();
     }
-    let mut request = request.map(|body| places::read(body, mark));
+    let mut request = request.map(|body| connections::read(body, mark));
     request.extensions_mut().insert(ends);
     // A router answers every request: its error type has no values.
     match routes.oneshot(request).await {

@@ -1,13 +1,13 @@
 //! `GET /approvals`: a page of questions, or each as it is asked and as it changes, as server-sent events.
 
-use super::App;
 use super::approval::unfit;
-use super::caller::Caller;
 use super::follow::wants_events;
-use super::problem::Problem;
-use super::stream::{Events, Streams};
 use crate::auth::Principal;
 use crate::gate::{Approval, Sight, State as Standing};
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::problem::Problem;
+use crate::http::stream::{Events, Streams};
 use crate::policy::{Door, Power};
 use crate::types::{ApprovalId, clock, limits};
 use axum::extract::{Query, State};
@@ -22,7 +22,7 @@ const LOOK_US: u64 = 1_000_000;
 
 /// A page of questions, in the order of asking. `next`, given as `after`, leads on; it is null at the end.
 /// With `Accept: text/event-stream` those that wait, and then each that is asked and each change of one.
-pub(super) async fn list(
+pub(in crate::http) async fn list(
     State(app): State<App>,
     Extension(streams): Extension<Streams>,
     caller: Caller,

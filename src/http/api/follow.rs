@@ -1,8 +1,9 @@
 //! `GET /audit` with `Accept: text/event-stream`: headers that match, as they become durable.
 
-use super::stream::Events;
-use super::{App, blocking};
 use crate::auth::Principal;
+use crate::http::app::App;
+use crate::http::blocking::blocking;
+use crate::http::stream::Events;
 use crate::ledger::{Filter, Header, Order};
 use crate::policy::{Door, Over, Power};
 use axum::http::HeaderMap;
@@ -15,14 +16,14 @@ const SCAN_MAX: usize = 4_096;
 const EVENTS_MAX: usize = 200;
 
 /// Whether the request asks for a stream by name; `*/*` is a page.
-pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+pub(in crate::http) fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut kinds = accepted.flat_map(|value| value.split(',')).filter_map(|one| one.split(';').next());
     kinds.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Entries that match, each once, from one number on.
-pub(super) struct Follow {
+pub(in crate::http) struct Follow {
     app: App,
     principal: Principal,
     door: Door,
@@ -33,7 +34,7 @@ pub(super) struct Follow {
 
 impl Follow {
     /// Behind `after`, or behind what the reader of a broken stream saw last; else from now on.
-    pub(super) fn new(
+    pub(in crate::http) fn new(
         app: App,
         principal: Principal,
         door: Door,
@@ -69,7 +70,7 @@ impl Events for Follow {
 
 /// The entries from `from` on that match, a few at once, and moves `from` behind what was looked at. `None` where the
 /// ledger cannot be read.
-pub(super) async fn newer(app: &App, filter: &Filter, from: &mut u64) -> Option<Vec<Header>> {
+pub(in crate::http) async fn newer(app: &App, filter: &Filter, from: &mut u64) -> Option<Vec<Header>> {
     let size = app.agent.ledger().head().size;
     if *from >= size {
         return Some(Vec::new());

@@ -1,11 +1,12 @@
 //! `GET /audit`, also called `/audit/entries`, and `GET /audit/entries/{seq}`.
 
-use super::caller::Caller;
 use super::follow::{Follow, wants_events};
-use super::problem::{Code, Problem};
-use super::stream::Streams;
-use super::ui::words::link;
-use super::{App, blocking};
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::blocking::blocking;
+use crate::http::link::link;
+use crate::http::problem::{Code, Problem};
+use crate::http::stream::Streams;
 use crate::ledger::{Filter, Kind, Order, Stored};
 use crate::policy::Power;
 use crate::types::{limits, text};
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 /// A page of headers. `next`, given as `after`, leads on; it is null at the end. The whole link is in the header
 /// `Link`. `index` says how many entries the index covers, where it was asked; the others were read. A page may be short or empty and still have a `next`: it looks at a bounded number of entries.
 /// With `Accept: text/event-stream` those behind `after` or from now on, as they come; an event's id is the number.
-pub(super) async fn list(
+pub(in crate::http) async fn list(
     State(app): State<App>,
     Extension(streams): Extension<Streams>,
     caller: Caller,
@@ -45,7 +46,7 @@ pub(super) async fn list(
 }
 
 /// One entry: its header, the bytes that were hashed, their hash, and the payload.
-pub(super) async fn show(
+pub(in crate::http) async fn show(
     State(app): State<App>,
     caller: Caller,
     Path(seq): Path<String>,

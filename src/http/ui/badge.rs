@@ -1,6 +1,6 @@
 //! The check behind the chain's badge: the whole ledger, verified behind the pages.
 
-use crate::http::App;
+use crate::http::app::App;
 use crate::ledger;
 use crate::types::clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

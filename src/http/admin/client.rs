@@ -1,6 +1,5 @@
 //! The asking side, for commands beside a running server.
 
-use super::socket_path;
 use crate::auth::AdminDoor;
 use crate::types::json::parse_strict;
 use crate::types::limits;
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -36,6 +35,12 @@ impl fmt::Display for AdminError {
 }
 
 impl std::error::Error for AdminError {}
+
+/// Where the socket is.
+#[must_use]
+pub fn socket_path(data: &Path) -> PathBuf {
+    data.join("admin.sock")
+}
 
 /// Asks the server that runs on `data`, adding its token, and returns what stands under `ok`. Blocking,
 /// at most [`limits::ADMIN_ANSWER_MS_MAX`].

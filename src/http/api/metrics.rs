@@ -3,78 +3,20 @@
 //! Runs and calls are counted where they become durable, by the ledger's writer; requests here.
 //! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>)
 
-use super::App;
-use super::caller::Caller;
-use super::problem::Problem;
+use crate::http::answered::{Answered, BUCKETS_MS};
+use crate::http::app::App;
+use crate::http::auth::Caller;
+use crate::http::problem::Problem;
 use crate::policy::Power;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Upper bounds of the buckets of answer times, in milliseconds.
-const BUCKETS_MS: [u64; 8] = [5, 25, 100, 500, 2_500, 10_000, 60_000, 300_000];
-
-/// Requests answered since the start. Shared by all clones.
-#[derive(Clone, Debug, Default)]
-pub struct Answered(Arc<Mutex<RequestCounts>>);
-
-#[derive(Debug, Default)]
-struct RequestCounts {
-    codes: BTreeMap<u16, u64>,
-    /// Answer times of runs, and of everything else.
-    runs: Times,
-    others: Times,
-    /// Connections that ended for newer ones.
-    gave_way: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    /// As many as took no longer than each bound, not added up.
-    buckets: [u64; BUCKETS_MS.len()],
-    count: u64,
-    sum: Duration,
-}
-
-impl Answered {
-    pub(super) fn count(&self, code: StatusCode, is_run: bool, took: Duration) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.codes.entry(code.as_u16()).or_default() += 1;
-        if is_run { counts.runs.add(took) } else { counts.others.add(took) }
-    }
-}
-
-impl Answered {
-    /// Counts a connection that ended for a newer one.
-    pub(super) fn gave_way(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).gave_way += 1;
-    }
-
-    fn all_that_gave_way(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).gave_way
-    }
-}
-
-impl Times {
-    fn add(&mut self, took: Duration) {
-        let within =
-            self.buckets.iter_mut().zip(BUCKETS_MS).find(|(_, ms)| took.as_millis() <= u128::from(*ms));
-        if let Some((bucket, _)) = within {
-            *bucket += 1;
-        }
-        self.count += 1;
-        self.sum += took;
-    }
-}
-
 /// The counters, for a key.
-pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+pub(in crate::http) async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     caller.holding(Power::HealthRead)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], render(&app)).into_response())
 }
@@ -145,7 +87,7 @@ impl Text {
     }
 
     fn answered(&mut self, answered: &Answered) {
-        let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = answered.lock();
         self.head("par_http_requests", "counter", "Requests that were answered.");
         for (code, count) in &counts.codes {
             self.sample("par_http_requests_total", &[("code", &code.to_string())], count);
@@ -177,7 +119,8 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answered, Text};
+    use super::Text;
+    use crate::http::answered::Answered;
     use axum::http::StatusCode;
     use std::time::Duration;
 

@@ -1,0 +1,34 @@
+//! Every path of the API, and the function that answers it.
+
+use super::api::{approval, approvals, audit, evidence, export, health, metrics, runs, tools};
+use super::app::App;
+use super::stream::Streams;
+use super::ui;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+
+/// Every route. Unknown ones and wrong methods become problems in `middleware`.
+pub(super) fn routes(app: App) -> Router {
+    let streams = Streams::default();
+    Router::new()
+        .route("/agent/run", post(runs::start))
+        .route("/runs", get(runs::list))
+        .route("/runs/{id}", get(runs::show))
+        .route("/approvals", get(approvals::list).layer(Extension(streams.clone())))
+        .route("/approvals/{id}", get(approval::show).post(approval::answer))
+        .route("/tools", get(tools::list))
+        .route("/audit", get(audit::list).layer(Extension(streams.clone())))
+        .route("/audit/entries", get(audit::list).layer(Extension(streams.clone())))
+        .route("/audit/export", get(export::tell))
+        .route("/audit/entries/{seq}", get(audit::show))
+        .route("/audit/key", get(evidence::key))
+        .route("/audit/checkpoint", get(evidence::checkpoint))
+        .route("/audit/consistency", get(evidence::consistency))
+        .route("/audit/proof", get(evidence::proof))
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/health", get(health::show))
+        .route("/metrics", get(metrics::show))
+        .with_state(app.clone())
+        .merge(ui::routes(app, streams))
+}
