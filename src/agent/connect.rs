@@ -1,7 +1,7 @@
 //! A permitted call with its connections: made before a builtin starts, or by a program through the proxy beside it.
 
 use crate::call::{Connection, Connections, End, Execution};
-use crate::egress::proxy::{self, Allowed};
+use crate::egress::proxy::{self, ProxyRules};
 use crate::egress::{self, Connected};
 use crate::gate::{Connecting, Order};
 use crate::sandbox::Launcher;
@@ -77,7 +77,7 @@ async fn proxied(launcher: &Launcher, order: Order, connecting: Connecting) -> E
         None => return refused("its child has no network of its own"),
     };
     let manifest = order.manifest();
-    let allowed = Allowed {
+    let allowed = ProxyRules {
         hosts: connecting.hosts().to_vec(),
         named: manifest.reach.named.clone(),
         bytes_max: manifest.limits.network_bytes_max,

@@ -140,7 +140,7 @@ fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
         request_digest: Digest::of(b""),
         raw: Vec::new(),
         model: said.model,
-        found: secrets::Found::default(),
+        found: secrets::SecretCounts::default(),
     })
 }
 

@@ -48,14 +48,14 @@ pub(super) struct Inner {
 
 /// Why keys cannot be checked.
 #[derive(Debug)]
-pub enum OpenError {
+pub enum AuthorityError {
     /// The pepper cannot be used.
     Pepper(PathBuf, std::io::Error),
     /// The kernel gives no randomness.
     Random(getrandom::Error),
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for AuthorityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pepper(path, e) => write!(f, "{}: {e}", path.display()),
@@ -64,15 +64,15 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for AuthorityError {}
 
 impl Authority {
     /// Reads the pepper at `pepper`, as made by [`super::make_pepper`].
-    pub fn open(ledger: Ledger, pepper: &Path) -> Result<Self, OpenError> {
+    pub fn open(ledger: Ledger, pepper: &Path) -> Result<Self, AuthorityError> {
         Ok(Self(Arc::new(Inner {
             ledger,
-            pepper: MacKey::read(pepper).map_err(|e| OpenError::Pepper(pepper.to_owned(), e))?,
-            remembered: Remembered::empty().map_err(OpenError::Random)?,
+            pepper: MacKey::read(pepper).map_err(|e| AuthorityError::Pepper(pepper.to_owned(), e))?,
+            remembered: Remembered::empty().map_err(AuthorityError::Random)?,
             revoked: Revoked::default(),
             change: tokio::sync::Mutex::default(),
             refusals: Refusals::default(),

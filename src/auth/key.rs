@@ -127,7 +127,7 @@ fn letter(digit: u32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::{KeyText, MintedKey, key_pattern};
-    use crate::secrets::{Finder, Found};
+    use crate::secrets::{Finder, SecretCounts};
     use proptest::prelude::*;
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
             .expect("finder");
         let key = MintedKey::mint().expect("randomness");
         let text = format!("x par_{}_zz{}zz", key.id(), key.expose());
-        let mut found = Found::default();
+        let mut found = SecretCounts::default();
         let out = finder.replaced(text.as_bytes(), false, &mut found).expect("found");
         let out = String::from_utf8(out).expect("UTF-8");
         assert!(out.starts_with(&format!("x par_{}_zz[secret:par-key:", key.id())), "{out}");

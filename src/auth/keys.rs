@@ -3,7 +3,7 @@
 use super::authority::{Authority, Inner};
 use super::key::MintedKey;
 use super::principal::Principal;
-use super::record::{Created, StateRow, named_row, state_row, state_rows};
+use super::record::{Created, KeyRow, named_row, state_row, state_rows};
 use super::subject::Role;
 use super::verifier::Verifier;
 use crate::ledger::payload::{KeyRevokePayload, PowerUsed};
@@ -221,7 +221,7 @@ impl Inner {
         self.view(&row.ok_or_else(|| KeyError::Mismatch(created.id.to_string()))?)
     }
 
-    fn view(&self, row: &StateRow) -> Result<KeyView, KeyError> {
+    fn view(&self, row: &KeyRow) -> Result<KeyView, KeyError> {
         let created = self.created_at(row.created_seq)?;
         let is_revoked = self.revoked.contains(self.ledger.reader(), created.seq).map_err(failed)?;
         let state = match (row.revoked_seq, created.expires_us) {

@@ -35,7 +35,7 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
-pub use authority::{Authority, OpenError};
+pub use authority::{Authority, AuthorityError};
 pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
 pub use os::{AdminDoor, NotOwner, local};

@@ -32,7 +32,7 @@ pub(super) struct Created {
 
 /// What state.db says of a key.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct StateRow {
+pub(super) struct KeyRow {
     /// The columns that `key.create` fills, in the order of its projection.
     pub(super) cells: Vec<Cell>,
     pub(super) created_seq: u64,
@@ -90,27 +90,24 @@ impl Created {
 }
 
 /// What state.db says of the key `id`.
-pub(super) fn state_row(state: &Connection, id: &KeyId) -> Result<Option<StateRow>, rusqlite::Error> {
+pub(super) fn state_row(state: &Connection, id: &KeyId) -> Result<Option<KeyRow>, rusqlite::Error> {
     state.prepare_cached(SELECT_ONE)?.query_row([id.as_str()], read_row).optional()
 }
 
 /// What state.db says of the key `id`, and true; of the next key in order, and false, where there is no such key. Both
 /// take the same steps; `None` where there is no key at all.
-pub(super) fn nearest_row(
-    state: &Connection,
-    id: &KeyId,
-) -> Result<Option<(bool, StateRow)>, rusqlite::Error> {
+pub(super) fn nearest_row(state: &Connection, id: &KeyId) -> Result<Option<(bool, KeyRow)>, rusqlite::Error> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)? == id.as_str(), read_row(row)?));
     state.prepare_cached(SELECT_NEAREST)?.query_row([id.as_str()], read).optional()
 }
 
 /// What state.db says of the key of this name that is not revoked.
-pub(super) fn named_row(state: &Connection, name: &str) -> Result<Option<StateRow>, rusqlite::Error> {
+pub(super) fn named_row(state: &Connection, name: &str) -> Result<Option<KeyRow>, rusqlite::Error> {
     state.prepare_cached(SELECT_NAMED)?.query_row([name], read_row).optional()
 }
 
 /// Every row, in the order of making.
-pub(super) fn state_rows(state: &Connection) -> Result<Vec<StateRow>, rusqlite::Error> {
+pub(super) fn state_rows(state: &Connection) -> Result<Vec<KeyRow>, rusqlite::Error> {
     state.prepare_cached(SELECT_ALL)?.query_map([], read_row)?.collect()
 }
 
@@ -123,11 +120,11 @@ const SELECT_NAMED: &str = "SELECT id, name, role, user, expires_us, created_seq
 const SELECT_ALL: &str =
     "SELECT id, name, role, user, expires_us, created_seq, revoked_seq FROM api_key ORDER BY created_seq";
 
-fn read_row(row: &rusqlite::Row<'_>) -> Result<StateRow, rusqlite::Error> {
+fn read_row(row: &rusqlite::Row<'_>) -> Result<KeyRow, rusqlite::Error> {
     let cells = (0..6).map(|column| row.get::<_, Cell>(column)).collect::<Result<_, _>>()?;
     // A number that is none of the ledger's leads nowhere, which is a mismatch and no error.
     let seq = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
-    Ok(StateRow { cells, created_seq: seq(row.get(5)?), revoked_seq: row.get::<_, Option<i64>>(6)?.map(seq) })
+    Ok(KeyRow { cells, created_seq: seq(row.get(5)?), revoked_seq: row.get::<_, Option<i64>>(6)?.map(seq) })
 }
 
 /// INVARIANT: no entry makes a statement that can fail, since the whole ledger stops with a projection

@@ -75,13 +75,13 @@ impl std::error::Error for Refusal {}
 /// The counts.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    tally: Mutex<Tally>,
+    tally: Mutex<FailureCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Tally {
+struct FailureCounts {
     /// Of keys whose HMAC fits, of which there are no more than were made.
-    windows: HashMap<KeyId, Window>,
+    windows: HashMap<KeyId, FailureWindow>,
     untold: Untold,
     /// All since the start.
     total: u64,
@@ -89,7 +89,7 @@ struct Tally {
 
 /// Failed tries of one key in the minute that began at `start_us`.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct FailureWindow {
     start_us: u64,
     tries: u32,
 }
@@ -119,7 +119,7 @@ impl Refusals {
     pub(super) fn failed(&self, id: KeyId, now_us: u64) {
         let mut tally = self.tally();
         tally.windows.retain(|_, window| window.is_open(now_us));
-        let window = tally.windows.entry(id).or_insert(Window { start_us: now_us, tries: 0 });
+        let window = tally.windows.entry(id).or_insert(FailureWindow { start_us: now_us, tries: 0 });
         window.tries = window.tries.saturating_add(1);
     }
 
@@ -148,12 +148,12 @@ impl Refusals {
         })
     }
 
-    fn tally(&self) -> MutexGuard<'_, Tally> {
+    fn tally(&self) -> MutexGuard<'_, FailureCounts> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Window {
+impl FailureWindow {
     fn is_open(&self, now_us: u64) -> bool {
         now_us < self.start_us + MINUTE_US
     }

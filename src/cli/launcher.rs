@@ -2,7 +2,7 @@
 
 use super::exit::Fail;
 use crate::config::Home;
-use crate::launcher::Command;
+use crate::launcher::ServeOptions;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(super) struct Launcher {
 impl Launcher {
     pub(super) fn run(&self, home: Home) -> Result<u8, Fail> {
         let Self { fd, front_user, journal } = self;
-        let command = Command { fd: *fd, front_user: front_user.clone(), journal: journal.clone() };
+        let command = ServeOptions { fd: *fd, front_user: front_user.clone(), journal: journal.clone() };
         command.run(home).map_err(|refused| Fail::new(refused.code, refused.reason))
     }
 }

@@ -4,7 +4,7 @@ use super::exit::{self, Fail};
 use super::{house, known};
 use crate::agent::RunReply;
 use crate::config::{Home, client_key};
-use crate::egress::{Ask, Client, Credential, Endpoint, Response};
+use crate::egress::{Client, Credential, Endpoint, HttpRequest, Response};
 use crate::ledger::{Files, Lock};
 use crate::types::{Secret, limits, text};
 use serde_json::Value;
@@ -80,7 +80,7 @@ impl Server {
     /// Blocking.
     pub(super) fn events(&self, path: &str, mut each: impl FnMut(&str) -> bool) -> Result<(), Fail> {
         let endpoint = Endpoint::parse(&self.url, path).map_err(Fail::failed)?;
-        let ask = Ask {
+        let ask = HttpRequest {
             endpoint: &endpoint,
             credential: Some(Credential::Bearer(&self.key)),
             headers: &[("accept", "text/event-stream")],
@@ -138,7 +138,7 @@ async fn exchange(
 ) -> Result<Vec<u8>, Fail> {
     let endpoint = Endpoint::parse(url, path).map_err(Fail::failed)?;
     let body = body.map(Value::to_string);
-    let ask = Ask {
+    let ask = HttpRequest {
         endpoint: &endpoint,
         credential: Some(Credential::Bearer(key)),
         headers: &[],

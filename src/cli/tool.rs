@@ -5,7 +5,7 @@ use super::{house, remote, run, show};
 use crate::agent::{Agent, ToolView};
 use crate::auth::Principal;
 use crate::config::Config;
-use crate::tools::{Element, Manifest, Resource, Runner, Stdin, WriteRoot};
+use crate::tools::{Element, Manifest, ResourceSpec, Runner, Stdin, WriteRoot};
 use crate::types::{StepStatus, limits, text};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -161,7 +161,9 @@ fn element(element: &Element) -> String {
 /// A folder that the tool may change, as the manifest writes it.
 fn written(root: &WriteRoot, manifest: &Manifest) -> String {
     match &manifest.resource {
-        Resource::Id { argument, .. } if root.by_id => format!("{}/{{{argument}}}", root.folder.display()),
+        ResourceSpec::Id { argument, .. } if root.by_id => {
+            format!("{}/{{{argument}}}", root.folder.display())
+        }
         _ => root.folder.display().to_string(),
     }
 }

@@ -29,7 +29,7 @@ pub struct Client {
 
 /// One request.
 #[derive(Debug)]
-pub struct Ask<'a> {
+pub struct HttpRequest<'a> {
     /// Where to.
     pub endpoint: &'a Endpoint,
     /// The key, where there is one, and how it is sent.
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Sends JSON, or asks for it, and reads the answer, whatever its status.
-    pub async fn exchange(&self, ask: Ask<'_>) -> Result<Response, EgressError> {
+    pub async fn exchange(&self, ask: HttpRequest<'_>) -> Result<Response, EgressError> {
         let whole = async {
             let client = self.client_for(ask.endpoint).await?;
             let url = ask.endpoint.url();
@@ -99,7 +99,7 @@ impl Client {
     /// the head, and then for each piece. An answer that is no 200 is read as by [`Client::exchange`].
     pub async fn listen(
         &self,
-        ask: Ask<'_>,
+        ask: HttpRequest<'_>,
         mut each: impl FnMut(&[u8]) -> bool,
     ) -> Result<Response, EgressError> {
         let late = |_| EgressError::Timeout;
@@ -190,7 +190,7 @@ fn common() -> reqwest::ClientBuilder {
         .user_agent(concat!("par/", env!("CARGO_PKG_VERSION")))
 }
 
-fn headers(ask: &Ask<'_>) -> Result<HeaderMap, EgressError> {
+fn headers(ask: &HttpRequest<'_>) -> Result<HeaderMap, EgressError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in ask.headers {

@@ -19,7 +19,7 @@ pub mod proxy;
 mod tests;
 
 pub use address::{Forbidden, check};
-pub use client::{Ask, Client, Credential, Response};
+pub use client::{Client, Credential, HttpRequest, Response};
 pub use connect::{Checked, ConnectError, Connected, connect, resolve};
 pub use endpoint::Endpoint;
 pub use error::EgressError;

@@ -21,7 +21,7 @@ const DISCARD_BYTES_MAX: u64 = 64 << 10;
 
 /// What a call may reach.
 #[derive(Clone, Debug)]
-pub struct Allowed {
+pub struct ProxyRules {
     /// The hosts and ports that its permit lists.
     pub hosts: Vec<HostPort>,
     /// The ranges that its manifest names, of addresses that are not public.
@@ -45,7 +45,7 @@ pub trait Record: Send + Sync + 'static {
 /// call has a deadline.
 pub async fn serve(
     listener: TcpListener,
-    allowed: Allowed,
+    allowed: ProxyRules,
     record: impl Record,
     stop: impl Future<Output = ()> + Send,
 ) -> Connections {
@@ -81,7 +81,7 @@ async fn attend_all<R: Record>(
 }
 
 struct ProxiedCall<R> {
-    allowed: Allowed,
+    allowed: ProxyRules,
     record: R,
     /// For a head to come, and for its refusal to be taken.
     head_max: Duration,

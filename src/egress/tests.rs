@@ -1,6 +1,6 @@
 //! The client against servers with certificates of their own making.
 
-use super::{Ask, Client, EgressError, Endpoint, Response};
+use super::{Client, EgressError, Endpoint, HttpRequest, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -56,7 +56,8 @@ async fn ask(scheme: &str, server: &TestServer, client: &Client) -> Result<Respo
     let base = format!("{scheme}://localhost:{}", server.port);
     let endpoint = Endpoint::parse(&base, "v1").expect("an endpoint");
     let deadline = Duration::from_secs(10);
-    let ask = Ask { endpoint: &endpoint, credential: None, headers: &[], body: Some(b"{}"), deadline };
+    let ask =
+        HttpRequest { endpoint: &endpoint, credential: None, headers: &[], body: Some(b"{}"), deadline };
     client.exchange(ask).await
 }
 

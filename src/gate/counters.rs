@@ -27,7 +27,7 @@ struct Uses {
 }
 
 /// The counters, held still for one decision.
-pub(super) struct Turn<'a> {
+pub(super) struct CountersGuard<'a> {
     uses: MutexGuard<'a, BTreeMap<String, Uses>>,
     counters: &'a Counters,
 }
@@ -93,8 +93,8 @@ impl Counters {
     }
 
     /// Holds the counters still.
-    pub(super) fn turn(&self) -> Turn<'_> {
-        Turn { uses: self.uses(), counters: self }
+    pub(super) fn turn(&self) -> CountersGuard<'_> {
+        CountersGuard { uses: self.uses(), counters: self }
     }
 
     /// Notes that a call of `tool` did not end well.
@@ -108,7 +108,7 @@ impl Counters {
     }
 }
 
-impl Turn<'_> {
+impl CountersGuard<'_> {
     /// The numbers for `tool` now.
     pub(super) fn counts(&mut self, tool: &str, now_us: u64) -> Counts {
         let Some(of) = self.uses.get_mut(tool) else { return Counts::default() };

@@ -13,7 +13,7 @@ use super::subtree::{self, Below};
 use crate::auth::Principal;
 use crate::call::{Exclusion, Prepared};
 use crate::ledger::payload::{ApprovalRequestPayload, CallDecisionPayload, LoadedScript};
-use crate::policy::{self, Approved, Question, Ruling, Session, Shadow, Verdict};
+use crate::policy::{self, Approved, Evaluation, Question, Ruling, Session, Shadow};
 use crate::tools::{Invalid, Manifest, ProposedCall, Script, ValidCall};
 use crate::types::clock::Wall;
 use crate::types::{CallId, Decision, limits, text};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A prepared call: what it would leave out, and what a person would be asked.
-struct Ready {
+struct PreparedCall {
     prepared: Prepared,
     exclusions: Vec<Exclusion>,
     question: Option<ApprovalRequestPayload>,
@@ -63,7 +63,7 @@ impl Gate {
     /// A call that a person said yes to is first decided as if nobody had: only where that asks for
     /// exactly what was answered, and the call is to the letter the one that was shown, the yes counts.
     pub fn decide(&self, asking: &Asking<'_>, pending: Pending, prepared: Prepared) -> Decided {
-        let mut paths = subtree::Paths::default();
+        let mut paths = subtree::SubtreePaths::default();
         let object = self.told(&prepared.object);
         let resource =
             if pending.is_stale() { Err(STALE) } else { self.resource(&pending, &prepared.object, &object) };
@@ -128,7 +128,7 @@ impl Gate {
         // The form is this room's own. Only an object whose name holds a secret may not fit it: that call is denied.
         payload.object = serde_json::from_value(object.into_inner()).ok();
         below.put(&mut payload);
-        let ready = Ready { prepared, exclusions: below.exclusions, question };
+        let ready = PreparedCall { prepared, exclusions: below.exclusions, question };
         let decided = self.decided(asking, pending, payload, verdict.answer, Some(ready));
         Decided { counted, ..decided }
     }
@@ -185,7 +185,7 @@ impl Gate {
         pending: Pending,
         payload: CallDecisionPayload,
         answer: Ruling,
-        ready: Option<Ready>,
+        ready: Option<PreparedCall>,
     ) -> Decided {
         let manifest = pending.manifest().clone();
         let facts = Facts {
@@ -205,14 +205,14 @@ impl Gate {
         };
         let word = answer.decision();
         let (reason, next) = match (answer, ready) {
-            (Ruling::Allow { .. }, Some(Ready { prepared, exclusions, .. })) => {
+            (Ruling::Allow { .. }, Some(PreparedCall { prepared, exclusions, .. })) => {
                 let hosts = pending.hosts();
                 (Value::Null, Next::Run { valid: Box::new(pending.valid), prepared, exclusions, hosts })
             }
             // A permit needs the prepared child. Without one there is nothing that could run.
             (Ruling::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
             (Ruling::Deny { reason, advice, .. }, _) => (refusal(&reason, &advice), Next::Nothing),
-            (Ruling::NeedsApproval { gates, .. }, Some(Ready { question: Some(question), .. })) => {
+            (Ruling::NeedsApproval { gates, .. }, Some(PreparedCall { question: Some(question), .. })) => {
                 (waiting(&gates, &question), Next::Ask { payload: Box::new(question) })
             }
             // Nobody can be asked about what has no exact form.
@@ -222,8 +222,8 @@ impl Gate {
     }
 }
 
-fn deny(why: &str) -> Verdict {
-    Verdict {
+fn deny(why: &str) -> Evaluation {
+    Evaluation {
         answer: Ruling::Deny {
             policies: Vec::new(),
             reason: why.to_owned(),
@@ -235,7 +235,7 @@ fn deny(why: &str) -> Verdict {
     }
 }
 
-fn decision_payload(pending: &Pending, verdict: &Verdict) -> CallDecisionPayload {
+fn decision_payload(pending: &Pending, verdict: &Evaluation) -> CallDecisionPayload {
     let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
     let (reason, errors, advice) = match &verdict.answer {
         Ruling::Deny { reason, errors, advice, .. } => (Some(reason.clone()), some(errors), some(advice)),

@@ -2,7 +2,7 @@
 
 use super::mint::asked::Asked;
 use super::rules::Rules;
-use crate::tools::{Manifest, Resource, ValidCall};
+use crate::tools::{Manifest, ResourceSpec, ValidCall};
 use crate::types::{CallId, HostPort};
 use serde_json::Value;
 use std::sync::Arc;
@@ -42,11 +42,11 @@ impl Pending {
     /// The hosts that the call may be connected to: the one that it is about, else those of its manifest.
     pub(super) fn hosts(&self) -> Vec<HostPort> {
         match &self.manifest().resource {
-            Resource::Host { argument, form } => {
+            ResourceSpec::Host { argument, form } => {
                 let words = self.valid.arguments().get(argument).and_then(Value::as_str);
                 words.and_then(|words| form.read(words).ok()).into_iter().collect()
             }
-            Resource::Path { .. } | Resource::Id { .. } | Resource::Fixed { .. } => {
+            ResourceSpec::Path { .. } | ResourceSpec::Id { .. } | ResourceSpec::Fixed { .. } => {
                 self.manifest().reach.hosts.clone()
             }
         }

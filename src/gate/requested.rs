@@ -85,7 +85,7 @@ impl State {
 
 /// How a question stands by the ledger alone, with the number of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct ApprovalStanding {
     pub(super) state: State,
     pub(super) answer: Option<u64>,
 }
@@ -132,8 +132,8 @@ impl Requested {
     }
 
     /// How it stands by the entries of its run behind it.
-    pub(super) fn standing(&self, reader: &Reader) -> Result<Standing, ReadError> {
-        let mut standing = Standing { state: State::Pending, answer: None };
+    pub(super) fn standing(&self, reader: &Reader) -> Result<ApprovalStanding, ReadError> {
+        let mut standing = ApprovalStanding { state: State::Pending, answer: None };
         for header in of_run(reader, &self.run, self.seq)? {
             standing.see(self.seq, &header);
         }
@@ -153,7 +153,7 @@ impl Requested {
     }
 }
 
-impl Standing {
+impl ApprovalStanding {
     fn see(&mut self, asked: u64, header: &Header) {
         let answers = header.u64("ref");
         let is_open = matches!(self.state, State::Pending | State::Granted);
@@ -203,13 +203,13 @@ fn ends(header: &Header) -> bool {
 
 /// The question's row: where its entry is, and whether the row is the one that the entry makes.
 #[derive(Debug)]
-pub(super) struct StateRow {
+pub(super) struct ApprovalRow {
     pub(super) seq: u64,
     cells: Vec<Cell>,
     state: String,
 }
 
-impl StateRow {
+impl ApprovalRow {
     /// Whether this is the row that the entries make.
     pub(super) fn fits(&self, requested: &Requested, state: State) -> bool {
         self.cells == requested.cells() && self.state == state.as_str()
@@ -217,12 +217,12 @@ impl StateRow {
 }
 
 /// What state.db says of the question `id`.
-pub(super) fn state_row(state: &Connection, id: &ApprovalId) -> Result<Option<StateRow>, rusqlite::Error> {
+pub(super) fn state_row(state: &Connection, id: &ApprovalId) -> Result<Option<ApprovalRow>, rusqlite::Error> {
     let sql = "SELECT id, request_seq, run, call_hash, policy, expires_us, state FROM approval WHERE id = ?1";
     state
         .prepare_cached(sql)?
         .query_row([id.as_str()], |row| {
-            Ok(StateRow {
+            Ok(ApprovalRow {
                 seq: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(u64::MAX),
                 cells: (0..6).map(|column| row.get(column)).collect::<Result<_, _>>()?,
                 state: row.get(6)?,
@@ -282,7 +282,7 @@ pub(super) fn call_hash(members: Value) -> Option<Digest> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Requested, Standing, State, rows};
+    use super::{ApprovalStanding, Requested, State, rows};
     use crate::ledger::Header;
     use crate::policy::Obligation;
     use crate::store;
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn entries_behind_a_question_settle_it_once() {
         let check = |entries: &[Value], expect: State| {
-            let mut standing = Standing { state: State::Pending, answer: None };
+            let mut standing = ApprovalStanding { state: State::Pending, answer: None };
             for (at, fields) in (2..).zip(entries) {
                 standing.see(1, &header(at, fields));
             }
@@ -402,7 +402,7 @@ mod tests {
             apply(&first, &body);
             // A second entry of the same id changes nothing.
             apply(&first, &body);
-            let mut standing = Standing { state: State::Pending, answer: None };
+            let mut standing = ApprovalStanding { state: State::Pending, answer: None };
             for (at, fields) in (2..).zip(&entries) {
                 let header = header(at, fields);
                 apply(&header, b"{}");

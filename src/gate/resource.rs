@@ -5,7 +5,7 @@ use super::point::Gate;
 use crate::call::{Content, Listing, Object};
 use crate::policy;
 use crate::secrets::Clean;
-use crate::tools::Resource;
+use crate::tools::ResourceSpec;
 use crate::types::{Digest, limits, text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -40,16 +40,16 @@ impl Gate {
             (object, None) => object,
         };
         let argument = match (&manifest.resource, bare) {
-            (Resource::Path { argument }, _) => argument,
-            (Resource::Fixed { kind, id }, Object::Fixed) => {
+            (ResourceSpec::Path { argument }, _) => argument,
+            (ResourceSpec::Fixed { kind, id }, Object::Fixed) => {
                 return Ok(policy::Resource::Fixed { kind: kind.clone(), id: id.clone() });
             }
             // The catalog has held the argument to the one form of an id.
-            (Resource::Id { kind, argument }, Object::Fixed) => {
+            (ResourceSpec::Id { kind, argument }, Object::Fixed) => {
                 let id = words(argument).ok_or("the resource's argument is no text")?.to_owned();
                 return Ok(policy::Resource::Id { kind: *kind, id });
             }
-            (Resource::Host { argument, form }, Object::Fixed) => {
+            (ResourceSpec::Host { argument, form }, Object::Fixed) => {
                 let host = words(argument).and_then(|words| form.read(words).ok());
                 let host = host.ok_or("the resource's argument names no host")?;
                 if !manifest.reach.holds(&host) {
@@ -57,7 +57,7 @@ impl Gate {
                 }
                 return Ok(policy::Resource::host(host.as_str()));
             }
-            (Resource::Fixed { .. } | Resource::Id { .. } | Resource::Host { .. }, _) => {
+            (ResourceSpec::Fixed { .. } | ResourceSpec::Id { .. } | ResourceSpec::Host { .. }, _) => {
                 return Err("the sandbox resolved a path for a tool that has none");
             }
         };

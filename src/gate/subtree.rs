@@ -9,7 +9,7 @@ use super::point::Gate;
 use super::resource::lexical;
 use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
 use crate::ledger::payload::{BeneathDecision, CallDecisionPayload, Excluded};
-use crate::policy::{self, Approved, Ruling, Verdict};
+use crate::policy::{self, Approved, Evaluation, Ruling};
 use crate::tools::Runner;
 use crate::types::limits;
 use serde_json::Value;
@@ -27,10 +27,10 @@ pub const ANY_NAME: &str = "\0";
 
 /// The object and the named paths below it, in the form that policies know.
 #[derive(Debug, Default)]
-pub(super) struct Paths<'a>(Vec<Place<'a>>);
+pub(super) struct SubtreePaths<'a>(Vec<SubtreePath<'a>>);
 
 #[derive(Debug)]
-struct Place<'a> {
+struct SubtreePath<'a> {
     name: &'a str,
     canonical: &'a str,
     id: Option<FileId>,
@@ -57,12 +57,12 @@ impl Gate {
         &self,
         pending: &Pending,
         object: &'a Object,
-    ) -> Result<Paths<'a>, &'static str> {
-        let Object::Path(path) = object else { return Ok(Paths::default()) };
+    ) -> Result<SubtreePaths<'a>, &'static str> {
+        let Object::Path(path) = object else { return Ok(SubtreePaths::default()) };
         let is_empty = path.beneath.is_empty() && path.unseen.is_empty();
         if !pending.manifest().recursive || path.kind != FileKind::Folder {
             return if is_empty {
-                Ok(Paths::default())
+                Ok(SubtreePaths::default())
             } else {
                 Err("the sandbox looked below the object unasked")
             };
@@ -90,21 +90,21 @@ impl Gate {
         let any = |canonical: &str, within| {
             resource(&format!("{}/{ANY_NAME}", canonical.trim_end_matches('/')), within)
         };
-        let object = Place {
+        let object = SubtreePath {
             name: &path.canonical,
             canonical: &path.canonical,
             id: Some(path.id),
             resource: None,
             any: any(&path.canonical, &path.within),
         };
-        let below = path.beneath.iter().map(|one| Place {
+        let below = path.beneath.iter().map(|one| SubtreePath {
             name: &one.name,
             canonical: &one.canonical,
             id: one.id,
             resource: Some(resource(&one.canonical, &one.within)),
             any: any(&one.canonical, &one.within),
         });
-        Ok(Paths(std::iter::once(object).chain(below).collect()))
+        Ok(SubtreePaths(std::iter::once(object).chain(below).collect()))
     }
 }
 
@@ -116,9 +116,9 @@ fn tells_of_all(path: &PathObject, named: &HashSet<&str>) -> bool {
     named.iter().all(|name| !is_below(name) || told.contains(name) || holds(name))
 }
 
-impl Paths<'_> {
+impl SubtreePaths<'_> {
     /// Asks about each and about what lies in it: whatever is not allowed is an exclusion.
-    pub(super) fn decide(&self, ask: impl Fn(&policy::Resource) -> Verdict) -> Below {
+    pub(super) fn decide(&self, ask: impl Fn(&policy::Resource) -> Evaluation) -> Below {
         let mut below = Below::default();
         for one in &self.0 {
             let mut allows = |resource: &policy::Resource| {
@@ -175,7 +175,7 @@ pub(super) fn excluded(exclusions: &[Exclusion]) -> Vec<Excluded> {
 
 /// One decision as the record keeps it. Principal, action and context are the call's own: only the resource and
 /// the paths that it is in stand here.
-fn decision(one: &Place<'_>, verdict: &Verdict) -> BeneathDecision {
+fn decision(one: &SubtreePath<'_>, verdict: &Evaluation) -> BeneathDecision {
     let entities = verdict.request.get("entities").and_then(Value::as_array).into_iter().flatten();
     let is_path = |entity: &&Value| entity.pointer("/uid/type").is_some_and(|kind| kind == "PAR::Path");
     let errors = verdict.answer.errors();

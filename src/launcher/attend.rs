@@ -8,7 +8,7 @@ use super::host::machine::Machine;
 use super::journal::Journal;
 use super::protocol::{self, Reply};
 use super::secrets::Vault;
-use super::serve::Launcher;
+use super::serve::EventLoop;
 use super::spec::{Spec, StartError};
 use super::sys::{self, SingleThread};
 use super::uids::Slots;
@@ -98,7 +98,7 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
             // Other credentials clear it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
             machine.demand(spec.minimum)?;
-            Launcher::open(catalog, machine, groups, front, journal, vault, slots)?.serve()
+            EventLoop::open(catalog, machine, groups, front, journal, vault, slots)?.serve()
         }
     }
 }

@@ -29,7 +29,7 @@ const MISUSED: u8 = 2;
 
 /// What one launcher of a connection is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct ServeOptions {
     /// The descriptor of the accepted connection; `None` is the one that the service manager passed.
     pub fd: Option<i32>,
     /// Whom the front runs as: a name or a uid.
@@ -40,81 +40,82 @@ pub struct Command {
 
 /// Why a launcher ended early, with the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct ExitError {
     /// 2 where it was told something wrong, else 1.
     pub code: u8,
     /// For people.
     pub reason: String,
 }
 
-impl Refused {
+impl ExitError {
     fn misused(reason: impl Display) -> Self {
         Self { code: MISUSED, reason: reason.to_string() }
     }
 }
 
-impl From<StartError> for Refused {
+impl From<StartError> for ExitError {
     fn from(error: StartError) -> Self {
         Self { code: FAILED, reason: error.to_string() }
     }
 }
 
-impl Command {
+impl ServeOptions {
     /// Serves the connection until the front is gone. Returns the exit code.
     ///
     /// The caller has one thread.
-    pub fn run(&self, home: Home) -> Result<u8, Refused> {
-        let none =
-            || Refused::misused("no connection was passed: start it by par-launcher.socket, or give --fd N");
+    pub fn run(&self, home: Home) -> Result<u8, ExitError> {
+        let none = || {
+            ExitError::misused("no connection was passed: start it by par-launcher.socket, or give --fd N")
+        };
         let fd = self.fd.or_else(accepted_connection).ok_or_else(none)?;
         let front = uid(&self.front_user)?;
         // Its own reading of the files, without any secret: nothing that decides comes from the front.
-        let config = Config::load(home).map_err(Refused::misused)?;
+        let config = Config::load(home).map_err(ExitError::misused)?;
         let spec = Spec { journal: self.journal.clone(), ..Spec::of(&config) };
         Ok(attend(&spec, fd, front)?)
     }
 }
 
 /// The user of this host that `name` names, or the number that it is.
-fn uid(name: &str) -> Result<u32, Refused> {
+fn uid(name: &str) -> Result<u32, ExitError> {
     use nix::unistd::User;
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
     match User::from_name(name) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
-        Ok(None) => Err(Refused::misused(format!("this host has no user `{name}`"))),
+        Ok(None) => Err(ExitError::misused(format!("this host has no user `{name}`"))),
         Err(e) => {
             let reason = format!("the user `{name}` cannot be looked up: {e}");
-            Err(Refused { code: FAILED, reason })
+            Err(ExitError { code: FAILED, reason })
         }
     }
 }
 
 /// What the words of a command line ask for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum CommandLine {
     Help,
     Version,
-    Run { home: Option<PathBuf>, etc: Option<PathBuf>, command: Command },
+    Run { home: Option<PathBuf>, etc: Option<PathBuf>, command: ServeOptions },
 }
 
 /// Runs the binary: its words are those of this process. Returns the exit code.
 #[must_use]
 pub fn main() -> u8 {
     let ran = match asked(std::env::args_os().skip(1)) {
-        Ok(Asked::Help) => {
+        Ok(CommandLine::Help) => {
             print!("{USAGE}");
             return 0;
         }
-        Ok(Asked::Version) => {
+        Ok(CommandLine::Version) => {
             println!("par-launcher {VERSION}");
             return 0;
         }
-        Ok(Asked::Run { home, etc, command }) => Home::locate(home.as_deref(), etc.as_deref())
-            .map_err(|e| Refused::misused(format!("the home cannot be named: {e}")))
+        Ok(CommandLine::Run { home, etc, command }) => Home::locate(home.as_deref(), etc.as_deref())
+            .map_err(|e| ExitError::misused(format!("the home cannot be named: {e}")))
             .and_then(|home| command.run(home)),
-        Err(reason) => Err(Refused::misused(reason)),
+        Err(reason) => Err(ExitError::misused(reason)),
     };
     ran.unwrap_or_else(|refused| {
         eprintln!("par-launcher: {}", refused.reason);
@@ -123,8 +124,8 @@ pub fn main() -> u8 {
 }
 
 /// Reads `--name value` and `--name=value`.
-fn asked(words: impl Iterator<Item = OsString>) -> Result<Asked, String> {
-    let (mut home, mut etc, mut command) = (None, None, Command::default());
+fn asked(words: impl Iterator<Item = OsString>) -> Result<CommandLine, String> {
+    let (mut home, mut etc, mut command) = (None, None, ServeOptions::default());
     let mut front_user = None;
     let mut words = words;
     while let Some(word) = words.next() {
@@ -135,8 +136,8 @@ fn asked(words: impl Iterator<Item = OsString>) -> Result<Asked, String> {
         };
         let mut value = || inline.clone().or_else(|| words.next()).ok_or(format!("`{name}` needs a value"));
         match name {
-            "-h" | "--help" => return Ok(Asked::Help),
-            "-V" | "--version" => return Ok(Asked::Version),
+            "-h" | "--help" => return Ok(CommandLine::Help),
+            "-V" | "--version" => return Ok(CommandLine::Version),
             "--home" => home = Some(PathBuf::from(value()?)),
             "--etc" => etc = Some(PathBuf::from(value()?)),
             "--journal" => command.journal = Some(PathBuf::from(value()?)),
@@ -149,7 +150,7 @@ fn asked(words: impl Iterator<Item = OsString>) -> Result<Asked, String> {
         }
     }
     command.front_user = front_user.ok_or("`--front-user` is required")?;
-    Ok(Asked::Run { home, etc, command })
+    Ok(CommandLine::Run { home, etc, command })
 }
 
 /// What stands behind the first `=`.
@@ -166,20 +167,21 @@ fn text(name: &str, value: OsString) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Command, asked};
+    use super::{CommandLine, ServeOptions, asked};
 
-    fn of(words: &[&str]) -> Result<Asked, String> {
+    fn of(words: &[&str]) -> Result<CommandLine, String> {
         asked(words.iter().map(Into::into))
     }
 
     #[test]
     fn words_are_read_as_they_stand_in_the_unit() {
         let words = ["--home", "/h", "--etc=/e", "--front-user", "par", "--journal", "/j=1", "--fd=3"];
-        let command = Command { fd: Some(3), front_user: "par".to_owned(), journal: Some("/j=1".into()) };
+        let command =
+            ServeOptions { fd: Some(3), front_user: "par".to_owned(), journal: Some("/j=1".into()) };
         let home = Some("/h".into());
-        assert_eq!(of(&words), Ok(Asked::Run { home, etc: Some("/e".into()), command }));
-        assert_eq!(of(&["--help"]), Ok(Asked::Help));
-        assert_eq!(of(&["-V", "--what"]), Ok(Asked::Version));
+        assert_eq!(of(&words), Ok(CommandLine::Run { home, etc: Some("/e".into()), command }));
+        assert_eq!(of(&["--help"]), Ok(CommandLine::Help));
+        assert_eq!(of(&["-V", "--what"]), Ok(CommandLine::Version));
         assert_eq!(of(&[]), Err("`--front-user` is required".to_owned()));
         assert_eq!(of(&["--front-user"]), Err("`--front-user` needs a value".to_owned()));
         assert_eq!(of(&["--fd", "x"]), Err("`--fd`: `x` is not a number".to_owned()));

@@ -41,7 +41,7 @@ mod command;
 
 pub use attend::attend;
 pub(crate) use attend::run;
-pub use command::{Command, main};
+pub use command::{ServeOptions, main};
 pub use confine::identity::tool_owner;
 pub use journal::{Journals, Ordered};
 pub use protocol::{Mounted, ProgramDigest, RefusedTool, Report, SkippedRoot, ToolDigest};

@@ -10,7 +10,7 @@ use crate::launcher::host::machine::Machine;
 use crate::launcher::protocol::{self, Ask, CHILD_MESSAGE_BYTES_MAX};
 use crate::launcher::spec::SPARES_MAX;
 use crate::launcher::sys;
-use crate::launcher::tool::Tool;
+use crate::launcher::tool::OpenTool;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -34,7 +34,7 @@ impl Child {
     /// Starts a child of `tool`'s: its pipes, its control channel, its namespaces. Without a call it waits for one.
     pub(crate) fn start(
         machine: &Machine,
-        tool: &Tool,
+        tool: &OpenTool,
         call: Option<&Ask>,
         group: Option<OwnedFd>,
         slot: Option<u32>,

@@ -26,13 +26,13 @@ type Told = BTreeMap<String, Result<String, String>>;
 /// The secrets of all tools, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Vault {
-    kept: BTreeMap<String, Result<Kept, String>>,
+    kept: BTreeMap<String, Result<StoredSecret, String>>,
     /// Under which this launcher makes proofs.
     pub(crate) salt: [u8; 32],
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredSecret {
     memory: OwnedFd,
     proof: Digest,
 }
@@ -60,7 +60,7 @@ impl Vault {
             let proof = proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no proof".to_owned()));
             let kept = proof.and_then(|proof| {
                 seal(&memory).map_err(|e| e.to_string())?;
-                Ok(Kept { memory, proof })
+                Ok(StoredSecret { memory, proof })
             });
             vault.kept.insert(name, kept);
         }

@@ -7,7 +7,7 @@
 //! ([`attend`]).
 
 use super::call::{Call, Drained, Notice, Stream};
-use super::cgroup::{Bounds, Groups};
+use super::cgroup::{CallGroups, GroupLimits};
 use super::confine::protection::Runs;
 use super::heap;
 use super::host::machine::Machine;
@@ -19,7 +19,7 @@ use super::protocol::{
 };
 use super::secrets::Vault;
 use super::spec::CALLS_MAX;
-use super::tool::{Tool, open_all};
+use super::tool::{OpenTool, open_all};
 use super::uids::Slots;
 use crate::call::{End, Given};
 use crate::tools::{Catalog, Manifest, ProposedCall};
@@ -37,14 +37,14 @@ const KILLED: End = End::Signal { signal: 9 };
 /// Packets that are taken from the front before the children are looked at again.
 const PACKETS_PER_TURN_MAX: usize = 64;
 
-pub(crate) struct Launcher<'a> {
+pub(crate) struct EventLoop<'a> {
     front: &'a OwnedFd,
     machine: Machine,
     catalog: Catalog,
-    tools: Vec<Tool>,
+    tools: Vec<OpenTool>,
     report: Report,
     journal: Option<Journal>,
-    groups: Option<Groups>,
+    groups: Option<CallGroups>,
     slots: Option<Slots>,
     calls: BTreeMap<u64, Call>,
     spares: Spares,
@@ -55,7 +55,7 @@ pub(crate) struct Launcher<'a> {
 
 /// What poll woke up for.
 #[derive(Clone, Copy)]
-enum Source {
+enum Wakeup {
     Front,
     Control(u64),
     Child(u64),
@@ -64,11 +64,11 @@ enum Source {
     Spare(u64),
 }
 
-impl<'a> Launcher<'a> {
+impl<'a> EventLoop<'a> {
     pub(crate) fn open(
         catalog: Catalog,
         machine: Machine,
-        groups: Option<Groups>,
+        groups: Option<CallGroups>,
         front: &'a OwnedFd,
         journal: Option<Journal>,
         vault: Vault,
@@ -183,7 +183,7 @@ impl<'a> Launcher<'a> {
     }
 
     /// Waits for the next event, or for the next deadline.
-    fn wait(&self) -> Vec<Source> {
+    fn wait(&self) -> Vec<Wakeup> {
         let watched = self.watched();
         let mut fds: Vec<PollFd<'_>> =
             watched.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
@@ -201,25 +201,25 @@ impl<'a> Launcher<'a> {
         ready.map(|(_, (source, ..))| *source).collect()
     }
 
-    fn watched(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+    fn watched(&self) -> Vec<(Wakeup, BorrowedFd<'_>, PollFlags)> {
         let mut out = Vec::with_capacity(1 + 4 * self.calls.len());
         let full = !self.queue.is_empty();
         let mut front = if full { PollFlags::OUT } else { PollFlags::empty() };
         front.set(PollFlags::IN, self.hears_front());
-        out.push((Source::Front, self.front.as_fd(), front));
+        out.push((Wakeup::Front, self.front.as_fd(), front));
         for (id, call) in self.calls.iter().filter(|(_, call)| !call.is_reaped()) {
             if let Some(control) = call.control.as_ref().filter(|_| call.is_heard()) {
-                out.push((Source::Control(*id), control.as_fd(), PollFlags::IN));
+                out.push((Wakeup::Control(*id), control.as_fd(), PollFlags::IN));
             }
-            for (source, stream) in [(Source::Stdout(*id), &call.stdout), (Source::Stderr(*id), &call.stderr)]
+            for (source, stream) in [(Wakeup::Stdout(*id), &call.stdout), (Wakeup::Stderr(*id), &call.stderr)]
             {
                 if let Some(pipe) = stream.pipe.as_ref().filter(|_| !full && call.is_running()) {
                     out.push((source, pipe.as_fd(), PollFlags::IN));
                 }
             }
-            out.push((Source::Child(*id), call.pidfd.as_fd(), PollFlags::IN));
+            out.push((Wakeup::Child(*id), call.pidfd.as_fd(), PollFlags::IN));
         }
-        out.extend(self.spares.watched().map(|(id, pidfd)| (Source::Spare(id), pidfd, PollFlags::IN)));
+        out.extend(self.spares.watched().map(|(id, pidfd)| (Wakeup::Spare(id), pidfd, PollFlags::IN)));
         out
     }
 
@@ -233,19 +233,19 @@ impl<'a> Launcher<'a> {
     }
 
     /// Whether the front is still there.
-    fn handle(&mut self, source: Source) -> bool {
+    fn handle(&mut self, source: Wakeup) -> bool {
         match source {
-            Source::Front => return self.hear_front(),
-            Source::Control(id) => self.notify(id, Call::hear),
-            Source::Child(id) => self.notify(id, Call::reap),
-            Source::Spare(id) if self.spares.reap(id) => self.give_back(id),
-            Source::Stdout(id) if self.queue.is_empty() => {
+            Wakeup::Front => return self.hear_front(),
+            Wakeup::Control(id) => self.notify(id, Call::hear),
+            Wakeup::Child(id) => self.notify(id, Call::reap),
+            Wakeup::Spare(id) if self.spares.reap(id) => self.give_back(id),
+            Wakeup::Stdout(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stdout);
             }
-            Source::Stderr(id) if self.queue.is_empty() => {
+            Wakeup::Stderr(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stderr);
             }
-            Source::Stdout(_) | Source::Stderr(_) | Source::Spare(_) => {}
+            Wakeup::Stdout(_) | Wakeup::Stderr(_) | Wakeup::Spare(_) => {}
         }
         true
     }
@@ -423,10 +423,10 @@ impl<'a> Launcher<'a> {
                 // What was never confined had nothing around it, and ran nothing.
                 let name = call.tool();
                 if !ended.layers.is_empty() {
-                    let is_it = |tool: &&Tool| tool.manifest.name == name;
+                    let is_it = |tool: &&OpenTool| tool.manifest.name == name;
                     let tool = self.tools.iter().find(is_it);
-                    ended.given = tool.map(Tool::given).unwrap_or_default();
-                    let runs = tool.map_or(Runs::Builtin, Tool::runs);
+                    ended.given = tool.map(OpenTool::given).unwrap_or_default();
+                    let runs = tool.map_or(Runs::Builtin, OpenTool::runs);
                     ended.level = self.machine.held.level(runs);
                     ended.protections = self.machine.held.table(runs);
                 }
@@ -462,10 +462,10 @@ impl<'a> Launcher<'a> {
 }
 
 /// What all processes of a call together may have: the tool's own bounds, and a program's init beside.
-fn bounds(tool: &Tool) -> Bounds {
+fn bounds(tool: &OpenTool) -> GroupLimits {
     let limits = &tool.manifest.limits;
     let init = u64::from(tool.program.is_some());
-    Bounds { memory_bytes_max: limits.memory_bytes_max, processes_max: limits.processes_max + init }
+    GroupLimits { memory_bytes_max: limits.memory_bytes_max, processes_max: limits.processes_max + init }
 }
 
 /// The layers that every call gets.

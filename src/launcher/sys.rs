@@ -327,7 +327,7 @@ pub(crate) fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 
 /// One argument of [`attempt`].
 #[cfg(test)]
-pub(crate) enum Word<'a> {
+pub(crate) enum SyscallArg<'a> {
     Number(i64),
     /// The kernel reads the text.
     Text(&'a CStr),
@@ -338,13 +338,15 @@ pub(crate) enum Word<'a> {
 /// Makes one system call by its number, for tests of what a filter answers. The kernel uses as much memory of each
 /// room as the call says: the caller makes it large enough.
 #[cfg(test)]
-pub(crate) fn attempt(call: i64, words: &mut [Word<'_>]) -> io::Result<i64> {
+pub(crate) fn attempt(call: i64, words: &mut [SyscallArg<'_>]) -> io::Result<i64> {
     let mut arguments = [0_i64; 6];
     for (at, word) in arguments.iter_mut().zip(words) {
         *at = match word {
-            Word::Number(number) => *number,
-            Word::Text(text) => i64::try_from(text.as_ptr().expose_provenance()).expect("an address"),
-            Word::Room(room) => i64::try_from(room.as_mut_ptr().expose_provenance()).expect("an address"),
+            SyscallArg::Number(number) => *number,
+            SyscallArg::Text(text) => i64::try_from(text.as_ptr().expose_provenance()).expect("an address"),
+            SyscallArg::Room(room) => {
+                i64::try_from(room.as_mut_ptr().expose_provenance()).expect("an address")
+            }
         };
     }
     let [a, b, c, d, e, f] = arguments;

@@ -1,7 +1,7 @@
 //! A tool as the launcher holds it: folders, programs and script opened once, its ruleset made once.
 
 use crate::call::Given;
-use crate::launcher::confine::layers::{Connects, Grant};
+use crate::launcher::confine::layers::{Connects, PathRule};
 use crate::launcher::confine::protection::Runs;
 use crate::launcher::confine::seccomp::filters::{Does, of_program};
 use crate::launcher::host::machine::Machine;
@@ -26,7 +26,7 @@ const ELF: &[u8] = b"\x7fELF";
 
 /// One tool, ready to be called.
 #[derive(Debug)]
-pub(crate) struct Tool {
+pub(crate) struct OpenTool {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) roots: Vec<Root>,
     /// Folders to change, in the manifest's order.
@@ -73,7 +73,7 @@ pub(crate) struct OpenProgram {
     stat: Stat,
 }
 
-impl Tool {
+impl OpenTool {
     /// Opens what `manifest` names. A reason is a refusal of this tool on this machine.
     pub(crate) fn open(
         manifest: &Arc<Manifest>,
@@ -153,9 +153,9 @@ impl Tool {
 
     /// What prepare is confined to: every folder, the programs with their libraries, and the call's own `/proc`, by
     /// which the ruleset is of one call.
-    fn first_ruleset(&self, machine: &Machine, proc: Option<Grant<'_>>) -> Result<RulesetCreated, String> {
+    fn first_ruleset(&self, machine: &Machine, proc: Option<PathRule<'_>>) -> Result<RulesetCreated, String> {
         let rights = machine.landlock.work_rights();
-        let changed = self.writes.iter().map(|folder| Grant { at: folder.fd.as_fd(), rights });
+        let changed = self.writes.iter().map(|folder| PathRule { at: folder.fd.as_fd(), rights });
         let grants = self.root_grants().chain(changed).chain(self.program_grants(machine)).chain(proc);
         // Of a tool that is connected at go, the last ruleset alone refuses to connect to sockets.
         let connects = Connects { port: self.port(), unix: !self.manifest.connect.is_empty() };
@@ -166,7 +166,7 @@ impl Tool {
     pub(crate) fn ruleset_for(
         &self,
         machine: &Machine,
-        proc: Option<Grant<'_>>,
+        proc: Option<PathRule<'_>>,
     ) -> Result<RulesetCreated, String> {
         match &self.ruleset {
             Some(made) => made.try_clone().map_err(|e| format!("landlock: {e}")),
@@ -180,12 +180,12 @@ impl Tool {
     }
 
     /// What the program itself needs, beside the object.
-    pub(crate) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = Grant<'a>> {
+    pub(crate) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = PathRule<'a>> {
         program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine)
     }
 
     /// What the tool may read as a whole, where a call is not about one object among it.
-    pub(crate) fn root_grants(&self) -> impl Iterator<Item = Grant<'_>> {
+    pub(crate) fn root_grants(&self) -> impl Iterator<Item = PathRule<'_>> {
         self.roots.iter().map(Root::grant)
     }
 
@@ -255,10 +255,10 @@ pub(crate) fn open_all(
     machine: &Machine,
     vault: &Vault,
     report: &mut Report,
-) -> Vec<Tool> {
+) -> Vec<OpenTool> {
     let mut tools = Vec::new();
     for manifest in manifests {
-        match Tool::open(&manifest, machine, vault, report) {
+        match OpenTool::open(&manifest, machine, vault, report) {
             Ok(tool) => tools.push(tool),
             Err(reason) => report.refused.push(RefusedTool { tool: manifest.name.clone(), reason }),
         }
@@ -270,21 +270,23 @@ fn program_grants<'a>(
     manifest: &Manifest,
     programs: impl Iterator<Item = &'a OpenProgram>,
     machine: &'a Machine,
-) -> impl Iterator<Item = Grant<'a>> {
+) -> impl Iterator<Item = PathRule<'a>> {
     let dynamic = matches!(&manifest.runner, Runner::Program(program) if program.runtime == Runtime::Dynamic);
     let libraries = machine.supplies.libraries.iter().filter(move |_| dynamic);
-    let libraries = libraries.map(|(fd, rights)| Grant { at: fd.as_fd(), rights: *rights });
+    let libraries = libraries.map(|(fd, rights)| PathRule { at: fd.as_fd(), rights: *rights });
     // Programs expect them to be there.
     let devices = match &manifest.runner {
         Runner::Program(_) => {
-            let null =
-                Grant { at: machine.supplies.null.as_fd(), rights: AccessFs::ReadFile | AccessFs::WriteFile };
-            vec![null, Grant { at: machine.supplies.random.as_fd(), rights: AccessFs::ReadFile.into() }]
+            let null = PathRule {
+                at: machine.supplies.null.as_fd(),
+                rights: AccessFs::ReadFile | AccessFs::WriteFile,
+            };
+            vec![null, PathRule { at: machine.supplies.random.as_fd(), rights: AccessFs::ReadFile.into() }]
         }
         Runner::Builtin(_) => Vec::new(),
     };
     let rights = AccessFs::Execute | AccessFs::ReadFile;
-    programs.map(move |open| Grant { at: open.fd.as_fd(), rights }).chain(libraries).chain(devices)
+    programs.map(move |open| PathRule { at: open.fd.as_fd(), rights }).chain(libraries).chain(devices)
 }
 
 /// The script in memory that nobody can change any more. It outlives the file.
@@ -324,8 +326,8 @@ impl Root {
         (!rights.is_empty()).then_some(Self { canonical, fd, rights })
     }
 
-    fn grant(&self) -> Grant<'_> {
-        Grant { at: self.fd.as_fd(), rights: self.rights }
+    fn grant(&self) -> PathRule<'_> {
+        PathRule { at: self.fd.as_fd(), rights: self.rights }
     }
 
     /// Whether `canonical` is this folder or lies in it.

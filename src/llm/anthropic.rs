@@ -68,13 +68,13 @@ struct MessagesOut<'a> {
     max_tokens: u32,
     #[serde(skip_serializing_if = "str::is_empty")]
     system: &'a str,
-    messages: Vec<OutMessage<'a>>,
+    messages: Vec<MessageParam<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<MessagesOutTool<'a>>,
 }
 
 #[derive(Serialize)]
-struct OutMessage<'a> {
+struct MessageParam<'a> {
     role: Speaker,
     content: Vec<OutBlock<'a>>,
 }
@@ -111,14 +111,14 @@ struct MessagesOutTool<'a> {
 
 /// Neighbours of one role become one message: the results of a reply's calls have to stand together
 /// right after it, and roles have to take turns.
-fn out_messages(conversation: &Conversation) -> Vec<OutMessage<'_>> {
-    let mut messages: Vec<OutMessage<'_>> = Vec::new();
+fn out_messages(conversation: &Conversation) -> Vec<MessageParam<'_>> {
+    let mut messages: Vec<MessageParam<'_>> = Vec::new();
     for message in conversation.messages() {
         let (role, content) = out_blocks(message);
         match messages.last_mut().filter(|last| last.role == role) {
             Some(last) => last.content.extend(content),
             None if content.is_empty() => {}
-            None => messages.push(OutMessage { role, content }),
+            None => messages.push(MessageParam { role, content }),
         }
     }
     messages

@@ -116,7 +116,7 @@ mod tests {
     use super::{Conversation, Message};
     use crate::llm::tests::scripted::unnamed;
     use crate::llm::{ModelReply, Stop, TokenUsage};
-    use crate::secrets::Found;
+    use crate::secrets::SecretCounts;
     use crate::tools::ProposedCall;
     use crate::types::Digest;
 
@@ -129,7 +129,7 @@ mod tests {
             request_digest: Digest::of(b""),
             raw: Vec::new(),
             model: String::new(),
-            found: Found::default(),
+            found: SecretCounts::default(),
         }
     }
 

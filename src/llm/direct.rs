@@ -4,7 +4,7 @@ use super::conversation::Message;
 use super::error::ModelError;
 use super::provider::{BoxFuture, ModelRequest, Provider};
 use super::reply::{ModelReply, Stop, TokenUsage};
-use crate::secrets::Found;
+use crate::secrets::SecretCounts;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
@@ -46,7 +46,7 @@ impl Provider for Direct {
             request_digest: Digest::of(b""),
             raw: Vec::new(),
             model: "none".to_owned(),
-            found: Found::default(),
+            found: SecretCounts::default(),
         };
         Box::pin(std::future::ready(Ok(reply)))
     }

@@ -2,7 +2,7 @@
 
 use crate::egress::EgressError;
 use crate::secrets::sealed::Sealed;
-use crate::secrets::{Found, Hold, Pass, Secrets};
+use crate::secrets::{Hold, Pass, SecretCounts, Secrets};
 use crate::types::{limits, text};
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct ModelError {
     /// What the server sent instead, without secrets, cut at [`limits::MODEL_ERROR_BYTES_MAX`].
     pub raw: Option<Vec<u8>>,
     /// What was replaced in it.
-    pub found: Found,
+    pub found: SecretCounts,
 }
 
 /// The kinds of failure.
@@ -45,7 +45,7 @@ impl ModelError {
             message,
             retryable: false,
             raw: None,
-            found: Found::default(),
+            found: SecretCounts::default(),
         }
     }
 
@@ -57,7 +57,7 @@ impl ModelError {
             message,
             retryable: false,
             raw: Some(raw),
-            found: Found::default(),
+            found: SecretCounts::default(),
         }
     }
 
@@ -75,7 +75,7 @@ impl ModelError {
             message,
             retryable,
             raw: Some(raw),
-            found: Found::default(),
+            found: SecretCounts::default(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Hold for ModelError {
             message: message.passed(pass),
             retryable,
             raw: raw.passed(pass),
-            found: Found::default(),
+            found: SecretCounts::default(),
         }
     }
 }
@@ -117,7 +117,7 @@ impl From<EgressError> for ModelError {
             EgressError::Timeout => (ModelErrorKind::Timeout, true),
             EgressError::TooLarge(_) => (ModelErrorKind::TooLarge, false),
         };
-        Self { kind, message: error.to_string(), retryable, raw: None, found: Found::default() }
+        Self { kind, message: error.to_string(), retryable, raw: None, found: SecretCounts::default() }
     }
 }
 

@@ -33,7 +33,7 @@ impl Wire for ChatCompletions {
         reply_tokens_max: Option<u32>,
     ) -> serde_json::Result<Vec<u8>> {
         let system = Some(request.conversation.system()).filter(|text| !text.is_empty());
-        let system = system.map(|content| OutMessage::System { content });
+        let system = system.map(|content| ChatMessage::System { content });
         let messages = request.conversation.messages().iter().map(out_message);
         serde_json::to_vec(&ChatOut {
             model,
@@ -51,7 +51,7 @@ impl Wire for ChatCompletions {
         let refusal = message.refusal.filter(|text| !text.is_empty());
         Ok(WireAnswer {
             stop: stop(refusal, finish_reason, !calls.is_empty()),
-            text: message.content.map(Content::text).unwrap_or_default(),
+            text: message.content.map(ChatContent::text).unwrap_or_default(),
             calls,
             usage: count(usage.as_ref()),
             model,
@@ -65,7 +65,7 @@ struct ChatOut<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
-    messages: Vec<OutMessage<'a>>,
+    messages: Vec<ChatMessage<'a>>,
     // An empty list is refused by some servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<ChatOutTool<'a>>,
@@ -73,7 +73,7 @@ struct ChatOut<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-enum OutMessage<'a> {
+enum ChatMessage<'a> {
     System {
         content: &'a str,
     },
@@ -118,14 +118,14 @@ struct OutOffer<'a> {
     parameters: &'a Value,
 }
 
-fn out_message(message: &Message) -> OutMessage<'_> {
+fn out_message(message: &Message) -> ChatMessage<'_> {
     match message {
-        Message::User(content) => OutMessage::User { content },
-        Message::Reply { text, calls } => OutMessage::Assistant {
+        Message::User(content) => ChatMessage::User { content },
+        Message::Reply { text, calls } => ChatMessage::Assistant {
             content: text.as_deref().or(calls.is_empty().then_some("")),
             tool_calls: calls.iter().map(out_call).collect(),
         },
-        Message::Tool { call_id, text, .. } => OutMessage::Tool { tool_call_id: call_id, content: text },
+        Message::Tool { call_id, text, .. } => ChatMessage::Tool { tool_call_id: call_id, content: text },
     }
 }
 
@@ -155,14 +155,14 @@ struct Choice {
 
 #[derive(Deserialize)]
 struct InMessage {
-    content: Option<Content>,
+    content: Option<ChatContent>,
     refusal: Option<String>,
     tool_calls: Option<Vec<ChatInCall>>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Content {
+enum ChatContent {
     Text(String),
     Parts(Vec<ChatPart>),
 }
@@ -188,7 +188,7 @@ struct InFunction {
     arguments: Option<Box<RawValue>>,
 }
 
-impl Content {
+impl ChatContent {
     fn text(self) -> String {
         match self {
             Self::Text(text) => text,

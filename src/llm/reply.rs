@@ -1,7 +1,7 @@
 //! What a model answers. All of it is hostile.
 
 use crate::secrets::sealed::Sealed;
-use crate::secrets::{Found, Hold, Pass};
+use crate::secrets::{Hold, Pass, SecretCounts};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
@@ -24,7 +24,7 @@ pub struct ModelReply {
     /// The model as the server names it, else as configured.
     pub model: String,
     /// What was replaced in the bytes before they were read.
-    pub found: Found,
+    pub found: SecretCounts,
 }
 
 impl Sealed for ModelReply {}
@@ -46,7 +46,7 @@ impl Hold for ModelReply {
             model: model.passed(pass),
             usage,
             request_digest,
-            found: Found::default(),
+            found: SecretCounts::default(),
         }
     }
 }

@@ -18,7 +18,7 @@ mod canary;
 mod testing;
 mod tell;
 
-pub use decide::decision::Verdict;
+pub use decide::decision::Evaluation;
 pub use decide::explain::{Considered, nearest};
 pub use decide::parts::FailingPart;
 pub use decide::replay::{Again, Recorded};

@@ -2,7 +2,7 @@
 
 use super::filter::Dials;
 use super::link::{EMPTY_BYTES, Event, Link, lock};
-use super::source::{Origin, Source};
+use super::source::{LauncherOrigin, LauncherSource};
 use crate::call::{End, Execution, Held, Object, Prepared};
 use crate::gate::{Order, Pending};
 use crate::launcher::StartError;
@@ -32,7 +32,7 @@ const SILENT: &str = "the launcher does not answer";
 #[must_use = "dropping the seed ends the launcher"]
 pub struct LinkSeed {
     pub(super) socket: OwnedFd,
-    pub(super) origin: Origin,
+    pub(super) origin: LauncherOrigin,
     pub(super) report: Report,
 }
 
@@ -47,8 +47,8 @@ impl LinkSeed {
     #[must_use]
     pub fn dials(&self) -> Dials {
         match self.origin {
-            Origin::Forked | Origin::Supervisor(_) => Dials::Nothing,
-            Origin::Socket(_) => Dials::Launchers,
+            LauncherOrigin::Forked | LauncherOrigin::Supervisor(_) => Dials::Nothing,
+            LauncherOrigin::Socket(_) => Dials::Launchers,
         }
     }
 
@@ -56,12 +56,12 @@ impl LinkSeed {
     #[cfg(test)]
     pub(crate) fn of_ended() -> Self {
         let (socket, _) = super::source::pair().expect("a socket pair");
-        Self { socket, origin: Origin::Forked, report: Report::default() }
+        Self { socket, origin: LauncherOrigin::Forked, report: Report::default() }
     }
 
     /// Connects within a tokio runtime with its I/O driver on.
     pub fn connect(self) -> Result<Launcher, StartError> {
-        let source = Source::of(self.origin)?;
+        let source = LauncherSource::of(self.origin)?;
         let (link, _) =
             Link::open(self.socket, Some(self.report)).map_err(|e| StartError::new("socket", e))?;
         Ok(Launcher {
@@ -109,7 +109,7 @@ pub struct Launcher {
 #[derive(Debug)]
 struct Inner {
     /// Held while a launcher is replaced.
-    source: tokio::sync::Mutex<Source>,
+    source: tokio::sync::Mutex<LauncherSource>,
     /// Launchers that came after the first.
     renewals: AtomicU64,
     current: Mutex<Arc<Link>>,
@@ -350,7 +350,7 @@ pub struct Renewal<'a> {
     inner: &'a Inner,
     link: Arc<Link>,
     report: Report,
-    _source: tokio::sync::MutexGuard<'a, Source>,
+    _source: tokio::sync::MutexGuard<'a, LauncherSource>,
 }
 
 impl Renewal<'_> {
@@ -369,7 +369,7 @@ impl Renewal<'_> {
     }
 }
 
-async fn fresh(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
+async fn fresh(source: &LauncherSource) -> Result<(Arc<Link>, Report), StartError> {
     let wait = Duration::from_millis(RENEW_MS_MAX);
     let late = |_| StartError::new("renew", format!("nothing came within {RENEW_MS_MAX} ms"));
     timeout(wait, new_link(source)).await.map_err(late)?
@@ -419,7 +419,7 @@ fn release(inner: &Arc<Inner>) -> Arc<dyn Fn(u64) + Send + Sync> {
     })
 }
 
-async fn new_link(source: &Source) -> Result<(Arc<Link>, Report), StartError> {
+async fn new_link(source: &LauncherSource) -> Result<(Arc<Link>, Report), StartError> {
     let fail = |e: io::Error| StartError::new("renew", e);
     let socket = source.another().await?;
     let (link, mut events) = Link::open(socket, None).map_err(fail)?;

@@ -3,7 +3,9 @@
 //! Both list what is refused: the front holds a runtime, SQLite and a C library that resolves names, and what these ask
 //! is long. The second also refuses whatever is newer than its list.
 
-use crate::launcher::confine::seccomp::compile::{Condition, Kind, Test, Verdict, compile, compile_table};
+use crate::launcher::confine::seccomp::compile::{
+    Condition, FilterAction, SocketKind, Test, compile, compile_table,
+};
 use crate::launcher::confine::seccomp::filters::{
     IOCTLS, OPENING, ioctl_condition, no_clone3, no_openat2, opening, own_limits,
 };
@@ -23,7 +25,7 @@ pub enum Dials {
 pub(crate) fn front() -> BpfProgram {
     let thread = condition(libc::SYS_clone, 0, Test::AllBits(libc::CLONE_THREAD.unsigned_abs()));
     let refused = [NEVER, NEVER_LEGACY].concat();
-    compile(&[], &refused, &[thread, no_clone3()], Verdict::Allow)
+    compile(&[], &refused, &[thread, no_clone3()], FilterAction::Allow)
 }
 
 /// What the front that is process `pid` gets on top once its own sockets are open. It listens nowhere else, and asks
@@ -32,9 +34,9 @@ pub(crate) fn front() -> BpfProgram {
 /// sockets are of TCP and UDP alone, and with `dials` those that connect to a launcher.
 pub(crate) fn serving(dials: Dials, pid: u32) -> BpfProgram {
     let refused = [SERVING, SERVING_LEGACY].concat();
-    let refused = refused.iter().map(|call| (*call, Verdict::Errno(EPERM)));
-    let newer = NEWER.map(|call| (call, Verdict::Errno(ENOSYS)));
-    let table: Vec<(i64, Verdict)> = refused.chain(newer).collect();
+    let refused = refused.iter().map(|call| (*call, FilterAction::Errno(EPERM)));
+    let newer = NEWER.map(|call| (call, FilterAction::Errno(ENOSYS)));
+    let table: Vec<(i64, FilterAction)> = refused.chain(newer).collect();
     let sockets = match dials {
         Dials::Nothing => INTERNET,
         Dials::Launchers => INTERNET_AND_LAUNCHERS,
@@ -53,31 +55,31 @@ pub(crate) fn serving(dials: Dials, pid: u32) -> BpfProgram {
     ];
     // Landlock sees no emptying before its ABI 3.
     conditions.extend(OPENING.iter().map(|(call, flags)| opening(*call, *flags, None)));
-    compile_table(&table, &conditions, Verdict::Allow)
+    compile_table(&table, &conditions, FilterAction::Allow)
 }
 
 fn condition(call: i64, argument: u32, test: Test) -> Condition {
-    Condition { call, argument, test, otherwise: Verdict::Errno(EPERM) }
+    Condition { call, argument, test, otherwise: FilterAction::Errno(EPERM) }
 }
 
 /// Where it connects to, and whom it asks for names. UDP goes on being sent from ports that nobody chose.
-const INTERNET: &[Kind] = &[internet(libc::AF_INET), internet(libc::AF_INET6)];
+const INTERNET: &[SocketKind] = &[internet(libc::AF_INET), internet(libc::AF_INET6)];
 /// And launchers behind a socket: hardly anything else of a host listens by this type.
-const INTERNET_AND_LAUNCHERS: &[Kind] =
+const INTERNET_AND_LAUNCHERS: &[SocketKind] =
     &[internet(libc::AF_INET), internet(libc::AF_INET6), local(&[libc::SOCK_SEQPACKET])];
 /// What wakes a runtime for signals. One of datagrams could be sent from to any socket.
-const PAIRS: &[Kind] = &[local(&[libc::SOCK_STREAM])];
+const PAIRS: &[SocketKind] = &[local(&[libc::SOCK_STREAM])];
 
-const fn internet(family: i32) -> Kind {
-    Kind {
+const fn internet(family: i32) -> SocketKind {
+    SocketKind {
         family,
         types: &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
         protocols: &[0, libc::IPPROTO_TCP, libc::IPPROTO_UDP],
     }
 }
 
-const fn local(types: &'static [i32]) -> Kind {
-    Kind { family: libc::AF_UNIX, types, protocols: &[0] }
+const fn local(types: &'static [i32]) -> SocketKind {
+    SocketKind { family: libc::AF_UNIX, types, protocols: &[0] }
 }
 
 /// F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW,
@@ -259,11 +261,11 @@ const NEVER_LEGACY: &[i64] = &[libc::SYS_kexec_file_load];
 #[cfg(test)]
 mod tests {
     use super::{Dials, NEWER, SERVING, SERVING_LEGACY, serving};
-    use crate::launcher::confine::seccomp::compile::Verdict;
+    use crate::launcher::confine::seccomp::compile::FilterAction;
     use crate::launcher::confine::seccomp::tests::check;
     use libc::{ENOSYS, ENOTTY, EPERM};
 
-    const EPERMITTED: Verdict = Verdict::Errno(EPERM);
+    const EPERMITTED: FilterAction = FilterAction::Errno(EPERM);
 
     #[test]
     fn what_is_open_goes_on_and_nothing_else_begins() {
@@ -273,28 +275,28 @@ mod tests {
                 check(&filter, *call, [0; 4], EPERMITTED);
             }
             for call in [NEWER.start, 463, 469, NEWER.end - 1] {
-                check(&filter, call, [0; 4], Verdict::Errno(ENOSYS));
+                check(&filter, call, [0; 4], FilterAction::Errno(ENOSYS));
             }
             for call in [libc::SYS_connect, libc::SYS_accept4, libc::SYS_sendmsg, libc::SYS_flock] {
-                check(&filter, call, [0; 4], Verdict::Allow);
+                check(&filter, call, [0; 4], FilterAction::Allow);
             }
             for (pid, verdict) in
-                [(7, Verdict::Allow), (0, EPERMITTED), (8, EPERMITTED), (u32::MAX, EPERMITTED)]
+                [(7, FilterAction::Allow), (0, EPERMITTED), (8, EPERMITTED), (u32::MAX, EPERMITTED)]
             {
                 check(&filter, libc::SYS_tgkill, [pid, 7, 6], verdict);
                 check(&filter, libc::SYS_kill, [pid, 6], verdict);
             }
-            check(&filter, libc::SYS_prlimit64, [0; 4], Verdict::Allow);
+            check(&filter, libc::SYS_prlimit64, [0; 4], FilterAction::Allow);
             check(&filter, libc::SYS_prlimit64, [7, 0, 0, 0], EPERMITTED);
             check(&filter, libc::SYS_prctl, [4, 1], EPERMITTED);
-            check(&filter, libc::SYS_prctl, [15, 0], Verdict::Allow);
-            check(&filter, libc::SYS_ioctl, [3, 0x4008_6602], Verdict::Errno(ENOTTY));
-            check(&filter, libc::SYS_fcntl, [3, 6], Verdict::Allow);
+            check(&filter, libc::SYS_prctl, [15, 0], FilterAction::Allow);
+            check(&filter, libc::SYS_ioctl, [3, 0x4008_6602], FilterAction::Errno(ENOTTY));
+            check(&filter, libc::SYS_fcntl, [3, 6], FilterAction::Allow);
             for owner in [8, 10, 15, 1024, 1026, 1031] {
                 check(&filter, libc::SYS_fcntl, [3, owner], EPERMITTED);
             }
             check(&filter, libc::SYS_openat, [0, 0, 0x200, 0], EPERMITTED);
-            check(&filter, libc::SYS_openat, [0, 0, 0x241, 0o600], Verdict::Allow);
+            check(&filter, libc::SYS_openat, [0, 0, 0x241, 0o600], FilterAction::Allow);
         }
     }
 
@@ -305,9 +307,9 @@ mod tests {
             for family in [2, 10] {
                 for kind in [1, 2, 0x8_0801, 0x8_0802] {
                     for (protocol, verdict) in [
-                        (0, Verdict::Allow),
-                        (6, Verdict::Allow),
-                        (17, Verdict::Allow),
+                        (0, FilterAction::Allow),
+                        (6, FilterAction::Allow),
+                        (17, FilterAction::Allow),
                         (1, EPERMITTED),
                         (262, EPERMITTED),
                     ] {
@@ -325,12 +327,12 @@ mod tests {
                 check(filter, libc::SYS_socket, [1, kind, 0], EPERMITTED);
             }
             for (kind, verdict) in
-                [(1, Verdict::Allow), (0x8_0801, Verdict::Allow), (2, EPERMITTED), (5, EPERMITTED)]
+                [(1, FilterAction::Allow), (0x8_0801, FilterAction::Allow), (2, EPERMITTED), (5, EPERMITTED)]
             {
                 check(filter, libc::SYS_socketpair, [1, kind, 0], verdict);
             }
         }
         check(&nothing, libc::SYS_socket, [1, 0x8_0005, 0], EPERMITTED);
-        check(&launchers, libc::SYS_socket, [1, 0x8_0005, 0], Verdict::Allow);
+        check(&launchers, libc::SYS_socket, [1, 0x8_0005, 0], FilterAction::Allow);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::filter::{Dials, front, serving};
 use crate::launcher::StartError;
-use crate::launcher::confine::layers::{self, Grant, Landlock};
+use crate::launcher::confine::layers::{self, Landlock, PathRule};
 use crate::launcher::confine::seccomp::compile::{load, load_everywhere};
 use crate::launcher::view::files::open_path;
 use landlock::AccessFs;
@@ -61,7 +61,7 @@ fn confine_writes(landlock: Landlock, writable: &[PathBuf]) -> Result<(), String
         };
         opened.push((fd, rights));
     }
-    let grants: Vec<Grant<'_>> =
-        opened.iter().map(|(fd, rights)| Grant { at: fd.as_fd(), rights: *rights }).collect();
+    let grants: Vec<PathRule<'_>> =
+        opened.iter().map(|(fd, rights)| PathRule { at: fd.as_fd(), rights: *rights }).collect();
     layers::restrict(landlock.ruleset_against_writes(&grants)?)
 }

@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 
 /// Where a launcher came from, and the next one comes from.
 #[derive(Debug)]
-pub(super) enum Origin {
+pub(super) enum LauncherOrigin {
     /// Forked by this process, which cannot fork any more: there is no other.
     Forked,
     /// The way to the supervisor, who forks another.
@@ -23,9 +23,9 @@ pub(super) enum Origin {
     Socket(PathBuf),
 }
 
-/// [`Origin`] within a runtime.
+/// [`LauncherOrigin`] within a runtime.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum LauncherSource {
     Forked,
     Supervisor(AsyncFd<OwnedFd>),
     Socket(PathBuf),
@@ -57,13 +57,13 @@ pub(super) fn nonblocking(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     sys::register(socket)
 }
 
-impl Source {
+impl LauncherSource {
     /// Within a runtime with its I/O driver on.
-    pub(super) fn of(origin: Origin) -> Result<Self, StartError> {
+    pub(super) fn of(origin: LauncherOrigin) -> Result<Self, StartError> {
         Ok(match origin {
-            Origin::Forked => Self::Forked,
-            Origin::Socket(path) => Self::Socket(path),
-            Origin::Supervisor(control) => {
+            LauncherOrigin::Forked => Self::Forked,
+            LauncherOrigin::Socket(path) => Self::Socket(path),
+            LauncherOrigin::Supervisor(control) => {
                 Self::Supervisor(nonblocking(control).map_err(|e| StartError::new("control", e))?)
             }
         })

@@ -4,7 +4,7 @@
 //! when the front ends. Nothing outlives it: everything below has a parent-death signal.
 
 use super::client::LinkSeed;
-use super::source::{Origin, connect_to, pair};
+use super::source::{LauncherOrigin, connect_to, pair};
 use crate::config::KEY_VARIABLES;
 use crate::launcher::protocol::{Arrival, Assembler, PACKET_BYTES_MAX, Received, Reply, receive};
 use crate::launcher::sys::{self, SingleThread};
@@ -36,7 +36,7 @@ const FAILED: u8 = 1;
 /// tested itself.
 pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
     let (socket, _first_stage) = fork_launcher(spec, &one_thread()?)?;
-    greet(socket, Origin::Forked)
+    greet(socket, LauncherOrigin::Forked)
 }
 
 /// Connects to a socket at which every connection is a launcher of its own, started by a service
@@ -44,7 +44,7 @@ pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
 ///
 /// Blocking, until the launcher has tested itself.
 pub fn dial(path: &Path) -> Result<LinkSeed, StartError> {
-    greet(connect_to(path)?, Origin::Socket(path.to_owned()))
+    greet(connect_to(path)?, LauncherOrigin::Socket(path.to_owned()))
 }
 
 /// Runs `front` in a process of its own, with a launcher beside it, and returns its exit code.
@@ -55,7 +55,7 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
     let one = one_thread()?;
     let (socket, first_stage) = fork_launcher(spec, &one)?;
     let (control, control_front) = pair()?;
-    let seed = greet(socket, Origin::Supervisor(control_front))?;
+    let seed = greet(socket, LauncherOrigin::Supervisor(control_front))?;
     let parent = rustix::process::getpid();
     // Before the fork, so that none is lost between it and the loop.
     let before = SigSet::thread_get_mask().map_err(|e| StartError::new("signal mask", e))?;
@@ -189,7 +189,7 @@ fn fork_launcher(spec: &Spec, one: &SingleThread) -> Result<(OwnedFd, OwnedFd), 
 }
 
 /// Waits for the launcher's first word.
-fn greet(socket: OwnedFd, origin: Origin) -> Result<LinkSeed, StartError> {
+fn greet(socket: OwnedFd, origin: LauncherOrigin) -> Result<LinkSeed, StartError> {
     let mut assembler = Assembler::default();
     loop {
         let mut fds = [PollFd::new(&socket, PollFlags::IN)];

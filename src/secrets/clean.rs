@@ -1,7 +1,7 @@
 //! What may hold secrets, and what was looked through for them: the only maker of a [`Clean`].
 
 use super::finder::Finder;
-use super::found::Found;
+use super::found::SecretCounts;
 use super::sealed::Sealed;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -50,7 +50,7 @@ impl Secrets {
 }
 
 fn clean_by<T: Hold>(finder: &Finder, held: T) -> Clean<T> {
-    let mut pass = Pass { finder, found: Found::default() };
+    let mut pass = Pass { finder, found: SecretCounts::default() };
     let kept = held.passed(&mut pass);
     Clean { kept, found: pass.found }
 }
@@ -121,7 +121,7 @@ impl Hold for Map<String, Value> {
 #[derive(Debug)]
 pub struct Pass<'a> {
     finder: &'a Finder,
-    found: Found,
+    found: SecretCounts,
 }
 
 impl Pass<'_> {
@@ -147,7 +147,7 @@ impl Pass<'_> {
     }
 
     /// Counts what was replaced before.
-    pub fn count(&mut self, before: &Found) {
+    pub fn count(&mut self, before: &SecretCounts) {
         self.found.add_all(before);
     }
 }
@@ -156,13 +156,13 @@ impl Pass<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clean<T> {
     kept: T,
-    found: Found,
+    found: SecretCounts,
 }
 
 impl<T> Clean<T> {
     /// What was replaced in it.
     #[must_use]
-    pub fn found(&self) -> &Found {
+    pub fn found(&self) -> &SecretCounts {
         &self.found
     }
 

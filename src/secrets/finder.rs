@@ -1,7 +1,7 @@
 //! Finding and replacing: one automaton over every form of every value, then literals of JSON, then patterns.
 
 use super::forms::forms;
-use super::found::Found;
+use super::found::SecretCounts;
 use super::known::{Named, Pattern, SecretRefused};
 use crate::types::{Digest, digest, limits, secret};
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -120,11 +120,11 @@ impl Finder {
     /// `bytes` with every secret replaced; `None` where there is none. Of what `is_cut` an end that may be the
     /// beginning of a secret is replaced too.
     #[must_use]
-    pub fn replaced(&self, bytes: &[u8], is_cut: bool, found: &mut Found) -> Option<Vec<u8>> {
+    pub fn replaced(&self, bytes: &[u8], is_cut: bool, found: &mut SecretCounts) -> Option<Vec<u8>> {
         self.turns(bytes, is_cut, DEPTH_MAX, found)
     }
 
-    fn turns(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut Found) -> Option<Vec<u8>> {
+    fn turns(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut SecretCounts) -> Option<Vec<u8>> {
         let mut changed: Option<Vec<u8>> = None;
         for _ in 0..TURNS_MAX {
             match self.turn(changed.as_deref().unwrap_or(bytes), is_cut, depth, found) {
@@ -135,7 +135,7 @@ impl Finder {
         Some(b"[secrets: not told]".to_vec())
     }
 
-    fn turn(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut Found) -> Option<Vec<u8>> {
+    fn turn(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut SecretCounts) -> Option<Vec<u8>> {
         if let Some(next) = self.values(bytes, found) {
             return Some(next);
         }
@@ -151,7 +151,7 @@ impl Finder {
     }
 
     /// Every form of every value, replaced.
-    fn values(&self, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+    fn values(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let mut out = Splice::new(bytes);
         for hit in self.automaton.find_iter(bytes) {
             let secret = self.forms.get(hit.pattern().as_usize()).and_then(|(_, at)| self.secrets.get(*at));
@@ -170,7 +170,7 @@ impl Finder {
         is_json: bool,
         is_cut: bool,
         depth: u8,
-        found: &mut Found,
+        found: &mut SecretCounts,
     ) -> Option<Vec<u8>> {
         let depth = depth.checked_sub(1)?;
         let mut out = Splice::new(bytes);
@@ -195,7 +195,7 @@ impl Finder {
     }
 
     /// Matches of patterns, replaced.
-    fn matches(&self, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+    fn matches(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let mut changed: Option<Vec<u8>> = None;
         for pattern in &self.patterns {
             let next = self.matches_of(pattern, changed.as_deref().unwrap_or(bytes), found);
@@ -205,7 +205,7 @@ impl Finder {
     }
 
     /// Each piece between replacements is looked at alone.
-    fn matches_of(&self, pattern: &Pattern, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+    fn matches_of(&self, pattern: &Pattern, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let mut out = Splice::new(bytes);
         let mut from = 0;
         let ends = self.markers.find_iter(bytes).map(|marker| (marker.start(), marker.end()));
@@ -229,7 +229,7 @@ impl Finder {
 
     /// An end that is the beginning of a form, or of a match. Base64 that was cut ends in a character that is made of
     /// fewer bits, and in padding.
-    fn tail(&self, bytes: &[u8], found: &mut Found) -> Option<Vec<u8>> {
+    fn tail(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let unpadded = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == b'=').count();
         let is_padded = unpadded < bytes.len();
         let ends = [Some(bytes.len()), Some(unpadded), unpadded.checked_sub(1).filter(|_| is_padded)];

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 /// How often which secret was replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found(BTreeMap<String, u64>);
+pub struct SecretCounts(BTreeMap<String, u64>);
 
-impl Found {
+impl SecretCounts {
     pub(super) fn add(&mut self, name: &str) {
         *self.0.entry(name.to_owned()).or_default() += 1;
     }

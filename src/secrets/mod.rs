@@ -38,5 +38,5 @@ mod tests;
 
 pub use clean::{Clean, Hold, Pass, Secrets};
 pub use finder::Finder;
-pub use found::Found;
+pub use found::SecretCounts;
 pub use known::{Named, Pattern, SecretRefused};

@@ -1,7 +1,7 @@
 //! What is replaced, what stays, and that nothing is left: as properties, over random secrets and texts.
 
 use super::forms::forms;
-use super::{Finder, Found, Hold, Named, Pass, Pattern, Secrets};
+use super::{Finder, Hold, Named, Pass, Pattern, SecretCounts, Secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use proptest::prelude::*;
@@ -15,8 +15,8 @@ fn finder(named: &[(&str, &[u8])], patterns: &[(&str, &str)]) -> Result<Finder, 
     Finder::new(Zeroizing::new(vec![7; 32]), named, patterns).map_err(|e| e.to_string())
 }
 
-fn replaced(finder: &Finder, bytes: &[u8], is_cut: bool) -> (Vec<u8>, Found) {
-    let mut found = Found::default();
+fn replaced(finder: &Finder, bytes: &[u8], is_cut: bool) -> (Vec<u8>, SecretCounts) {
+    let mut found = SecretCounts::default();
     let out = finder.replaced(bytes, is_cut, &mut found).unwrap_or_else(|| bytes.to_vec());
     (out, found)
 }

@@ -3,7 +3,7 @@
 use super::manifest::error::ManifestError;
 use super::manifest::paths::Places;
 use super::manifest::tool::Manifest;
-use super::manifest::words::Resource;
+use super::manifest::words::ResourceSpec;
 use super::numbers;
 use crate::config::trusted;
 use crate::types::json::{canonical, parse_strict};
@@ -180,14 +180,14 @@ impl Catalog {
         tool.validator.validate(&arguments).map_err(|e| format!("`{}`: {e}", e.instance_path()))?;
         let text = |argument: &str| arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
         match &tool.manifest.resource {
-            Resource::Path { argument } => check_path(text(argument))?,
-            Resource::Id { argument, .. } => {
+            ResourceSpec::Path { argument } => check_path(text(argument))?,
+            ResourceSpec::Id { argument, .. } => {
                 check_id(text(argument)).map_err(|e| format!("`{argument}`: {e}"))?;
             }
-            Resource::Host { argument, form } => {
+            ResourceSpec::Host { argument, form } => {
                 form.read(text(argument)).map_err(|e| format!("`{argument}` {e}"))?;
             }
-            Resource::Fixed { .. } => {}
+            ResourceSpec::Fixed { .. } => {}
         }
         let canonical = canonical(&arguments).map_err(|e| e.to_string())?;
         // What is decided, recorded and run is this text, however a number in it was written: `2.0` is `2`.

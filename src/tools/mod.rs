@@ -33,6 +33,6 @@ pub use manifest::secrets::secret_word;
 pub use manifest::sockets::Connect;
 pub use manifest::tool::Manifest;
 pub use manifest::words::{
-    Builtin, Class, Element, IdKind, Limits, Modes, Output, ProcView, Program, Resource, Risk, Runner,
+    Builtin, Class, Element, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner,
     Runtime, Stdin, WriteRoot,
 };

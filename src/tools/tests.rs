@@ -1,6 +1,6 @@
 //! Manifests with scripts and folders to change, and ids.
 
-use super::{Catalog, Connect, IdKind, Manifest, Places, ProcView, ProposedCall, Resource, check_id};
+use super::{Catalog, Connect, IdKind, Manifest, Places, ProcView, ProposedCall, ResourceSpec, check_id};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Etc {
 fn the_shipped_job_is_what_it_says() {
     let etc = Etc::new();
     let manifest = etc.parse(DEPLOY).expect("a manifest");
-    let resource = Resource::Id { kind: IdKind::Project, argument: "project".to_owned() };
+    let resource = ResourceSpec::Id { kind: IdKind::Project, argument: "project".to_owned() };
     assert_eq!(manifest.resource, resource);
     let [root] = manifest.write.as_slice() else { panic!("{:?}", manifest.write) };
     assert_eq!((root.folder.as_path(), root.by_id), (etc.path("workspace").as_path(), true));

@@ -153,15 +153,15 @@ fn session(id: &SessionId, catalog: &Catalog, at: usize) -> Session {
 
 fn resource(manifest: &Manifest, path: Option<&str>) -> Resource {
     match (&manifest.resource, path) {
-        (par::tools::Resource::Fixed { kind, id }, _) => {
+        (par::tools::ResourceSpec::Fixed { kind, id }, _) => {
             Resource::Fixed { kind: kind.clone(), id: id.clone() }
         }
-        (par::tools::Resource::Id { kind, .. }, _) => Resource::Id { kind: *kind, id: "demo".to_owned() },
-        (par::tools::Resource::Host { .. }, _) => Resource::host("git.example.com:443"),
-        (par::tools::Resource::Path { .. }, Some(path)) if path.starts_with("/var/log/") => {
+        (par::tools::ResourceSpec::Id { kind, .. }, _) => Resource::Id { kind: *kind, id: "demo".to_owned() },
+        (par::tools::ResourceSpec::Host { .. }, _) => Resource::host("git.example.com:443"),
+        (par::tools::ResourceSpec::Path { .. }, Some(path)) if path.starts_with("/var/log/") => {
             Resource::Path { canonical: path.to_owned(), within: vec!["@logs".to_owned()] }
         }
-        (par::tools::Resource::Path { .. }, path) => {
+        (par::tools::ResourceSpec::Path { .. }, path) => {
             Resource::Outside { lexical: path.unwrap_or("/").to_owned() }
         }
     }

@@ -10,7 +10,7 @@ use crate::gate::{ANY_NAME, Rules};
 use crate::launcher::{Report, Spec};
 use crate::policy::{Approved, Counts, Question, Resource, Ruling, Session};
 use crate::sandbox::{self, Launcher};
-use crate::tools::{Manifest, ProposedCall, Resource as Declared, ValidCall};
+use crate::tools::{Manifest, ProposedCall, ResourceSpec, ValidCall};
 use crate::types::clock::Wall;
 use crate::types::{limits, text};
 use clap::Args;
@@ -63,7 +63,7 @@ impl Of {
             let launcher = seed.connect().map_err(Fail::failed)?;
             let mut looked = Vec::new();
             for manifest in rules.catalog.manifests() {
-                if let Declared::Path { argument } = &manifest.resource {
+                if let ResourceSpec::Path { argument } = &manifest.resource {
                     match sample(&rules, manifest, argument, &path) {
                         Ok(call) => looked.push((look(&launcher, config, &rules, &call).await, call)),
                         Err(why) => show::note(&format!("par: `{}` is left out: {why}", manifest.name)),

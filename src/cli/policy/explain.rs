@@ -12,7 +12,7 @@ use crate::policy::{
     Approved, Considered, Counts, Door, Obligation, Over, Power, Question, Ran, Resource, Ruling, Session,
     UNTRUSTED, Use, Via, nearest,
 };
-use crate::tools::{ProposedCall, Resource as Declared, ValidCall};
+use crate::tools::{ProposedCall, ResourceSpec, ValidCall};
 use crate::types::{HostPort, KeyId, clock::Wall, limits, text};
 use clap::Args;
 use serde_json::{Value, json};
@@ -374,16 +374,16 @@ fn who(gates: &[Obligation]) -> String {
 /// The object as this process sees it: the real path where it can look, else the words.
 pub(in crate::cli) fn resource(config: &Config, valid: &ValidCall) -> Resource {
     match &valid.manifest().resource {
-        Declared::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
-        Declared::Id { kind, argument } => {
+        ResourceSpec::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
+        ResourceSpec::Id { kind, argument } => {
             let id = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or_default();
             Resource::Id { kind: *kind, id: id.to_owned() }
         }
-        Declared::Host { argument, form } => {
+        ResourceSpec::Host { argument, form } => {
             let words = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or_default();
             Resource::host(form.read(words).as_ref().map_or(words, HostPort::as_str))
         }
-        Declared::Path { argument } => {
+        ResourceSpec::Path { argument } => {
             let words = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or("/");
             let real = std::fs::canonicalize(words).ok();
             let path = real.as_ref().and_then(|path| path.to_str()).unwrap_or(words).to_owned();

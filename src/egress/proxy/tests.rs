@@ -1,6 +1,6 @@
 //! The proxy on real sockets: a client that is the tool, and servers on loopback.
 
-use super::{Allowed, ProxiedCall, Record, attend_all};
+use super::{ProxiedCall, ProxyRules, Record, attend_all};
 use crate::call::{Connection, Connections};
 use crate::types::{HostPort, limits};
 use std::net::SocketAddr;
@@ -15,18 +15,18 @@ const ESTABLISHED: &str = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 /// Keeps what it is told to make durable.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<(String, SocketAddr)>>>);
+struct RecordedConnections(Arc<Mutex<Vec<(String, SocketAddr)>>>);
 
-impl Record for Kept {
+impl Record for RecordedConnections {
     async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), String> {
         self.0.lock().expect("lock").push((to.to_string(), address));
         Ok(())
     }
 }
 
-struct Full;
+struct FullDisk;
 
-impl Record for Full {
+impl Record for FullDisk {
     async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), String> {
         Err("the disk is full".to_owned())
     }
@@ -39,12 +39,12 @@ struct Proxy {
 }
 
 impl Proxy {
-    async fn start(allowed: Allowed, record: impl Record) -> Self {
+    async fn start(allowed: ProxyRules, record: impl Record) -> Self {
         let (listener, _) = listen().await;
         Self::on(listener, allowed, record, Duration::from_secs(60))
     }
 
-    fn on(listener: TcpListener, allowed: Allowed, record: impl Record, head_max: Duration) -> Self {
+    fn on(listener: TcpListener, allowed: ProxyRules, record: impl Record, head_max: Duration) -> Self {
         let at = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let call = ProxiedCall { allowed, record, head_max, book: Mutex::default() };
@@ -107,8 +107,8 @@ async fn all(stream: &mut TcpStream) -> String {
     String::from_utf8(answer).expect("text")
 }
 
-fn allowed(to: &[SocketAddr]) -> Allowed {
-    Allowed {
+fn allowed(to: &[SocketAddr]) -> ProxyRules {
+    ProxyRules {
         hosts: to.iter().map(|to| HostPort::parse(&to.to_string()).expect("a host")).collect(),
         named: vec!["127.0.0.0/8".parse().expect("a net")],
         bytes_max: limits::PROXY_BYTES_MAX,
@@ -126,7 +126,7 @@ fn refused(answer: &str, status: u16) {
 #[tokio::test]
 async fn bytes_pass_both_ways_and_are_counted() {
     let (server, to) = listen().await;
-    let kept = Kept::default();
+    let kept = RecordedConnections::default();
     let proxy = Proxy::start(allowed(&[to]), kept.clone()).await;
     let mut client = proxy.tunnel(to).await;
     let (mut far, _) = server.accept().await.expect("accepted");
@@ -148,7 +148,7 @@ async fn bytes_pass_both_ways_and_are_counted() {
 async fn only_an_allowed_host_and_port_is_connected_to() {
     let (server, to) = listen().await;
     let (other, elsewhere) = listen().await;
-    let kept = Kept::default();
+    let kept = RecordedConnections::default();
     let proxy = Proxy::start(allowed(&[to]), kept.clone()).await;
     let port = to.port();
     let refusals = [
@@ -200,7 +200,7 @@ async fn an_allowed_name_with_a_forbidden_address_is_refused() {
     let mut rules = allowed(&[]);
     rules.hosts.push(HostPort::parse(&local).expect("a host"));
     rules.named.clear();
-    let kept = Kept::default();
+    let kept = RecordedConnections::default();
     let proxy = Proxy::start(rules, kept.clone()).await;
     let answer = proxy.ask(head(local)).await;
     refused(&answer, 403);
@@ -213,7 +213,7 @@ async fn an_allowed_name_with_a_forbidden_address_is_refused() {
 #[tokio::test]
 async fn only_connect_is_answered() {
     let (_server, to) = listen().await;
-    let proxy = Proxy::start(allowed(&[to]), Kept::default()).await;
+    let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     for (request, status) in [
         (format!("GET http://{to}/ HTTP/1.1\r\nHost: {to}\r\n\r\n"), 405),
         (format!("GET / HTTP/1.1\r\nHost: {to}\r\n\r\n"), 405),
@@ -239,7 +239,7 @@ async fn only_connect_is_answered() {
 #[tokio::test]
 async fn a_head_is_bounded_in_bytes_headers_and_time() {
     let (_server, to) = listen().await;
-    let proxy = Proxy::start(allowed(&[to]), Kept::default()).await;
+    let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let long = format!("CONNECT {to} HTTP/1.1\r\nX: {}", "x".repeat(limits::PROXY_HEAD_BYTES_MAX));
     let mut client = proxy.send(&long).await;
     refused(&all(&mut client).await, 400);
@@ -262,7 +262,8 @@ async fn a_head_is_bounded_in_bytes_headers_and_time() {
     assert_eq!(told[3].refused.as_deref(), Some("the connection ended before a whole head"));
 
     let (listener, _) = listen().await;
-    let proxy = Proxy::on(listener, allowed(&[to]), Kept::default(), Duration::from_millis(50));
+    let proxy =
+        Proxy::on(listener, allowed(&[to]), RecordedConnections::default(), Duration::from_millis(50));
     for slow in ["", "CONNECT "] {
         let mut client = proxy.send(slow).await;
         refused(&all(&mut client).await, 400);
@@ -274,7 +275,7 @@ async fn a_head_is_bounded_in_bytes_headers_and_time() {
 #[tokio::test]
 async fn what_was_sent_with_the_head_passes_behind_the_answer() {
     let (server, to) = listen().await;
-    let proxy = Proxy::start(allowed(&[to]), Kept::default()).await;
+    let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let mut client = proxy.send(format!("{}early", head(to))).await;
     client.shutdown().await.expect("shut down");
     let (mut far, _) = server.accept().await.expect("accepted");
@@ -287,7 +288,7 @@ async fn what_was_sent_with_the_head_passes_behind_the_answer() {
 #[tokio::test]
 async fn the_end_of_one_direction_leaves_the_other_open() {
     let (server, to) = listen().await;
-    let proxy = Proxy::start(allowed(&[to]), Kept::default()).await;
+    let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let mut client = proxy.tunnel(to).await;
     let (mut far, _) = server.accept().await.expect("accepted");
     client.write_all(b"all of it").await.expect("sent");
@@ -302,7 +303,8 @@ async fn the_end_of_one_direction_leaves_the_other_open() {
 #[tokio::test]
 async fn bytes_are_bounded_over_all_connections() {
     let (server, to) = listen().await;
-    let proxy = Proxy::start(Allowed { bytes_max: 100, ..allowed(&[to]) }, Kept::default()).await;
+    let proxy =
+        Proxy::start(ProxyRules { bytes_max: 100, ..allowed(&[to]) }, RecordedConnections::default()).await;
     let mut first = proxy.tunnel(to).await;
     let (mut far_first, _) = server.accept().await.expect("accepted");
     let mut second = proxy.tunnel(to).await;
@@ -330,7 +332,7 @@ async fn bytes_are_bounded_over_all_connections() {
 #[tokio::test]
 async fn nothing_passes_where_it_cannot_be_recorded() {
     let (server, to) = listen().await;
-    let proxy = Proxy::start(allowed(&[to]), Full).await;
+    let proxy = Proxy::start(allowed(&[to]), FullDisk).await;
     let answer = proxy.ask(format!("{}early", head(to))).await;
     refused(&answer, 503);
     let told = proxy.end().await;
@@ -380,8 +382,8 @@ async fn the_record_is_strictly_before_the_connection() {
 #[tokio::test]
 async fn connections_at_once_are_bounded_and_the_rest_wait() {
     let (server, to) = listen().await;
-    let kept = Kept::default();
-    let proxy = Proxy::start(Allowed { connections_max: 2, ..allowed(&[to]) }, kept.clone()).await;
+    let kept = RecordedConnections::default();
+    let proxy = Proxy::start(ProxyRules { connections_max: 2, ..allowed(&[to]) }, kept.clone()).await;
     let silent = connect(proxy.at).await;
     let mut second = proxy.tunnel(to).await;
     // The first has said nothing yet, the second is through: a third is not attended to.
@@ -400,7 +402,7 @@ async fn connections_at_once_are_bounded_and_the_rest_wait() {
 #[tokio::test]
 async fn many_connections_are_counted_beyond_those_that_are_told() {
     let (server, to) = listen().await;
-    let proxy = Proxy::start(allowed(&[to]), Kept::default()).await;
+    let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let echo = tokio::spawn(async move {
         loop {
             let (mut far, _) = server.accept().await.expect("accepted");
@@ -435,7 +437,7 @@ async fn many_connections_are_counted_beyond_those_that_are_told() {
 #[tokio::test]
 async fn one_call_cannot_fill_the_ledger_with_connections() {
     let (server, to) = listen().await;
-    let kept = Kept::default();
+    let kept = RecordedConnections::default();
     let proxy = Proxy::start(allowed(&[to]), kept.clone()).await;
     for _ in 0..limits::PROXY_ASKED_MAX {
         drop(proxy.tunnel(to).await);
@@ -449,7 +451,7 @@ async fn one_call_cannot_fill_the_ledger_with_connections() {
 #[tokio::test]
 async fn a_stop_ends_every_connection_and_tells_of_it() {
     let (server, to) = listen().await;
-    let proxy = Proxy::start(allowed(&[to]), Kept::default()).await;
+    let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let mut client = proxy.tunnel(to).await;
     let (mut far, _) = server.accept().await.expect("accepted");
     client.write_all(b"abc").await.expect("sent");
@@ -460,7 +462,7 @@ async fn a_stop_ends_every_connection_and_tells_of_it() {
     assert_eq!(all(&mut far).await, "");
     assert_eq!(all(&mut client).await, "");
 
-    let proxy = Proxy::start(allowed(&[to]), Kept::default()).await;
+    let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let mut client = proxy.tunnel(to).await;
     let (mut far, _) = server.accept().await.expect("accepted");
     proxy.ended.abort();
@@ -473,7 +475,7 @@ async fn a_server_that_is_not_there_is_a_bad_gateway() {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bound");
     let to = socket.local_addr().expect("an address");
-    let kept = Kept::default();
+    let kept = RecordedConnections::default();
     let proxy = Proxy::start(allowed(&[to]), kept.clone()).await;
     refused(&proxy.ask(head(to)).await, 502);
     let told = proxy.end().await.told;

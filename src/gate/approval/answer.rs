@@ -8,7 +8,7 @@ use super::view::{Approval, find, told};
 use crate::auth::{Principal, Source};
 use crate::gate::mint::granted::Granted;
 use crate::gate::point::Gate;
-use crate::gate::requested::{Requested, Standing, State};
+use crate::gate::requested::{ApprovalStanding, Requested, State};
 use crate::ledger::payload::{ApprovalGrantPayload, ApprovalRefusePayload};
 use crate::ledger::{Draft, Ledger, Ref};
 use crate::policy::{Door, Over, Power};
@@ -95,7 +95,7 @@ impl Gate {
         by: &Principal,
         door: Door,
         requested: &Requested,
-        standing: Standing,
+        standing: ApprovalStanding,
         call_hash: &str,
     ) -> Result<Granted, AnswerError> {
         let rules = self.rules();

@@ -1,7 +1,7 @@
 //! A request for approval as people see it: one, or a page of them.
 
 use super::error::AnswerError;
-use crate::gate::requested::{Requested, Standing, State, state_row};
+use crate::gate::requested::{ApprovalStanding, Requested, State, state_row};
 use crate::ledger::{Ledger, ReadError, Stored};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, CallId, RunId, SessionId, limits};
@@ -80,7 +80,7 @@ const LOOKS_MAX: u32 = 16;
 const PAUSE_MS_MAX: u64 = 64;
 
 /// The question `id` and how it stands, by the ledger; its row must be the one that the entries make.
-pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Standing), AnswerError> {
+pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, ApprovalStanding), AnswerError> {
     // What was written between the two reads is seen at the second look, or at the third.
     for look in 0..LOOKS_MAX {
         let size = ledger.head().size;
@@ -151,7 +151,11 @@ fn ids(ledger: &Ledger, after: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> 
     })
 }
 
-pub(super) fn told(ledger: &Ledger, requested: Requested, standing: Standing) -> Result<Approval, ReadError> {
+pub(super) fn told(
+    ledger: &Ledger,
+    requested: Requested,
+    standing: ApprovalStanding,
+) -> Result<Approval, ReadError> {
     let answer = match standing.answer {
         Some(seq) => ledger.reader().entry(seq)?.as_ref().map(answered),
         None => None,

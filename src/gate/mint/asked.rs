@@ -1,6 +1,6 @@
 //! A call that a person was asked about.
 
-use crate::gate::requested::{Requested, Standing, State};
+use crate::gate::requested::{ApprovalStanding, Requested, State};
 use crate::ledger::{Kind, Stored};
 use crate::policy::{self, Approved};
 use crate::types::clock::Wall;
@@ -57,10 +57,10 @@ impl Asked {
     }
 
     /// How the request stands as long as nothing was decided on it since.
-    pub(in crate::gate) fn unspent(&self) -> Standing {
+    pub(in crate::gate) fn unspent(&self) -> ApprovalStanding {
         match &self.grant {
-            Some(grant) => Standing { state: State::Granted, answer: Some(grant.seq) },
-            None => Standing { state: State::Pending, answer: None },
+            Some(grant) => ApprovalStanding { state: State::Granted, answer: Some(grant.seq) },
+            None => ApprovalStanding { state: State::Pending, answer: None },
         }
     }
 

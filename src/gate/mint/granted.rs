@@ -3,7 +3,7 @@
 use crate::auth::Principal;
 use crate::gate::rules::Rules;
 use crate::ledger::payload::PowerUsed;
-use crate::policy::{Door, Over, Power, Ran, Ruling, Use, Verdict};
+use crate::policy::{Door, Evaluation, Over, Power, Ran, Ruling, Use};
 use crate::types::Digest;
 use crate::types::clock::Wall;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(in crate::gate) fn may(
     ran: Ran,
 ) -> Result<Granted, Refused> {
     let (subject, expires_us, now_us) = (by.subject(), by.expires_us(), Wall::now().0);
-    let Verdict { answer, request, .. } =
+    let Evaluation { answer, request, .. } =
         rules.bundle.decide_use(&Use { subject, power, over, door, expires_us, now_us, ran });
     let refused = |policies, advice, has_errors| Refused {
         power,

@@ -32,7 +32,7 @@ pub(crate) const NO_GROUPS: &str =
 
 /// What a group of a call bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct GroupLimits {
     /// Of all its processes together.
     pub(crate) memory_bytes_max: u64,
     pub(crate) processes_max: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Bounds {
 
 /// The launcher's groups.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub(crate) struct CallGroups {
     /// The folder of this launcher's own; its lock says that somebody uses it.
     own: OwnedFd,
     controllers: Controllers,
@@ -57,10 +57,10 @@ pub(crate) struct Groups {
 #[derive(Clone, Copy, Debug)]
 struct Group {
     name: u32,
-    bounds: Bounds,
+    bounds: GroupLimits,
 }
 
-impl Groups {
+impl CallGroups {
     /// Makes a group below the one that this process is in, and enters it: before there are namespaces, so that it
     /// becomes the root of the cgroup namespace. Groups of launchers that are dead are removed. A reason is a
     /// machine, or a place on it, where groups are not this process's to make.
@@ -142,11 +142,11 @@ impl Groups {
     }
 
     /// The group of the call `id`, to start its child in; `None` where there are none for calls.
-    pub(crate) fn for_call(&mut self, id: u64, bounds: Bounds) -> Result<Option<OwnedFd>, String> {
+    pub(crate) fn for_call(&mut self, id: u64, bounds: GroupLimits) -> Result<Option<OwnedFd>, String> {
         if self.refused.is_some() { Ok(None) } else { self.open(id, bounds).map(Some) }
     }
 
-    fn open(&mut self, id: u64, bounds: Bounds) -> Result<OwnedFd, String> {
+    fn open(&mut self, id: u64, bounds: GroupLimits) -> Result<OwnedFd, String> {
         self.remove_leaving();
         let group = match self.free.iter().position(|group| group.bounds == bounds) {
             Some(at) => self.free.swap_remove(at),
@@ -186,7 +186,7 @@ impl Groups {
         self.remove_leaving();
     }
 
-    fn make(&mut self, bounds: Bounds) -> Result<Group, Errno> {
+    fn make(&mut self, bounds: GroupLimits) -> Result<Group, Errno> {
         let name = self.next;
         self.next += 1;
         make(self.own.as_fd(), &name.to_string())?;
@@ -233,18 +233,18 @@ impl Groups {
     }
 
     fn try_all(&mut self, thread: &SingleThread) -> Result<(), String> {
-        let ample = Bounds { memory_bytes_max: 1 << 30, processes_max: 64 };
+        let ample = GroupLimits { memory_bytes_max: 1 << 30, processes_max: 64 };
         if !self.ends_all(thread, ample)? {
             return Err("cgroup.kill: a process outlived its group".to_owned());
         }
-        let one = Bounds { processes_max: 1, ..ample };
+        let one = GroupLimits { processes_max: 1, ..ample };
         self.controllers.pids &= self.starts_another(thread, ample) && !self.starts_another(thread, one);
         self.controllers.memory &= self.counts_memory(thread, ample);
         Ok(())
     }
 
     /// Two that go on for ever end with their group.
-    fn ends_all(&mut self, one: &SingleThread, bounds: Bounds) -> Result<bool, String> {
+    fn ends_all(&mut self, one: &SingleThread, bounds: GroupLimits) -> Result<bool, String> {
         let group = self.open(CANARY, bounds)?;
         let children = [start(one, &group, forever)?, start(one, &group, forever)?];
         self.close(CANARY);
@@ -252,7 +252,7 @@ impl Groups {
     }
 
     /// Whether one in such a group may start another.
-    fn starts_another(&mut self, one: &SingleThread, bounds: Bounds) -> bool {
+    fn starts_another(&mut self, one: &SingleThread, bounds: GroupLimits) -> bool {
         let act = || match sys::clone_call(one, CloneFlags::empty()) {
             Ok(None) => 0,
             // Nobody else would reap it: the launcher is its PID namespace's first process.
@@ -267,7 +267,7 @@ impl Groups {
 
     /// Whether what is taken in a group is seen in it, and its bound is as it was set. It is not run out of: the
     /// kernel would write a page to its log at each start.
-    fn counts_memory(&mut self, one: &SingleThread, bounds: Bounds) -> bool {
+    fn counts_memory(&mut self, one: &SingleThread, bounds: GroupLimits) -> bool {
         let Ok((told, tell)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
         let act = || {
             let taken = vec![1_u8; CANARY_BYTES];

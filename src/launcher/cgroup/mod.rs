@@ -21,4 +21,4 @@ mod files;
 mod base;
 mod groups;
 
-pub(crate) use groups::{Bounds, Groups, NO_GROUPS};
+pub(crate) use groups::{CallGroups, GroupLimits, NO_GROUPS};

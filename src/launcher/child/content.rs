@@ -101,7 +101,7 @@ fn read(start: &Start<'_>, folder: &OwnedFd, copy_in: Option<&OwnedFd>) -> Resul
         return Ok(Content { folder: folder_name, listing: None });
     };
     let copy = copy_in.map(|at| make_folder(at, COPY, &stat)).transpose()?;
-    let mut walk = Walk {
+    let mut walk = ContentWalk {
         proc: start.machine.paths.proc.as_fd(),
         root: &root,
         copy: copy.as_ref(),
@@ -115,7 +115,7 @@ fn read(start: &Start<'_>, folder: &OwnedFd, copy_in: Option<&OwnedFd>) -> Resul
     walk.hash.update(FORMAT);
     walk.put(b'd', folder_mode(&stat));
     walk.folder()?;
-    let Walk { hash, found, .. } = walk;
+    let ContentWalk { hash, found, .. } = walk;
     let sha256 = Digest(hash.finalize().into()).hex();
     Ok(Content { folder: folder_name, listing: Some(Listing { sha256, ..found }) })
 }
@@ -137,7 +137,7 @@ fn find(folder: &OwnedFd, names: &[CString]) -> Result<Option<(OwnedFd, Stat)>, 
     Ok(at)
 }
 
-struct Walk<'a> {
+struct ContentWalk<'a> {
     proc: BorrowedFd<'a>,
     root: &'a OwnedFd,
     /// The folder that the copy is made in.
@@ -153,12 +153,12 @@ struct Walk<'a> {
 }
 
 /// A folder of the original, and the same of the copy.
-struct Here {
+struct FolderPair {
     folder: OwnedFd,
     copy: Option<OwnedFd>,
 }
 
-impl Walk<'_> {
+impl ContentWalk<'_> {
     /// All below the folder where the walk is: a folder before what is in it, names in the order of their bytes.
     fn folder(&mut self) -> Result<(), String> {
         let mut here = Some(self.open()?);
@@ -192,7 +192,7 @@ impl Walk<'_> {
     }
 
     /// The folder where the walk is, from the root by one name a step.
-    fn open(&self) -> Result<Here, String> {
+    fn open(&self) -> Result<FolderPair, String> {
         let down = |root: &OwnedFd| {
             let root = root.try_clone().map_err(|e| e.to_string())?;
             self.path.iter().try_fold(root, |at, name| match step(&at, name) {
@@ -202,7 +202,7 @@ impl Walk<'_> {
             })
         };
         let folder = open_for_reading(self.proc, &down(self.root)?).map_err(unreadable)?;
-        Ok(Here { folder, copy: self.copy.map(down).transpose()? })
+        Ok(FolderPair { folder, copy: self.copy.map(down).transpose()? })
     }
 
     /// The names in a folder, sorted.
@@ -227,7 +227,7 @@ impl Walk<'_> {
     }
 
     /// Notes a folder, which is the last name of the path.
-    fn enter(&mut self, at: &Here, stat: &Stat) -> Result<(), String> {
+    fn enter(&mut self, at: &FolderPair, stat: &Stat) -> Result<(), String> {
         self.found.folders += 1;
         if self.path.len() > CONTENT_DEPTH_MAX {
             return Err(format!("the content has more than {CONTENT_DEPTH_MAX} folders in each other"));
@@ -240,7 +240,7 @@ impl Walk<'_> {
     }
 
     /// Reads a file, which is the last name of the path, into hash and copy.
-    fn file(&mut self, at: &Here, fd: &OwnedFd, stat: &Stat) -> Result<(), String> {
+    fn file(&mut self, at: &FolderPair, fd: &OwnedFd, stat: &Stat) -> Result<(), String> {
         self.found.files += 1;
         let mode = Mode::from_raw_mode(stat.st_mode) & shared();
         let file = open_for_reading(self.proc, fd).map_err(unreadable)?;

@@ -3,7 +3,7 @@
 use crate::launcher::child::start::Start;
 use crate::launcher::host::machine::Machine;
 use crate::launcher::sys;
-use crate::tools::{Resource, Stdin, secret_word};
+use crate::tools::{ResourceSpec, Stdin, secret_word};
 use crate::types::json::canonical;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio};
@@ -20,7 +20,7 @@ const PIPE_BYTES: usize = 64 << 10;
 
 /// What one call's program is given, made before it is started.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct ProgramInputs {
     input: Option<OwnedFd>,
     /// In the order of the numbers that they get.
     handed: Vec<OwnedFd>,
@@ -28,7 +28,7 @@ pub(crate) struct Given {
     pub(crate) words: Vec<CString>,
 }
 
-impl Given {
+impl ProgramInputs {
     /// `about` is the canonical name of the call's object, where it has one; `connected` are the manifest's
     /// connections.
     pub(crate) fn gather(
@@ -99,9 +99,9 @@ pub(crate) fn own(machine: &Machine, fd: &OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// The arguments as one line of canonical JSON. The resource is told as it was decided on, not as it was written.
-fn line(arguments: &Value, resource: &Resource, about: Option<&str>) -> Result<Vec<u8>, String> {
+fn line(arguments: &Value, resource: &ResourceSpec, about: Option<&str>) -> Result<Vec<u8>, String> {
     let mut arguments = arguments.clone();
-    if let Resource::Path { argument } = resource {
+    if let ResourceSpec::Path { argument } = resource {
         let about = about.ok_or_else(|| format!("`{argument}` has no object"))?;
         let members = arguments.as_object_mut().ok_or("the arguments are no object")?;
         members.insert(argument.clone(), about.into());
@@ -132,13 +132,13 @@ fn filled(bytes: &[u8]) -> Result<OwnedFd, String> {
 #[cfg(test)]
 mod tests {
     use super::line;
-    use crate::tools::{IdKind, Resource};
+    use crate::tools::{IdKind, ResourceSpec};
     use serde_json::json;
 
     #[test]
     fn the_resource_is_told_as_it_was_decided_on() {
-        let path = Resource::Path { argument: "path".to_owned() };
-        let id = Resource::Id { kind: IdKind::Job, argument: "job".to_owned() };
+        let path = ResourceSpec::Path { argument: "path".to_owned() };
+        let id = ResourceSpec::Id { kind: IdKind::Job, argument: "job".to_owned() };
         let told = |arguments, resource, about| {
             line(&arguments, resource, about).map(|line| String::from_utf8(line).expect("UTF-8"))
         };

@@ -2,17 +2,17 @@
 //! tells how the program ended. When it ends the kernel ends everything else in the namespace.
 
 use crate::call::End;
-use crate::launcher::child::inherit::{self, Given};
+use crate::launcher::child::inherit::{self, ProgramInputs};
 use crate::launcher::child::netns;
-use crate::launcher::child::quota::{Look, Quota};
+use crate::launcher::child::quota::{Quota, QuotaState};
 use crate::launcher::child::start::{Inherited, Start, say, tell};
-use crate::launcher::confine::forks::{self, Forks, Turn};
+use crate::launcher::confine::forks::{self, ForkAction, Forks};
 use crate::launcher::confine::layers;
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::protocol::{Word, send_with};
 use crate::launcher::sys;
 use crate::launcher::tool::OpenProgram;
-use crate::tools::{Element, Modes, Program, Resource as Named};
+use crate::tools::{Element, Modes, Program, ResourceSpec};
 use crate::types::clock::mono_us;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -40,7 +40,7 @@ pub(crate) fn run(
     if !(open.is_unchanged() && tool.exec.iter().all(OpenProgram::is_unchanged)) {
         return Err("a program changed since the launcher opened it".to_owned());
     }
-    let given = Given::gather(start, canonical, inherited.connected)?;
+    let given = ProgramInputs::gather(start, canonical, inherited.connected)?;
     let exec = given.above(&open.fd)?;
     let script = tool.script.as_ref().map(|fd| script_of(start, fd, &given)).transpose()?;
     let locks = inherited.locks.iter().map(|fd| given.above(fd)).collect::<Result<Vec<_>, _>>()?;
@@ -88,7 +88,7 @@ pub(crate) fn run(
     let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut(), forks);
     if let Some(quota) = &mut quota {
         end_others();
-        if quota.look() != Look::Within {
+        if quota.look() != QuotaState::Within {
             end = End::Quota { unread_folders: quota.unread() };
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn run(
 }
 
 /// The script for this call alone, under a number that nothing else is given.
-fn script_of(start: &Start<'_>, memory: &OwnedFd, given: &Given) -> Result<OwnedFd, String> {
+fn script_of(start: &Start<'_>, memory: &OwnedFd, given: &ProgramInputs) -> Result<OwnedFd, String> {
     given.above(&inherit::own(start.machine, memory).map_err(|e| format!("script: {e}"))?)
 }
 
@@ -137,13 +137,13 @@ fn signal_others(signal: Signal) {
 /// does: nobody in it runs while it is looked at again, and what cannot be counted then is too much.
 fn is_over(quota: &mut Quota<'_>) -> bool {
     match quota.look_by_now() {
-        Look::Within => false,
-        Look::Over => true,
-        Look::Moving => {
+        QuotaState::Within => false,
+        QuotaState::Over => true,
+        QuotaState::Moving => {
             signal_others(Signal::SIGSTOP);
             let look = quota.look();
             signal_others(Signal::SIGCONT);
-            look != Look::Within
+            look != QuotaState::Within
         }
     }
 }
@@ -177,10 +177,10 @@ fn wait_for(
         if let Some(over) = quota.as_deref_mut().and_then(|quota| is_over(quota).then_some(quota)) {
             return End::Quota { unread_folders: over.unread() };
         }
-        match forks.as_mut().map_or(Turn::Goes, Forks::turn) {
-            Turn::Goes => {}
-            Turn::Waits => signal_others(Signal::SIGSTOP),
-            Turn::GoesOn => signal_others(Signal::SIGCONT),
+        match forks.as_mut().map_or(ForkAction::Goes, Forks::turn) {
+            ForkAction::Goes => {}
+            ForkAction::Waits => signal_others(Signal::SIGSTOP),
+            ForkAction::GoesOn => signal_others(Signal::SIGCONT),
         }
     }
 }
@@ -217,7 +217,7 @@ fn script_name(program: &Program, script: Option<&OwnedFd>) -> Result<Option<Str
 fn arguments(
     program: &Program,
     script: Option<String>,
-    resource: &Named,
+    resource: &ResourceSpec,
     values: &Value,
     canonical: Option<&str>,
 ) -> Result<Vec<CString>, String> {
@@ -239,11 +239,11 @@ fn arguments(
 /// `None` where an optional argument is absent.
 fn argument(
     name: &str,
-    resource: &Named,
+    resource: &ResourceSpec,
     values: &Value,
     canonical: Option<&str>,
 ) -> Result<Option<String>, String> {
-    if matches!(resource, Named::Path { argument } if argument == name) {
+    if matches!(resource, ResourceSpec::Path { argument } if argument == name) {
         return canonical.map(|path| Some(path.to_owned())).ok_or_else(|| format!("`{name}` has no object"));
     }
     match values.get(name) {
@@ -262,7 +262,7 @@ fn argument(
 #[cfg(test)]
 mod tests {
     use super::arguments;
-    use crate::tools::{Element, Program, Resource, Runtime};
+    use crate::tools::{Element, Program, ResourceSpec, Runtime};
     use serde_json::{Value, json};
 
     fn check(values: Value, expect: Result<&[&str], &str>) {
@@ -270,7 +270,7 @@ mod tests {
         let args = vec![Element::Literal("-n".to_owned()), argument("n"), argument("word"), argument("path")];
         let (runtime, exec) = (Runtime::Static, Vec::new());
         let program = Program { path: "/bin/x".into(), args, runtime, script: None, exec };
-        let resource = Resource::Path { argument: "path".to_owned() };
+        let resource = ResourceSpec::Path { argument: "path".to_owned() };
         let got = arguments(&program, None, &resource, &values, Some("/real"));
         let got =
             got.map(|words| words.into_iter().map(|w| w.into_string().expect("UTF-8")).collect::<Vec<_>>());

@@ -7,9 +7,9 @@
 //! The call's first process, the init, is a copy of the launcher. Whoever may not look into it does not see it there,
 //! and since it is not dumpable nobody of the call may.
 
-use crate::launcher::confine::layers::Grant;
+use crate::launcher::confine::layers::PathRule;
 use crate::launcher::host::machine::Machine;
-use crate::launcher::tool::{Tool, WriteFolder};
+use crate::launcher::tool::{OpenTool, WriteFolder};
 use crate::launcher::view::files::{id, open_path};
 use crate::launcher::view::mounts::{self, Origins};
 use crate::launcher::view::own_proc::mount_here;
@@ -30,7 +30,7 @@ pub(crate) struct OwnProc {
 
 impl OwnProc {
     /// Mounts it. In a child with [`NAMESPACES`] that is still what the launcher is.
-    pub(crate) fn enter(machine: &Machine, tool: &Tool) -> Result<Self, String> {
+    pub(crate) fn enter(machine: &Machine, tool: &OpenTool) -> Result<Self, String> {
         let refuse = |e: Errno| format!("a `/proc` of its own: {e}");
         mount_here().map_err(refuse)?;
         let root = open_path("/proc").map_err(refuse)?;
@@ -41,8 +41,8 @@ impl OwnProc {
     }
 
     /// Reading and listing, for every ruleset of the call.
-    pub(crate) fn grant(&self) -> Grant<'_> {
-        Grant { at: self.root.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir }
+    pub(crate) fn grant(&self) -> PathRule<'_> {
+        PathRule { at: self.root.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir }
     }
 
     /// What the child keeps of it.

@@ -48,7 +48,7 @@ pub(crate) struct Quota<'a> {
 
 /// What one look came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum QuotaState {
     Within,
     /// More than it may, or not to be counted at all.
     Over,
@@ -71,7 +71,7 @@ impl Used {
 
 /// What a walk found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct FolderUsage {
     used: Used,
     /// Folders that the tool may not read: each is one entry, whatever is in it.
     unread: u64,
@@ -112,10 +112,10 @@ impl<'a> Quota<'a> {
     }
 
     /// A look, if it is time for one.
-    pub(crate) fn look_by_now(&mut self) -> Look {
+    pub(crate) fn look_by_now(&mut self) -> QuotaState {
         let from = mono_us();
         if from < self.next_us {
-            return Look::Within;
+            return QuotaState::Within;
         }
         let look = self.look();
         let now = mono_us();
@@ -124,20 +124,20 @@ impl<'a> Quota<'a> {
     }
 
     /// Looks now.
-    pub(crate) fn look(&mut self) -> Look {
+    pub(crate) fn look(&mut self) -> QuotaState {
         let is_full = self
             .folders
             .iter()
             .zip(&self.least_free)
             .any(|(folder, least)| fstatvfs(folder).is_ok_and(|space| least.is_over(free(&space))));
         match count(self.folders, self.most) {
-            Ok(None) if !is_full => Look::Moving,
+            Ok(None) if !is_full => QuotaState::Moving,
             Ok(Some(found)) => {
                 self.unread = found.unread;
                 let is_over = is_full || found.used.is_over(self.most) || found.deep > self.deep;
-                if is_over { Look::Over } else { Look::Within }
+                if is_over { QuotaState::Over } else { QuotaState::Within }
             }
-            Ok(None) | Err(_) => Look::Over,
+            Ok(None) | Err(_) => QuotaState::Over,
         }
     }
 }
@@ -153,9 +153,9 @@ fn least_free(space: &StatVfs, added: Used) -> Used {
 }
 
 /// What lies below the folders, or so much of it that it is over `most`; `None` where folders move under each walk.
-fn count(folders: &[OwnedFd], most: Used) -> Result<Option<Found>, String> {
+fn count(folders: &[OwnedFd], most: Used) -> Result<Option<FolderUsage>, String> {
     for _ in 0..WALKS_MAX {
-        let mut walk = Walk { most, found: Found::default(), has_moved: false };
+        let mut walk = QuotaWalk { most, found: FolderUsage::default(), has_moved: false };
         folders.iter().try_for_each(|folder| walk.below(folder))?;
         if !walk.has_moved || walk.found.used.is_over(most) {
             return Ok(Some(walk.found));
@@ -164,15 +164,15 @@ fn count(folders: &[OwnedFd], most: Used) -> Result<Option<Found>, String> {
     Ok(None)
 }
 
-struct Walk {
+struct QuotaWalk {
     most: Used,
-    found: Found,
+    found: FolderUsage,
     /// Whether a folder was gone when it was to be looked into: it may be elsewhere below.
     has_moved: bool,
 }
 
 /// A folder on the path from the root of a walk down to where it is.
-struct Level {
+struct WalkLevel {
     /// `None` while the walk is more than [`OPEN_LEVELS`] below it.
     fd: Option<OwnedFd>,
     /// Device and inode.
@@ -181,7 +181,7 @@ struct Level {
     inner: Vec<CString>,
 }
 
-impl Walk {
+impl QuotaWalk {
     /// Depth first, by one name a step: no path is ever longer than one name, however deep the folders are.
     fn below(&mut self, root: &OwnedFd) -> Result<(), String> {
         let mut levels = Vec::new();
@@ -212,7 +212,7 @@ impl Walk {
     }
 
     /// Goes one level up. False if the folders moved, so that the level above is not found again.
-    fn leave(&mut self, levels: &mut Vec<Level>) -> Result<bool, String> {
+    fn leave(&mut self, levels: &mut Vec<WalkLevel>) -> Result<bool, String> {
         let left = levels.pop().and_then(|level| level.fd);
         let (Some(above), Some(left)) = (levels.last_mut(), left) else { return Ok(true) };
         if above.fd.is_some() {
@@ -228,7 +228,7 @@ impl Walk {
     }
 
     /// Counts what is in a folder. `None` if it is not a folder any more, or may not be read.
-    fn enter(&mut self, at: &OwnedFd, name: &CStr) -> Result<Option<Level>, String> {
+    fn enter(&mut self, at: &OwnedFd, name: &CStr) -> Result<Option<WalkLevel>, String> {
         let fd = match open(at, name) {
             Ok(Some(fd)) => fd,
             Ok(None) => {
@@ -244,7 +244,7 @@ impl Walk {
         };
         let id = id(&fd).map_err(|e| unreadable(&e))?;
         let inner = self.read(&fd).map_err(|e| unreadable(&e))?;
-        Ok(Some(Level { fd: Some(fd), id, inner }))
+        Ok(Some(WalkLevel { fd: Some(fd), id, inner }))
     }
 
     /// Counts the entries of a folder, and returns the names of the folders among them.
@@ -306,7 +306,7 @@ fn unreadable(cause: &Errno) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Look, Quota, Used, count};
+    use super::{Quota, QuotaState, Used, count};
     use crate::tools::Limits;
     use std::os::fd::OwnedFd;
     use std::path::Path;
@@ -353,10 +353,10 @@ mod tests {
         std::thread::scope(|scope| {
             let removing = scope.spawn(|| std::fs::remove_dir_all(dir.path().join("a")).expect("removed"));
             while !removing.is_finished() {
-                assert_ne!(quota.look(), Look::Over, "removing is no adding");
+                assert_ne!(quota.look(), QuotaState::Over, "removing is no adding");
             }
         });
-        assert_eq!(quota.look(), Look::Within);
+        assert_eq!(quota.look(), QuotaState::Within);
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
         let limits = |bytes, files| Limits { written_bytes_max: bytes, written_files_max: files, ..LIMITS };
         let quota = |bytes, files| Quota::begin(&folders, &limits(bytes, files)).expect("counted");
         let (mut bytes, mut files, mut neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
-        let is_within = |quota: &mut Quota<'_>| quota.look() == Look::Within;
+        let is_within = |quota: &mut Quota<'_>| quota.look() == QuotaState::Within;
         assert!(is_within(&mut bytes) && is_within(&mut files));
         std::fs::write(dir.path().join("one"), vec![1; 1 << 19]).expect("written");
         assert!(is_within(&mut bytes) && is_within(&mut files));
@@ -410,11 +410,11 @@ mod tests {
         };
         deepen("one");
         let mut quota = Quota::begin(&folders, &limits).expect("counted");
-        assert_eq!(quota.look(), Look::Within);
+        assert_eq!(quota.look(), QuotaState::Within);
         deepen("two");
-        assert_eq!(quota.look(), Look::Over);
+        assert_eq!(quota.look(), QuotaState::Over);
         std::fs::remove_dir_all(dir.path().join("one")).expect("removed");
-        assert_eq!(quota.look(), Look::Within);
+        assert_eq!(quota.look(), QuotaState::Within);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! rest only for the gate; what is unreadable or outside is one answer.
 
 use crate::call::{FileId, FileKind, Object, PathObject};
-use crate::launcher::child::subtree::{Folder, Found, Names, ancestors};
+use crate::launcher::child::subtree::{Folder, Names, SubtreeNames, ancestors};
 use crate::launcher::host::entered::Paths;
 use crate::launcher::tool::Root;
 use crate::launcher::view::files::{id, kind, name_of, open};
@@ -16,7 +16,7 @@ use std::path::{Component, Path};
 
 /// Where resolving happens.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ResolveContext<'a> {
     pub(crate) paths: &'a Paths,
     /// Of the mounts that this process sees.
     pub(crate) origins: &'a Origins,
@@ -25,7 +25,7 @@ pub(crate) struct Place<'a> {
     pub(crate) recursive: bool,
 }
 
-impl Place<'_> {
+impl ResolveContext<'_> {
     /// The object that `path` names, with those of `named` that are it or hold it, and those below it where
     /// they are asked for. An error refuses the call.
     pub(crate) fn resolve(self, path: &str, named: &[String]) -> Result<Object, String> {
@@ -45,9 +45,9 @@ impl Place<'_> {
             let folder = Folder { canonical: &canonical, id: id(&stat), fd: fd.as_fd(), above: &above };
             names.beneath(&folder)?
         } else {
-            Found::default()
+            SubtreeNames::default()
         };
-        let Found { beneath, unseen } = found;
+        let SubtreeNames { beneath, unseen } = found;
         Ok(Some(PathObject { id: id(&stat), kind: kind(&stat), canonical, within, beneath, unseen }))
     }
 

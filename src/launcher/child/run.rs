@@ -4,23 +4,23 @@
 //! to the launcher's code: the child ends in this file.
 
 use super::proc::OwnProc;
-use super::resolve::{Place, reopen};
+use super::resolve::{ResolveContext, reopen};
 use super::start::{Inherited, REFUSED, Start, say, tell};
 use super::{content, http, inherit, init, netns, search, unix, workdirs};
 use crate::call::{Beneath, FileKind, Object, PathObject};
 use crate::launcher::confine::identity::become_user;
-use crate::launcher::confine::layers::{self, Connects, Grant};
+use crate::launcher::confine::layers::{self, Connects, PathRule};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::host::machine::Machine;
 use crate::launcher::protocol::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
 use crate::launcher::spec::{CALLS_MAX, SPARES_MAX};
 use crate::launcher::sys;
-use crate::launcher::tool::{Tool, WriteFolder};
+use crate::launcher::tool::{OpenTool, WriteFolder};
 use crate::launcher::view::files::open_for_reading;
 use crate::launcher::view::mounts::{self, Mount, Origins};
 use crate::launcher::view::own_proc;
 use crate::tools::builtin::{self, Answer, NOT_FOUND, write_answer};
-use crate::tools::{Builtin, Limits, Resource as Named, Runner};
+use crate::tools::{Builtin, Limits, ResourceSpec, Runner};
 use crate::types::json::parse_strict;
 use crate::types::limits::{JSON_DEPTH_MAX, NAMED_BENEATH_MAX, PATH_NAMES_MAX};
 use crate::types::text;
@@ -39,7 +39,7 @@ const SHARED_UID_CALLS: u64 = (CALLS_MAX + SPARES_MAX) as u64;
 /// What a child is started with.
 pub(crate) struct Birth<'a> {
     pub(crate) machine: &'a Machine,
-    pub(crate) tool: &'a Tool,
+    pub(crate) tool: &'a OpenTool,
     /// Uid and gid of this call, where the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
     /// `None` in a spare, which is told its call over the control channel.
@@ -54,7 +54,7 @@ struct Outward<'a> {
     /// By the front: of a builtin.
     connected: Option<OwnedFd>,
     /// To be connected to at go: of a program.
-    sockets: &'a [unix::Place],
+    sockets: &'a [unix::UnixSocket],
 }
 
 /// Runs the call. Never returns.
@@ -135,7 +135,7 @@ fn wait(birth: &Birth<'_>, origins: &Origins) -> Result<Option<Ask>, String> {
 fn rehearse(birth: &Birth<'_>, origins: &Origins) {
     let Birth { machine, tool, .. } = *birth;
     let Some(root) = tool.roots.first() else { return };
-    let place = Place { paths: &machine.paths, origins, roots: &tool.roots, recursive: false };
+    let place = ResolveContext { paths: &machine.paths, origins, roots: &tool.roots, recursive: false };
     let object = place.resolve(&root.canonical, std::slice::from_ref(&root.canonical));
     drop(object.map(|object| serde_json::to_vec(&Word::Ready(object))));
     drop(machine.landlock.ruleset(&[]));
@@ -284,11 +284,12 @@ fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> 
             let (folder, at) = write_folders(start, own_proc)?.next().ok_or("the tool has no folder")?;
             content::look(start, &workdirs::open(folder, at, id(start))?).map(Object::Content)
         }
-        Named::Fixed { .. } | Named::Id { .. } | Named::Host { .. } => Ok(Object::Fixed),
-        Named::Path { argument } => {
+        ResourceSpec::Fixed { .. } | ResourceSpec::Id { .. } | ResourceSpec::Host { .. } => Ok(Object::Fixed),
+        ResourceSpec::Path { argument } => {
             let path = start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
             let (machine, recursive) = (start.machine, start.tool.manifest.recursive);
-            let place = Place { paths: &machine.paths, origins, roots: &start.tool.roots, recursive };
+            let place =
+                ResolveContext { paths: &machine.paths, origins, roots: &start.tool.roots, recursive };
             let object = place.resolve(path, start.named)?;
             if names(&object) > PATH_NAMES_MAX {
                 return Err(format!("the path leads to one of more than {PATH_NAMES_MAX} names"));
@@ -327,8 +328,8 @@ fn go_on(
     // From here on the kernel knows no other object: a name that is swapped now leads nowhere.
     let folder = |path: &PathObject| path.kind == FileKind::Folder;
     let grant =
-        decided.iter().map(|(path, fd)| Grant { at: fd.as_fd(), rights: start.tool.right(folder(path)) });
-    let grants: Vec<Grant<'_>> = grant.filter(|grant| !grant.rights.is_empty()).collect();
+        decided.iter().map(|(path, fd)| PathRule { at: fd.as_fd(), rights: start.tool.right(folder(path)) });
+    let grants: Vec<PathRule<'_>> = grant.filter(|grant| !grant.rights.is_empty()).collect();
     match (&start.tool.manifest.runner, &start.tool.program) {
         (Runner::Builtin(which), _) => {
             layers::restrict(start.machine.landlock.ruleset(&grants)?)?;
@@ -349,7 +350,7 @@ fn go_on(
             let roots = tool.root_grants().filter(|_| about.is_none());
             let all = grants.into_iter().chain(roots).chain(workdirs::grants(&taken, landlock));
             let all = all.chain(tool.program_grants(start.machine)).chain(own_proc.map(OwnProc::grant));
-            let all: Vec<Grant<'_>> = all.collect();
+            let all: Vec<PathRule<'_>> = all.collect();
             layers::restrict(landlock.ruleset_of(&all, Connects { port: tool.port(), unix: false })?)?;
             let inherited = Inherited { locks: &taken, connected, content };
             match init::run(start, program, open, about, inherited, layers)? {}
@@ -386,8 +387,8 @@ fn write_folders<'a>(
 /// The id that the call is about.
 fn id<'a>(start: &Start<'a>) -> Option<&'a str> {
     match &start.tool.manifest.resource {
-        Named::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
-        Named::Path { .. } | Named::Fixed { .. } | Named::Host { .. } => None,
+        ResourceSpec::Id { argument, .. } => start.arguments.get(argument).and_then(Value::as_str),
+        ResourceSpec::Path { .. } | ResourceSpec::Fixed { .. } | ResourceSpec::Host { .. } => None,
     }
 }
 
@@ -432,10 +433,10 @@ fn builtin(
 /// The argument that names the call's host.
 fn host_words<'a>(start: &Start<'a>) -> &'a str {
     match &start.tool.manifest.resource {
-        Named::Host { argument, .. } => {
+        ResourceSpec::Host { argument, .. } => {
             start.arguments.get(argument).and_then(Value::as_str).unwrap_or_default()
         }
-        Named::Path { .. } | Named::Id { .. } | Named::Fixed { .. } => "",
+        ResourceSpec::Path { .. } | ResourceSpec::Id { .. } | ResourceSpec::Fixed { .. } => "",
     }
 }
 

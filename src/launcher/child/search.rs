@@ -21,7 +21,7 @@ const ENTRIES_MAX: usize = 100_000;
 /// One read of a folder, in bytes.
 const READ_BYTES: usize = 32 << 10;
 
-struct Walk<'a> {
+struct SearchWalk<'a> {
     paths: &'a Paths,
     excluded: &'a [&'a Beneath],
     mount: Option<u64>,
@@ -42,7 +42,7 @@ pub(crate) fn search(
     let end_us = mono_us().saturating_add(limits.wall_ms_max.saturating_mul(750));
     let search = Search::new(&object.canonical, arguments, limits.output_bytes_max, end_us)?;
     let mount = paths.origins.of(fd.as_fd());
-    let mut walk = Walk { paths, excluded, mount, entries_left: ENTRIES_MAX, search };
+    let mut walk = SearchWalk { paths, excluded, mount, entries_left: ENTRIES_MAX, search };
     let path = object.canonical.trim_end_matches('/').as_bytes();
     match object.kind {
         FileKind::Folder => walk.folder(fd, path, walk.search.depth()),
@@ -51,7 +51,7 @@ pub(crate) fn search(
     Ok(walk.search.answer())
 }
 
-impl Walk<'_> {
+impl SearchWalk<'_> {
     fn folder(&mut self, folder: &OwnedFd, path: &[u8], depth: u64) {
         let Ok(names) = read_names(folder, self.entries_left) else { return self.search.skip_folder() };
         for name in names {

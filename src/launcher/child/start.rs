@@ -3,7 +3,7 @@
 use crate::launcher::host::machine::Machine;
 use crate::launcher::protocol::{CHILD_MESSAGE_BYTES_MAX, Word};
 use crate::launcher::sys;
-use crate::launcher::tool::Tool;
+use crate::launcher::tool::OpenTool;
 use serde_json::Value;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 /// A child that has its call.
 pub(crate) struct Start<'a> {
     pub(crate) machine: &'a Machine,
-    pub(crate) tool: &'a Tool,
+    pub(crate) tool: &'a OpenTool,
     pub(crate) arguments: &'a Value,
     pub(crate) named: &'a [String],
     pub(crate) control: &'a OwnedFd,

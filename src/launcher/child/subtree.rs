@@ -36,7 +36,7 @@ pub(crate) struct Folder<'a> {
 
 /// What was found below a folder.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct SubtreeNames {
     pub(crate) beneath: Vec<Beneath>,
     /// Names that may lie below it, and that this user may not look at.
     pub(crate) unseen: Vec<String>,
@@ -62,8 +62,8 @@ impl<'a> Names<'a> {
     }
 
     /// Names of what lies, or may be met, below `folder`, and not of the folder itself or what holds it.
-    pub(crate) fn beneath(&self, folder: &Folder<'_>) -> Result<Found, String> {
-        let mut found = Found::default();
+    pub(crate) fn beneath(&self, folder: &Folder<'_>) -> Result<SubtreeNames, String> {
+        let mut found = SubtreeNames::default();
         let mount = self.origins.of(folder.fd);
         for (name, at) in &self.all {
             let is_above = at.is_ok_and(|at| folder.above.contains(&at));
@@ -88,7 +88,14 @@ impl<'a> Names<'a> {
         Ok(found)
     }
 
-    fn there(&self, folder: &Folder<'_>, mount: Option<u64>, name: &str, fd: &OwnedFd, found: &mut Found) {
+    fn there(
+        &self,
+        folder: &Folder<'_>,
+        mount: Option<u64>,
+        name: &str,
+        fd: &OwnedFd,
+        found: &mut SubtreeNames,
+    ) {
         let Some((canonical, stat)) = name_of(&self.paths.proc, fd).zip(fstat(fd).ok()) else {
             return found.unseen.push(name.to_owned());
         };
@@ -105,7 +112,7 @@ impl<'a> Names<'a> {
     }
 
     /// Nothing is there now. What comes there is told by its name.
-    fn absent(&self, folder: &Folder<'_>, name: &str, found: &mut Found) {
+    fn absent(&self, folder: &Folder<'_>, name: &str, found: &mut SubtreeNames) {
         let real = deepest(&self.paths.tree, name).and_then(|(fd, rest)| {
             let at = name_of(&self.paths.proc, &fd)?;
             Some(format!("{}/{rest}", at.trim_end_matches('/')))

@@ -15,17 +15,17 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// A socket of the host, by `O_PATH`. Nothing of it was asked yet.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct UnixSocket {
     pub(crate) fd: OwnedFd,
     name: String,
 }
 
 /// Finds each socket on the host as it is now, by no link: a service that was started again has another.
-pub(crate) fn find(tree: &HostTree, wanted: &[Connect]) -> Result<Vec<Place>, String> {
+pub(crate) fn find(tree: &HostTree, wanted: &[Connect]) -> Result<Vec<UnixSocket>, String> {
     wanted.iter().map(|one| find_one(tree, one)).collect()
 }
 
-fn find_one(tree: &HostTree, wanted: &Connect) -> Result<Place, String> {
+fn find_one(tree: &HostTree, wanted: &Connect) -> Result<UnixSocket, String> {
     let Connect::Unix(path) = wanted;
     let refuse = |e: &dyn std::fmt::Display| format!("`{wanted}`: {e}");
     let fd = tree.find_plain(path).map_err(|e| refuse(&e))?;
@@ -33,11 +33,11 @@ fn find_one(tree: &HostTree, wanted: &Connect) -> Result<Place, String> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
         return Err(refuse(&"is no socket"));
     }
-    Ok(Place { fd, name: wanted.to_string() })
+    Ok(UnixSocket { fd, name: wanted.to_string() })
 }
 
 /// Connects to each. The base filter lets it, and no ruleset that knows paths of sockets is in force yet.
-pub(crate) fn connect(places: &[Place], proc: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, String> {
+pub(crate) fn connect(places: &[UnixSocket], proc: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, String> {
     if places.is_empty() {
         return Ok(Vec::new());
     }
@@ -50,7 +50,7 @@ pub(crate) fn connect(places: &[Place], proc: BorrowedFd<'_>) -> Result<Vec<Owne
     connected
 }
 
-fn connect_one(place: &Place) -> Result<OwnedFd, Errno> {
+fn connect_one(place: &UnixSocket) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     connect_to(&socket, &SocketAddrUnix::new(format!("self/fd/{}", place.fd.as_raw_fd()))?)?;
     Ok(socket)

@@ -5,7 +5,7 @@
 //! call are gone, however they end; the program has none, or it could give the lock up. Nothing has to be cleared after
 //! a kill.
 
-use crate::launcher::confine::layers::{Grant, Landlock};
+use crate::launcher::confine::layers::{Landlock, PathRule};
 use crate::launcher::tool::WriteFolder;
 use crate::types::clock::mono_us;
 use crate::types::limits::WRITE_WAIT_MS_MAX;
@@ -28,9 +28,9 @@ pub(crate) fn take<'a>(
 }
 
 /// What the call's last ruleset adds.
-pub(crate) fn grants(taken: &[OwnedFd], landlock: Landlock) -> impl Iterator<Item = Grant<'_>> {
+pub(crate) fn grants(taken: &[OwnedFd], landlock: Landlock) -> impl Iterator<Item = PathRule<'_>> {
     let rights = landlock.work_rights();
-    taken.iter().map(move |fd| Grant { at: fd.as_fd(), rights })
+    taken.iter().map(move |fd| PathRule { at: fd.as_fd(), rights })
 }
 
 /// Opens a folder that the call may change.

@@ -56,7 +56,7 @@ fn newest(loadavg: &OwnedFd) -> Option<u64> {
 
 /// What is to become of a call's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum ForkAction {
     Goes,
     /// They are to be stopped.
     Waits,
@@ -85,10 +85,10 @@ impl<'a> Forks<'a> {
     }
 
     /// A look, if it is time for one.
-    pub(crate) fn turn(&mut self) -> Turn {
+    pub(crate) fn turn(&mut self) -> ForkAction {
         let now = mono_us();
         if now < self.next_us {
-            return Turn::Goes;
+            return ForkAction::Goes;
         }
         // What cannot be read has not moved.
         let newest = newest(self.loadavg).unwrap_or(self.pace.newest);
@@ -112,7 +112,7 @@ struct Pace {
 
 impl Pace {
     /// What becomes of the call, and when to look again, in microseconds from now.
-    fn look(&mut self, newest: u64, now_us: u64) -> (Turn, u64) {
+    fn look(&mut self, newest: u64, now_us: u64) -> (ForkAction, u64) {
         // Behind the last number it begins again near the first: that many at least were started.
         let started = newest.checked_sub(self.newest).unwrap_or(newest);
         let earned = now_us.saturating_sub(self.at_us).saturating_mul(FORKS_PER_SECOND_MAX);
@@ -123,11 +123,11 @@ impl Pace {
         let bound = if self.waits { most / 2 } else { most };
         if self.ahead > bound {
             let after_us = (self.ahead - most / 2) / FORKS_PER_SECOND_MAX;
-            let turn = if self.waits { Turn::Goes } else { Turn::Waits };
+            let turn = if self.waits { ForkAction::Goes } else { ForkAction::Waits };
             self.waits = true;
             return (turn, after_us.max(1));
         }
-        let turn = if self.waits { Turn::GoesOn } else { Turn::Goes };
+        let turn = if self.waits { ForkAction::GoesOn } else { ForkAction::Goes };
         self.waits = false;
         (turn, LOOK_US)
     }
@@ -135,7 +135,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use super::{FORKS_BURST_MAX, FORKS_PER_SECOND_MAX, LOOK_US, Pace, Turn};
+    use super::{FORKS_BURST_MAX, FORKS_PER_SECOND_MAX, ForkAction, LOOK_US, Pace};
 
     /// Starts `each` a look while it is let, for as many looks as make `seconds` where it always is. What it started, how
     /// often it was stopped, and the seconds that it took.
@@ -148,9 +148,9 @@ mod tests {
             newest += if is_stopped { 0 } else { each };
             let (turn, next) = pace.look(newest, now);
             match turn {
-                Turn::Goes => {}
-                Turn::Waits => (stops, is_stopped) = (stops + 1, true),
-                Turn::GoesOn => is_stopped = false,
+                ForkAction::Goes => {}
+                ForkAction::Waits => (stops, is_stopped) = (stops + 1, true),
+                ForkAction::GoesOn => is_stopped = false,
             }
             after = next;
         }
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(play(each, 600), (each * 600 * 1_000_000 / LOOK_US, 0, 600));
         // And so does a burst within what is let be ahead.
         let mut pace = Pace { newest: 1, ahead: 0, at_us: 0, waits: false };
-        assert_eq!(pace.look(1 + FORKS_BURST_MAX, LOOK_US), (Turn::Goes, LOOK_US));
+        assert_eq!(pace.look(1 + FORKS_BURST_MAX, LOOK_US), (ForkAction::Goes, LOOK_US));
     }
 
     #[test]
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn numbers_begin_again() {
         let mut pace = Pace { newest: 32_000, ahead: 0, at_us: 0, waits: false };
-        assert_eq!(pace.look(32_700, 1_000_000), (Turn::Goes, LOOK_US));
-        assert_eq!(pace.look(400, 2_000_000), (Turn::Goes, LOOK_US));
-        assert_eq!(pace.look(9_000, 3_000_000).0, Turn::Waits);
+        assert_eq!(pace.look(32_700, 1_000_000), (ForkAction::Goes, LOOK_US));
+        assert_eq!(pace.look(400, 2_000_000), (ForkAction::Goes, LOOK_US));
+        assert_eq!(pace.look(9_000, 3_000_000).0, ForkAction::Waits);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Landlock {
 
 /// A descriptor and what may be done with what lies there or below.
 #[derive(Clone, Copy)]
-pub(crate) struct Grant<'a> {
+pub(crate) struct PathRule<'a> {
     pub(crate) at: BorrowedFd<'a>,
     pub(crate) rights: BitFlags<AccessFs>,
 }
@@ -62,14 +62,14 @@ impl Landlock {
 
     /// A ruleset that handles every right, port and scope that this kernel knows and allows only
     /// `grants`.
-    pub(crate) fn ruleset(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
+    pub(crate) fn ruleset(self, grants: &[PathRule<'_>]) -> Result<RulesetCreated, String> {
         self.ruleset_of(grants, Connects::default())
     }
 
     /// The same, which lets through what `connects` says.
     pub(crate) fn ruleset_of(
         self,
-        grants: &[Grant<'_>],
+        grants: &[PathRule<'_>],
         connects: Connects,
     ) -> Result<RulesetCreated, String> {
         let (mut files, ports) = (AccessFs::from_all(self.abi), AccessNet::from_all(self.abi));
@@ -84,7 +84,7 @@ impl Landlock {
     }
 
     /// A ruleset against changing, executing and taking a TCP port: reading stays free, and so does connecting.
-    pub(crate) fn ruleset_against_writes(self, grants: &[Grant<'_>]) -> Result<RulesetCreated, String> {
+    pub(crate) fn ruleset_against_writes(self, grants: &[PathRule<'_>]) -> Result<RulesetCreated, String> {
         let handled = AccessFs::from_write(self.abi) & !BitFlags::from(AccessFs::ResolveUnix);
         let ports = AccessNet::from_all(self.abi) & AccessNet::BindTcp;
         self.build(handled | AccessFs::Execute, ports, grants).map_err(refuse)
@@ -111,7 +111,7 @@ impl Landlock {
         self,
         files: BitFlags<AccessFs>,
         ports: BitFlags<AccessNet>,
-        grants: &[Grant<'_>],
+        grants: &[PathRule<'_>],
     ) -> Result<RulesetCreated, landlock::RulesetError> {
         let mut ruleset =
             Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(files)?;

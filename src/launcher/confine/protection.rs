@@ -130,9 +130,9 @@ impl Layer {
 
 /// What was found to be refused, and by which layer, for each kind of call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held(BTreeSet<(Runs, Protection, Layer)>);
+pub(crate) struct ProtectionTable(BTreeSet<(Runs, Protection, Layer)>);
 
-impl Held {
+impl ProtectionTable {
     /// `layer` refuses what these are about, to calls of that kind.
     pub(crate) fn add(&mut self, runs: &[Runs], layer: Layer, refused: impl IntoIterator<Item = Protection>) {
         for protection in refused {
@@ -191,11 +191,11 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
-    use super::{Held, Layer, Protection, Runs, TABLE};
+    use super::{Layer, Protection, ProtectionTable, Runs, TABLE};
     use crate::types::Level;
 
-    fn all() -> Held {
-        let mut held = Held::default();
+    fn all() -> ProtectionTable {
+        let mut held = ProtectionTable::default();
         for (protection, _, layers) in TABLE {
             for layer in layers {
                 held.add(&[Runs::Builtin], *layer, [protection]);

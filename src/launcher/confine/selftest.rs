@@ -6,8 +6,8 @@
 //! it: what is written to is a file system that nobody else sees.
 
 use super::identity::become_user;
-use super::layers::{self, Grant, Landlock};
-use super::protection::{Held, Layer, Protection, Runs};
+use super::layers::{self, Landlock, PathRule};
+use super::protection::{Layer, Protection, ProtectionTable, Runs};
 use super::seccomp::compile::{Sockets, load};
 use super::seccomp::filters::{Does, of_program};
 use crate::launcher::sys::{self, SingleThread};
@@ -39,7 +39,7 @@ const ALL: &[Runs] = &[Runs::Builtin, Runs::Program, Runs::Proxied];
 
 /// What of the machine the canaries go by.
 #[derive(Clone, Copy)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct CanaryContext<'a> {
     pub(crate) one: &'a SingleThread,
     pub(crate) landlock: Landlock,
     pub(crate) null: &'a OwnedFd,
@@ -59,7 +59,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) walker_filter: &'a BpfProgram,
 }
 
-impl Subject<'_> {
+impl CanaryContext<'_> {
     fn has_namespaces(&self) -> bool {
         !self.per_call.is_empty()
     }
@@ -87,12 +87,12 @@ fn a_signal(refusals: &[Errno]) -> Try<'_> {
 
 /// A local socket of the host's network namespace, by a name that only that namespace has.
 #[derive(Debug)]
-pub(crate) struct Outside {
+pub(crate) struct HostSocket {
     _listener: OwnedFd,
     address: SocketAddrUnix,
 }
 
-impl Outside {
+impl HostSocket {
     /// Called before there are namespaces. `None` where it cannot be connected to even here.
     pub(crate) fn listen() -> Option<Self> {
         let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).ok()?;
@@ -110,8 +110,12 @@ impl Outside {
 }
 
 /// What each layer was seen to refuse here. In the launcher's second stage, in its view, before it confines itself.
-pub(crate) fn probe(machine: &Subject<'_>, ground: Option<&OwnedFd>, outside: Option<&Outside>) -> Held {
-    let mut held = Held::default();
+pub(crate) fn probe(
+    machine: &CanaryContext<'_>,
+    ground: Option<&OwnedFd>,
+    outside: Option<&HostSocket>,
+) -> ProtectionTable {
+    let mut held = ProtectionTable::default();
     // Its clock needs no canary: it ends a canary that hangs.
     held.add(ALL, Layer::Launcher, [Protection::Resources]);
     held.add(ALL, Layer::Landlock, landlock(machine, ground));
@@ -138,7 +142,7 @@ pub(crate) fn probe(machine: &Subject<'_>, ground: Option<&OwnedFd>, outside: Op
 }
 
 /// Why a call that takes another identity gets no user namespace of its own, which its limit of processes rests on.
-pub(crate) fn no_user_namespace(machine: &Subject<'_>) -> Option<String> {
+pub(crate) fn no_user_namespace(machine: &CanaryContext<'_>) -> Option<String> {
     let (uid, gid) = machine.identity.filter(|_| machine.has_namespaces())?;
     let tried = sys::clone_call(machine.one, machine.per_call).map_err(|e| e.to_string()).and_then(|child| {
         let Some(pidfd) = child else {
@@ -152,9 +156,9 @@ pub(crate) fn no_user_namespace(machine: &Subject<'_>) -> Option<String> {
     tried.err().map(|e| format!("user namespace of each call: {e}: calls share the limit of their processes"))
 }
 
-fn landlock(machine: &Subject<'_>, ground: Option<&OwnedFd>) -> BTreeSet<Protection> {
+fn landlock(machine: &CanaryContext<'_>, ground: Option<&OwnedFd>) -> BTreeSet<Protection> {
     const DENIED: &[Errno] = &[Errno::ACCESS];
-    let inside = Outside::listen();
+    let inside = HostSocket::listen();
     let mut tries = vec![
         a_try(Protection::Files, DENIED, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -178,8 +182,8 @@ fn landlock(machine: &Subject<'_>, ground: Option<&OwnedFd>) -> BTreeSet<Protect
     }
     let confine = || {
         let rights = AccessFs::ReadFile | AccessFs::WriteFile;
-        let null = Grant { at: machine.null.as_fd(), rights };
-        let own = ground.map(|at| Grant { at: at.as_fd(), rights });
+        let null = PathRule { at: machine.null.as_fd(), rights };
+        let own = ground.map(|at| PathRule { at: at.as_fd(), rights });
         layers::restrict(
             machine.landlock.ruleset(&[Some(null), own].into_iter().flatten().collect::<Vec<_>>())?,
         )
@@ -193,7 +197,7 @@ fn landlock(machine: &Subject<'_>, ground: Option<&OwnedFd>) -> BTreeSet<Protect
 }
 
 /// The filter that lets most through of those that such calls may get.
-fn filter(machine: &Subject<'_>, filter: &BpfProgram) -> BTreeSet<Protection> {
+fn filter(machine: &CanaryContext<'_>, filter: &BpfProgram) -> BTreeSet<Protection> {
     const NO: &[Errno] = &[Errno::PERM];
     let a_socket = |family, kind| socket(family, kind, None).map(drop);
     let mut tries = vec![
@@ -225,7 +229,7 @@ fn filter(machine: &Subject<'_>, filter: &BpfProgram) -> BTreeSet<Protection> {
     compared(machine.one, || load(filter), &tries)
 }
 
-fn rlimits(machine: &Subject<'_>) -> BTreeSet<Protection> {
+fn rlimits(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {
     let limits = Limits {
         wall_ms_max: 1_000,
         output_bytes_max: 1,
@@ -276,7 +280,7 @@ fn own_uid(one: &SingleThread, ground: Option<&OwnedFd>, uid: u32, gid: u32) -> 
     compared(one, || become_user(uid, gid), &tries)
 }
 
-fn pid_namespace(machine: &Subject<'_>) -> BTreeSet<Protection> {
+fn pid_namespace(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {
     let tries = [a_signal(&[Errno::SRCH])];
     let plain = refused(machine.one, CloneFlags::empty(), || Ok(()), &tries);
     let own = refused(machine.one, machine.per_call, || Ok(()), &tries);
@@ -290,7 +294,7 @@ fn pid_namespace(machine: &Subject<'_>) -> BTreeSet<Protection> {
     out
 }
 
-fn net_namespace(machine: &Subject<'_>, outside: Option<&Outside>) -> BTreeSet<Protection> {
+fn net_namespace(machine: &CanaryContext<'_>, outside: Option<&HostSocket>) -> BTreeSet<Protection> {
     // Where a service manager refuses the family itself, nothing of it is there to be reached either.
     const FAR: &[Errno] = &[Errno::NETUNREACH, Errno::AFNOSUPPORT];
     let go = |kind| connect(socket(AddressFamily::INET, kind, None)?, &NOBODY);
@@ -305,7 +309,7 @@ fn net_namespace(machine: &Subject<'_>, outside: Option<&Outside>) -> BTreeSet<P
     refused_by_all(machine.one, &tries)
 }
 
-fn mount_view(machine: &Subject<'_>) -> BTreeSet<Protection> {
+fn mount_view(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {
     // What the host has, and no manifest names.
     let away = machine.unnamed.iter().find(|path| machine.tree.find(path).is_ok());
     let zero = Some(&"/dev/zero").filter(|path| machine.tree.find(path).is_ok());

@@ -4,7 +4,7 @@ use crate::launcher::confine::forks;
 use crate::launcher::confine::layers::Landlock;
 use crate::launcher::confine::seccomp::compile::Sockets;
 use crate::launcher::confine::seccomp::filters;
-use crate::launcher::confine::selftest::Subject;
+use crate::launcher::confine::selftest::CanaryContext;
 use crate::launcher::host::ground::Ground;
 use crate::launcher::host::named::{NULL, RANDOM, device, open_libraries, plan};
 use crate::launcher::host::score::Score;
@@ -46,7 +46,7 @@ pub(crate) struct Entered {
     pub(crate) paths: Paths,
     pub(crate) supplies: Supplies,
     pub(crate) filters: Filters,
-    pub(crate) told: Told,
+    pub(crate) told: StartFacts,
     /// By which children come before everybody else where the host runs out of memory. `None` where that cannot be said.
     oom: Option<Score>,
     /// Whether it has a view of its own.
@@ -117,7 +117,7 @@ impl Filters {
 
 /// What goes into the report.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct StartFacts {
     /// This process's number as its host counts.
     pub(crate) pid: u32,
     /// Layers that the launcher's namespaces give every call.
@@ -160,7 +160,7 @@ impl Entered {
         let oom = Score::open(&ground.proc);
         let keeps_core = ground.core.is_ok();
         let missing = ground.core.err().into_iter().collect();
-        let mut told = Told { pid, inherited: Vec::new(), missing, mounted };
+        let mut told = StartFacts { pid, inherited: Vec::new(), missing, mounted };
         let paths = Paths { proc: ground.proc, tree: ground.tree, origins: Origins::default() };
         let mut per_call = CloneFlags::empty();
         let mut seen = Seen {
@@ -219,8 +219,8 @@ impl Entered {
     }
 
     /// What canaries go by.
-    pub(super) fn subject(&self) -> Subject<'_> {
-        Subject {
+    pub(super) fn subject(&self) -> CanaryContext<'_> {
+        CanaryContext {
             one: &self.one,
             landlock: self.landlock,
             null: &self.supplies.null,
@@ -262,7 +262,7 @@ impl Seen {
         is_root: bool,
         host: Vec<Mount>,
         second: SecondStage,
-        told: &mut Told,
+        told: &mut StartFacts,
     ) -> Result<Self, String> {
         let Paths { proc, tree, .. } = self.paths;
         let View { has_proc, ground } = match root::enter(plan, is_root) {

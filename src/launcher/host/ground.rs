@@ -1,9 +1,9 @@
 //! What is opened of the host before anything is entered, in the launcher's first stage.
 
-use crate::launcher::cgroup::Groups;
+use crate::launcher::cgroup::CallGroups;
 use crate::launcher::confine::identity::tool_user;
 use crate::launcher::confine::layers::{self, Landlock};
-use crate::launcher::confine::selftest::Outside;
+use crate::launcher::confine::selftest::HostSocket;
 use crate::launcher::view::host_tree::HostTree;
 use crate::launcher::view::mounts::{self, Mount};
 use crate::launcher::view::{files, namespaces, procfs};
@@ -24,9 +24,9 @@ pub(crate) struct Ground {
     /// Uid and gid of tools, where the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
     pub(crate) mounts: Vec<Mount>,
-    pub(crate) outside: Option<Outside>,
+    pub(crate) outside: Option<HostSocket>,
     /// Groups of calls, or why there are none.
-    pub(crate) groups: Option<Result<Groups, String>>,
+    pub(crate) groups: Option<Result<CallGroups, String>>,
     /// Whom connections are believed; where a builtin makes any.
     pub(crate) tls: Option<Arc<ClientConfig>>,
     /// Why a crash would start a program outside.
@@ -60,8 +60,8 @@ impl Ground {
         let mounts = mounts::table(&proc)?;
         let root = rustix::process::geteuid().is_root();
         let identity = root.then(|| user.unwrap_or_else(tool_user));
-        let outside = Outside::listen();
-        let mut groups = Groups::begin();
+        let outside = HostSocket::listen();
+        let mut groups = CallGroups::begin();
         let refused = namespaces::enter(root).err();
         if let Ok(groups) = &mut groups {
             groups.settle();

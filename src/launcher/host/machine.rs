@@ -1,9 +1,9 @@
 //! What the launcher found out about this machine, and what it keeps open for every call.
 
-use crate::launcher::cgroup::{Groups, NO_GROUPS};
+use crate::launcher::cgroup::{CallGroups, NO_GROUPS};
 use crate::launcher::confine::identity::drop_bounding_set;
 use crate::launcher::confine::layers;
-use crate::launcher::confine::protection::{Held, Layer, Runs};
+use crate::launcher::confine::protection::{Layer, ProtectionTable, Runs};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::confine::seccomp::filters;
 use crate::launcher::confine::selftest;
@@ -25,7 +25,7 @@ use std::os::fd::AsFd as _;
 pub(crate) struct Machine {
     entered: Entered,
     /// What each layer was seen to refuse.
-    pub(crate) held: Held,
+    pub(crate) held: ProtectionTable,
     /// What of groups this machine, or this place on it, does not give.
     pub(crate) groups_missing: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Machine {
         manifests: impl Iterator<Item = &'m Manifest>,
         second: SecondStage,
         one: SingleThread,
-    ) -> Result<(Self, Option<Groups>), String> {
+    ) -> Result<(Self, Option<CallGroups>), String> {
         let (outside, groups) = (ground.outside.take(), ground.groups.take());
         let (mut entered, playground) = Entered::enter(ground, manifests, second, one)?;
         let subject = entered.subject();

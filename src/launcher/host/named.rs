@@ -1,7 +1,7 @@
 //! What manifests name of the host, and what every program needs beside it.
 
 use crate::launcher::view::files::open_path;
-use crate::launcher::view::root::{Plan, Use};
+use crate::launcher::view::root::{MountUse, Plan};
 use crate::tools::{Manifest, Runner, Runtime};
 use landlock::{AccessFs, BitFlags};
 use std::os::fd::OwnedFd;
@@ -26,22 +26,22 @@ const LOADERS: &[&str] = if cfg!(target_arch = "x86_64") {
 
 /// The view of a launcher with these manifests.
 pub(crate) fn plan<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Plan {
-    let devices = [NULL, RANDOM].map(|device| (Path::new(device), Use::Device));
+    let devices = [NULL, RANDOM].map(|device| (Path::new(device), MountUse::Device));
     Plan::of(manifests.flat_map(named).chain(devices))
 }
 
 /// What one manifest names, and for what.
-fn named(manifest: &Manifest) -> Vec<(&Path, Use)> {
-    let read = manifest.read.iter().map(|path| (path.as_path(), Use::Read));
-    let written = manifest.write.iter().map(|root| (root.folder.as_path(), Use::Write));
-    let spelled = manifest.spelled.iter().map(|path| (path.as_path(), Use::Read));
+fn named(manifest: &Manifest) -> Vec<(&Path, MountUse)> {
+    let read = manifest.read.iter().map(|path| (path.as_path(), MountUse::Read));
+    let written = manifest.write.iter().map(|root| (root.folder.as_path(), MountUse::Write));
+    let spelled = manifest.spelled.iter().map(|path| (path.as_path(), MountUse::Read));
     let mut out: Vec<_> = read.chain(written).chain(spelled).collect();
     if let Runner::Program(program) = &manifest.runner {
         let programs = std::iter::once(&program.path).chain(&program.exec);
-        out.extend(programs.map(|path| (path.as_path(), Use::Execute)));
+        out.extend(programs.map(|path| (path.as_path(), MountUse::Execute)));
         if program.runtime == Runtime::Dynamic {
             let libraries = LIBRARIES.iter().chain(LOADERS);
-            out.extend(libraries.map(|path| (Path::new(*path), Use::Execute)));
+            out.extend(libraries.map(|path| (Path::new(*path), MountUse::Execute)));
         }
     }
     out

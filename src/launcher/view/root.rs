@@ -50,7 +50,7 @@ const ACCESS_LIST_BYTES_MAX: usize = 64 << 10;
 
 /// What a path in the view is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Use {
+pub(crate) enum MountUse {
     Read,
     /// A program, a loader or libraries: executed, or mapped to be.
     Execute,
@@ -58,7 +58,7 @@ pub(crate) enum Use {
     Write,
 }
 
-impl Use {
+impl MountUse {
     fn attributes(self) -> MountAttrFlags {
         let all = MountAttrFlags::MOUNT_ATTR_RDONLY
             | MountAttrFlags::MOUNT_ATTR_NOSUID
@@ -81,24 +81,24 @@ impl Use {
 /// What the view will hold, as the host has it. Nothing is changed by making one.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    shown: BTreeMap<PathBuf, Shown>,
+    shown: BTreeMap<PathBuf, HostEntry>,
     /// Where a link lies, and what it says.
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
 /// A folder or file of the host.
 #[derive(Debug)]
-struct Shown {
+struct HostEntry {
     id: FileId,
     kind: FileKind,
     /// The host's mount that it is on.
     mount: Option<u64>,
-    r#use: Use,
+    r#use: MountUse,
 }
 
 impl Plan {
     /// Follows every path of `named`. One that is not there is left out, and so is what lies in `/proc`.
-    pub(crate) fn of<'a>(named: impl IntoIterator<Item = (&'a Path, Use)>) -> Self {
+    pub(crate) fn of<'a>(named: impl IntoIterator<Item = (&'a Path, MountUse)>) -> Self {
         let mut plan = Self::default();
         let link = |at: &&str| Some((PathBuf::from(at), std::fs::read_link(at).ok()?));
         plan.links.extend(LINKS.iter().filter_map(link));
@@ -111,20 +111,24 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, trail: Trail, r#use: Use) {
+    fn add(&mut self, trail: Trail, r#use: MountUse) {
         if trail.end.starts_with("/proc") || trail.end == Path::new("/") || trail.end.to_str().is_none() {
             return;
         }
         self.links.extend(trail.links);
-        let shown =
-            Shown { id: id(&trail.stat), kind: kind(&trail.stat), mount: mount_of(trail.fd.as_fd()), r#use };
+        let shown = HostEntry {
+            id: id(&trail.stat),
+            kind: kind(&trail.stat),
+            mount: mount_of(trail.fd.as_fd()),
+            r#use,
+        };
         let there = self.shown.entry(trail.end).or_insert(shown);
         there.r#use = there.r#use.max(r#use);
     }
 
     /// A mount within a mount is made only where it allows something else; a link within one is there already.
     fn leave_out_what_is_served(&mut self) {
-        let uses: BTreeMap<PathBuf, Use> =
+        let uses: BTreeMap<PathBuf, MountUse> =
             self.shown.iter().map(|(at, shown)| (at.clone(), shown.r#use)).collect();
         let above = |at: &Path| at.ancestors().skip(1).find_map(|above| uses.get(above));
         self.shown.retain(|at, shown| !above(at).is_some_and(|outer| outer.serves(shown.r#use)));
@@ -150,7 +154,7 @@ impl Plan {
 
     /// The host's mount at each point where the view has one.
     pub(crate) fn placed(&self) -> BTreeMap<String, u64> {
-        let one = |(at, shown): (&PathBuf, &Shown)| Some((at.to_str()?.to_owned(), shown.mount?));
+        let one = |(at, shown): (&PathBuf, &HostEntry)| Some((at.to_str()?.to_owned(), shown.mount?));
         self.shown.iter().filter_map(one).collect()
     }
 }
@@ -182,10 +186,10 @@ pub(crate) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
         .map_err(|e| refuse("private propagation", &e))?;
     let clones = plan.shown.iter().map(|(at, shown)| Ok((at, clone(at, shown)?)));
     let clones = clones.collect::<Result<Vec<_>, String>>().map_err(NoView::Refused)?;
-    let root = file_system("tmpfs", &[("size", ROOT_BYTES_MAX), ("mode", "755")], Use::Read, true);
+    let root = file_system("tmpfs", &[("size", ROOT_BYTES_MAX), ("mode", "755")], MountUse::Read, true);
     let root = root.map_err(|e| refuse("tmpfs", &e))?;
     furnish(root.as_fd(), plan, identity).map_err(NoView::Refused)?;
-    let ground = file_system("tmpfs", &[("size", "64k"), ("mode", "755")], Use::Read, true)
+    let ground = file_system("tmpfs", &[("size", "64k"), ("mode", "755")], MountUse::Read, true)
         .map_err(|e| refuse("tmpfs", &e))?;
     put_canary(ground.as_fd()).map_err(|e| refuse("tmpfs", &e))?;
     // Any folder would do to hang it up for a moment: this one is known to be there.
@@ -210,11 +214,11 @@ pub(crate) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
 fn finish(root: BorrowedFd<'_>) -> Result<(), String> {
     unmount(".", UnmountFlags::DETACH).map_err(|e| format!("the host's tree: {e}"))?;
     chdir("/").map_err(|e| format!("`/`: {e}"))?;
-    sys::set_mount_attributes(root, Use::Read.attributes(), false).map_err(|e| format!("root: {e}"))
+    sys::set_mount_attributes(root, MountUse::Read.attributes(), false).map_err(|e| format!("root: {e}"))
 }
 
 /// A copy of the host's mount from `at` on, with all below it, not to be seen anywhere yet.
-fn clone(at: &Path, shown: &Shown) -> Result<OwnedFd, String> {
+fn clone(at: &Path, shown: &HostEntry) -> Result<OwnedFd, String> {
     let refuse = |e: &dyn std::fmt::Display| format!("`{}`: {e}", at.display());
     // The same object in this mount namespace.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -231,7 +235,12 @@ fn clone(at: &Path, shown: &Shown) -> Result<OwnedFd, String> {
     Ok(tree)
 }
 
-fn file_system(name: &str, options: &[(&str, &str)], like: Use, writable: bool) -> Result<OwnedFd, Errno> {
+fn file_system(
+    name: &str,
+    options: &[(&str, &str)],
+    like: MountUse,
+    writable: bool,
+) -> Result<OwnedFd, Errno> {
     let context = fsopen(name, FsOpenFlags::FSOPEN_CLOEXEC)?;
     options.iter().try_for_each(|(key, value)| fsconfig_set_string(&context, *key, *value))?;
     fsconfig_create(&context)?;
@@ -331,7 +340,7 @@ fn fill(root: BorrowedFd<'_>, clones: Vec<(&PathBuf, OwnedFd)>) -> Result<bool, 
         let place = openat2(root, below_root(at), flags, Mode::empty(), resolve).map_err(refuse)?;
         attach(tree.as_fd(), place.as_fd(), "").map_err(refuse)?;
     }
-    match file_system("proc", &[("hidepid", "ptraceable")], Use::Read, false) {
+    match file_system("proc", &[("hidepid", "ptraceable")], MountUse::Read, false) {
         Ok(proc) => attach(proc.as_fd(), root, "proc").map(|()| true).map_err(|e| format!("`/proc`: {e}")),
         Err(Errno::PERM) => Ok(false),
         Err(e) => Err(format!("`/proc`: {e}")),

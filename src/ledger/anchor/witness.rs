@@ -1,7 +1,7 @@
 //! A witness that is asked over HTTP.
 
 use super::failure::{AnchorFailure, aside};
-use crate::egress::{Ask, Client, Endpoint};
+use crate::egress::{Client, Endpoint, HttpRequest};
 use crate::ledger::checkpoint::{Note, WitnessAnswer, WitnessKey, request};
 use crate::ledger::handle::Ledger;
 use crate::ledger::tree::Head;
@@ -44,7 +44,7 @@ impl Witness {
             let at = ledger.clone();
             let proof = aside(move || Ok(at.reader().consistency(old, head.size)?)).await?;
             let body = request(old, &proof, note)?;
-            let ask = Ask {
+            let ask = HttpRequest {
                 endpoint: &self.endpoint,
                 credential: None,
                 headers: &[("content-type", "text/plain; charset=utf-8")],

@@ -6,7 +6,7 @@ use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
 use crate::llm::reply::{ModelReply, Stop, TokenUsage};
-use crate::secrets::Found;
+use crate::secrets::SecretCounts;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(in crate::llm) struct Offline {
 }
 
 /// What is said next: a text, or calls.
-enum Next {
+enum OfflineReply {
     Say(String),
     Propose(Vec<WrittenCall>),
 }
@@ -50,21 +50,21 @@ impl Offline {
         let messages = request.conversation.messages();
         let (asked, next) = match messages.last() {
             Some(Message::User(text)) => (text.as_str(), self.to_message(text, request)),
-            Some(Message::Tool { text, .. }) => (text.as_str(), Next::Say(tell::results(messages))),
-            Some(Message::Reply { .. }) | None => ("", Next::Say(tell::help(request.tools))),
+            Some(Message::Tool { text, .. }) => (text.as_str(), OfflineReply::Say(tell::results(messages))),
+            Some(Message::Reply { .. }) | None => ("", OfflineReply::Say(tell::help(request.tools))),
         };
         // There is no wire: the newest message stands for the request, the rendered reply for the
         // answer.
         let request_digest = Digest::of(asked.as_bytes());
-        let (usage, found) = (TokenUsage::default(), Found::default());
+        let (usage, found) = (TokenUsage::default(), SecretCounts::default());
         let model = self.model().to_owned();
         match next {
-            Next::Say(text) => {
+            OfflineReply::Say(text) => {
                 let raw = text.clone().into_bytes();
                 let (stop, calls) = (Stop::EndTurn, Vec::new());
                 ModelReply { text: Some(text), calls, stop, usage, request_digest, raw, model, found }
             }
-            Next::Propose(calls) => {
+            OfflineReply::Propose(calls) => {
                 let calls: Vec<ProposedCall> = calls.into_iter().enumerate().map(numbered).collect();
                 let raw = calls.iter().map(|call| format!("{} {}\n", call.tool, call.arguments));
                 let raw = raw.collect::<String>().into_bytes();
@@ -82,17 +82,17 @@ impl Offline {
         }
     }
 
-    fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> Next {
+    fn to_message(&self, text: &str, request: &ModelRequest<'_>) -> OfflineReply {
         if let Some(calls) = calls::parse(text) {
-            return Next::Propose(calls);
+            return OfflineReply::Propose(calls);
         }
         let plain = plain(text);
         if HEALTH.contains(&plain.as_str()) {
-            Next::Propose(vec![WrittenCall::without_arguments("health_check"), self.list_logs()])
+            OfflineReply::Propose(vec![WrittenCall::without_arguments("health_check"), self.list_logs()])
         } else if LOGS.contains(&plain.as_str()) {
-            Next::Propose(vec![self.list_logs()])
+            OfflineReply::Propose(vec![self.list_logs()])
         } else {
-            Next::Say(tell::help(request.tools))
+            OfflineReply::Say(tell::help(request.tools))
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::egress::Response;
 use crate::llm::error::ModelError;
 use crate::llm::reply::{ModelReply, Stop, TokenUsage};
-use crate::secrets::Found;
+use crate::secrets::SecretCounts;
 use crate::tools::ProposedCall;
 use crate::types::{Digest, limits, text};
 use serde_json::Value;
@@ -44,7 +44,7 @@ impl WireAnswer {
             request_digest,
             raw,
             model: self.model.as_deref().map_or_else(|| model.to_owned(), shown),
-            found: Found::default(),
+            found: SecretCounts::default(),
         }
     }
 }

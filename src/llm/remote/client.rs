@@ -2,7 +2,7 @@
 
 use super::wire::{Wire, read};
 use super::{answer, retry};
-use crate::egress::{Ask, Client, EgressError, Endpoint, Response};
+use crate::egress::{Client, EgressError, Endpoint, HttpRequest, Response};
 use crate::llm::error::ModelError;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
 use crate::llm::reply::ModelReply;
@@ -73,8 +73,13 @@ impl<W: Wire> Remote<W> {
     /// The answer without secrets: nothing behind this reads, keeps or shows what the server wrote before.
     async fn post(&self, body: &[u8], deadline: Duration) -> Result<Clean<Response>, EgressError> {
         let credential = self.api_key.as_ref().map(W::credential);
-        let ask =
-            Ask { endpoint: &self.endpoint, credential, headers: W::HEADERS, body: Some(body), deadline };
+        let ask = HttpRequest {
+            endpoint: &self.endpoint,
+            credential,
+            headers: W::HEADERS,
+            body: Some(body),
+            deadline,
+        };
         Ok(self.secrets.clean(self.client.exchange(ask).await?))
     }
 }

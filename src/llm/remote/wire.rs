@@ -15,7 +15,7 @@ pub(in crate::llm) trait Wire: Send + Sync + 'static {
     const BASE_URL: &'static str;
     /// What follows the address.
     const PATH: &'static str;
-    /// Headers of every request, see [`Ask::headers`].
+    /// Headers of every request, see [`HttpRequest::headers`].
     const HEADERS: &'static [(&'static str, &'static str)];
 
     /// How its servers take a key.

@@ -1,6 +1,8 @@
 //! Messages over a real socket. What all wires share is tested in `remote`.
 
-use super::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, settings, unnamed};
+use super::scripted::{
+    KEY, LONG, ScriptedServer, ServerStep, answer, ask, good, provider, settings, unnamed,
+};
 use crate::llm::{
     Conversation, ModelErrorKind, ModelReply, ModelRequest, ProviderKind, Stop, ToolOffer, build,
 };
@@ -17,7 +19,7 @@ fn message(content: &Value, stop_reason: &str) -> Vec<u8> {
 }
 
 async fn said(body: Vec<u8>) -> ModelReply {
-    let server = Server::start(vec![Step::Say(body)]).await;
+    let server = ScriptedServer::start(vec![ServerStep::Say(body)]).await;
     ask(ProviderKind::Anthropic, &server.base_url, LONG).await.expect("a reply")
 }
 
@@ -27,7 +29,11 @@ async fn the_request_says_all_and_its_digest_is_kept() {
     let calls = r#"{"content":[{"type":"tool_use","id":"a","name":"read_file","input":{ "path":"/x"}},
         {"type":"tool_use","id":"b","name":"health_check","input":{}}],"stop_reason":"tool_use"}"#;
     let hello = message(&json!([{"type": "text", "text": "hello"}]), "end_turn");
-    let server = Server::start(vec![Step::Say(answer(200, "", calls.as_bytes())), Step::Say(hello)]).await;
+    let server = ScriptedServer::start(vec![
+        ServerStep::Say(answer(200, "", calls.as_bytes())),
+        ServerStep::Say(hello),
+    ])
+    .await;
     let tools = [ToolOffer {
         name: "read_file".to_owned(),
         summary: "Read a file.".to_owned(),
@@ -84,7 +90,7 @@ async fn the_request_says_all_and_its_digest_is_kept() {
 
 #[tokio::test]
 async fn the_configured_limit_is_sent_and_nothing_that_is_empty() {
-    let server = Server::start(vec![Step::Say(message(&json!([]), "end_turn"))]).await;
+    let server = ScriptedServer::start(vec![ServerStep::Say(message(&json!([]), "end_turn"))]).await;
     let mut settings = settings(ProviderKind::Anthropic, &server.base_url);
     settings.reply_tokens_max = Some(77);
     let mut conversation = Conversation::new(String::new());
@@ -124,7 +130,7 @@ async fn an_answer_of_another_shape_is_no_reply() {
         (r#"{"content":[{"type":"tool_use","name":"a","name":"b"}]}"#, "duplicate field `name`"),
         (r#"{"content":[{"type":"tool_use","input":{"#, "EOF"),
     ] {
-        let server = Server::start(vec![Step::Say(answer(200, "", body.as_bytes()))]).await;
+        let server = ScriptedServer::start(vec![ServerStep::Say(answer(200, "", body.as_bytes()))]).await;
         let error = ask(ProviderKind::Anthropic, &server.base_url, LONG).await.expect_err(told);
         assert_eq!((error.kind, error.retryable), (ModelErrorKind::Malformed, false), "{error}");
         assert!(error.message.contains(told), "{error}");

@@ -1,11 +1,11 @@
 //! The wires side by side: a conversation means the same on each of them.
 
-use super::scripted::{LONG, Server, Step, good, provider, unnamed};
+use super::scripted::{LONG, ScriptedServer, ServerStep, good, provider, unnamed};
 use crate::llm::anthropic::Messages;
 use crate::llm::openai::ChatCompletions;
 use crate::llm::remote::wire::Wire;
 use crate::llm::{Conversation, ModelReply, ModelRequest, ProviderKind, Stop, TokenUsage, ToolOffer};
-use crate::secrets::Found;
+use crate::secrets::SecretCounts;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 use proptest::prelude::*;
@@ -131,7 +131,7 @@ fn conversation(system: String, turns: Vec<Turn>) -> Conversation {
             request_digest: Digest::of(b""),
             raw: Vec::new(),
             model: String::new(),
-            found: Found::default(),
+            found: SecretCounts::default(),
         };
         let reply = unnamed(reply);
         conversation.push_reply(&reply);
@@ -162,7 +162,8 @@ proptest! {
 
 /// Asks, answers the calls of the first reply, and returns both replies.
 async fn two_rounds(kind: ProviderKind, answers: [Value; 2]) -> Vec<ModelReply> {
-    let server = Server::start(answers.iter().map(|body| Step::Say(good(body))).collect()).await;
+    let server =
+        ScriptedServer::start(answers.iter().map(|body| ServerStep::Say(good(body))).collect()).await;
     let provider = provider(kind, &server.base_url);
     let mut conversation = Conversation::new("be careful".to_owned());
     conversation.push_user(unnamed("how full is the disk?".to_owned()));

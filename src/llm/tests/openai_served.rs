@@ -1,6 +1,6 @@
 //! Chat completions over a real socket. What all wires share is tested in `remote`.
 
-use super::scripted::{KEY, LONG, Server, Step, answer, ask, good, provider, unnamed};
+use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, good, provider, unnamed};
 use crate::llm::{Conversation, ModelErrorKind, ModelRequest, ProviderKind, Stop, ToolOffer};
 use crate::types::Digest;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn the_request_says_all_and_its_digest_is_kept() {
     ]);
     let proposing = completion(&json!({"content": null, "tool_calls": calls}), "tool_calls");
     let hello = completion(&json!({"role": "assistant", "content": "hello"}), "stop");
-    let server = Server::start(vec![Step::Say(proposing), Step::Say(hello)]).await;
+    let server = ScriptedServer::start(vec![ServerStep::Say(proposing), ServerStep::Say(hello)]).await;
     let tools = [ToolOffer {
         name: "read_file".to_owned(),
         summary: "Read a file.".to_owned(),
@@ -73,7 +73,7 @@ async fn an_answer_of_another_shape_is_no_reply() {
         (r#"{"choices":[{"message":{"tool_calls":[{}]}}]}"#, "`function`"),
         (r#"{"choices":[{"mess"#, "EOF"),
     ] {
-        let server = Server::start(vec![Step::Say(answer(200, "", body.as_bytes()))]).await;
+        let server = ScriptedServer::start(vec![ServerStep::Say(answer(200, "", body.as_bytes()))]).await;
         let error = ask(ProviderKind::OpenAi, &server.base_url, LONG).await.expect_err(told);
         assert_eq!((error.kind, error.retryable), (ModelErrorKind::Malformed, false), "{error}");
         assert!(error.message.contains(told), "{error}");

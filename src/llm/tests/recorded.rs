@@ -119,17 +119,20 @@ fn check_refusal(exchange: &Exchange) {
 }
 
 /// What was replayed of a folder.
-pub(in crate::llm) struct Replayed {
+pub(in crate::llm) struct ReplayedFolder {
     pub(in crate::llm) replies: Vec<ModelReply>,
     /// How many exchanges were refusals.
     pub(in crate::llm) refusals: usize,
 }
 
 /// Replays `folder`; `None` where it is not there.
-pub(in crate::llm) fn replay<W: Wire>(folder: &str, expected: fn(&Value) -> Expected) -> Option<Replayed> {
+pub(in crate::llm) fn replay<W: Wire>(
+    folder: &str,
+    expected: fn(&Value) -> Expected,
+) -> Option<ReplayedFolder> {
     let exchanges = exchanges::<W>(folder)?;
     let (good, bad): (Vec<_>, Vec<_>) = exchanges.iter().partition(|exchange| exchange.status == 200);
     bad.iter().for_each(|exchange| check_refusal(exchange));
     let replies = good.into_iter().map(|exchange| check_reply::<W>(exchange, expected)).collect();
-    Some(Replayed { replies, refusals: bad.len() })
+    Some(ReplayedFolder { replies, refusals: bad.len() })
 }

@@ -14,7 +14,7 @@ pub(in crate::llm) const KEY: &str = "sk-test-0123456789";
 pub(in crate::llm) const LONG: Duration = Duration::from_secs(30);
 
 /// What the server does with one connection, after it has read a request.
-pub(in crate::llm) enum Step {
+pub(in crate::llm) enum ServerStep {
     /// Writes these bytes and closes.
     Say(Vec<u8>),
     /// Writes these bytes and holds the connection.
@@ -22,19 +22,19 @@ pub(in crate::llm) enum Step {
 }
 
 /// A request as it arrived.
-pub(in crate::llm) struct Seen {
+pub(in crate::llm) struct ReceivedRequest {
     pub(in crate::llm) head: String,
     pub(in crate::llm) body: Vec<u8>,
 }
 
-pub(in crate::llm) struct Server {
+pub(in crate::llm) struct ScriptedServer {
     pub(in crate::llm) base_url: String,
-    pub(in crate::llm) seen: Arc<Mutex<Vec<Seen>>>,
+    pub(in crate::llm) seen: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-impl Server {
+impl ScriptedServer {
     /// Listens, and takes one connection for each step.
-    pub(in crate::llm) async fn start(script: Vec<Step>) -> Self {
+    pub(in crate::llm) async fn start(script: Vec<ServerStep>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let base_url = format!("http://{}/v1/", listener.local_addr().expect("an address"));
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -47,8 +47,8 @@ impl Server {
                 log.lock().expect("the log").push(request);
                 match step {
                     // The client may have gone already, as it does from a body that is too large.
-                    Step::Say(bytes) => drop(socket.write_all(&bytes).await),
-                    Step::SayAndHold(bytes) => {
+                    ServerStep::Say(bytes) => drop(socket.write_all(&bytes).await),
+                    ServerStep::SayAndHold(bytes) => {
                         socket.write_all(&bytes).await.expect("written");
                         held.push(socket);
                     }
@@ -64,7 +64,7 @@ impl Server {
     }
 }
 
-async fn read_request(socket: &mut TcpStream) -> Seen {
+async fn read_request(socket: &mut TcpStream) -> ReceivedRequest {
     let mut bytes = Vec::new();
     loop {
         let mut chunk = [0; 4096];
@@ -75,7 +75,7 @@ async fn read_request(socket: &mut TcpStream) -> Seen {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let length: usize = length.expect("a length").parse().expect("a number");
         if bytes.len() == head.len() + 4 + length {
-            return Seen { head: head.to_owned(), body: bytes[head.len() + 4..].to_vec() };
+            return ReceivedRequest { head: head.to_owned(), body: bytes[head.len() + 4..].to_vec() };
         }
     }
 }

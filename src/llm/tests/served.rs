@@ -1,6 +1,6 @@
 //! What every wire owes, over a real socket: the bounds, the tries, and silence about the key.
 
-use super::scripted::{KEY, LONG, Server, Step, answer, ask, settings};
+use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, settings};
 use crate::llm::anthropic::Messages;
 use crate::llm::openai::ChatCompletions;
 use crate::llm::remote::client::Remote;
@@ -25,7 +25,7 @@ async fn an_answer_that_is_no_reply_is_told_apart() {
 
 async fn no_reply_is_told_apart(kind: ProviderKind) {
     let check = async |said: Vec<u8>, expect: ModelErrorKind, told: &str| {
-        let server = Server::start(vec![Step::Say(said)]).await;
+        let server = ScriptedServer::start(vec![ServerStep::Say(said)]).await;
         let error = ask(kind, &server.base_url, LONG).await.expect_err(told);
         assert_eq!(error.kind, expect, "{error}");
         assert!(error.message.contains(told), "{error}");
@@ -70,7 +70,7 @@ async fn the_key_is_told_nowhere() {
     let at_the_cut = format!("{}{KEY}{filler}{KEY}", "x".repeat(before));
     let both = [&echo, &at_the_cut].into_iter().flat_map(|body| WIRES.map(|(kind, _)| (kind, body)));
     for (kind, body) in both {
-        let server = Server::start(vec![Step::Say(answer(401, "", body.as_bytes()))]).await;
+        let server = ScriptedServer::start(vec![ServerStep::Say(answer(401, "", body.as_bytes()))]).await;
         let error = ask(kind, &server.base_url, LONG).await.expect_err("401");
         assert!(error.message.contains("[secret:l") && !error.message.contains("sk-"), "{error}");
         let raw = String::from_utf8_lossy(&error.raw.expect("the body")).into_owned();
@@ -98,7 +98,7 @@ async fn is_tried_again(kind: ProviderKind, body: &str) {
     let busy = answer(429, "retry-after: 0\r\n", b"{}");
     let overloaded = answer(529, "", br#"{"error":{"type":"overloaded_error","message":"Overloaded"}}"#);
     let check = async |script: Vec<Vec<u8>>, expect: Option<ModelErrorKind>| {
-        let server = Server::start(script.into_iter().map(Step::Say).collect()).await;
+        let server = ScriptedServer::start(script.into_iter().map(ServerStep::Say).collect()).await;
         let error = ask(kind, &server.base_url, LONG).await.err();
         assert_eq!(error.as_ref().map(|error| error.kind), expect, "{error:?}");
         assert_eq!(server.tries(), 3);
@@ -118,7 +118,8 @@ async fn is_tried_again(kind: ProviderKind, body: &str) {
 #[tokio::test]
 async fn a_wish_beyond_the_bounds_ends_the_tries() {
     for (kind, _) in WIRES {
-        let server = Server::start(vec![Step::Say(answer(429, "retry-after: 3600\r\n", b"{}"))]).await;
+        let server =
+            ScriptedServer::start(vec![ServerStep::Say(answer(429, "retry-after: 3600\r\n", b"{}"))]).await;
         let error = ask(kind, &server.base_url, LONG).await.expect_err("429");
         assert_eq!((error.kind, error.retryable), (ModelErrorKind::Status(429), true));
         assert_eq!(server.tries(), 1);
@@ -129,7 +130,7 @@ async fn a_wish_beyond_the_bounds_ends_the_tries() {
 async fn the_deadline_ends_a_silent_server() {
     let heads = [&b""[..], b"HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\n{"];
     for (kind, head) in heads.into_iter().flat_map(|head| WIRES.map(|(kind, _)| (kind, head))) {
-        let server = Server::start(vec![Step::SayAndHold(head.to_vec())]).await;
+        let server = ScriptedServer::start(vec![ServerStep::SayAndHold(head.to_vec())]).await;
         let error = ask(kind, &server.base_url, Duration::from_millis(300)).await.expect_err("a time-out");
         assert_eq!(error.kind, ModelErrorKind::Timeout);
         assert_eq!(server.tries(), 1);
@@ -157,7 +158,7 @@ async fn a_chunked_answer_is_put_together() {
             left.len(),
             right.len()
         );
-        let server = Server::start(vec![Step::Say(chunked.into_bytes())]).await;
+        let server = ScriptedServer::start(vec![ServerStep::Say(chunked.into_bytes())]).await;
         let reply = ask(kind, &server.base_url, LONG).await.expect("a reply");
         assert_eq!((reply.text.as_deref(), reply.raw.as_slice()), (Some("hello"), body.as_bytes()));
         assert_eq!(reply.model, "asked-1");

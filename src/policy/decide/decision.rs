@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// The answer to a question, with the whole request that led to it.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct Evaluation {
     /// The answer.
     pub answer: Ruling,
     /// The Cedar request, complete: the same bundle answers it the same way.
@@ -30,19 +30,19 @@ impl Bundle {
     /// Decides. Arguments that cannot be lowered, a request that does not fit the schema and any error
     /// among the policies are a deny: Cedar itself would skip a policy that errors, also a forbid.
     #[must_use]
-    pub fn decide(&self, question: &Question<'_>) -> Verdict {
+    pub fn decide(&self, question: &Question<'_>) -> Evaluation {
         self.decide_among(question, &self.groups)
     }
 
     /// As [`Bundle::decide`], with other groups than the bundle's.
-    pub(in crate::policy) fn decide_among(&self, question: &Question<'_>, groups: &Groups) -> Verdict {
+    pub(in crate::policy) fn decide_among(&self, question: &Question<'_>, groups: &Groups) -> Evaluation {
         match lower::record(&question.manifest.input, question.arguments) {
             Ok(input) => {
                 let built = build::build(question, groups, &self.labels, input);
                 let (answer, shadow) = self.answers_whole(&built, groups);
-                Verdict { answer, request: built.json(), shadow }
+                Evaluation { answer, request: built.json(), shadow }
             }
-            Err(error) => Verdict { answer: refuse_error(vec![error]), request: json!({}), shadow: None },
+            Err(error) => Evaluation { answer: refuse_error(vec![error]), request: json!({}), shadow: None },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Decisions on uses of powers.
 
-use super::decision::{Verdict, refuse_error};
+use super::decision::{Evaluation, refuse_error};
 use super::explain::Considered;
 use super::ruling::Ruling;
 use crate::auth::Subject;
@@ -16,20 +16,20 @@ impl Bundle {
     /// Decides a use of a power. Like a call it is a deny where anything is in doubt, and nobody can be asked for a
     /// yes to it.
     #[must_use]
-    pub fn decide_use(&self, asked: &Use<'_>) -> Verdict {
+    pub fn decide_use(&self, asked: &Use<'_>) -> Evaluation {
         self.decide_use_among(asked, &self.groups)
     }
 
     /// As [`Bundle::decide_use`], with other groups than the bundle's.
-    pub(in crate::policy) fn decide_use_among(&self, asked: &Use<'_>, groups: &Groups) -> Verdict {
+    pub(in crate::policy) fn decide_use_among(&self, asked: &Use<'_>, groups: &Groups) -> Evaluation {
         if (asked.power.over() == "Server") != (asked.over == Over::Server) {
             let error = format!("`{}` is held over a `{}`", asked.power.as_str(), asked.power.over());
             let answer = refuse_error(vec![error]);
-            return Verdict { answer, request: json!({}), shadow: None };
+            return Evaluation { answer, request: json!({}), shadow: None };
         }
         let built = power_use::build(asked, groups);
         let (answer, shadow) = self.answers_whole(&built, groups);
-        Verdict { answer: self.advised(answer, asked.power), request: built.json(), shadow }
+        Evaluation { answer: self.advised(answer, asked.power), request: built.json(), shadow }
     }
 
     /// What who holds a power has that one who does not may ask for.

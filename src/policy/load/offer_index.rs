@@ -1,7 +1,7 @@
 //! The policies of each tool, as far as they are known before there is a call: what decides whether the tool is shown.
 
 use super::scope::{fits_action, fits_resource, is_of_all, looks_at_call};
-use crate::tools::{Catalog, Manifest, Resource};
+use crate::tools::{Catalog, Manifest, ResourceSpec};
 use cedar_policy::{Effect, EntityUid, Policy, PolicySet, PrincipalConstraint};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl OfferIndex {
 }
 
 impl OfferRule {
-    fn of(policy: &Policy, looks_at: Arc<LooksAt>, resource: &Resource) -> Self {
+    fn of(policy: &Policy, looks_at: Arc<LooksAt>, resource: &ResourceSpec) -> Self {
         let principal = match policy.principal_constraint() {
             PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,
             PrincipalConstraint::In(uid)

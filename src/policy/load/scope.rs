@@ -1,6 +1,6 @@
 //! What the scope of a policy can meet, and what its conditions look at.
 
-use crate::tools::{Class, Resource};
+use crate::tools::{Class, ResourceSpec};
 use cedar_policy::{ActionConstraint, EntityTypeName, EntityUid, Policy, ResourceConstraint};
 use serde_json::Value;
 
@@ -15,15 +15,15 @@ pub(in crate::policy) fn fits_action(policy: &Policy, tool: &str, class: Class) 
 }
 
 /// No entity but a path is in another, so a scope that names a resource fits its own type only.
-pub(in crate::policy) fn fits_resource(policy: &Policy, resource: &Resource) -> bool {
+pub(in crate::policy) fn fits_resource(policy: &Policy, resource: &ResourceSpec) -> bool {
     let is_kind = |kind: &EntityTypeName| kind.basename() == resource.kind();
     match policy.resource_constraint() {
         ResourceConstraint::Any => true,
         ResourceConstraint::Is(kind) => is_kind(&kind),
         ResourceConstraint::In(uid) | ResourceConstraint::Eq(uid) | ResourceConstraint::IsIn(_, uid) => {
             let is_one = match resource {
-                Resource::Path { .. } | Resource::Id { .. } | Resource::Host { .. } => true,
-                Resource::Fixed { id, .. } => uid.id().unescaped() == id,
+                ResourceSpec::Path { .. } | ResourceSpec::Id { .. } | ResourceSpec::Host { .. } => true,
+                ResourceSpec::Fixed { id, .. } => uid.id().unescaped() == id,
             };
             is_one && is_kind(uid.type_name())
         }
@@ -31,11 +31,11 @@ pub(in crate::policy) fn fits_resource(policy: &Policy, resource: &Resource) -> 
 }
 
 /// Whether a scope that fits a tool's resources fits all of them.
-pub(in crate::policy) fn is_of_all(policy: &Policy, resource: &Resource) -> bool {
+pub(in crate::policy) fn is_of_all(policy: &Policy, resource: &ResourceSpec) -> bool {
     match policy.resource_constraint() {
         ResourceConstraint::Any | ResourceConstraint::Is(_) => true,
         ResourceConstraint::In(_) | ResourceConstraint::Eq(_) | ResourceConstraint::IsIn(..) => {
-            matches!(resource, Resource::Fixed { .. })
+            matches!(resource, ResourceSpec::Fixed { .. })
         }
     }
 }

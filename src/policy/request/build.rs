@@ -10,7 +10,7 @@ use super::labels::Labels;
 use super::lower;
 use super::question::{Approved, Counts, Question, Resource, Session};
 use crate::auth::{Role, Source, Subject};
-use crate::tools::{Manifest, Resource as Declared};
+use crate::tools::{Manifest, ResourceSpec};
 use crate::types::json;
 use cedar_policy::{Entities, Schema};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,10 +130,10 @@ pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
     };
     let mut nodes = vec![session_node(&session, Vec::new())];
     let resource = match &manifest.resource {
-        Declared::Path { .. } => Resource::Outside { lexical: "/canary".to_owned() },
-        Declared::Id { kind, .. } => Resource::Id { kind: *kind, id: "canary".to_owned() },
-        Declared::Host { .. } => Resource::host("canary:443"),
-        Declared::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
+        ResourceSpec::Path { .. } => Resource::Outside { lexical: "/canary".to_owned() },
+        ResourceSpec::Id { kind, .. } => Resource::Id { kind: *kind, id: "canary".to_owned() },
+        ResourceSpec::Host { .. } => Resource::host("canary:443"),
+        ResourceSpec::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
     };
     let resource = resource_nodes(&resource, &Labels::default(), &mut nodes);
     let call = call_record(Approved::No, 0, None, Counts::default());

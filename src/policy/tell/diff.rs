@@ -11,7 +11,7 @@ use crate::policy::request::question::{Approved, Counts, Question, Resource, UNT
 use crate::policy::testing::folders::{Folders, expand, place};
 use crate::policy::testing::outcome::told;
 use crate::policy::testing::ready::ReadyCase;
-use crate::tools::{Catalog, IdKind, Manifest, Resource as Declared};
+use crate::tools::{Catalog, IdKind, Manifest, ResourceSpec};
 use crate::types::{HostPort, limits};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,20 +134,20 @@ impl Side<'_> {
     fn object(self, manifest: &Manifest, words: &str) -> Option<(Resource, Value)> {
         let mut arguments = sample(&manifest.input);
         let resource = match &manifest.resource {
-            Declared::Fixed { kind, id } if id == words => {
+            ResourceSpec::Fixed { kind, id } if id == words => {
                 Resource::Fixed { kind: kind.clone(), id: id.clone() }
             }
-            Declared::Fixed { .. } => return None,
-            Declared::Id { kind, argument } => {
+            ResourceSpec::Fixed { .. } => return None,
+            ResourceSpec::Id { kind, argument } => {
                 arguments.insert(argument.clone(), json!(words));
                 Resource::Id { kind: *kind, id: words.to_owned() }
             }
-            Declared::Host { argument, form } => {
+            ResourceSpec::Host { argument, form } => {
                 let host = HostPort::parse(words).ok()?;
                 arguments.insert(argument.clone(), json!(form.spell(&host)));
                 Resource::host(host.as_str())
             }
-            Declared::Path { argument } => {
+            ResourceSpec::Path { argument } => {
                 let path = expand(words, self.folders).ok()?;
                 arguments.insert(argument.clone(), json!(path));
                 place(&path, manifest, self.folders, self.bundle.named(), &[])
@@ -166,7 +166,7 @@ impl Side<'_> {
             found.insert(path(folder));
         }
         let kinds = IdKind::ALL.iter().map(|kind| (kind.as_str(), "another"));
-        let is_host = |manifest: &Arc<Manifest>| matches!(manifest.resource, Declared::Host { .. });
+        let is_host = |manifest: &Arc<Manifest>| matches!(manifest.resource, ResourceSpec::Host { .. });
         let other = self.catalog.manifests().any(is_host).then_some(("Host", "another.example:443"));
         let kinds: BTreeMap<&str, &str> = kinds.chain(other).collect();
         found.extend(kinds.iter().map(|(kind, other)| ((*kind).to_owned(), (*other).to_owned())));
@@ -174,14 +174,14 @@ impl Side<'_> {
             .extend(self.bundle.literals().into_iter().filter(|(kind, _)| kinds.contains_key(kind.as_str())));
         for manifest in self.catalog.manifests() {
             match &manifest.resource {
-                Declared::Fixed { kind, id } => {
+                ResourceSpec::Fixed { kind, id } => {
                     found.insert((kind.clone(), id.clone()));
                 }
-                Declared::Host { .. } => {
+                ResourceSpec::Host { .. } => {
                     let hosts = manifest.reach.hosts.iter();
                     found.extend(hosts.map(|host| ("Host".to_owned(), host.as_str().to_owned())));
                 }
-                Declared::Id { .. } | Declared::Path { .. } => {}
+                ResourceSpec::Id { .. } | ResourceSpec::Path { .. } => {}
             }
         }
         found

@@ -4,7 +4,7 @@ use super::folders::{Folders, expand, place};
 use crate::auth::{Source, Subject};
 use crate::policy::load::suite::case::{Case, Who, Yes};
 use crate::policy::request::question::{Approved, Question, Resource, Session};
-use crate::tools::{Catalog, HostForm, Manifest, ProposedCall, Resource as Declared};
+use crate::tools::{Catalog, HostForm, Manifest, ProposedCall, ResourceSpec};
 use crate::types::KeyId;
 use serde_json::Value;
 use std::sync::Arc;
@@ -112,16 +112,16 @@ impl Case {
         };
         let missing = || "it says no `resource`".to_owned();
         match &manifest.resource {
-            Declared::Fixed { kind, id } => match &self.resource {
+            ResourceSpec::Fixed { kind, id } => match &self.resource {
                 Some(other) if other != id => Err(format!("`{}` has the resource `{id}`", self.tool)),
                 _ => Ok(Resource::Fixed { kind: kind.clone(), id: id.clone() }),
             },
-            Declared::Id { kind, argument } => {
+            ResourceSpec::Id { kind, argument } => {
                 let id = given(argument).ok_or_else(missing)?;
                 arguments.entry(argument.clone()).or_insert_with(|| Value::String(id.clone()));
                 Ok(Resource::Id { kind: *kind, id })
             }
-            Declared::Host { argument, form } => {
+            ResourceSpec::Host { argument, form } => {
                 let host = match self.arguments.get(argument).and_then(Value::as_str) {
                     Some(words) => form.read(words).map_err(|e| format!("`{argument}` {e}"))?,
                     None => HostForm::Host.read(&given(argument).ok_or_else(missing)?)?,
@@ -129,7 +129,7 @@ impl Case {
                 arguments.entry(argument.clone()).or_insert_with(|| Value::String(form.spell(&host)));
                 Ok(Resource::host(host.as_str()))
             }
-            Declared::Path { argument } => {
+            ResourceSpec::Path { argument } => {
                 let words = given(argument).ok_or_else(missing)?;
                 let path = expand(&words, folders)?;
                 arguments.entry(argument.clone()).or_insert_with(|| Value::String(path.clone()));

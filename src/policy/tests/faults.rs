@@ -38,16 +38,16 @@ const GUARDS: [&str; 12] = [
 
 /// How the answers to `cases` requests compare.
 #[derive(Clone, Copy, Debug, Default)]
-struct Row {
+struct FaultCounts {
     same: usize,
     narrower: usize,
     refused: usize,
 }
 
 #[derive(Default)]
-struct Table(BTreeMap<&'static str, Row>);
+struct FaultTable(BTreeMap<&'static str, FaultCounts>);
 
-impl Table {
+impl FaultTable {
     fn add(&mut self, fault: &'static str, without: &Ruling, with: &Ruling, told: impl Fn() -> String) {
         let rank = |answer: &Ruling| {
             ["deny", "needs_approval", "allow"].iter().position(|word| *word == answer.word())
@@ -63,7 +63,7 @@ impl Table {
 
     fn text(&self) -> String {
         let head = format!("{:<44} {:>6} {:>9} {:>8}\n", "fault", "same", "narrower", "refused");
-        let row = |(fault, Row { same, narrower, refused }): (&&str, &Row)| {
+        let row = |(fault, FaultCounts { same, narrower, refused }): (&&str, &FaultCounts)| {
             format!("{fault:<44} {same:>6} {narrower:>9} {refused:>8}\n")
         };
         head + &self.0.iter().map(row).collect::<String>()
@@ -118,7 +118,7 @@ static SOURCES: LazyLock<Vec<Vec<SourceFile>>> = LazyLock::new(|| {
     std::iter::once(shipped_files()).chain(alone).collect()
 });
 
-struct Asked {
+struct FaultRequest {
     who: Subject,
     session: Session,
     tool: &'static str,
@@ -127,8 +127,8 @@ struct Asked {
 }
 
 /// Requests that between them meet each rule.
-fn requests() -> Vec<Asked> {
-    let ask = |who: Subject, tool, resource, approved| Asked {
+fn requests() -> Vec<FaultRequest> {
+    let ask = |who: Subject, tool, resource, approved| FaultRequest {
         who,
         session: Session { taint: BTreeSet::from(["untrusted".to_owned()]), ..session(catalog()) },
         tool,
@@ -166,7 +166,7 @@ fn requests() -> Vec<Asked> {
     ]
 }
 
-fn with_question<T>(asked: &Asked, work: impl FnOnce(&Question<'_>) -> T) -> T {
+fn with_question<T>(asked: &FaultRequest, work: impl FnOnce(&Question<'_>) -> T) -> T {
     let arguments = match asked.tool {
         "deploy" => json!({ "project": "demo", "version": "1.0.0" }),
         tool => arguments(tool, "/x"),
@@ -299,7 +299,7 @@ fn more_arguments(text: &str) -> String {
 }
 
 /// Faults of one request, under each bundle.
-fn in_requests(table: &mut Table) {
+fn in_requests(table: &mut FaultTable) {
     for sources in SOURCES.iter() {
         let bundle = load(sources).expect("bundle");
         for asked in requests() {
@@ -315,7 +315,7 @@ fn in_requests(table: &mut Table) {
 }
 
 /// Faults of what is loaded: an erring rule beside the others, another schema, actions without their classes.
-fn in_bundles(table: &mut Table) {
+fn in_bundles(table: &mut FaultTable) {
     let errs = ["permit", "forbid"].map(|effect| {
         source("errs.cedar", &format!("@id(\"errs\") {effect}(principal, action in PAR::Action::\"call_tool\", resource) when {{ {ERRS} }};"))
     });
@@ -367,7 +367,7 @@ fn without_ancestor(action: &cedar_policy_core::ast::Entity, at: usize) -> cedar
     )
 }
 
-fn compare(table: &mut Table, fault: &'static str, without: &Bundle, with: &Bundle) {
+fn compare(table: &mut FaultTable, fault: &'static str, without: &Bundle, with: &Bundle) {
     for asked in requests() {
         with_question(&asked, |question| {
             let (without, with) = (without.decide(question).answer, with.decide(question).answer);
@@ -377,7 +377,7 @@ fn compare(table: &mut Table, fault: &'static str, without: &Bundle, with: &Bund
 }
 
 /// Files cut short within a rule or an entry, and files that are gone.
-fn in_files(table: &mut Table) {
+fn in_files(table: &mut FaultTable) {
     for rule in rules() {
         let rule = rule.trim_end();
         for cut in (1..rule.len()).step_by(5).filter_map(|end| rule.get(..end)) {
@@ -407,7 +407,7 @@ fn in_files(table: &mut Table) {
 }
 
 /// Two bundles, asked at the same time by many: each answers as if it were alone.
-fn in_a_race(table: &mut Table) {
+fn in_a_race(table: &mut FaultTable) {
     let shipped = load(&shipped_files()).expect("shipped");
     for sources in SOURCES.iter().skip(1).take(8) {
         let other = load(sources).expect("bundle");
@@ -444,7 +444,7 @@ fn in_a_race(table: &mut Table) {
 
 #[test]
 fn no_fault_gives_more() {
-    let mut table = Table::default();
+    let mut table = FaultTable::default();
     in_requests(&mut table);
     in_bundles(&mut table);
     in_files(&mut table);

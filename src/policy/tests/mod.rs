@@ -2,7 +2,8 @@
 
 use crate::auth::{Role, Source as Credential, Subject};
 use crate::policy::{
-    Approved, Bundle, Counts, Groups, PolicyError, Question, Resource, Ruling, Session, SourceFile, Verdict,
+    Approved, Bundle, Counts, Evaluation, Groups, PolicyError, Question, Resource, Ruling, Session,
+    SourceFile,
 };
 use crate::tools::{Catalog, Places};
 use crate::types::KeyId;
@@ -101,7 +102,7 @@ fn arguments(tool: &str, path: &str) -> Value {
 }
 
 /// The answer for an operator's key, or for the session and subject given.
-fn ask(bundle: &Bundle, who: &Subject, session: &Session, tool: &str, resource: &Resource) -> Verdict {
+fn ask(bundle: &Bundle, who: &Subject, session: &Session, tool: &str, resource: &Resource) -> Evaluation {
     let catalog = catalog();
     bundle.decide(&Question {
         subject: who,

@@ -1,12 +1,12 @@
 //! A session that is left fewer tools is never allowed more: what a part of a session's powers may, the whole may.
 
-use super::slices::{Asked, asked, bundle};
+use super::slices::{PolicyRequest, asked, bundle};
 use super::{arguments, catalog};
 use crate::policy::{Approved, Bundle, Counts, Question, Ruling, Session};
 use proptest::prelude::*;
 use serde_json::json;
 
-fn answer(bundle: &Bundle, asked: &Asked, session: &Session) -> Ruling {
+fn answer(bundle: &Bundle, asked: &PolicyRequest, session: &Session) -> Ruling {
     let arguments = match asked.tool {
         "deploy" => json!({ "project": "demo", "version": "1.0.0" }),
         tool => arguments(tool, "/x"),

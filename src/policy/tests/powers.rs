@@ -3,7 +3,7 @@
 use super::{Subject, catalog, load, names, os_subject, shipped, source, subject, top, try_load};
 use crate::auth::Role;
 use crate::policy::request::power_use;
-use crate::policy::{Bundle, Door, Groups, Over, Power, Ran, Recorded, Ruling, Use, Verdict, Via};
+use crate::policy::{Bundle, Door, Evaluation, Groups, Over, Power, Ran, Recorded, Ruling, Use, Via};
 use serde_json::json;
 use std::net::IpAddr;
 
@@ -286,7 +286,7 @@ fn a_use_fails_closed_and_can_be_made_again() {
     let door = Door { via: Via::Page, source_ip: Some(IpAddr::from([10, 0, 0, 9])) };
     for (power, owner) in [(Power::RunRead, who.id()), (Power::Approve, "os:root".to_owned())] {
         let of = Use { expires_us: Some(1), ..asked(&who, power, &owner, door) };
-        let Verdict { answer, request, .. } = api().decide_use(&of);
+        let Evaluation { answer, request, .. } = api().decide_use(&of);
         assert_eq!(request["context"]["via"], json!("page"));
         assert_eq!(request["context"]["source_ip"], json!({ "__extn": { "fn": "ip", "arg": "10.0.0.9" } }));
         let recorded = Recorded::read(&request).expect("recorded");

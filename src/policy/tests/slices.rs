@@ -114,7 +114,7 @@ pub(super) fn bundle(picked: &[prop::sample::Index]) -> Bundle {
 }
 
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PolicyRequest {
     pub(super) who: Subject,
     pub(super) session: Session,
     pub(super) tool: &'static str,
@@ -123,7 +123,7 @@ pub(super) struct Asked {
     pub(super) source_ip: Option<IpAddr>,
 }
 
-pub(super) fn asked() -> impl Strategy<Value = Asked> {
+pub(super) fn asked() -> impl Strategy<Value = PolicyRequest> {
     let tools = prop::sample::select(vec!["read_file", "list_dir", "tail_file", "health_check", "deploy"]);
     let paths = prop::sample::select(vec![
         "/",
@@ -164,7 +164,7 @@ pub(super) fn asked() -> impl Strategy<Value = Asked> {
                     _ => at(path, &within),
                 };
                 let source_ip = is_remote.then_some(IpAddr::from([127, 0, 0, 1]));
-                Asked { who, session, tool, resource, approver, source_ip }
+                PolicyRequest { who, session, tool, resource, approver, source_ip }
             },
         )
 }

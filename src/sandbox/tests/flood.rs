@@ -7,7 +7,7 @@ use crate::call::{End, Object, Prepared};
 use crate::launcher::Report;
 use crate::launcher::protocol::{Kind, PIECE_BYTES_MAX, Received, Reply, Request, packet, packets, receive};
 use crate::sandbox::client::LinkSeed;
-use crate::sandbox::source::{Origin, pair};
+use crate::sandbox::source::{LauncherOrigin, pair};
 use crate::types::limits::{LINK_UNFINISHED_BYTES_MAX, LINK_WAITING_PACKETS_MAX, PREPARE_MS_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -88,7 +88,7 @@ pub(super) fn answers_that_nobody_takes_fill_no_memory() {
 /// still has the connection.
 async fn said_to_a_front(packets: impl Iterator<Item = Vec<u8>>) -> bool {
     let (socket, launcher) = pair().expect("a pair");
-    let seed = LinkSeed { socket, origin: Origin::Forked, report: Report::default() };
+    let seed = LinkSeed { socket, origin: LauncherOrigin::Forked, report: Report::default() };
     let front = seed.connect().expect("connected");
     let world = World::new();
     let catalog = world.catalog();

@@ -5,13 +5,13 @@
 use super::view::one;
 use super::{ORDINARY, World, become_user};
 use crate::call::End;
-use crate::launcher::confine::layers::{self, Grant, Landlock};
+use crate::launcher::confine::layers::{self, Landlock, PathRule};
 use crate::launcher::confine::protection;
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::confine::seccomp::filters::{Does, of_program};
 use crate::launcher::sys;
 use crate::launcher::view::namespaces::{self, SecondStage};
-use crate::launcher::view::root::{self, Plan, Use};
+use crate::launcher::view::root::{self, MountUse, Plan};
 use crate::launcher::view::{files, own_proc};
 use crate::tools::Limits;
 use Layer::{
@@ -134,7 +134,7 @@ impl Layer {
 }
 
 /// Without `off`: what goes through, and what another layer still holds.
-struct Case {
+struct LayerCase {
     off: &'static [Layer],
     through: &'static [&'static str],
     held: &'static [&'static str],
@@ -144,13 +144,13 @@ const fn case(
     off: &'static [Layer],
     through: &'static [&'static str],
     held: &'static [&'static str],
-) -> Case {
-    Case { off, through, held }
+) -> LayerCase {
+    LayerCase { off, through, held }
 }
 
 /// The table. Layers that hold the same are switched off one by one, and then together.
 #[rustfmt::skip]
-const CASES: &[Case] = &[
+const CASES: &[LayerCase] = &[
     // Landlock and the view: files. Modes, links and what is deep in the kernel are the filter's; root's files also the uid's.
     case(&[Rules], &["list"],
          &["absolute", "change", "run_own", "modes", "hard_link", "special_files", "trace", "passwords", "tcp_connect"]),
@@ -230,12 +230,12 @@ pub(super) fn no_layer_is_decoration() {
         // The name that is changed below is this process's alone.
         sys::unshare(CloneFlags::CLONE_NEWUTS).expect("a UTS namespace");
     }
-    let Some(stage) = Stage::make(port) else { return };
+    let Some(stage) = LayerStage::make(port) else { return };
     let lends = stage.lends();
     // What scopes signals is Landlock's from its sixth version on.
     let scopes = sys::landlock_abi().is_some_and(|abi| abi >= 6);
     let keeps_core = rustix::process::getrlimit(rustix::process::Resource::Core).maximum != Some(0);
-    let (mut told, mut with_all) = (Told::default(), BTreeMap::new());
+    let (mut told, mut with_all) = (Outcomes::default(), BTreeMap::new());
     for case in CASES {
         if !is_root() && case.off.iter().any(|off| [Identity, SuId].contains(off)) {
             continue;
@@ -274,7 +274,7 @@ pub(super) fn no_layer_is_decoration() {
 }
 
 /// What is shown by what comes of it outside.
-fn beside(stage: &Stage, told: &mut Told) {
+fn beside(stage: &LayerStage, told: &mut Outcomes) {
     if is_root() {
         let name = || rustix::system::uname().nodename().to_owned();
         for (more, goes) in [(&[][..], false), (&[HostName][..], true)] {
@@ -298,19 +298,19 @@ fn beside(stage: &Stage, told: &mut Told) {
     let (code, _) = stage.end(&[], "killed");
     told.tell(&[Init], "goes on behind its own KILL", code == Some(64), true, &json!(code));
     let (_, bytes) = stage.end(&[Filter], "flood");
-    let is_over = bytes > Stage::LIMITS.output_bytes_max as u64;
+    let is_over = bytes > LayerStage::LIMITS.output_bytes_max as u64;
     told.tell(&[Clock], "writes more than its cap", is_over, true, &json!(bytes));
     stage.are_ended_by_the_launcher();
 }
 
 /// What came of it, a line for what is off.
 #[derive(Default)]
-struct Told {
+struct Outcomes {
     lines: Vec<(Vec<Layer>, Vec<String>, Vec<String>)>,
     wrong: Vec<String>,
 }
 
-impl Told {
+impl Outcomes {
     fn tell(&mut self, off: &[Layer], what: &str, is_through: bool, goes: bool, line: &Value) {
         println!("without {off:?}: {what}: {line}");
         if is_through != goes {
@@ -379,20 +379,20 @@ fn is_root() -> bool {
 }
 
 /// The program, a folder for it, and a process that is none of its own.
-struct Stage {
+struct LayerStage {
     world: World,
     program: PathBuf,
     stranger: std::process::Child,
 }
 
-impl Drop for Stage {
+impl Drop for LayerStage {
     fn drop(&mut self) {
         self.stranger.kill().expect("killed");
         self.stranger.wait().expect("ended");
     }
 }
 
-impl Stage {
+impl LayerStage {
     const LIMITS: Limits = Limits {
         wall_ms_max: 20_000,
         output_bytes_max: 65_536,
@@ -538,7 +538,11 @@ impl Stage {
         if has(View) {
             let folder = self.world.path("workspace").join("box");
             let null = Path::new("/dev/null");
-            let named = [(self.program.as_path(), Use::Execute), (&folder, Use::Write), (null, Use::Device)];
+            let named = [
+                (self.program.as_path(), MountUse::Execute),
+                (&folder, MountUse::Write),
+                (null, MountUse::Device),
+            ];
             root::enter(&Plan::of(named), is_root()).map_err(|e| format!("{e:?}"))?;
         }
         if has(Locked) {
@@ -583,11 +587,11 @@ impl Stage {
         let (program, folder, proc) = (open(&self.program)?, open(&folder)?, open(Path::new("/proc"))?);
         let landlock = Landlock::probe(None)?;
         if has(Rules) {
-            let run = Grant { at: program.as_fd(), rights: AccessFs::Execute | AccessFs::ReadFile };
-            let write = Grant { at: folder.as_fd(), rights: landlock.work_rights() };
-            let read = Grant { at: proc.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir };
+            let run = PathRule { at: program.as_fd(), rights: AccessFs::Execute | AccessFs::ReadFile };
+            let write = PathRule { at: folder.as_fd(), rights: landlock.work_rights() };
+            let read = PathRule { at: proc.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir };
             let read = in_proc.then_some(read);
-            let all: Vec<Grant<'_>> = [run, write].into_iter().chain(read).collect();
+            let all: Vec<PathRule<'_>> = [run, write].into_iter().chain(read).collect();
             layers::restrict(landlock.ruleset(&all)?)?;
         }
         if has(Descriptors) {

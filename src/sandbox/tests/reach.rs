@@ -3,9 +3,9 @@
 
 use super::super::{Dials, lock_front, narrow_front, serve, start};
 use super::{Command, World};
-use crate::launcher::sys::{Word, attempt};
-use Before::{AsRoot, Through, WhereKnown};
-use Word::{Number, Room, Text};
+use crate::launcher::sys::{SyscallArg, attempt};
+use BeforeLock::{AsRoot, Through, WhereKnown};
+use SyscallArg::{Number, Room, Text};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io::{self, ErrorKind};
@@ -19,7 +19,7 @@ use std::process::{Child, Stdio};
 
 /// Whether an attempt goes through before the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
+enum BeforeLock {
     Through,
     /// For root alone.
     AsRoot,
@@ -28,7 +28,7 @@ enum Before {
 }
 
 /// A name, whether it goes through before the lock, and the attempt.
-type Row = (&'static str, Before, fn(&Aims) -> io::Result<()>);
+type Row = (&'static str, BeforeLock, fn(&Aims) -> io::Result<()>);
 
 /// What the attempts aim at.
 struct Aims {
@@ -59,27 +59,27 @@ impl Aims {
         Self { other, rules, rules_text, door, hidden, _doors: doors }
     }
 
-    fn other(&self) -> Word<'static> {
+    fn other(&self) -> SyscallArg<'static> {
         Number(i64::from(self.other.id()))
     }
 
-    fn file(&self) -> Word<'_> {
+    fn file(&self) -> SyscallArg<'_> {
         Text(&self.rules_text)
     }
 
-    fn open(&self) -> io::Result<(std::fs::File, Word<'static>)> {
+    fn open(&self) -> io::Result<(std::fs::File, SyscallArg<'static>)> {
         let file = std::fs::File::open(&self.rules)?;
         let number = Number(i64::from(file.as_raw_fd()));
         Ok((file, number))
     }
 }
 
-fn ask<const N: usize>(call: i64, mut words: [Word<'_>; N]) -> io::Result<()> {
+fn ask<const N: usize>(call: i64, mut words: [SyscallArg<'_>; N]) -> io::Result<()> {
     attempt(call, &mut words).map(drop)
 }
 
 /// Makes something that outlives the process, and takes it away again by `remove`.
-fn make<const N: usize>(call: i64, mut words: [Word<'_>; N], remove: (i64, usize)) -> io::Result<()> {
+fn make<const N: usize>(call: i64, mut words: [SyscallArg<'_>; N], remove: (i64, usize)) -> io::Result<()> {
     let id = attempt(call, &mut words)?;
     let mut words = [Number(id), Number(0), Number(0), Number(0)];
     debug_assert_eq!(libc::IPC_RMID, 0, "the zeros above");
@@ -93,8 +93,8 @@ fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<()> {
     ask(libc::SYS_close, [Number(fd)])
 }
 
-const HERE: Word<'static> = Number(libc::AT_FDCWD as i64);
-const NULL: Word<'static> = Number(0);
+const HERE: SyscallArg<'static> = Number(libc::AT_FDCWD as i64);
+const NULL: SyscallArg<'static> = Number(0);
 
 /// Numbers that the C library's crate does not have for each architecture; they are the same on all.
 const SYS_FCHMODAT2: i64 = 452;
@@ -268,7 +268,7 @@ const SOCKETS: &[Row] = &[
     ("bluetooth", WhereKnown, |_| socket(libc::AF_BLUETOOTH, libc::SOCK_RAW, 1)),
 ];
 
-fn own_ids() -> [Word<'static>; 2] {
+fn own_ids() -> [SyscallArg<'static>; 2] {
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     [uid.as_raw(), gid.as_raw()].map(|id| Number(i64::from(id)))
 }

@@ -311,7 +311,7 @@ fn reads_all(world: &World) {
 
 /// What one step of making a tree adds.
 #[derive(Clone, Debug)]
-enum Step {
+enum TreeStep {
     Folder(usize),
     File(usize),
     Link(usize, usize),
@@ -326,13 +326,13 @@ enum Spelling {
     ByHardLink,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<TreeStep>> {
     let place = || 0..64_usize;
     let step = prop_oneof![
-        3 => place().prop_map(Step::Folder),
-        4 => place().prop_map(Step::File),
-        1 => (place(), place()).prop_map(|(at, to)| Step::Link(at, to)),
-        2 => (place(), place()).prop_map(|(at, to)| Step::HardLink(at, to)),
+        3 => place().prop_map(TreeStep::Folder),
+        4 => place().prop_map(TreeStep::File),
+        1 => (place(), place()).prop_map(|(at, to)| TreeStep::Link(at, to)),
+        2 => (place(), place()).prop_map(|(at, to)| TreeStep::HardLink(at, to)),
     ];
     prop::collection::vec(step, 1..40)
 }
@@ -373,13 +373,13 @@ pub(super) fn no_excluded_byte_is_found() {
 }
 
 /// Makes the tree; its folders, itself first, and its files by every name.
-fn plant(top: &Path, steps: &[Step]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+fn plant(top: &Path, steps: &[TreeStep]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     std::fs::create_dir(top).expect("made");
     let (mut folders, mut files) = (vec![top.to_owned()], Vec::new());
     for (at, step) in steps.iter().enumerate() {
         let below = |folders: &[PathBuf], place: usize| folders[place % folders.len()].join(format!("n{at}"));
         match *step {
-            Step::Folder(place) => {
+            TreeStep::Folder(place) => {
                 let path = below(&folders, place);
                 // The walk's own bound.
                 if path.components().count() < top.components().count() + 30 {
@@ -387,17 +387,17 @@ fn plant(top: &Path, steps: &[Step]) -> (Vec<PathBuf>, Vec<PathBuf>) {
                     folders.push(path);
                 }
             }
-            Step::File(place) => {
+            TreeStep::File(place) => {
                 let path = below(&folders, place);
                 std::fs::write(&path, format!("a\nMARK-{at}-\n")).expect("written");
                 files.push(path);
             }
-            Step::Link(place, to) => {
+            TreeStep::Link(place, to) => {
                 let target = folders[to % folders.len()].clone();
                 symlink(target, below(&folders, place)).expect("linked");
             }
-            Step::HardLink(_, _) if files.is_empty() => {}
-            Step::HardLink(place, to) => {
+            TreeStep::HardLink(_, _) if files.is_empty() => {}
+            TreeStep::HardLink(place, to) => {
                 let path = below(&folders, place);
                 std::fs::hard_link(&files[to % files.len()], &path).expect("linked");
                 files.push(path);

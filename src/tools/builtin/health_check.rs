@@ -81,7 +81,7 @@ impl Status {
     }
 }
 
-struct Check {
+struct HealthCheck {
     name: String,
     status: Status,
     detail: String,
@@ -120,12 +120,16 @@ pub fn health_check(host: &Host) -> Answer {
     }))
 }
 
-fn load(text: &str, cpus: u64, checks: &mut Vec<Check>) -> Value {
+fn load(text: &str, cpus: u64, checks: &mut Vec<HealthCheck>) -> Value {
     let shown = text.split(' ').next().unwrap_or("unknown");
     let status = hundredths(shown).map_or(Status::Warning, |one| {
         Status::above(one / cpus.max(1), LOAD_PER_CPU_X100_WARN, LOAD_PER_CPU_X100_CRITICAL)
     });
-    checks.push(Check { name: "load".to_owned(), status, detail: format!("{shown} on {cpus} processors") });
+    checks.push(HealthCheck {
+        name: "load".to_owned(),
+        status,
+        detail: format!("{shown} on {cpus} processors"),
+    });
     // The kernel's own words: PAR's JSON has no fractions.
     let mut words = text.split(' ').map(|word| json!(word));
     let mut word = || words.next().unwrap_or_default();
@@ -163,7 +167,7 @@ fn ticks(stat: &str) -> (u64, u64) {
     (all - idle, all)
 }
 
-fn memory(meminfo: &str, checks: &mut Vec<Check>) -> Value {
+fn memory(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
     let total = meminfo_bytes(meminfo, "MemTotal");
     let available = meminfo_bytes(meminfo, "MemAvailable");
     let left = percent(available, total);
@@ -172,17 +176,17 @@ fn memory(meminfo: &str, checks: &mut Vec<Check>) -> Value {
         _ if left < MEMORY_AVAILABLE_PERCENT_WARN => Status::Warning,
         _ => Status::Ok,
     };
-    checks.push(Check { name: "memory".to_owned(), status, detail: format!("{left} % available") });
+    checks.push(HealthCheck { name: "memory".to_owned(), status, detail: format!("{left} % available") });
     json!({ "total_bytes": total, "available_bytes": available, "available_percent": left })
 }
 
-fn swap(meminfo: &str, checks: &mut Vec<Check>) -> Value {
+fn swap(meminfo: &str, checks: &mut Vec<HealthCheck>) -> Value {
     let total = meminfo_bytes(meminfo, "SwapTotal");
     let free = meminfo_bytes(meminfo, "SwapFree");
     let used = percent(total.saturating_sub(free), total);
     let status = Status::above(used, SWAP_USED_PERCENT_WARN, u64::MAX);
     let detail = if total == 0 { "no swap".to_owned() } else { format!("{used} % used") };
-    checks.push(Check { name: "swap".to_owned(), status, detail });
+    checks.push(HealthCheck { name: "swap".to_owned(), status, detail });
     json!({ "total_bytes": total, "free_bytes": free, "used_percent": used })
 }
 
@@ -192,10 +196,10 @@ fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
     kib.unwrap_or(0).saturating_mul(1024)
 }
 
-fn disk(disk: &Disk, checks: &mut Vec<Check>) -> Value {
+fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
     let name = format!("disk {}", disk.mount);
     let Ok(stat) = fstatvfs(&disk.folder) else {
-        checks.push(Check { name, status: Status::Warning, detail: "cannot be read".to_owned() });
+        checks.push(HealthCheck { name, status: Status::Warning, detail: "cannot be read".to_owned() });
         return json!({ "mount": disk.mount });
     };
     let used_blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
@@ -203,7 +207,11 @@ fn disk(disk: &Disk, checks: &mut Vec<Check>) -> Value {
     let used = percent_up(used_blocks, used_blocks.saturating_add(stat.f_bavail));
     let inodes = percent_up(stat.f_files.saturating_sub(stat.f_ffree), stat.f_files);
     let status = Status::above(used.max(inodes), DISK_USED_PERCENT_WARN, DISK_USED_PERCENT_CRITICAL);
-    checks.push(Check { name, status, detail: format!("{used} % of space, {inodes} % of inodes used") });
+    checks.push(HealthCheck {
+        name,
+        status,
+        detail: format!("{used} % of space, {inodes} % of inodes used"),
+    });
     json!({
         "mount": disk.mount,
         "total_bytes": stat.f_blocks.saturating_mul(stat.f_frsize),

@@ -49,11 +49,11 @@ struct AnswerHead {
     status: u16,
     location: Option<String>,
     content_type: Option<String>,
-    body: Body,
+    body: BodyFraming,
 }
 
 /// Where the body ends (RFC 9112 section 6.3).
-enum Body {
+enum BodyFraming {
     Length(u64),
     Chunks,
     UntilClose,
@@ -87,8 +87,8 @@ impl AnswerHead {
             values(name).first().map(|value| text::prefix(value, bytes_max).to_owned())
         };
         let body = match status {
-            204 | 304 => Body::Length(0),
-            _ => Body::of(&values("transfer-encoding"), &values("content-length"))?,
+            204 | 304 => BodyFraming::Length(0),
+            _ => BodyFraming::of(&values("transfer-encoding"), &values("content-length"))?,
         };
         Ok(Self {
             status,
@@ -111,7 +111,7 @@ impl AnswerHead {
     }
 }
 
-impl Body {
+impl BodyFraming {
     /// Of two lengths, or a length beside chunks, somebody else may have taken the other one.
     fn of(encodings: &[String], lengths: &[String]) -> Result<Self, String> {
         match (encodings, lengths) {

@@ -1,7 +1,7 @@
 //! Where on the network a tool may be connected to.
 
 use super::host_form::HostForm;
-use super::words::Resource;
+use super::words::ResourceSpec;
 use crate::types::HostPort;
 use ipnet::IpNet;
 
@@ -21,13 +21,13 @@ impl Reach {
     pub(super) fn read(
         connect: &[String],
         addresses: &[String],
-        resource: &Resource,
+        resource: &ResourceSpec,
     ) -> Result<Self, (&'static str, String)> {
         let mut reach = Self::default();
         for entry in connect {
             let at = |reason: String| ("connect =", format!("`{entry}` {reason}"));
             match entry.strip_prefix("*:") {
-                Some(_) if !matches!(resource, Resource::Host { .. }) => {
+                Some(_) if !matches!(resource, ResourceSpec::Host { .. }) => {
                     return Err(at("is for tools whose resource is the host".to_owned()));
                 }
                 Some(port) => {

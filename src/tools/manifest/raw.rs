@@ -9,8 +9,8 @@ use super::paths::Places;
 use super::script::Script;
 use super::sockets::Connect;
 use super::words::{
-    Builtin, Class, IdKind, Limits, Modes, Output, ProcView, Program, Resource, Risk, Runner, Runtime, Stdin,
-    WriteRoot,
+    Builtin, Class, IdKind, Limits, Modes, Output, ProcView, Program, ResourceSpec, Risk, Runner, Runtime,
+    Stdin, WriteRoot,
 };
 use crate::types::limits;
 use serde::Deserialize;
@@ -140,23 +140,23 @@ impl RawManifest {
         paths.collect::<Result<_, _>>().map_err(|reason| ("exec =", reason))
     }
 
-    pub(super) fn resource(&self, input: &Value) -> Result<Resource, String> {
+    pub(super) fn resource(&self, input: &Value) -> Result<ResourceSpec, String> {
         let RawResource { r#type, from, canonical, is, .. } = &self.resource;
         match (r#type.as_str(), from, canonical.as_deref(), is) {
             ("Path", Some(from), Some("path"), None) => {
-                Ok(Resource::Path { argument: required_string(from, input)? })
+                Ok(ResourceSpec::Path { argument: required_string(from, input)? })
             }
             (kind, Some(from), Some("id"), None) => {
                 let kind = IdKind::parse(kind)
                     .ok_or_else(|| format!("`type = \"{kind}\"` is not one of Project, Service and Job"))?;
-                Ok(Resource::Id { kind, argument: required_string(from, input)? })
+                Ok(ResourceSpec::Id { kind, argument: required_string(from, input)? })
             }
             ("Host", Some(from), Some(form @ ("host" | "url")), None) => {
                 let form = if form == "url" { HostForm::Url } else { HostForm::Host };
-                Ok(Resource::Host { argument: required_string(from, input)?, form })
+                Ok(ResourceSpec::Host { argument: required_string(from, input)?, form })
             }
             ("Host", None, None, Some(id)) if id == "localhost" => {
-                Ok(Resource::Fixed { kind: "Host".to_owned(), id: id.clone() })
+                Ok(ResourceSpec::Fixed { kind: "Host".to_owned(), id: id.clone() })
             }
             _ => {
                 Err("is none of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
@@ -171,7 +171,7 @@ impl RawManifest {
     /// may change.
     pub(super) fn content(
         &self,
-        resource: &Resource,
+        resource: &ResourceSpec,
     ) -> Result<Option<ContentFolder>, (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         let RawResource { content, copy_in, .. } = &self.resource;
@@ -183,7 +183,7 @@ impl RawManifest {
         };
         if self.builtin.is_some()
             || self.sandbox.write.is_empty()
-            || matches!(resource, Resource::Path { .. })
+            || matches!(resource, ResourceSpec::Path { .. })
         {
             return say("content", "`content` is for programs that write, and whose resource is no path");
         }
@@ -194,10 +194,10 @@ impl RawManifest {
 
     /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that
     /// the resource's id names there.
-    pub(super) fn write(&self, resource: &Resource, places: &Places) -> Result<Vec<WriteRoot>, String> {
+    pub(super) fn write(&self, resource: &ResourceSpec, places: &Places) -> Result<Vec<WriteRoot>, String> {
         let id = match resource {
-            Resource::Id { argument, .. } => Some(format!("/{{{argument}}}")),
-            Resource::Path { .. } | Resource::Host { .. } | Resource::Fixed { .. } => None,
+            ResourceSpec::Id { argument, .. } => Some(format!("/{{{argument}}}")),
+            ResourceSpec::Path { .. } | ResourceSpec::Host { .. } | ResourceSpec::Fixed { .. } => None,
         };
         let root = |grant: &String| {
             let stem = id.as_ref().and_then(|id| grant.strip_suffix(id));
@@ -302,10 +302,10 @@ impl RawManifest {
     pub(super) fn check_reach(
         &self,
         reach: &Reach,
-        resource: &Resource,
+        resource: &ResourceSpec,
     ) -> Result<(), (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
-        let by_url = matches!(resource, Resource::Host { form: HostForm::Url, .. });
+        let by_url = matches!(resource, ResourceSpec::Host { form: HostForm::Url, .. });
         match (self.builtin, reach.is_empty()) {
             (Some(Builtin::HttpGet), true) => say("builtin", "`http_get` needs `connect`"),
             (Some(Builtin::HttpGet), false) if !by_url => {
@@ -315,7 +315,7 @@ impl RawManifest {
                 0 => say("[limits]", "a tool that is connected to hosts needs `network_bytes_max`"),
                 _ => Ok(()),
             },
-            (_, true) if matches!(resource, Resource::Host { .. }) => {
+            (_, true) if matches!(resource, ResourceSpec::Host { .. }) => {
                 say("[resource]", "a tool about a host needs `connect`")
             }
             (_, true) if self.limits.network_bytes_max != 0 => {

@@ -9,7 +9,7 @@ use super::raw::RawManifest;
 use super::script::Script;
 use super::secrets::check_secrets;
 use super::sockets::Connect;
-use super::words::{Class, Limits, Modes, Output, ProcView, Resource, Risk, Runner, Stdin, WriteRoot};
+use super::words::{Class, Limits, Modes, Output, ProcView, ResourceSpec, Risk, Runner, Stdin, WriteRoot};
 use crate::types::{Digest, limits};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub struct Manifest {
     /// Whether every result taints the session. Without it the JSON object of a success does not.
     pub untrusted_output: bool,
     /// What the policy sees as the resource.
-    pub resource: Resource,
+    pub resource: ResourceSpec,
     /// The folder, below the first that the tool may change, whose content is read before the decision and given to
     /// the tool as a copy of its own.
     pub content: Option<ContentFolder>,

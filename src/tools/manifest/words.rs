@@ -157,7 +157,7 @@ pub enum Runtime {
 
 /// What the policy sees as the resource of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resource {
+pub enum ResourceSpec {
     /// A path argument, resolved by the sandbox before the decision.
     Path {
         /// Name of the top-level argument that holds the path.
@@ -187,7 +187,7 @@ pub enum Resource {
     },
 }
 
-impl Resource {
+impl ResourceSpec {
     /// The Cedar entity type, without the namespace.
     #[must_use]
     pub fn kind(&self) -> &str {

@@ -16,13 +16,13 @@ const X32_BIT: u32 = 0x4000_0000;
 
 /// What a rule answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FilterAction {
     Allow,
     Errno(i32),
     Kill,
 }
 
-impl Verdict {
+impl FilterAction {
     pub(crate) fn code(self) -> u32 {
         match self {
             Self::Allow => libc::SECCOMP_RET_ALLOW,
@@ -38,7 +38,7 @@ pub(crate) struct Condition {
     pub(crate) call: i64,
     pub(crate) argument: u32,
     pub(crate) test: Test,
-    pub(crate) otherwise: Verdict,
+    pub(crate) otherwise: FilterAction,
 }
 
 pub(crate) enum Test {
@@ -52,7 +52,7 @@ pub(crate) enum Test {
     /// Family, type and protocol of a socket.
     Socket(Sockets),
     /// The same, as one of these.
-    Kind(&'static [Kind]),
+    Kind(&'static [SocketKind]),
     /// This value alone.
     Is(u32),
     /// Process, resource and new value of a limit: the caller's own limits, and no new value for [`KEPT_LIMIT`].
@@ -60,7 +60,7 @@ pub(crate) enum Test {
 }
 
 /// Sockets of one family.
-pub(crate) struct Kind {
+pub(crate) struct SocketKind {
     pub(crate) family: i32,
     pub(crate) types: &'static [i32],
     pub(crate) protocols: &'static [i32],
@@ -93,18 +93,19 @@ pub(crate) fn compile(
     allowed: &[i64],
     refused: &[i64],
     conditions: &[Condition],
-    default: Verdict,
+    default: FilterAction,
 ) -> BpfProgram {
     let verdicts = |calls: &[i64], verdict| calls.iter().map(|call| (*call, verdict)).collect::<Vec<_>>();
-    let table = [verdicts(allowed, Verdict::Allow), verdicts(refused, Verdict::Errno(EPERM))].concat();
+    let table =
+        [verdicts(allowed, FilterAction::Allow), verdicts(refused, FilterAction::Errno(EPERM))].concat();
     compile_table(&table, conditions, default)
 }
 
 /// A filter of any verdicts. Where a call stands in the table twice the refusal wins.
 pub(crate) fn compile_table(
-    table: &[(i64, Verdict)],
+    table: &[(i64, FilterAction)],
     conditions: &[Condition],
-    default: Verdict,
+    default: FilterAction,
 ) -> BpfProgram {
     let mut out = head();
     for condition in conditions {
@@ -114,17 +115,17 @@ pub(crate) fn compile_table(
         out.push(jump_if_equal(number(condition.call), 0, skip));
         out.extend(body);
     }
-    let mut table: Vec<(u32, Verdict)> =
+    let mut table: Vec<(u32, FilterAction)> =
         table.iter().map(|(call, verdict)| (number(*call), *verdict)).collect();
     // A refusal sorts first, and the first stays.
-    table.sort_by_key(|(call, verdict)| (*call, *verdict == Verdict::Allow));
+    table.sort_by_key(|(call, verdict)| (*call, *verdict == FilterAction::Allow));
     table.dedup_by_key(|(call, _)| *call);
     out.extend(search(&steps(&table, default)));
     out
 }
 
 /// Every call's verdict as steps: from this number on, until the next step.
-fn steps(table: &[(u32, Verdict)], default: Verdict) -> Vec<(u32, Verdict)> {
+fn steps(table: &[(u32, FilterAction)], default: FilterAction) -> Vec<(u32, FilterAction)> {
     let mut steps = vec![(0, default)];
     for (call, verdict) in table {
         steps.retain(|(from, _)| from != call);
@@ -135,9 +136,9 @@ fn steps(table: &[(u32, Verdict)], default: Verdict) -> Vec<(u32, Verdict)> {
     steps
 }
 
-fn search(steps: &[(u32, Verdict)]) -> Vec<sock_filter> {
+fn search(steps: &[(u32, FilterAction)]) -> Vec<sock_filter> {
     if let [] | [_] = steps {
-        return vec![answer(steps.first().map_or(Verdict::Kill, |(_, verdict)| *verdict))];
+        return vec![answer(steps.first().map_or(FilterAction::Kill, |(_, verdict)| *verdict))];
     }
     let (low, high) = steps.split_at(steps.len() / 2);
     let middle = high.first().map_or(0, |(from, _)| *from);
@@ -159,10 +160,10 @@ fn head() -> BpfProgram {
     const ARCH_AT: u32 = 4;
     const NUMBER_AT: u32 = 0;
     let mut out =
-        vec![load_word(ARCH_AT), jump_if_equal(ARCH, 1, 0), answer(Verdict::Kill), load_word(NUMBER_AT)];
+        vec![load_word(ARCH_AT), jump_if_equal(ARCH, 1, 0), answer(FilterAction::Kill), load_word(NUMBER_AT)];
     if cfg!(target_arch = "x86_64") {
         out.push(instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32_BIT));
-        out.push(answer(Verdict::Kill));
+        out.push(answer(FilterAction::Kill));
     }
     out
 }
@@ -171,17 +172,17 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
     let mut out = vec![load_word(16 + 8 * condition.argument)];
     let rest = match condition.test {
         Test::OneOf(values) => {
-            out.extend(listed(values, Verdict::Allow));
+            out.extend(listed(values, FilterAction::Allow));
             condition.otherwise
         }
         Test::NoneOf(values) => {
             out.extend(listed(values, condition.otherwise));
-            Verdict::Allow
+            FilterAction::Allow
         }
         Test::NoBits(bits) => {
             out.push(instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits));
             out.push(answer(condition.otherwise));
-            Verdict::Allow
+            FilterAction::Allow
         }
         Test::Open(mode) => {
             let jump_if_any = |bits: i32, yes, no| {
@@ -196,7 +197,7 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
                 out.push(instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits));
                 out.push(answer(condition.otherwise));
             }
-            Verdict::Allow
+            FilterAction::Allow
         }
         Test::Socket(sockets) => {
             out.extend(socket_body(sockets, condition.otherwise));
@@ -207,24 +208,24 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
             condition.otherwise
         }
         Test::Is(value) => {
-            out.extend(listed(&[value], Verdict::Allow));
+            out.extend(listed(&[value], FilterAction::Allow));
             condition.otherwise
         }
         Test::OwnLimits => {
             const NEW_VALUE: u32 = 2;
             out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
             out.push(load_word(16 + 8));
-            out.extend([jump_if_equal(KEPT_LIMIT, 1, 0), answer(Verdict::Allow)]);
+            out.extend([jump_if_equal(KEPT_LIMIT, 1, 0), answer(FilterAction::Allow)]);
             // A pointer, both halves of which are looked at: asking for the limit gives none.
             for half in [0, 4] {
                 out.push(load_word(16 + 8 * NEW_VALUE + half));
                 out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
             }
-            Verdict::Allow
+            FilterAction::Allow
         }
         Test::AllBits(bits) => {
             out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
-            out.extend(listed(&[bits], Verdict::Allow));
+            out.extend(listed(&[bits], FilterAction::Allow));
             condition.otherwise
         }
     };
@@ -233,7 +234,7 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
 }
 
 /// Answers where the family, which is in the accumulator, is that of `kind`; leaves it there otherwise.
-fn kind_body(kind: &Kind, otherwise: Verdict) -> Vec<sock_filter> {
+fn kind_body(kind: &SocketKind, otherwise: FilterAction) -> Vec<sock_filter> {
     let mut body = vec![load_word(16 + 8)];
     // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
     let bits = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
@@ -246,7 +247,8 @@ fn kind_body(kind: &Kind, otherwise: Verdict) -> Vec<sock_filter> {
     body.push(load_word(16 + 16));
     let protocols = kind.protocols.iter();
     body.extend(
-        protocols.flat_map(|protocol| [jump_if_equal(protocol.unsigned_abs(), 0, 1), answer(Verdict::Allow)]),
+        protocols
+            .flat_map(|protocol| [jump_if_equal(protocol.unsigned_abs(), 0, 1), answer(FilterAction::Allow)]),
     );
     body.push(answer(otherwise));
     let skip = u8::try_from(body.len()).unwrap_or(u8::MAX);
@@ -254,11 +256,11 @@ fn kind_body(kind: &Kind, otherwise: Verdict) -> Vec<sock_filter> {
 }
 
 /// The family is loaded. What comes to its end is refused.
-fn socket_body(Sockets { tcp, unix }: Sockets, otherwise: Verdict) -> Vec<sock_filter> {
+fn socket_body(Sockets { tcp, unix }: Sockets, otherwise: FilterAction) -> Vec<sock_filter> {
     let [inet, inet6, local] = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX].map(i32::unsigned_abs);
     let mut out = Vec::new();
     if unix {
-        out.extend([jump_if_equal(local, 0, 1), answer(Verdict::Allow)]);
+        out.extend([jump_if_equal(local, 0, 1), answer(FilterAction::Allow)]);
     }
     if tcp {
         out.extend([jump_if_equal(inet, 2, 0), jump_if_equal(inet6, 1, 0), answer(otherwise)]);
@@ -268,12 +270,12 @@ fn socket_body(Sockets { tcp, unix }: Sockets, otherwise: Verdict) -> Vec<sock_f
         out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, kind));
         out.extend([jump_if_equal(libc::SOCK_STREAM.unsigned_abs(), 1, 0), answer(otherwise)]);
         out.push(load_word(16 + 16));
-        out.extend(listed(&[0, libc::IPPROTO_TCP.unsigned_abs()], Verdict::Allow));
+        out.extend(listed(&[0, libc::IPPROTO_TCP.unsigned_abs()], FilterAction::Allow));
     }
     out
 }
 
-fn listed(values: &[u32], verdict: Verdict) -> Vec<sock_filter> {
+fn listed(values: &[u32], verdict: FilterAction) -> Vec<sock_filter> {
     values.iter().flat_map(|value| [jump_if_equal(*value, 0, 1), answer(verdict)]).collect()
 }
 
@@ -285,7 +287,7 @@ fn jump_if_equal(value: u32, yes: u8, no: u8) -> sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value)
 }
 
-fn answer(verdict: Verdict) -> sock_filter {
+fn answer(verdict: FilterAction) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, 0, 0, verdict.code())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In the allow-lists what is unknown is ENOSYS, so that a C library falls back, and what is known to be dangerous is EPERM.
 
-use super::compile::{Condition, Sockets, Test, Verdict, compile};
+use super::compile::{Condition, FilterAction, Sockets, Test, compile};
 use super::tables::{
     BUILTIN, CONNECTING, DANGEROUS, DANGEROUS_LEGACY, LAUNCHER, LEGACY, MODES, MODES_LEGACY, ORDINARY,
     PROCESSES, WRITING, WRITING_LEGACY,
@@ -34,7 +34,7 @@ pub(crate) fn base(sockets: Sockets, mounts_proc: bool) -> BpfProgram {
     }
     let allowed = [ORDINARY, LEGACY, PROCESSES, LAUNCHER, WRITING, WRITING_LEGACY, &more].concat();
     let refused = [DANGEROUS, DANGEROUS_LEGACY].concat();
-    compile(&allowed, &without(refused, &more), &conditions, Verdict::Errno(ENOSYS))
+    compile(&allowed, &without(refused, &more), &conditions, FilterAction::Errno(ENOSYS))
 }
 
 /// What is wanted is not refused.
@@ -45,7 +45,7 @@ fn without(mut refused: Vec<i64>, wanted: &[i64]) -> Vec<i64> {
 
 /// The last filter of a builtin: reading what it was given, writing its answer, memory, the clock.
 pub(crate) fn builtin() -> BpfProgram {
-    compile(BUILTIN, &[], &[], Verdict::Errno(EPERM))
+    compile(BUILTIN, &[], &[], FilterAction::Errno(EPERM))
 }
 
 /// The last filter of a builtin that walks: it opens too, for reading alone. Where, Landlock says.
@@ -54,18 +54,18 @@ pub(crate) fn walker() -> BpfProgram {
         call: libc::SYS_openat,
         argument: 2,
         test: Test::NoBits(OPEN_CHANGES.unsigned_abs()),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     };
     // For the hash tables of a pattern.
     let allowed = [BUILTIN, &[libc::SYS_getrandom]].concat();
-    compile(&allowed, &[], &[openat], Verdict::Errno(EPERM))
+    compile(&allowed, &[], &[openat], FilterAction::Errno(EPERM))
 }
 
 /// The last filter of the builtin that was given a connection: it opens nothing, and makes no other.
 pub(crate) fn fetcher() -> BpfProgram {
     // For the keys of TLS, and for its records.
     let allowed = [BUILTIN, &[libc::SYS_getrandom, libc::SYS_writev]].concat();
-    compile(&allowed, &[], &[], Verdict::Errno(EPERM))
+    compile(&allowed, &[], &[], FilterAction::Errno(EPERM))
 }
 
 /// Flags of `openat` that ask for more than reading. Emptying a file is no write to every Landlock.
@@ -102,7 +102,7 @@ pub(crate) fn of_program(does: Does) -> BpfProgram {
             call: *call,
             argument: 0,
             test: Test::OneOf(&[]),
-            otherwise: Verdict::Errno(0),
+            otherwise: FilterAction::Errno(0),
         };
         conditions.extend([MODES, MODES_LEGACY].concat().iter().map(told));
     }
@@ -123,7 +123,7 @@ pub(crate) const OPENING: &[(i64, u32)] = &[(libc::SYS_openat, 2), (libc::SYS_op
 pub(crate) const OPENING: &[(i64, u32)] = &[(libc::SYS_openat, 2)];
 
 pub(crate) fn opening(call: i64, argument: u32, mode: Option<(u32, u32)>) -> Condition {
-    Condition { call, argument, test: Test::Open(mode), otherwise: Verdict::Errno(EPERM) }
+    Condition { call, argument, test: Test::Open(mode), otherwise: FilterAction::Errno(EPERM) }
 }
 
 /// Its flags and mode are in memory, where no filter sees them. Who gets this answer takes openat.
@@ -132,7 +132,7 @@ pub(crate) fn no_openat2() -> Condition {
         call: libc::SYS_openat2,
         argument: 0,
         test: Test::OneOf(&[]),
-        otherwise: Verdict::Errno(ENOSYS),
+        otherwise: FilterAction::Errno(ENOSYS),
     }
 }
 
@@ -152,19 +152,19 @@ fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
         call: *call,
         argument: *argument,
         test: Test::AllBits(libc::S_IRUSR | libc::S_IXUSR),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     }));
     conditions.push(Condition {
         call: libc::SYS_umask,
         argument: 0,
         test: Test::NoBits(libc::S_IRUSR | libc::S_IXUSR),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     });
     conditions.extend(CREATING_LEGACY.iter().map(|(call, argument)| Condition {
         call: *call,
         argument: *argument,
         test: Test::NoBits(lending),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     }));
     program_with(&[WRITING, WRITING_LEGACY, more].concat(), &[], conditions)
 }
@@ -182,7 +182,7 @@ fn no_whiteout() -> Condition {
         call: libc::SYS_renameat2,
         argument: 4,
         test: Test::NoBits(RENAME_WHITEOUT),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     }
 }
 
@@ -199,17 +199,17 @@ fn program_with(more: &[i64], less: &[i64], mut conditions: Vec<Condition>) -> B
         call: libc::SYS_clone,
         argument: 0,
         test: Test::NoBits(NEW_NAMESPACES),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     };
     let prctl = Condition {
         call: libc::SYS_prctl,
         argument: 0,
         // PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS
         test: Test::OneOf(&[3, 15, 16, 23, 39]),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     };
     conditions.extend([clone, no_clone3(), prctl, ioctl_condition(IOCTLS), own_limits()]);
-    compile(&allowed, &refused, &conditions, Verdict::Errno(ENOSYS))
+    compile(&allowed, &refused, &conditions, FilterAction::Errno(ENOSYS))
 }
 
 /// Its flags are in memory, where no filter sees them. Who gets this answer takes clone.
@@ -218,7 +218,7 @@ pub(crate) fn no_clone3() -> Condition {
         call: libc::SYS_clone3,
         argument: 0,
         test: Test::OneOf(&[]),
-        otherwise: Verdict::Errno(ENOSYS),
+        otherwise: FilterAction::Errno(ENOSYS),
     }
 }
 
@@ -228,7 +228,7 @@ fn unshare_condition() -> Condition {
         call: libc::SYS_unshare,
         argument: 0,
         test: Test::OneOf(&[0x1000_0000]),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     }
 }
 
@@ -243,21 +243,21 @@ pub(crate) fn ioctl_condition(listed: &'static [u32]) -> Condition {
         call: libc::SYS_ioctl,
         argument: 1,
         test: Test::OneOf(listed),
-        otherwise: Verdict::Errno(ENOTTY),
+        otherwise: FilterAction::Errno(ENOTTY),
     }
 }
 
 /// No socket but `sockets`: for streams by TCP, and local ones.
 fn socket_condition(sockets: Sockets) -> Condition {
     let test = Test::Socket(sockets);
-    Condition { call: libc::SYS_socket, argument: 0, test, otherwise: Verdict::Errno(EPERM) }
+    Condition { call: libc::SYS_socket, argument: 0, test, otherwise: FilterAction::Errno(EPERM) }
 }
 
 /// A new file system that is only read, and nothing else of mounts: none is moved, bound, changed or shared. Which one,
 /// and where, are in memory, where no filter sees them.
 fn mount_condition() -> Condition {
     const FLAGS: &[u32] = &[own_proc::FLAGS.bits()];
-    let otherwise = Verdict::Errno(EPERM);
+    let otherwise = FilterAction::Errno(EPERM);
     Condition { call: libc::SYS_mount, argument: 3, test: Test::OneOf(FLAGS), otherwise }
 }
 
@@ -268,18 +268,18 @@ fn no_fast_open() -> [Condition; 2] {
         call,
         argument,
         test: Test::NoBits(MSG_FASTOPEN),
-        otherwise: Verdict::Errno(EPERM),
+        otherwise: FilterAction::Errno(EPERM),
     })
 }
 
 /// The caller's own limits but that one, and not those of the init, which is under the same uid.
 pub(crate) fn own_limits() -> Condition {
-    let otherwise = Verdict::Errno(EPERM);
+    let otherwise = FilterAction::Errno(EPERM);
     Condition { call: libc::SYS_prlimit64, argument: 0, test: Test::OwnLimits, otherwise }
 }
 
 fn fcntl_condition(test: Test) -> Condition {
-    Condition { call: libc::SYS_fcntl, argument: 1, test, otherwise: Verdict::Errno(EPERM) }
+    Condition { call: libc::SYS_fcntl, argument: 1, test, otherwise: FilterAction::Errno(EPERM) }
 }
 
 /// Commands of fcntl(2) that nobody below the launcher has: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY and
@@ -300,5 +300,5 @@ const FCNTL_AND_LOCKS: &[u32] =
 /// A machine that gives an ordinary user no namespaces, and root neither.
 #[cfg(test)]
 pub(crate) fn without_namespaces() -> BpfProgram {
-    compile(&[], &[libc::SYS_unshare], &[], Verdict::Allow)
+    compile(&[], &[libc::SYS_unshare], &[], FilterAction::Allow)
 }

@@ -8,7 +8,7 @@ use crate::auth::Role;
 use crate::policy::load::mode;
 use crate::policy::load::scope::fits_action;
 use crate::policy::request::question::UNTRUSTED;
-use crate::tools::{Catalog, Resource};
+use crate::tools::{Catalog, ResourceSpec};
 use cedar_policy::{ActionConstraint, Effect, Policy, PrincipalConstraint, ResourceConstraint};
 use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal, UnaryOp};
 use std::collections::BTreeSet;
@@ -161,8 +161,8 @@ fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
     let in_reach = catalog.manifests().filter(|m| fits_action(policy, &m.name, m.class));
     in_reach
         .filter_map(|manifest| match &manifest.resource {
-            Resource::Path { argument } => Some(argument.clone()),
-            Resource::Fixed { .. } | Resource::Id { .. } | Resource::Host { .. } => None,
+            ResourceSpec::Path { argument } => Some(argument.clone()),
+            ResourceSpec::Fixed { .. } | ResourceSpec::Id { .. } | ResourceSpec::Host { .. } => None,
         })
         .collect()
 }
