@@ -1,12 +1,13 @@
 //! Proofs over the tree: that an entry is in it, and that a later tree holds all of an earlier one
 //! (RFC 6962 section 2.1, checked as RFC 9162 sections 2.1.3.2 and 2.1.4.2 say). Pure: no disk, no clock.
+//! `tests/foreign/merkle.rs` compares them with those of another implementation.
 
 use super::head::Head;
 use super::merkle::{empty_root, node};
 use crate::types::Digest;
 
 /// Looks up the root of a perfect subtree: of the 2^height leaves from index · 2^height on.
-pub(super) type Subtree<'a, E> = dyn FnMut(u32, u64) -> Result<Digest, E> + 'a;
+pub type Subtree<'a, E> = dyn FnMut(u32, u64) -> Result<Digest, E> + 'a;
 
 /// Root of the leaves `from` to `to`, which begin a subtree at least as large as they are.
 fn range<E>(from: u64, to: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, E> {
@@ -21,16 +22,12 @@ fn range<E>(from: u64, to: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, 
 }
 
 /// The root over the first `size` leaves.
-pub(in crate::ledger) fn root<E>(size: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, E> {
+pub fn root<E>(size: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, E> {
     range(0, size, subtree)
 }
 
 /// The audit path of leaf `index` in the tree of `size` leaves, from the leaf up.
-pub(in crate::ledger) fn inclusion<E>(
-    index: u64,
-    size: u64,
-    subtree: &mut Subtree<'_, E>,
-) -> Result<Vec<Digest>, E> {
+pub fn inclusion<E>(index: u64, size: u64, subtree: &mut Subtree<'_, E>) -> Result<Vec<Digest>, E> {
     let (mut from, mut to, mut path) = (0, size, Vec::new());
     while to - from > 1 {
         let middle = from + split(to - from);
@@ -48,11 +45,7 @@ pub(in crate::ledger) fn inclusion<E>(
 
 /// The proof that the tree of `new` leaves begins with that of `old`; there is none of nothing, and
 /// none is needed of equal trees.
-pub(in crate::ledger) fn consistency<E>(
-    old: u64,
-    new: u64,
-    subtree: &mut Subtree<'_, E>,
-) -> Result<Vec<Digest>, E> {
+pub fn consistency<E>(old: u64, new: u64, subtree: &mut Subtree<'_, E>) -> Result<Vec<Digest>, E> {
     if old == 0 || old >= new {
         return Ok(Vec::new());
     }
@@ -150,7 +143,6 @@ mod tests {
     use crate::ledger::Head;
     use crate::ledger::tree::{Frontier, leaf};
     use crate::types::Digest;
-    use proptest::prelude::*;
     use std::convert::Infallible;
 
     fn leaves(count: u64) -> Vec<Digest> {
@@ -211,40 +203,6 @@ mod tests {
                     old == size || old == 0 || !is_extended(whole, before, &path),
                     "{size} back to {old}"
                 );
-            }
-        }
-    }
-
-    proptest! {
-        #![proptest_config(crate::types::laws::cases(256))]
-
-        /// What somebody else's tree proves holds here, and the reverse.
-        #[test]
-        fn another_implementation_agrees(size in 1_u64..600, a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
-            use ct_merkle::mem_backed_tree::MemoryBackedTree;
-            let mut theirs = MemoryBackedTree::<sha2::Sha256, [u8; 8]>::new();
-            let all = leaves(size);
-            let old = b.index(size as usize) as u64 + 1;
-            (0..old).for_each(|at| theirs.push(at.to_be_bytes()));
-            let their_old = theirs.root();
-            let their_old = Digest((*their_old.as_bytes()).into());
-            (old..size).for_each(|at| theirs.push(at.to_be_bytes()));
-            let whole = head(&all);
-            let root = |tree: &MemoryBackedTree<sha2::Sha256, [u8; 8]>| Digest((*tree.root().as_bytes()).into());
-            prop_assert_eq!(root(&theirs), whole.root);
-            let index = a.index(size as usize);
-            let hashes = |bytes: &[u8]| -> Vec<Digest> {
-                bytes.chunks_exact(32).map(|chunk| Digest(chunk.try_into().expect("32 bytes"))).collect()
-            };
-            let path = hashes(theirs.prove_inclusion(index).as_bytes());
-            let Ok(ours) = inclusion(index as u64, size, &mut subtree(&all));
-            prop_assert_eq!(&path, &ours);
-            prop_assert!(is_included(all[index], index as u64, whole, &path));
-            let Ok(ours) = consistency(old, size, &mut subtree(&all));
-            prop_assert_eq!(their_old, head(&all[..old as usize]).root);
-            if old < size {
-                let path = hashes(theirs.prove_consistency((size - old) as usize).as_bytes());
-                prop_assert_eq!(&path, &ours);
             }
         }
     }
