@@ -2,10 +2,11 @@
 //!
 //! `cargo bench --bench sandbox` prints p10, median and p99 in microseconds from order to result, the child reaped:
 //! `cat` of 4 KiB spawned plainly, under bubblewrap with everything unshared (where it is installed), as a builtin of
-//! PAR, as a dynamic and as a static program; at 1, 8 and 64 at a time; then the same, one at a time, from a front that
-//! holds 1 GiB. A call of PAR is prepared and run: validation, prepare, run and the answer. Decision and ledger are not
-//! counted (`governed_read` has them); in PAR's calls a second they are. Words behind `--` leave all but the ways with
-//! one of them in their name out: `cargo bench --bench sandbox -- cat builtin`.
+//! PAR, as a dynamic and as a static program; at 1, 8 and 64 at a time; then the same, one at a time, 20 ms after each
+//! other, and from a front that holds 1 GiB. Each row ends with the page faults and the microseconds of processor of one
+//! call: of what was spawned, or of the launcher and its children. A call of PAR is prepared and run: validation,
+//! prepare, run and the answer. Decision and ledger are not counted (`governed_read` has them); in PAR's calls a second
+//! they are. Words after `--` select the ways with one of them in their name: `cargo bench --bench sandbox -- cat builtin`.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts `cat` to compare with")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -14,6 +15,7 @@
 mod house;
 
 use house::{Caller, House, make_home, temporary};
+use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,6 +26,8 @@ const CALLS: usize = 320;
 /// Calls in turn of one kind, before the next kind has its turn.
 const TURN: usize = 64;
 const WIDTHS: [usize; 3] = [1, 8, 64];
+/// Between two calls of a person or a model, rather than of a loop.
+const APART: Duration = Duration::from_millis(20);
 /// What the big front holds, in bytes.
 const BIG: usize = 1 << 30;
 
@@ -91,40 +95,41 @@ struct Bench {
 impl Bench {
     async fn all(self) {
         for width in WIDTHS {
-            println!(
-                "\n{width} at a time{:<34} {:>8} {:>8} {:>8} {:>9}",
-                "", "p10", "median", "p99", "calls/s"
-            );
-            self.table(width).await;
+            self.table(&format!("{width} at a time"), width, Duration::ZERO).await;
         }
+        self.table("1 at a time, 20 ms apart", 1, APART).await;
         // Touched, so that it is there.
         let held = vec![7_u8; BIG];
-        println!(
-            "\n1 at a time, the front holds 1 GiB{:<13} {:>8} {:>8} {:>8} {:>9}",
-            "", "p10", "median", "p99", "calls/s"
-        );
-        self.table(1).await;
+        self.table("1 at a time, the front holds 1 GiB", 1, Duration::ZERO).await;
         assert_eq!(std::hint::black_box(&held)[BIG - 1], 7);
     }
 
     /// Each way in turn, so that the machine's drift meets all alike.
-    async fn table(&self, width: usize) {
+    async fn table(&self, title: &str, width: usize, pause: Duration) {
+        println!(
+            "\n{title:<47} {:>8} {:>8} {:>8} {:>9} {:>7} {:>7}",
+            "p10", "median", "p99", "calls/s", "faults", "cpu µs"
+        );
+        let launcher = self.caller.launcher.report().pid;
         let ways: Vec<(Way, &str)> = WAYS.into_iter().filter(|(way, name)| self.can(*way, name)).collect();
-        let mut all: Vec<(Vec<Duration>, Duration)> = ways.iter().map(|_| Default::default()).collect();
+        let mut all: Vec<(Vec<Duration>, Duration, Used)> = ways.iter().map(|_| Default::default()).collect();
         for turn in 0..=CALLS / TURN {
-            for ((way, _), (times, whole)) in ways.iter().zip(&mut all) {
-                let start = Instant::now();
-                let took = self.turn(*way, width).await;
+            for ((way, _), (times, whole, used)) in ways.iter().zip(&mut all) {
+                let (start, before) = (Instant::now(), Used::so_far(launcher));
+                let took = self.turn(*way, width, pause).await;
                 // The first turn warms up.
                 if turn > 0 {
                     *whole += start.elapsed();
+                    used.add(before, Used::so_far(launcher));
                     times.extend(took);
                 }
             }
         }
         let (mut plain, mut plain_static) = (1.0, 1.0);
-        for ((way, name), (mut times, whole)) in ways.into_iter().zip(all) {
-            let rate = f64::from(u32::try_from(times.len()).expect("a few")) / whole.as_secs_f64();
+        for ((way, name), (mut times, whole, used)) in ways.into_iter().zip(all) {
+            let calls = times.len() as u64;
+            let rate = f64::from(u32::try_from(calls).expect("a few")) / whole.as_secs_f64();
+            let (faults, cpu_us) = (used.faults / calls, used.cpu_us / calls);
             times.sort();
             let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e6;
             let ratio = match way {
@@ -139,7 +144,12 @@ impl Bench {
                 Way::Static => format!("{:.2} × static cat", at(50) / plain_static),
                 Way::Bubblewrap | Way::Builtin | Way::Dynamic => format!("{:.2} × cat", at(50) / plain),
             };
-            println!("{name:<47} {:>8.0} {:>8.0} {:>8.0} {rate:>9.0}  {ratio}", at(10), at(50), at(99));
+            println!(
+                "{name:<47} {:>8.0} {:>8.0} {:>8.0} {rate:>9.0} {faults:>7} {cpu_us:>7}  {ratio}",
+                at(10),
+                at(50),
+                at(99)
+            );
         }
     }
 
@@ -152,13 +162,14 @@ impl Bench {
         }
     }
 
-    async fn turn(&self, way: Way, width: usize) -> Vec<Duration> {
+    async fn turn(&self, way: Way, width: usize, pause: Duration) -> Vec<Duration> {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..width {
             let bench = self.clone();
             tasks.spawn(async move {
                 let mut times = Vec::new();
                 for _ in 0..TURN / width {
+                    tokio::time::sleep(pause).await;
                     times.push(bench.once(way).await);
                 }
                 times
@@ -187,6 +198,40 @@ impl Bench {
         };
         let [prepare, _, _, run, _] = self.caller.call(tool, json!({ "path": self.file })).await;
         prepare + run
+    }
+}
+
+/// What processes took from the machine.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    /// Minor page faults.
+    faults: u64,
+    /// Microseconds of processor, of the launcher in steps of 10,000.
+    cpu_us: u64,
+}
+
+impl Used {
+    /// By the children of this process that have ended, and by the launcher and its own.
+    fn so_far(launcher: u32) -> Self {
+        let spawned = getrusage(UsageWho::RUSAGE_CHILDREN).expect("usage");
+        let us = |time: nix::sys::time::TimeVal| {
+            u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).expect("a time")
+        };
+        // proc_pid_stat(5): after the name, minflt and cminflt are the 8th and 9th, utime to cstime the 12th to 15th.
+        let stat = std::fs::read_to_string(format!("/proc/{launcher}/stat")).expect("the launcher");
+        let words: Vec<&str> = stat.rsplit(") ").next().expect("words").split(' ').collect();
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        let launcher_us = (11..15).map(number).sum::<u64>() * 10_000;
+        let faults = u64::try_from(spawned.minor_page_faults()).expect("faults");
+        Self {
+            faults: faults + number(7) + number(8),
+            cpu_us: us(spawned.user_time()) + us(spawned.system_time()) + launcher_us,
+        }
+    }
+
+    fn add(&mut self, before: Self, after: Self) {
+        self.faults += after.faults - before.faults;
+        self.cpu_us += after.cpu_us - before.cpu_us;
     }
 }
 

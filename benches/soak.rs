@@ -29,8 +29,6 @@ const WIDTH: usize = 64;
 const LEAVE: Duration = Duration::from_secs(10);
 /// Between two looks, and behind a launcher that has its 64 calls.
 const LOOK: Duration = Duration::from_millis(1);
-/// Tools that are called; the launcher keeps a spare of each.
-const TOOLS: usize = 2;
 
 /// Of a hundred calls: how many, what of, and how long somebody waits for it.
 const MIX: [(usize, &str, Option<u64>); 11] = [
@@ -220,22 +218,14 @@ impl Soak {
         start.elapsed()
     }
 
-    /// Waits until the launcher has no child but a spare of each tool, and nothing of another.
+    /// Waits until the launcher has no child left.
     async fn settled(&self, pid: u32) {
         let until = Instant::now() + LEAVE;
-        let wait = async |fits: fn(usize) -> bool| {
-            while !fits(children(pid).len()) {
-                assert!(Instant::now() < until, "left behind: {:?}", children(pid));
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        wait(|left| left <= TOOLS).await;
-        for what in ["read", "quiet"] {
-            self.once(what, None).await;
-            wait(|left| left <= TOOLS).await;
+        while !children(pid).is_empty() {
+            assert!(Instant::now() < until, "left behind: {:?}", children(pid));
+            tokio::time::sleep(LOOK).await;
         }
-        wait(|left| left == TOOLS).await;
-        // What it had of them is let go of behind the first answer.
+        // What it had of them is let go of after the first answer.
         for _ in 0..2 {
             self.caller.launcher.tend().await.expect("an answer");
         }
@@ -309,7 +299,7 @@ impl Left {
             && self.mounts <= before.mounts
             && self.launcher_mounts <= before.launcher_mounts
             && self.locks <= before.locks
-            && self.groups <= TOOLS
+            && self.groups == 0
             && self.files == before.files
     }
 }

@@ -4,8 +4,9 @@
 //! (row, revocation, expiry); only then argon2id. A key that passed is remembered, and from then on
 //! only how it stands is looked at, on each use.
 //!
-//! Nothing before argon2id is limited: a wrong key costs one HMAC and one look-up, and a limit on wrong keys would
-//! keep out every right one that comes from the same address. The limit stands before argon2id, and counts by key.
+//! Nothing before argon2id is limited: a wrong key costs one HMAC and one look-up, and a limit on wrong keys
+//! would keep out every right one that comes from the same address. The limit stands before argon2id, and
+//! counts by key.
 
 use super::key::KeyText;
 use super::principal::Principal;
@@ -17,7 +18,6 @@ use super::subject::Role;
 use super::verifier::MacKey;
 use crate::ledger::{Draft, Ledger};
 use crate::types::{KeyId, clock};
-use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,10 +31,10 @@ const ARGON2_AT_ONCE_MAX: usize = 2;
 
 /// Knows keys. Cheap to clone; one per process.
 #[derive(Clone, Debug)]
-pub struct Authority(pub(super) Arc<Inner>);
+pub struct Authority(pub(super) Arc<AuthorityState>);
 
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct AuthorityState {
     pub(super) ledger: Ledger,
     pub(super) pepper: MacKey,
     pub(super) remembered: Remembered,
@@ -47,29 +47,20 @@ pub(super) struct Inner {
 }
 
 /// Why keys cannot be checked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     /// The pepper cannot be used.
-    Pepper(PathBuf, std::io::Error),
+    #[error("{}: {cause}", .0.display(), cause = .1)]
+    Pepper(PathBuf, #[source] std::io::Error),
     /// The kernel gives no randomness.
-    Random(getrandom::Error),
+    #[error("no randomness: {0}")]
+    Random(#[source] getrandom::Error),
 }
-
-impl fmt::Display for AuthorityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pepper(path, e) => write!(f, "{}: {e}", path.display()),
-            Self::Random(e) => write!(f, "no randomness: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for AuthorityError {}
 
 impl Authority {
     /// Reads the pepper at `pepper`, as made by [`super::make_pepper`].
     pub fn open(ledger: Ledger, pepper: &Path) -> Result<Self, AuthorityError> {
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(AuthorityState {
             ledger,
             pepper: MacKey::read(pepper).map_err(|e| AuthorityError::Pepper(pepper.to_owned(), e))?,
             remembered: Remembered::empty().map_err(AuthorityError::Random)?,
@@ -83,8 +74,8 @@ impl Authority {
 
     /// Finds whom the key `presented` stands for; an empty text is no key. Every refusal is counted.
     ///
-    /// A key whose HMAC fits and whose argon2id does not is tried ten times a minute, and refused without a try after
-    /// that. No other key waits for it.
+    /// A key whose HMAC fits and whose argon2id does not is tried ten times a minute, and refused without a
+    /// try after that. No other key waits for it.
     pub async fn authenticate(&self, presented: &str, source: IpAddr) -> Result<Principal, Refusal> {
         let outcome = self.check(presented).await;
         if let Err(refusal) = &outcome {
@@ -139,7 +130,7 @@ impl Authority {
 
     async fn blocking<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Inner) -> Result<T, Refusal> + Send + 'static,
+        ask: impl FnOnce(&AuthorityState) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let inner = self.0.clone();
         tokio::task::spawn_blocking(move || ask(&inner)).await.unwrap_or(Err(Refusal::Unreadable))
@@ -190,18 +181,18 @@ impl Authority {
     }
 }
 
-impl Inner {
+impl AuthorityState {
     /// The key `id` as the ledger has it, where `secret` is its secret by the HMAC.
     ///
-    /// An id that no key has takes every step that a known one takes, with the entry of another key: neither the answer
-    /// nor its time says which ids there are.
+    /// An id that no key has takes every step that a known one takes, with the entry of another key: neither
+    /// the answer nor its time says which ids there are.
     fn find(&self, id: &KeyId, secret: &str) -> Result<Arc<Created>, Refusal> {
         let mac = self.pepper.mac(secret);
         let row = self.ledger.state(|state| nearest_row(state, id)).map_err(Refusal::unreadable)?;
         // Without a single key there is nothing to learn.
         let (is_known, row) = row.ok_or(Refusal::Unknown)?;
         let stored = self.ledger.reader().entry(row.created_seq).map_err(Refusal::unreadable)?;
-        let created = stored.as_ref().and_then(Created::of);
+        let created = stored.as_ref().and_then(Created::from_stored);
         let has_hmac = created.as_ref().is_some_and(|created| created.verifier.has_hmac(&mac));
         if !is_known {
             return Err(Refusal::Unknown);
@@ -224,7 +215,7 @@ impl Inner {
         let row = self.ledger.state(|state| state_row(state, &id)).map_err(Refusal::unreadable)?;
         let row = row.ok_or(Refusal::Unknown)?;
         let stored = self.ledger.reader().entry(row.created_seq).map_err(Refusal::unreadable)?;
-        let created = stored.as_ref().and_then(Created::of).filter(|created| created.id == id);
+        let created = stored.as_ref().and_then(Created::from_stored).filter(|created| created.id == id);
         self.standing(&created.ok_or_else(|| self.mismatch(&id))?)
     }
 

@@ -79,7 +79,8 @@ impl Fixture {
 
     /// Changes state.db behind the back of the ledger.
     pub(crate) fn edit_state(&self, sql: &str) {
-        let state = store::open_writer(&self.ledger.files().state(), store::Kind::State).expect("state.db");
+        let state =
+            store::open_writer(&self.ledger.files().state(), store::Database::State).expect("state.db");
         assert_eq!(state.execute(sql, []).expect("edit"), 1, "{sql}");
     }
 

@@ -1,6 +1,6 @@
 //! Making, listing and withdrawing keys. The caller has asked the policy whether this may be done.
 
-use super::authority::{Authority, Inner};
+use super::authority::{Authority, AuthorityState};
 use super::key::MintedKey;
 use super::principal::Principal;
 use super::record::{Created, KeyRow, named_row, state_row, state_rows};
@@ -11,7 +11,6 @@ use crate::ledger::{AppendError, Draft, Ref};
 use crate::types::KeyId;
 use crate::types::clock::Wall;
 use serde::Serialize;
-use std::fmt;
 
 /// Characters in the name of a key or a user.
 const NAME_CHARS_MAX: usize = 64;
@@ -64,45 +63,60 @@ pub enum KeyState {
     Mismatch,
 }
 
-/// Why a key was not made, withdrawn or listed.
-#[derive(Debug)]
-pub enum KeyError {
-    /// A value does not fit: its name and the reason.
-    Unfit(&'static str, &'static str),
-    /// A key of this name is there and not revoked.
-    Taken(String),
-    /// There is no such key, or it is revoked.
-    Unknown(String),
-    /// The key's row is not the one that the ledger makes.
-    Mismatch(String),
-    /// It was not recorded, and so not done.
-    Ledger(AppendError),
-    /// The keys cannot be read, or a key cannot be made here.
-    Failed(String),
-}
+impl KeyState {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Expired, Self::Revoked, Self::Mismatch];
 
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The word in lists of keys.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
-            Self::Unfit(field, reason) => write!(f, "`{field}`: {reason}"),
-            Self::Taken(name) => write!(f, "a key named `{name}` is there: revoke it, or take another name"),
-            Self::Unknown(name) => write!(f, "there is no key `{name}` that could be revoked"),
-            Self::Mismatch(name) => write!(
-                f,
-                "state.db: key `{name}` does not match its ledger entry: stop the server and delete \
-                 state.db, which is then made anew from the ledger"
-            ),
-            Self::Ledger(e) => e.fmt(f),
-            Self::Failed(what) => f.write_str(what),
+            Self::Live => "live",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Mismatch => "mismatch",
         }
+    }
+
+    /// The state of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 }
 
-impl std::error::Error for KeyError {}
+/// Why a key was not made, withdrawn or listed.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A value does not fit: its name and the reason.
+    #[error("`{0}`: {1}")]
+    Unfit(&'static str, &'static str),
+    /// A key of this name is there and not revoked.
+    #[error("a key named `{0}` is there: revoke it, or take another name")]
+    Taken(String),
+    /// There is no such key, or it is revoked.
+    #[error("there is no key `{0}` that could be revoked")]
+    Unknown(String),
+    /// The key's row is not the one that the ledger makes.
+    #[error(
+        "state.db: key `{0}` does not match its ledger entry: stop the server and delete \
+         state.db, which is then made anew from the ledger"
+    )]
+    Mismatch(String),
+    /// It was not recorded, and so not done.
+    #[error(transparent)]
+    Ledger(AppendError),
+    /// A fresh id is that of another key.
+    #[error("a fresh id was drawn twice: try again")]
+    DrawnTwice,
+    /// The keys cannot be read, or a key cannot be made here.
+    #[error(transparent)]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+}
 
 impl Authority {
-    /// Makes a key for `by`. Returns after its `key.create` entry is durable. `power` is what let `by` in, for the
-    /// record; `None` of the owner of `data/` without a server, where no policy is asked.
+    /// Makes a key for `by`. Returns after its `key.create` entry is durable. `power` is what let `by` in,
+    /// for the record; `None` of the owner of `data/` without a server, where no policy is asked.
     pub async fn create(
         &self,
         by: &Principal,
@@ -148,7 +162,7 @@ impl Authority {
 
     async fn blocking_key<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Inner) -> Result<T, KeyError> + Send + 'static,
+        ask: impl FnOnce(&AuthorityState) -> Result<T, KeyError> + Send + 'static,
     ) -> Result<T, KeyError> {
         let inner = self.0.clone();
         tokio::task::spawn_blocking(move || ask(&inner)).await.map_err(failed)?
@@ -177,14 +191,14 @@ fn is_name(text: &str, also: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
 }
 
-impl Inner {
+impl AuthorityState {
     fn mint(&self, new: NewKey) -> Result<(MintedKey, Created), KeyError> {
         if self.ledger.state(|state| named_row(state, &new.name)).map_err(failed)?.is_some() {
             return Err(KeyError::Taken(new.name));
         }
         let minted = MintedKey::mint().map_err(failed)?;
         if self.ledger.state(|state| state_row(state, minted.id())).map_err(failed)?.is_some() {
-            return Err(KeyError::Failed("a fresh id was drawn twice: try again".to_owned()));
+            return Err(KeyError::DrawnTwice);
         }
         let created = Created {
             id: minted.id().clone(),
@@ -248,7 +262,7 @@ impl Inner {
         let stored = self.ledger.reader().entry(seq).map_err(failed)?;
         stored
             .as_ref()
-            .and_then(Created::of)
+            .and_then(Created::from_stored)
             .ok_or_else(|| KeyError::Mismatch(format!("made by entry {seq}")))
     }
 
@@ -259,6 +273,6 @@ impl Inner {
     }
 }
 
-fn failed(error: impl fmt::Display) -> KeyError {
-    KeyError::Failed(error.to_string())
+fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> KeyError {
+    KeyError::Failed(error.into())
 }

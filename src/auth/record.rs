@@ -41,7 +41,7 @@ pub(super) struct KeyRow {
 
 impl Created {
     /// Reads a key back from an entry; `None` where the entry is another kind or not of that form.
-    pub(super) fn of(stored: &Stored) -> Option<Self> {
+    pub(super) fn from_stored(stored: &Stored) -> Option<Self> {
         Self::read(&stored.header, stored.body.as_deref()?)
     }
 

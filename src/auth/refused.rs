@@ -1,7 +1,7 @@
 //! Refusals: why, how many, and from where.
 //!
-//! Of a key that argon2id refuses ten tries a minute are made, and none until the minute is over. All refusals are
-//! counted and written as one entry, at most once a minute, for which nobody waits.
+//! Of a key that argon2id refuses ten tries a minute are made, and none until the minute is over. All
+//! refusals are counted and written as one entry, at most once a minute, for which nobody waits.
 
 use crate::ledger::payload::AuthRefusedPayload;
 use crate::types::{KeyId, limits};
@@ -15,7 +15,8 @@ const SOURCES_TOLD_MAX: usize = 16;
 const MINUTE_US: u64 = 60_000_000;
 
 /// Why a credential was not taken. From outside all but the last two look the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key was refused: {}", self.as_str())]
 pub enum Refusal {
     /// There was none.
     Missing,
@@ -63,14 +64,6 @@ impl Refusal {
         }
     }
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the key was refused: {}", self.as_str())
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// The counts.
 #[derive(Debug, Default)]

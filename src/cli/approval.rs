@@ -2,14 +2,14 @@
 //! caller's own key at any server.
 
 use super::exit::{self, Fail};
+use super::local::{self, Inside};
 use super::remote::Server;
-use super::run::{self, Inside};
-use super::{house, show};
+use super::{compose, show};
 use crate::agent::RunReply;
 use crate::auth::{self, Principal, Role};
 use crate::config::{Config, Home, server_url};
 use crate::gate::{Answer, AnswerError, Approval, State, content_words};
-use crate::http::admin::{self, AdminError};
+use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::Ledger;
 use crate::policy::Door;
 use crate::types::{ApprovalId, limits, text};
@@ -23,11 +23,11 @@ pub(super) struct Approvals {
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     #[command(subcommand)]
-    command: Command,
+    command: ApprovalCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ApprovalCommand {
     /// List what waits for a person
     List {
         /// Those that were answered too
@@ -68,11 +68,11 @@ impl Approvals {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         let desk = match self.url.clone().or_else(server_url) {
             Some(url) => Desk::Server(Box::new(Server::at(&url)?.met()?)),
-            None => Desk::Home(Box::new(super::load(home)?)),
+            None => Desk::Home(Box::new(compose::load(home)?)),
         };
         match &self.command {
-            Command::List { all } => list(&desk, *all, is_json),
-            Command::Show { id } => {
+            ApprovalCommand::List { all } => list(&desk, *all, is_json),
+            ApprovalCommand::Show { id } => {
                 let approval = desk.find(id)?;
                 if is_json {
                     show::json(&approval)?;
@@ -81,7 +81,7 @@ impl Approvals {
                 }
                 Ok(exit::OK)
             }
-            Command::Approve(say) => {
+            ApprovalCommand::Approve(say) => {
                 let approval = desk.find(&say.id)?;
                 // What is asked is shown, also where standard output is for a program.
                 if !is_json {
@@ -94,7 +94,7 @@ impl Approvals {
                 }
                 say.send(desk, &approval, true, is_json)
             }
-            Command::Deny(say) => {
+            ApprovalCommand::Deny(say) => {
                 let approval = desk.find(&say.id)?;
                 say.send(desk, &approval, false, is_json)
             }
@@ -113,8 +113,8 @@ impl Say {
             }
             Desk::Home(config) => {
                 let asked = json!({
-                    "op": "approval.answer", "id": self.id, "grant": grant, "call_hash": call_hash,
-                    "reason": self.reason,
+                    "op": Operation::ApprovalAnswer.as_str(), "id": self.id, "grant": grant,
+                    "call_hash": call_hash, "reason": self.reason,
                 });
                 match admin::call(&config.home.data, &asked) {
                     Err(AdminError::NotRunning) => {
@@ -137,11 +137,11 @@ impl Say {
     /// Without a server: answers as the owner of the home, and goes on with the run.
     fn here(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
         let (id, by) = (parse(&self.id)?, owner(&config)?);
-        let reply = run::inside(config, "approval", async move |house: &Inside| {
-            go_on(house, &by, &id, answer).await
+        let reply = local::inside(config, "approval", async move |home: &Inside| {
+            go_on(home, &by, &id, answer).await
         })?;
         match reply {
-            Some(reply) => run::tell(&reply, is_json),
+            Some(reply) => show::reply(&reply, is_json),
             // Another call of the run still waits.
             None => Ok(exit::WAITING),
         }
@@ -149,16 +149,16 @@ impl Say {
 }
 
 async fn go_on(
-    house: &Inside,
+    home: &Inside,
     by: &Principal,
     id: &ApprovalId,
     answer: Answer,
 ) -> Result<Option<RunReply>, Fail> {
-    house.agent.gate().expire().await.map_err(refused)?;
-    let answered = house.agent.gate().answer(by, Door::LOCAL, id, answer).await.map_err(refused)?;
+    home.agent.gate().expire().await.map_err(refused)?;
+    let answered = home.agent.gate().answer(by, Door::LOCAL, id, answer).await.map_err(refused)?;
     let told = serde_json::to_value(&answered).map_err(Fail::failed)?;
     show::note(&answered_line(&told));
-    house.agent.go_on(&house.askers, &answered.run).await.map_err(Fail::failed)
+    home.agent.go_on(&home.askers, &answered.run).await.map_err(Fail::failed)
 }
 
 impl Desk {
@@ -170,10 +170,10 @@ impl Desk {
                 server.ask(&format!("/approvals?after={after}{state}"), None)?
             }
             Self::Home(config) => {
-                let state = (!all).then_some("pending");
+                let state = (!all).then_some(State::Pending.as_str());
                 match admin::call(
                     &config.home.data,
-                    &json!({ "op": "approval.list", "after": after, "state": state }),
+                    &json!({ "op": Operation::ApprovalList.as_str(), "after": after, "state": state }),
                 ) {
                     Err(AdminError::NotRunning) => {
                         let state = (!all).then_some(State::Pending);
@@ -200,7 +200,10 @@ impl Desk {
         match self {
             Self::Server(server) => server.ask(&format!("/approvals/{id}"), None),
             Self::Home(config) => {
-                match admin::call(&config.home.data, &json!({ "op": "approval.show", "id": id.as_str() })) {
+                match admin::call(
+                    &config.home.data,
+                    &json!({ "op": Operation::ApprovalShow.as_str(), "id": id.as_str() }),
+                ) {
                     Err(AdminError::NotRunning) => {
                         let found = Approval::find(&ledger(config)?, &id).map_err(refused)?;
                         let found = found.ok_or_else(|| refused(AnswerError::Unknown))?;
@@ -243,7 +246,7 @@ fn list(desk: &Desk, all: bool, is_json: bool) -> Result<u8, Fail> {
 /// The ledger, for a look: by the owner of the home only.
 fn ledger(config: &Config) -> Result<Ledger, Fail> {
     owner(config)?;
-    house::open_ledger(config)
+    compose::open_ledger(config)
 }
 
 fn owner(config: &Config) -> Result<Principal, Fail> {
@@ -331,19 +334,19 @@ fn is_confirmed() -> Result<bool, Fail> {
 fn ok(answered: Result<Value, AdminError>) -> Result<Value, Fail> {
     answered.map_err(|e| match e {
         AdminError::Refused(why) => Fail::new(exit::UNAUTHENTICATED, why),
-        AdminError::Failed(code, why) => Fail::new(code_of(&code), why),
+        AdminError::Failed(code, why) => Fail::new(code_of(code), why),
         other => Fail::failed(other),
     })
 }
 
 fn refused(error: AnswerError) -> Fail {
-    Fail::new(code_of(error.code()), error)
+    Fail::new(code_of((&error).into()), error)
 }
 
-fn code_of(word: &str) -> u8 {
-    match word {
-        "unfit" => exit::USAGE,
-        "own_request" | "not_in_group" | "forbidden" => exit::DENIED,
+fn code_of(code: FailureCode) -> u8 {
+    match code {
+        FailureCode::Unfit => exit::USAGE,
+        FailureCode::OwnRequest | FailureCode::NotInGroup | FailureCode::Forbidden => exit::DENIED,
         _ => exit::FAILED,
     }
 }

@@ -1,7 +1,7 @@
 //! `par config`.
 
 use super::exit::{self, Fail};
-use super::{house, show};
+use super::{compose, show};
 use crate::config::Config;
 use crate::secrets::Secrets;
 use clap::Subcommand;
@@ -20,15 +20,15 @@ impl Configuration {
         match self {
             Self::Show => show_keys(&config, is_json)?,
             Self::Check => {
-                let model_key = house::model_key(&config)?;
-                let rules = house::load_rules(&config)?;
+                let model_key = compose::model_key(&config)?;
+                let rules = compose::load_rules(&config)?;
                 // Made and thrown away: what it lacks is told now, not at the next start.
                 let secrets = match std::fs::read_dir(&config.home.data) {
-                    Ok(_) => house::secrets(&config, model_key.as_ref())?,
+                    Ok(_) => compose::secrets(&config, model_key.as_ref())?,
                     // Who cannot look into data/ starts no server either, and checks the rest.
                     Err(_) => Secrets::default(),
                 };
-                drop(house::provider(&config, model_key, &secrets)?);
+                drop(compose::provider(&config, model_key, &secrets)?);
                 let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
                 if is_json {
                     show::json(&json!({ "ok": true, "tools": tools, "policies": policies }))?;

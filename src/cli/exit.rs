@@ -23,7 +23,8 @@ pub(super) const UNREACHABLE: u8 = 7;
 pub(super) const LIMIT: u8 = 8;
 
 /// What ended a command, with its exit code.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
 pub(super) struct Fail {
     pub(super) code: u8,
     pub(super) what: String,
@@ -40,12 +41,6 @@ impl Fail {
 
     pub(super) fn usage(what: impl fmt::Display) -> Self {
         Self::new(USAGE, what)
-    }
-}
-
-impl fmt::Display for Fail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
     }
 }
 

@@ -1,10 +1,10 @@
 //! `par key`: through the admin socket of the running server, else on the ledger directly.
 
 use super::exit::{self, Fail};
-use super::{house, show};
-use crate::auth::{self, Authority, NewKey, Role};
+use super::{compose, show};
+use crate::auth::{self, Authority, KeyState, NewKey, Role};
 use crate::config::Config;
-use crate::http::admin::{self, AdminError};
+use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::Lock;
 use crate::types::clock::Wall;
 use crate::types::text;
@@ -56,7 +56,7 @@ impl Key {
         match admin::call(&config.home.data, &self.request()) {
             Err(AdminError::NotRunning) => self.here(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(AdminError::Failed(code, why)) if code == "unfit" => Err(Fail::usage(why)),
+            Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
             Err(other) => Err(Fail::failed(other)),
             Ok(answer) => Ok(answer),
         }
@@ -66,23 +66,26 @@ impl Key {
         match self {
             Self::Create(new) => {
                 let expires = new.expires_at().map(|at| at.0);
-                json!({ "op": "key.create", "name": new.name, "role": new.role, "user": new.user, "expires_us": expires })
+                json!({
+                    "op": Operation::KeyCreate.as_str(), "name": new.name, "role": new.role, "user": new.user,
+                    "expires_us": expires,
+                })
             }
-            Self::List => json!({ "op": "key.list" }),
-            Self::Revoke { key } => json!({ "op": "key.revoke", "key": key }),
+            Self::List => json!({ "op": Operation::KeyList.as_str() }),
+            Self::Revoke { key } => json!({ "op": Operation::KeyRevoke.as_str(), "key": key }),
         }
     }
 
     /// The same without a server: takes the ledger's lock, appends, and answers in the same shape.
     fn here(&self, config: &Config) -> Result<Value, Fail> {
-        if let Some(holder) = Lock::holder(&house::files(config)) {
+        if let Some(holder) = Lock::holder(&compose::files(config)) {
             show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
         }
         let by =
             auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
-        let ledger = house::open_ledger(config)?;
+        let ledger = compose::open_ledger(config)?;
         let authority = Authority::open(ledger, &config.home.data.join("pepper")).map_err(Fail::usage)?;
-        house::runtime()?.block_on(async {
+        compose::runtime()?.block_on(async {
             match self {
                 Self::Create(new) => {
                     let (minted, view) =
@@ -139,15 +142,19 @@ pub(super) fn find(config: &Config, key: &str) -> Result<Value, Fail> {
     let named = || items.iter().filter(|item| is(item, "name"));
     let found = items.iter().find(|item| is(item, "id")).or_else(|| {
         // Of keys with one name, one that can be used.
-        named().find(|item| item.get("state").is_some_and(|state| state == "live")).or_else(|| named().next())
+        named().find(|item| is_live(item)).or_else(|| named().next())
     });
     let shown = text::visible_line(key);
     let found =
         found.ok_or_else(|| Fail::usage(format!("`{shown}` is no key and no role: `par key list`")))?;
-    match word(found, "state") {
-        state if state == "live" => Ok(found.clone()),
-        state => Err(Fail::usage(format!("the key `{shown}` is {state}: it may do nothing"))),
+    if is_live(found) {
+        return Ok(found.clone());
     }
+    Err(Fail::usage(format!("the key `{shown}` is {}: it may do nothing", word(found, "state"))))
+}
+
+fn is_live(item: &Value) -> bool {
+    item.get("state").and_then(Value::as_str).and_then(KeyState::parse) == Some(KeyState::Live)
 }
 
 impl Create {
@@ -162,9 +169,18 @@ impl Create {
     }
 }
 
+/// Why a word is no lifetime of a key.
+#[derive(Debug, thiserror::Error)]
+enum WrongLifetime {
+    #[error("`{0}` is not a number and `m`, `h` or `d`, such as `90d`")]
+    Form(String),
+    #[error("`{0}` is not within a minute and a hundred years")]
+    Length(String),
+}
+
 /// A number and `m`, `h` or `d`, in microseconds.
-fn lifetime(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a number and `m`, `h` or `d`, such as `90d`");
+fn lifetime(text: &str) -> Result<u64, WrongLifetime> {
+    let wrong = || WrongLifetime::Form(text.to_owned());
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let seconds = match unit {
         "m" => 60,
@@ -175,7 +191,5 @@ fn lifetime(text: &str) -> Result<u64, String> {
     let number: u64 = number.parse().map_err(|_| wrong())?;
     // Far beyond any key's life, and within what every reader of the ledger keeps exactly.
     let within = number.checked_mul(seconds).filter(|life| (1..=3_153_600_000).contains(life));
-    within
-        .map(|life| life * 1_000_000)
-        .ok_or_else(|| format!("`{text}` is not within a minute and a hundred years"))
+    within.map(|life| life * 1_000_000).ok_or_else(|| WrongLifetime::Length(text.to_owned()))
 }

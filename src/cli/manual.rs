@@ -1,8 +1,8 @@
 //! `par completion` and `par man`: both from the definition of the command line itself.
 
 use super::exit::{self, Fail};
-use super::{Cli, show};
-use clap::{Args, CommandFactory as _};
+use super::show;
+use clap::Args;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::PathBuf;
@@ -14,9 +14,10 @@ pub(super) struct Completion {
 }
 
 impl Completion {
-    pub(super) fn run(&self) -> Result<u8, Fail> {
+    /// Of the whole command line.
+    pub(super) fn run(&self, whole: &clap::Command) -> Result<u8, Fail> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut visible(), "par", &mut script);
+        clap_complete::generate(self.shell, &mut visible(whole), "par", &mut script);
         write(&script)
     }
 }
@@ -29,13 +30,14 @@ pub(super) struct Manual {
 }
 
 impl Manual {
-    pub(super) fn run(&self) -> Result<u8, Fail> {
+    /// Of the whole command line.
+    pub(super) fn run(&self, whole: &clap::Command) -> Result<u8, Fail> {
         let Some(dir) = &self.dir else {
             let mut page = Vec::new();
-            Man::new(visible()).render(&mut page).map_err(Fail::failed)?;
+            Man::new(visible(whole)).render(&mut page).map_err(Fail::failed)?;
             return write(&page);
         };
-        clap_mangen::generate_to(visible(), dir)
+        clap_mangen::generate_to(visible(whole), dir)
             .map_err(|e| Fail::failed(format!("{}: {e}", dir.display())))?;
         show::line(&format!("{}: par.1 and one page per command", dir.display()))?;
         Ok(exit::OK)
@@ -43,8 +45,7 @@ impl Manual {
 }
 
 /// The commands for people: what a service manager alone calls is left out.
-fn visible() -> clap::Command {
-    let whole = Cli::command();
+fn visible(whole: &clap::Command) -> clap::Command {
     let shown: Vec<clap::Command> =
         whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     let mut out = clap::Command::new("par").version(crate::types::VERSION);

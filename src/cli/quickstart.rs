@@ -2,7 +2,7 @@
 
 use super::exit::{self, Fail};
 use super::serve::{Serving, Signals, supervise};
-use super::{audit, house, init, minimum, remote, show};
+use super::{audit, compose, init, remote, show};
 use crate::agent::RunReply;
 use crate::auth::{self, NewKey, Role};
 use crate::config::{Config, Home};
@@ -34,7 +34,7 @@ impl Quickstart {
         if !home.is_made() {
             init::make(&home, init::People::Several)?;
             show::line(&init::made(&home))?;
-            minimum::settle(&home, false)?.tell()?;
+            init::settle(&home, false)?.tell()?;
         }
         let mut config = Config::load(home).map_err(Fail::usage)?;
         if self.once {
@@ -119,8 +119,8 @@ fn tell(reply: &RunReply) -> Result<(), Fail> {
 
 /// Verifies the ledger from its files, as `par audit verify` does.
 async fn verify(serving: &Serving) -> Result<u8, Fail> {
-    let files = house::files(&serving.config);
-    let verified = tokio::task::spawn_blocking(move || ledger::audit(&files, &house::PROJECTIONS, &[]));
+    let files = compose::files(&serving.config);
+    let verified = tokio::task::spawn_blocking(move || ledger::audit(&files, &compose::PROJECTIONS, &[]));
     let report = verified.await.map_err(Fail::failed)?;
     show::line("\nLedger:")?;
     audit::summary(&report).iter().try_for_each(|line| show::line(line))?;

@@ -3,7 +3,7 @@
 use super::exit::{self, Fail};
 use super::show;
 use crate::config::Config;
-use crate::http::admin::{self, AdminError};
+use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::types::text;
 use clap::Args;
 use serde_json::{Value, json};
@@ -14,10 +14,10 @@ pub(super) struct Reload {}
 impl Reload {
     #[expect(clippy::unused_self, reason = "as every command")]
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
-        let answer = match admin::call(&config.home.data, &json!({ "op": "reload" })) {
+        let answer = match admin::call(&config.home.data, &json!({ "op": Operation::Reload.as_str() })) {
             Err(AdminError::NotRunning) => return Err(Fail::new(exit::UNREACHABLE, AdminError::NotRunning)),
             Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(AdminError::Failed(code, why)) if code == "rules" => {
+            Err(AdminError::Failed(FailureCode::Rules, why)) => {
                 show::note("par: nothing was loaded, the rules before stay in force:");
                 return Err(Fail::usage(why.replace('\n', "\npar: ")));
             }

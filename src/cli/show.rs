@@ -1,6 +1,6 @@
 //! Printing for people: plain lines and tables, everything from outside made visible.
 
-use super::exit::Fail;
+use super::exit::{self, Fail};
 use crate::agent::{RunReply, Step};
 use crate::config::is_color_wanted;
 use crate::types::{Decision, StepStatus, limits, text};
@@ -61,7 +61,7 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), Fail> {
 }
 
 /// A run: its steps, its answer, where it stands on the ledger.
-pub(super) fn run(reply: &RunReply) -> Result<(), Fail> {
+fn run(reply: &RunReply) -> Result<(), Fail> {
     for one in &reply.steps {
         line(&step(one))?;
     }
@@ -76,6 +76,16 @@ pub(super) fn run(reply: &RunReply) -> Result<(), Fail> {
         note(&format!("{run} {status}; ledger entries {} to {}", ledger.first, ledger.last));
     }
     Ok(())
+}
+
+/// Prints a reply and gives its exit code.
+pub(super) fn reply(reply: &RunReply, is_json: bool) -> Result<u8, Fail> {
+    if is_json {
+        json(reply)?;
+    } else {
+        run(reply)?;
+    }
+    Ok(exit::of_run(reply.status))
 }
 
 /// The question that a step waits for.

@@ -1,7 +1,7 @@
 //! `par tool`: list, show and call.
 
 use super::exit::{self, Fail};
-use super::{house, remote, run, show};
+use super::{compose, local, remote, show};
 use crate::agent::{Agent, ToolView};
 use crate::auth::Principal;
 use crate::config::Config;
@@ -35,17 +35,17 @@ impl Tool {
             Self::List => list(&config, is_json),
             Self::Show { name } => describe(&config, name, is_json),
             Self::Call { name, arguments } => {
-                if let Some(url) = remote::url(&house::files(&config)) {
+                if let Some(url) = remote::url(&compose::files(&config)) {
                     return Err(Fail::failed(format!(
                         "a server runs at {url}: send it a message instead, such as `par run '{name}(…)'`"
                     )));
                 }
                 let (name, arguments) = (name.clone(), arguments.clone());
-                let reply = run::here(config, "tool call", async move |agent, principal| {
+                let reply = local::here(config, "tool call", async move |agent, principal| {
                     note_hidden(agent, principal, &name);
                     agent.call(principal, name, arguments).await
                 })?;
-                run::tell(&reply, is_json)?;
+                show::reply(&reply, is_json)?;
                 if !is_json {
                     reply.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
@@ -72,7 +72,7 @@ fn note_hidden(agent: &Agent, principal: &Principal, name: &str) {
 }
 
 fn list(config: &Config, is_json: bool) -> Result<u8, Fail> {
-    let rules = house::load_rules(config)?;
+    let rules = compose::load_rules(config)?;
     if is_json {
         rules.catalog.manifests().try_for_each(|m| show::json(&ToolView::from(&**m)))?;
         return Ok(exit::OK);
@@ -86,7 +86,7 @@ fn list(config: &Config, is_json: bool) -> Result<u8, Fail> {
 }
 
 fn describe(config: &Config, name: &str, is_json: bool) -> Result<u8, Fail> {
-    let rules = house::load_rules(config)?;
+    let rules = compose::load_rules(config)?;
     let manifest = rules.catalog.find(name).ok_or_else(|| Fail::failed(unknown(config, name)))?;
     let view = view(manifest);
     if is_json {

@@ -1,10 +1,10 @@
 //! Why the configuration was refused.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Why the configuration was refused, with the place where it can be mended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}: {reason}", .place.display(), .line.map_or_else(String::new, |line| format!(":{line}")))]
 pub struct ConfigError {
     /// The file or the variable.
     pub place: PathBuf,
@@ -23,15 +23,3 @@ impl ConfigError {
         Self { place: PathBuf::from(name), line: None, reason }
     }
 }
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.place.display())?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.reason)
-    }
-}
-
-impl std::error::Error for ConfigError {}

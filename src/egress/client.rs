@@ -2,8 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::error::EgressError;
-use crate::secrets::sealed::Sealed;
-use crate::secrets::{Hold, Pass};
+use crate::secrets::Parted;
 use crate::types::clock::Wall;
 use crate::types::{Secret, limits, text};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -64,12 +63,17 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-impl Sealed for Response {}
+impl Parted for Response {
+    type Parts = ((u16, Option<Duration>), Option<String>, Vec<u8>);
 
-impl Hold for Response {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
+    fn apart(self) -> (Self::Parts, fn(Self::Parts) -> Self) {
         let Self { status, retry_after, request_id, body } = self;
-        Self { status, retry_after, request_id: request_id.passed(pass), body: body.passed(pass) }
+        (((status, retry_after), request_id, body), |((status, retry_after), request_id, body)| Self {
+            status,
+            retry_after,
+            request_id,
+            body,
+        })
     }
 }
 

@@ -59,7 +59,7 @@ pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Resu
         Some(ip) => vec![ip],
         None => timeout(deadline, look_up(to)).await.map_err(|_| ConnectError::Timeout)??,
     };
-    Checked::of(&found, to.port(), named)
+    Checked::new(&found, to.port(), named)
 }
 
 /// Threads that wait for the resolver. Who gives up leaves its thread waiting, so that the place is the thread's: a tool
@@ -80,7 +80,7 @@ async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
 }
 
 impl Checked {
-    fn of(found: &[IpAddr], port: u16, named: &[IpNet]) -> Result<Self, ConnectError> {
+    fn new(found: &[IpAddr], port: u16, named: &[IpNet]) -> Result<Self, ConnectError> {
         let mut addresses = Vec::new();
         for ip in found {
             check(*ip, named).map_err(ConnectError::Forbidden)?;
@@ -148,7 +148,7 @@ mod tests {
 
     fn checked(found: &[&str], named: &[IpNet]) -> Result<Vec<SocketAddr>, String> {
         let found: Vec<IpAddr> = found.iter().map(|ip| ip.parse().expect(ip)).collect();
-        Checked::of(&found, 443, named).map(|checked| checked.addresses).map_err(|e| e.to_string())
+        Checked::new(&found, 443, named).map(|checked| checked.addresses).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.2:0").await.expect("bound");
         let here = listener.local_addr().expect("an address");
         let found = ["127.0.0.3", "127.0.0.2"].map(|ip| ip.parse().expect("an address"));
-        let checked = Checked::of(&found, here.port(), &loopback()).expect("checked");
+        let checked = Checked::new(&found, here.port(), &loopback()).expect("checked");
         assert_eq!(checked.connect(LONG).await.expect("connected").address, here);
         let mut each = Vec::new();
         for one in checked.each() {

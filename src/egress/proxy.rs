@@ -34,9 +34,16 @@ pub struct ProxyRules {
 
 /// Makes a connection durable before its first byte passes.
 pub trait Record: Send + Sync + 'static {
+    /// Why a connection is not on record.
+    type Error: std::error::Error + Send;
+
     /// Returns once it is on record that `to` is about to be connected to at `address`. Of a host with several
     /// addresses each one that is tried is recorded before it is tried.
-    fn record(&self, to: &HostPort, address: SocketAddr) -> impl Future<Output = Result<(), String>> + Send;
+    fn record(
+        &self,
+        to: &HostPort,
+        address: SocketAddr,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
 /// Is the proxy of one call on `listener`, which lies in the call's own network namespace, until `stop` resolves.

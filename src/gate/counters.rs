@@ -3,7 +3,7 @@
 //! The numbers are taken, and a call is counted, in one turn: of many calls at once none sees a number that
 //! another one has used. After a start they are those of the ledger.
 
-use crate::ledger::{Filter, Header, Hour, Order, ReadError, Reader, Spent};
+use crate::ledger::{Filter, Header, Hour, Kind, Order, ReadError, Reader, Spent};
 use crate::policy::{Counts, Ran};
 use crate::types::{Decision, StepStatus};
 use std::cell::RefCell;
@@ -43,14 +43,14 @@ pub(super) struct Counted {
 
 /// How `tool` was used within the last hour, as the ledger tells it. Blocking.
 pub fn counts(reader: &Reader, tool: &str, now_us: u64) -> Result<Counts, ReadError> {
-    let counters = Counters::of(reader, now_us, |_| ())?;
+    let counters = Counters::from_reader(reader, now_us, |_| ())?;
     Ok(counters.turn().counts(tool, now_us))
 }
 
 /// What `principal` has run within the last hour, as the ledger tells it. Blocking.
 pub fn ran(reader: &Reader, principal: &str, now_us: u64) -> Result<Ran, ReadError> {
     let spent = RefCell::new(Spent::default());
-    let _counters = Counters::of(reader, now_us, |header| spent.borrow_mut().count(header))?;
+    let _counters = Counters::from_reader(reader, now_us, |header| spent.borrow_mut().count(header))?;
     Ok(ran_of(spent.into_inner().hour(principal, now_us)))
 }
 
@@ -62,7 +62,11 @@ pub(super) fn ran_of(hour: Hour) -> Ran {
 
 impl Counters {
     /// The counters as the ledger tells them; `also` sees every header of the last hour, and some before. Blocking.
-    pub(super) fn of(reader: &Reader, now_us: u64, also: impl Fn(&Header)) -> Result<Self, ReadError> {
+    pub(super) fn from_reader(
+        reader: &Reader,
+        now_us: u64,
+        also: impl Fn(&Header),
+    ) -> Result<Self, ReadError> {
         let counters = Self::default();
         let mut uses = counters.uses();
         let mut next = reader.size()?.checked_sub(1);
@@ -74,11 +78,11 @@ impl Counters {
                 let of_tool = header.str("tool").filter(|_| is_recent(at_us, now_us));
                 let Some(tool) = of_tool else { continue };
                 let of = uses.entry(tool.to_owned()).or_default();
-                let (decision, status) = (header.str("decision"), header.str("status"));
+                let status = header.str("status");
                 let is_failure = |word| StepStatus::parse(word).is_none_or(StepStatus::is_failure);
-                match (header.kind.as_str(), decision.and_then(Decision::parse), status) {
-                    ("call.decision", Some(Decision::Allow), _) => of.calls.push_front(at_us),
-                    ("call.result", _, status) if status.is_some_and(is_failure) => {
+                match (header.known_kind(), header.decision(), status) {
+                    (Some(Kind::CallDecision), Some(Decision::Allow), _) => of.calls.push_front(at_us),
+                    (Some(Kind::CallResult), _, status) if status.is_some_and(is_failure) => {
                         of.failures.push_front(at_us)
                     }
                     _ => {}

@@ -27,24 +27,35 @@ pub(super) struct Facts {
     pub(super) structured: bool,
 }
 
+/// Why an entry is not taken for the decision of a call that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum DecisionUnread {
+    /// This field of its header is missing, or is not of its form.
+    #[error("a decision has no {0}")]
+    Lacks(&'static str),
+    /// It is another entry, or it decided otherwise.
+    #[error("the entry does not allow a call")]
+    NotAllowed,
+}
+
 impl Facts {
-    /// What a `call.decision` says of its call; the error is what is missing.
-    pub(super) fn read(stored: &Stored) -> Result<Self, String> {
+    /// What a `call.decision` says of its call.
+    pub(super) fn read(stored: &Stored) -> Result<Self, DecisionUnread> {
         let header = &stored.header;
         let payload: CallDecisionPayload = stored.payload().unwrap_or_default();
         let text = |name: &str| header.str(name).unwrap_or_default();
-        let lacks = |what: &str| format!("a decision has no {what}");
+        let lacks = DecisionUnread::Lacks;
         Ok(Self {
-            run: RunId::parse(text("run")).ok_or_else(|| lacks("run"))?,
-            session: SessionId::parse(text("session")).ok_or_else(|| lacks("session"))?,
-            call: CallId::parse(text("call")).ok_or_else(|| lacks("call"))?,
+            run: RunId::parse(text("run")).ok_or(lacks("run"))?,
+            session: SessionId::parse(text("session")).ok_or(lacks("session"))?,
+            call: CallId::parse(text("call")).ok_or(lacks("call"))?,
             principal: text("principal").to_owned(),
             resource: resource_of(&payload),
             proposed_id: payload.proposed_id,
             tool: text("tool").to_owned(),
             arguments: payload.arguments.unwrap_or_default(),
             manifest: Digest::from_hex(text("manifest")),
-            policy: Digest::from_hex(text("policy")).ok_or_else(|| lacks("policy"))?,
+            policy: Digest::from_hex(text("policy")).ok_or(lacks("policy"))?,
             policies: header.policies(),
             is_trusted: false,
             structured: false,

@@ -39,7 +39,9 @@ impl Gate {
         let real = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
         let names = names.into_iter().map(|(name, path)| (name, real(path))).collect();
         Ok(Self {
-            counters: Counters::of(ledger.reader(), Wall::now().0, |header| ledger.count_earlier(header))?,
+            counters: Counters::from_reader(ledger.reader(), Wall::now().0, |header| {
+                ledger.count_earlier(header)
+            })?,
             ledger,
             in_force: InForce::new(rules),
             names: Arc::new(names),

@@ -7,6 +7,10 @@ use super::facts::{CallRecord, Facts};
 use super::mint::asked::Asked;
 use super::mint::told::ToolResult;
 use super::point::Gate;
+use super::requested::{State, refusal};
+use crate::ledger::payload::{
+    ApprovalRefusePayload, ApprovalRequestPayload, CallDecisionPayload, CallResultPayload,
+};
 use crate::ledger::{Kind, ReadError, Stored};
 use crate::types::{CallId, Decision, RunId, StepStatus, limits, text};
 use serde_json::{Map, Value, json};
@@ -61,7 +65,7 @@ impl Gate {
     fn recalled(&self, trace: Trace) -> Result<Recalled, ReadError> {
         let seq = trace.decision.header.seq;
         let damaged = |what: String| ReadError::Damaged(seq, what);
-        let mut facts = Facts::read(&trace.decision).map_err(damaged)?;
+        let mut facts = Facts::read(&trace.decision).map_err(|e| damaged(e.to_string()))?;
         // By the manifest that the call ran under: what is not known any more may have been anything.
         let rules = self.rules();
         let manifest = rules.catalog.find(&facts.tool).filter(|known| Some(known.digest) == facts.manifest);
@@ -75,7 +79,7 @@ impl Gate {
             let recall = Recall::Told(Box::new(ToolResult::found(entry, record.clone())));
             Recalled { decided, record, recall }
         };
-        let decision = trace.decision.header.str("decision").and_then(Decision::parse);
+        let decision = trace.decision.header.decision();
         match (decision.unwrap_or(Decision::Deny), &trace.result) {
             (Decision::Allow, Some(result)) => Ok(told(settled(facts, seq, result), result)),
             (Decision::Allow, None) => Err(damaged("an allowed call has no result yet".to_owned())),
@@ -117,8 +121,8 @@ impl Gate {
 fn add(traces: &mut Vec<Trace>, stored: Stored) -> Result<(), &'static str> {
     let answers = stored.header.u64("ref");
     let is_of = |one: Option<&Stored>| one.is_some_and(|one| Some(one.header.seq) == answers);
-    match stored.header.kind.as_str() {
-        "call.decision" => {
+    match stored.header.known_kind() {
+        Some(Kind::CallDecision) => {
             let call = stored.header.str("call").and_then(CallId::parse).ok_or("it has no call")?;
             let decided = stored.header.seq;
             let fresh = Trace { decided, call, decision: stored, request: None, answer: None, result: None };
@@ -127,18 +131,18 @@ fn add(traces: &mut Vec<Trace>, stored: Stored) -> Result<(), &'static str> {
                 None => traces.push(fresh),
             }
         }
-        "approval.request" => {
+        Some(Kind::ApprovalRequest) => {
             if let Some(trace) = traces.iter_mut().find(|trace| is_of(Some(&trace.decision))) {
                 trace.request = Some(stored);
             }
         }
-        "approval.grant" | "approval.refuse" => {
+        Some(Kind::ApprovalGrant | Kind::ApprovalRefuse) => {
             if let Some(trace) = traces.iter_mut().find(|trace| is_of(trace.request.as_ref())) {
                 // The first answer counts.
                 trace.answer.get_or_insert(stored);
             }
         }
-        "call.result" => {
+        Some(Kind::CallResult) => {
             if let Some(trace) = traces.iter_mut().find(|trace| is_of(Some(&trace.decision))) {
                 trace.result = Some(stored);
             }
@@ -149,12 +153,14 @@ fn add(traces: &mut Vec<Trace>, stored: Stored) -> Result<(), &'static str> {
 }
 
 fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
-    let payload = payload(result);
-    let is_cut = payload.get("cut") == Some(&Value::Bool(true));
-    let told = payload.get("result").cloned().unwrap_or_else(|| json!({ "error": "not kept whole" }));
+    // One that was too long is on the ledger without its end; one that was erased is not there at all.
+    let (told, is_cut) = match result.payload::<CallResultPayload>() {
+        Some(payload) => (payload.result, payload.truncated),
+        None => (json!({ "error": "not kept whole" }), result.body.is_some()),
+    };
     let status = result.header.str("status").and_then(StepStatus::parse).unwrap_or(StepStatus::Error);
     CallRecord {
-        truncated: is_cut || payload.get("truncated") == Some(&Value::Bool(true)),
+        truncated: is_cut,
         taints: facts.taints(status),
         result_seq: Some(result.header.seq),
         ..CallRecord::unsettled(facts, decision, Decision::Allow, status, told)
@@ -168,16 +174,16 @@ fn unapproved(facts: Facts, seq: u64, why: Value) -> CallRecord {
 
 /// A call whose decision was its result.
 fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
-    let payload = payload(decision);
+    let payload: CallDecisionPayload = decision.payload().unwrap_or_default();
     let mut told = Map::new();
-    if let Some(reason) = payload.get("reason") {
-        told.insert("error".to_owned(), reason.clone());
+    if let Some(reason) = payload.reason {
+        told.insert("error".to_owned(), json!(reason));
     }
-    if let Some(advice) = payload.get("advice") {
-        told.insert("advice".to_owned(), advice.clone());
+    if let Some(advice) = payload.advice {
+        told.insert("advice".to_owned(), json!(advice));
     }
-    let raw = payload.get("arguments_raw").and_then(Value::as_str);
-    let shown = raw.map(|raw| json!(text::visible(text::prefix(raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX))));
+    let show = |raw: String| json!(text::visible(text::prefix(&raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX)));
+    let shown = payload.arguments_raw.map(show);
     let record =
         CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(told));
     CallRecord { arguments: shown.unwrap_or_else(|| record.arguments.clone()), ..record }
@@ -185,16 +191,12 @@ fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
 
 /// The words to a model of a call that a person, or the time, said no to.
 fn no(request: &Stored, answer: &Stored) -> Value {
-    let said = payload(answer).get("reason").and_then(Value::as_str).map(str::to_owned);
-    let id = payload(request).get("id").cloned().unwrap_or_default();
-    let error = match (answer.header.str("status"), said) {
-        (Some("expired"), _) => "nobody approved it in time".to_owned(),
+    let said = answer.payload::<ApprovalRefusePayload>().and_then(|payload| payload.reason);
+    let id = request.payload::<ApprovalRequestPayload>().map(|payload| payload.id);
+    let error = match (refusal(&answer.header), said) {
+        (State::Expired, _) => "nobody approved it in time".to_owned(),
         (_, Some(said)) => format!("a person refused it: {said}"),
         (_, None) => "a person refused it".to_owned(),
     };
     json!({ "error": error, "approval": id })
-}
-
-fn payload(stored: &Stored) -> Value {
-    stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default()
 }

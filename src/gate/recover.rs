@@ -6,6 +6,7 @@ use super::point::Gate;
 use super::requested;
 use crate::call::{End, Execution};
 use crate::ledger::{AppendError, Header, Kind, Projection, ReadError, Row};
+use crate::types::Decision;
 use rusqlite::types::Value as Cell;
 
 /// state.db's tables of allowed calls that have no result yet, and of questions to people.
@@ -31,12 +32,12 @@ fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
 fn open_calls(header: &Header) -> Vec<Row> {
     let text = |name: &str| Cell::Text(header.str(name).unwrap_or_default().to_owned());
     let number = |seq: u64| Cell::Integer(i64::try_from(seq).unwrap_or(i64::MAX));
-    match (header.kind.as_str(), header.str("decision"), header.u64("ref")) {
-        ("call.decision", Some("allow"), _) => vec![Row {
+    match (header.known_kind(), header.decision(), header.u64("ref")) {
+        (Some(Kind::CallDecision), Some(Decision::Allow), _) => vec![Row {
             sql: "INSERT INTO open_call(decision_seq, call, run) VALUES (?1, ?2, ?3)",
             values: vec![number(header.seq), text("call"), text("run")],
         }],
-        ("call.result", _, Some(decision)) => {
+        (Some(Kind::CallResult), _, Some(decision)) => {
             vec![Row { sql: "DELETE FROM open_call WHERE decision_seq = ?1", values: vec![number(decision)] }]
         }
         _ => Vec::new(),
@@ -81,6 +82,6 @@ impl Gate {
         let damaged = |what: &str| ReadError::Damaged(seq, what.to_owned());
         let stored =
             self.ledger().reader().entry(seq)?.ok_or_else(|| damaged("an open decision is missing"))?;
-        Running::left_open(&stored, self.ledger(), self.secrets()).map_err(|what| damaged(&what))
+        Running::left_open(&stored, self.ledger(), self.secrets()).map_err(|what| damaged(&what.to_string()))
     }
 }

@@ -6,7 +6,7 @@
 use crate::ledger::payload::ApprovalRequestPayload;
 use crate::ledger::{Filter, Header, Kind, Order, ReadError, Reader, Row, Stored};
 use crate::policy::Obligation;
-use crate::types::{ApprovalId, CallId, Digest, RunId, SessionId};
+use crate::types::{ApprovalId, CallId, Decision, Digest, RunId, RunStatus, SessionId};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
@@ -92,7 +92,7 @@ pub(super) struct ApprovalStanding {
 
 impl Requested {
     /// Reads a question back from an entry; `None` where the entry is another kind or not of that form.
-    pub(super) fn of(stored: &Stored) -> Option<Self> {
+    pub(super) fn from_stored(stored: &Stored) -> Option<Self> {
         Self::read(&stored.header, stored.body.as_deref()?)
     }
 
@@ -158,18 +158,18 @@ impl ApprovalStanding {
         let answers = header.u64("ref");
         let is_open = matches!(self.state, State::Pending | State::Granted);
         let is_of_this = answers.is_some() && (answers == Some(asked) || answers == self.answer);
-        match (header.kind.as_str(), self.state) {
-            ("approval.grant", State::Pending) if answers == Some(asked) => {
+        match (header.known_kind(), self.state) {
+            (Some(Kind::ApprovalGrant), State::Pending) if answers == Some(asked) => {
                 *self = Self { state: State::Granted, answer: Some(header.seq) };
             }
-            ("approval.refuse", State::Pending) if answers == Some(asked) => {
+            (Some(Kind::ApprovalRefuse), State::Pending) if answers == Some(asked) => {
                 *self = Self { state: refusal(header), answer: Some(header.seq) };
             }
-            ("call.decision", State::Granted) if answers == self.answer && is_allow(header) => {
+            (Some(Kind::CallDecision), State::Granted) if answers == self.answer && is_allow(header) => {
                 self.state = State::Spent;
             }
-            ("call.decision", _) if is_open && is_of_this => self.state = State::Void,
-            ("run.reply", _) if is_open && ends(header) => self.state = State::Void,
+            (Some(Kind::CallDecision), _) if is_open && is_of_this => self.state = State::Void,
+            (Some(Kind::RunReply), _) if is_open && ends(header) => self.state = State::Void,
             _ => {}
         }
     }
@@ -189,16 +189,17 @@ pub(super) fn of_run(reader: &Reader, run: &RunId, from: u64) -> Result<Vec<Head
     Ok(found)
 }
 
-fn refusal(header: &Header) -> State {
-    if header.str("status") == Some("expired") { State::Expired } else { State::Refused }
+/// What an `approval.refuse` comes to: a person refused, or the time was over.
+pub(super) fn refusal(header: &Header) -> State {
+    if header.str("status") == Some(State::Expired.as_str()) { State::Expired } else { State::Refused }
 }
 
 fn is_allow(header: &Header) -> bool {
-    header.str("decision") == Some("allow")
+    header.decision() == Some(Decision::Allow)
 }
 
 fn ends(header: &Header) -> bool {
-    header.str("status") != Some("waiting")
+    header.str("status") != Some(RunStatus::Waiting.as_str())
 }
 
 /// The question's row: where its entry is, and whether the row is the one that the entry makes.
@@ -241,22 +242,22 @@ pub(super) fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
         return vec![Row { sql, values: requested.cells() }];
     }
     let word = |word: &str| Cell::Text(word.to_owned());
-    match (header.kind.as_str(), header.u64("ref")) {
-        ("approval.grant" | "approval.refuse", Some(asked)) => {
+    match (header.known_kind(), header.u64("ref")) {
+        (Some(Kind::ApprovalGrant | Kind::ApprovalRefuse), Some(asked)) => {
             let state = if header.is(Kind::ApprovalGrant) { State::Granted } else { refusal(header) };
             let sql = "UPDATE approval SET state = ?1, answer_seq = ?2 \
                        WHERE request_seq = ?3 AND state = 'pending'";
             vec![Row { sql, values: vec![word(state.as_str()), number(header.seq), number(asked)] }]
         }
-        ("call.decision", Some(answered)) if is_allow(header) => vec![
+        (Some(Kind::CallDecision), Some(answered)) if is_allow(header) => vec![
             Row {
                 sql: "UPDATE approval SET state = 'spent' WHERE answer_seq = ?1 AND state = 'granted'",
                 values: vec![number(answered)],
             },
             void(answered),
         ],
-        ("call.decision", Some(answered)) => vec![void(answered)],
-        ("run.reply", _) if ends(header) => vec![Row {
+        (Some(Kind::CallDecision), Some(answered)) => vec![void(answered)],
+        (Some(Kind::RunReply), _) if ends(header) => vec![Row {
             sql: "UPDATE approval SET state = 'void' WHERE run = ?1 AND state IN ('pending', 'granted')",
             values: vec![word(header.str("run").unwrap_or_default())],
         }],
@@ -392,7 +393,7 @@ mod tests {
         /// The row is where to look, the entries are the truth: they never differ.
         #[test]
         fn the_row_says_what_the_entries_say(entries in proptest::collection::vec(entry(), 0..8)) {
-            let state = store::open_memory(store::Kind::State).expect("state");
+            let state = store::open_memory(store::Database::State).expect("state");
             let apply = |header: &Header, body: &[u8]| {
                 for row in rows(header, body) {
                     state.execute(row.sql, params_from_iter(row.values)).expect(row.sql);

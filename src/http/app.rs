@@ -5,7 +5,7 @@ use super::bounds::Bounds;
 use super::ready::Ready;
 use crate::agent::Agent;
 use crate::auth::Authority;
-use crate::ledger::{Anchor, Filter, Found, Index, Order, ReadError};
+use crate::ledger::{Anchor, Filter, HeaderPage, Index, Order, ReadError};
 use crate::types::{Full, Share, Shares, limits};
 use std::sync::Arc;
 
@@ -40,13 +40,13 @@ impl App {
         from: u64,
         order: Order,
         limit: usize,
-    ) -> Result<Found, ReadError> {
+    ) -> Result<HeaderPage, ReadError> {
         let scan_max = limits::PAGE_SCAN_MAX;
         if let Some(index) = &self.index {
             return index.headers(filter, from, order, limit, scan_max);
         }
         let (headers, next) = self.agent.ledger().reader().headers(filter, from, order, limit, scan_max)?;
-        Ok(Found { headers, next, index: None })
+        Ok(HeaderPage { headers, next, index: None })
     }
 }
 

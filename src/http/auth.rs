@@ -75,7 +75,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Marks that a request has a valid key, which keeps its connection its place; refused where its key has too many.
+/// Marks that a request has a valid key, which keeps its connection its slot; refused where its key has too many.
 pub(super) fn prove(extensions: &Extensions, principal: &Principal) -> Result<(), Problem> {
     let is_in_share = extensions.get::<Mark>().is_none_or(|mark| mark.proven(&principal.id()));
     let too_many =

@@ -3,7 +3,7 @@
 
 use super::app::App;
 use super::bounds::Bounds;
-use super::connections::{Held, Places};
+use super::connections::{ConnectionSlots, HeldSlot};
 use super::middleware::{self, Ends};
 use super::routes::routes;
 use crate::types::limits;
@@ -80,13 +80,13 @@ async fn accept(
     stopping: &watch::Receiver<bool>,
     alive: Alive,
 ) {
-    let places = Places::new(app.bounds.connections_max);
+    let slots = ConnectionSlots::new(app.bounds.connections_max);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let Ok(ends) = prepare(&stream) else { continue };
-                let held = places.take(ends.peer).await;
-                let open = Open { stream, ends, held };
+                let held = slots.take(ends.peer).await;
+                let open = OpenConnection { stream, ends, held };
                 tokio::spawn(connection(open, app.clone(), routes.clone(), stopping.clone(), alive.clone()));
             }
             Err(e) => {
@@ -97,15 +97,21 @@ async fn accept(
     }
 }
 
-/// A connection that has its place.
-struct Open {
+/// A connection that has its slot.
+struct OpenConnection {
     stream: TcpStream,
     ends: Ends,
-    held: Held,
+    held: HeldSlot,
 }
 
-async fn connection(open: Open, app: App, routes: Router, stopping: watch::Receiver<bool>, alive: Alive) {
-    let Open { stream, ends, held } = open;
+async fn connection(
+    open: OpenConnection,
+    app: App,
+    routes: Router,
+    stopping: watch::Receiver<bool>,
+    alive: Alive,
+) {
+    let OpenConnection { stream, ends, held } = open;
     let http = builder(&app.bounds);
     let service = service_fn(|request: Request<Incoming>| {
         let mark = held.asked(request.body().is_end_stream());

@@ -2,11 +2,12 @@
 
 use crate::call::{End, Exclusion, Given, Object};
 use crate::launcher::child::go_packet;
-use crate::launcher::prefork::Child;
+use crate::launcher::fork::Child;
 use crate::launcher::protocol::{
-    self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, Kind, Received, Word, receive_with,
+    self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, PacketKind, Received, Word, receive_with,
 };
 use crate::tools::{Limits, Manifest};
+use crate::types::Digest;
 use crate::types::clock::mono_us;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -66,7 +67,7 @@ pub(crate) struct Call {
 /// One output pipe, and how much of it may still pass.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PacketKind,
     /// `None` at its end.
     pub(crate) pipe: Option<OwnedFd>,
     left: usize,
@@ -105,8 +106,8 @@ impl Call {
             deadline_us: after_ms(prepare_ms_max),
             pidfd,
             control: Some(control),
-            stdout: stream(Kind::Stdout, stdout),
-            stderr: stream(Kind::Stderr, stderr),
+            stdout: stream(PacketKind::Stdout, stdout),
+            stderr: stream(PacketKind::Stderr, stderr),
             layers: Vec::new(),
             locks: Vec::new(),
             locks_wanted: manifest.write.len(),
@@ -198,7 +199,7 @@ impl Call {
         let Phase::Held(object) = &self.phase else { return self.fail("it is not waiting for go") };
         let same = go.tool == self.ask.tool
             && go.manifest == self.ask.manifest
-            && go.arguments == self.ask.arguments;
+            && go.arguments == Digest::of(self.ask.arguments.as_bytes());
         let refused = match () {
             () if !same => Some("the permitted call is not the one that was prepared"),
             () if go.object != *object => Some("the permitted object is not the one that was prepared"),

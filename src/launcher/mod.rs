@@ -14,14 +14,13 @@
 //! # Layout
 //!
 //! `sys` (calls that need `unsafe`), `spec` (what it is started with), `protocol` (messages), `journal` (its own record),
-//! `uids`, `secrets`, `heap`; `view/` (what is seen of the host), `confine/` (what is refused), `cgroup`, `host/` (what this machine
-//! gives), `tool` (a manifest, opened), `child/` (the child of one call), `prefork` (a child's start, and spares), `call` (one call as
+//! `uids`, `secrets`; `view/` (what is seen of the host), `confine/` (what is refused), `cgroup`, `host/` (what this machine
+//! gives), `tool` (a manifest, opened), `child/` (the child of one call), `fork` (the start of a child), `call` (one call as
 //! the launcher sees it), `serve` (the loop), `attend` (the first stage), `command` (the binary's own words).
 //!
 //! Of these `sandbox` names `sys`, `protocol`, `confine` and `view::files`, and its tests the rest that is not private.
 
 pub(crate) mod sys;
-mod heap;
 pub(crate) mod spec;
 pub(crate) mod protocol;
 mod journal;
@@ -33,7 +32,7 @@ mod cgroup;
 pub(crate) mod host;
 mod tool;
 mod child;
-pub(crate) mod prefork;
+mod fork;
 mod call;
 mod serve;
 mod attend;

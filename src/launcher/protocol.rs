@@ -4,8 +4,8 @@
 //! piece of a JSON message. Pieces keep one packet below the kernel's socket buffer.
 
 use crate::call::{End, Exclusion, Given, Object};
-use crate::types::Level;
 use crate::types::limits::{LINK_MESSAGE_BYTES_MAX, LINK_UNFINISHED_BYTES_MAX};
+use crate::types::{Digest, Level};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -47,7 +47,8 @@ pub(crate) struct Ask {
 pub(crate) struct Go {
     pub(crate) tool: String,
     pub(crate) manifest: String,
-    pub(crate) arguments: String,
+    /// SHA-256 of the canonical arguments: the launcher has them from [`Ask`].
+    pub(crate) arguments: Digest,
     /// The ledger's number of the decision, for the launcher's journal.
     pub(crate) decision: u64,
     /// The object that was decided on.
@@ -187,13 +188,13 @@ pub struct ProgramDigest {
 
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PacketKind {
     Message,
     Stdout,
     Stderr,
 }
 
-impl Kind {
+impl PacketKind {
     fn byte(self) -> u8 {
         match self {
             Self::Message => b'm',
@@ -208,7 +209,7 @@ impl Kind {
 }
 
 /// A packet of `kind` for the call `id`. `bytes` is at most [`PIECE_BYTES_MAX`] long.
-pub(crate) fn packet(kind: Kind, id: u64, more: bool, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn packet(kind: PacketKind, id: u64, more: bool, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD_BYTES + bytes.len());
     out.push(kind.byte());
     out.extend(id.to_le_bytes());
@@ -225,14 +226,14 @@ pub(crate) fn packets(id: u64, message: &impl Serialize) -> Result<Vec<Vec<u8>>,
     }
     let count = bytes.len().div_ceil(PIECE_BYTES_MAX);
     let pieces = bytes.chunks(PIECE_BYTES_MAX).enumerate();
-    Ok(pieces.map(|(at, piece)| packet(Kind::Message, id, at + 1 < count, piece)).collect())
+    Ok(pieces.map(|(at, piece)| packet(PacketKind::Message, id, at + 1 < count, piece)).collect())
 }
 
 /// What one packet completed.
 #[derive(Debug)]
 pub(crate) enum Arrival<M> {
     Message(u64, M),
-    Output(u64, Kind, Vec<u8>),
+    Output(u64, PacketKind, Vec<u8>),
     /// A piece; the rest is to come.
     Piece,
 }
@@ -250,10 +251,10 @@ impl Assembler {
     pub(crate) fn take<M: DeserializeOwned>(&mut self, packet: &[u8]) -> Result<Arrival<M>, String> {
         let (head, bytes) = packet.split_at_checked(HEAD_BYTES).ok_or("a packet without a head")?;
         let (&[kind], rest) = head.split_first_chunk::<1>().ok_or("a packet without a kind")?;
-        let kind = Kind::of(kind).ok_or("a packet of unknown kind")?;
+        let kind = PacketKind::of(kind).ok_or("a packet of unknown kind")?;
         let (id, more) = rest.split_first_chunk::<8>().ok_or("a packet without a number")?;
         let id = u64::from_le_bytes(*id);
-        if kind != Kind::Message {
+        if kind != PacketKind::Message {
             return Ok(Arrival::Output(id, kind, bytes.to_vec()));
         }
         if self.partial.len() >= PARTIAL_MAX {
@@ -357,7 +358,7 @@ pub(crate) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Op
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrival, Ask, Assembler, Kind, PIECE_BYTES_MAX, Request, packet, packets};
+    use super::{Arrival, Ask, Assembler, PIECE_BYTES_MAX, PacketKind, Request, packet, packets};
     use crate::types::limits::LINK_UNFINISHED_BYTES_MAX;
 
     fn ask(named: usize) -> Ask {
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn unfinished_messages_have_one_bound_together() {
-        let piece = |id: u64| packet(Kind::Message, id, true, &[b' '; PIECE_BYTES_MAX]);
+        let piece = |id: u64| packet(PacketKind::Message, id, true, &[b' '; PIECE_BYTES_MAX]);
         let mut assembler = Assembler::default();
         let most = LINK_UNFINISHED_BYTES_MAX / PIECE_BYTES_MAX;
         // Of as many messages as there are pieces, or of few.

@@ -9,10 +9,9 @@
 use super::call::{Call, Drained, Notice, Stream};
 use super::cgroup::{CallGroups, GroupLimits};
 use super::confine::protection::Runs;
-use super::heap;
+use super::fork::Child;
 use super::host::machine::Machine;
 use super::journal::Journal;
-use super::prefork::{Child, SPARE_IDS, Spare, Spares};
 use super::protocol::{
     self, Arrival, Ask, Assembler, Ended, Go, PACKET_BYTES_MAX, Received, Reply, Report, Request, ToolDigest,
     receive_with,
@@ -47,7 +46,6 @@ pub(crate) struct EventLoop<'a> {
     groups: Option<CallGroups>,
     slots: Option<Slots>,
     calls: BTreeMap<u64, Call>,
-    spares: Spares,
     /// Packets that the front has not taken yet; while there are any, no output is read.
     queue: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     assembler: Assembler,
@@ -61,7 +59,6 @@ enum Wakeup {
     Child(u64),
     Stdout(u64),
     Stderr(u64),
-    Spare(u64),
 }
 
 impl<'a> EventLoop<'a> {
@@ -98,7 +95,6 @@ impl<'a> EventLoop<'a> {
             groups,
             slots,
             calls: BTreeMap::new(),
-            spares: Spares::default(),
             queue: VecDeque::new(),
             assembler: Assembler::default(),
         })
@@ -108,15 +104,11 @@ impl<'a> EventLoop<'a> {
     pub(crate) fn serve(mut self) -> Result<(), String> {
         let hello = Reply::Hello(Ok(self.report.clone()));
         self.reply(0, &hello);
-        heap::close_holes();
         loop {
             if self.flush().is_err() {
                 break;
             }
             self.finish_calls();
-            if self.calls.is_empty() {
-                self.start_spare();
-            }
             let ready = self.wait();
             self.expire();
             for source in ready {
@@ -219,7 +211,6 @@ impl<'a> EventLoop<'a> {
             }
             out.push((Wakeup::Child(*id), call.pidfd.as_fd(), PollFlags::IN));
         }
-        out.extend(self.spares.watched().map(|(id, pidfd)| (Wakeup::Spare(id), pidfd, PollFlags::IN)));
         out
     }
 
@@ -238,14 +229,13 @@ impl<'a> EventLoop<'a> {
             Wakeup::Front => return self.hear_front(),
             Wakeup::Control(id) => self.notify(id, Call::hear),
             Wakeup::Child(id) => self.notify(id, Call::reap),
-            Wakeup::Spare(id) if self.spares.reap(id) => self.give_back(id),
             Wakeup::Stdout(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stdout);
             }
             Wakeup::Stderr(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stderr);
             }
-            Wakeup::Stdout(_) | Wakeup::Stderr(_) | Wakeup::Spare(_) => {}
+            Wakeup::Stdout(_) | Wakeup::Stderr(_) => {}
         }
         true
     }
@@ -299,7 +289,7 @@ impl<'a> EventLoop<'a> {
         if self.calls.len() >= CALLS_MAX {
             return Err(format!("{CALLS_MAX} calls are there already"));
         }
-        if self.calls.contains_key(&id) || id >= SPARE_IDS {
+        if self.calls.contains_key(&id) {
             return Err("a call with this number is there already".to_owned());
         }
         self.check(&ask)?;
@@ -309,15 +299,7 @@ impl<'a> EventLoop<'a> {
         }
         let tool = self.tools.iter().position(|tool| tool.manifest.name == ask.tool);
         let tool = tool.ok_or("the tool was not opened")?;
-        let child = match self.spares.take(&ask) {
-            Some(Spare { id: spare, child, .. }) => {
-                if let Some(groups) = &mut self.groups {
-                    groups.hand_over(spare, id);
-                }
-                child
-            }
-            None => self.start_child(id, tool, Some(&ask))?,
-        };
+        let child = self.start_child(id, tool, &ask)?;
         let tool = &self.tools.get(tool).ok_or("the tool was not opened")?.manifest;
         // The child has its own copy of these, and there may be megabytes of them.
         let ask = Ask { named: Vec::new(), ..ask };
@@ -325,8 +307,8 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Starts a child that has what is a call's under the number `id`; a spare without a call.
-    fn start_child(&mut self, id: u64, tool: usize, call: Option<&Ask>) -> Result<Child, String> {
+    /// Starts the child of the call `id`.
+    fn start_child(&mut self, id: u64, tool: usize, call: &Ask) -> Result<Child, String> {
         let tool = self.tools.get(tool).ok_or("the tool was not opened")?;
         let group = self.groups.as_mut().map(|groups| groups.for_call(id, bounds(tool))).transpose();
         let slot =
@@ -338,18 +320,6 @@ impl<'a> EventLoop<'a> {
             self.give_back(id);
         }
         child
-    }
-
-    /// A spare for the tool that was called last. Where none can be had, the next call tells why.
-    fn start_spare(&mut self) {
-        let Some((name, id)) = self.spares.due() else { return };
-        let tool = self.tools.iter().position(|tool| tool.manifest.name == name && tool.takes_spares());
-        // Uids of their own are counted for calls.
-        if let Some(tool) = tool.filter(|_| self.slots.is_none())
-            && let Ok(child) = self.start_child(id, tool, None)
-        {
-            self.spares.add(id, name, child);
-        }
     }
 
     /// What a call had of the launcher's, once nothing of it is left.

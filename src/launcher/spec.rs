@@ -9,9 +9,6 @@ use std::path::PathBuf;
 /// Calls at once, prepared ones among them; one more is refused.
 pub(crate) const CALLS_MAX: usize = 64;
 
-/// Spares at once, each of another tool.
-pub(crate) const SPARES_MAX: usize = 4;
-
 /// What a launcher needs to load and open the tools by itself.
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -54,7 +51,8 @@ impl Spec {
 }
 
 /// Why no launcher is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the launcher did not start: {0}")]
 pub struct StartError(String);
 
 impl StartError {
@@ -67,11 +65,3 @@ impl StartError {
         Self(reason)
     }
 }
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the launcher did not start: {}", self.0)
-    }
-}
-
-impl std::error::Error for StartError {}

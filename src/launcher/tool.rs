@@ -194,11 +194,6 @@ impl OpenTool {
         self.manifest.recursive && self.program.is_some()
     }
 
-    /// Whether a child may be started before there is a call for it.
-    pub(crate) fn takes_spares(&self) -> bool {
-        !self.looks_at_mounts()
-    }
-
     /// The kind of its calls.
     pub(crate) fn runs(&self) -> Runs {
         match &self.program {

@@ -40,7 +40,7 @@ mod redact;
 pub mod export;
 mod anchor;
 
-pub use anchor::{Anchor, Standing, warning as anchor_warning};
+pub use anchor::{Anchor, AnchorOpenError, Standing, warning as anchor_warning};
 pub use checkpoint::{Checkpoint, CheckpointError, Epochs, Note, VerifierKey, WitnessKey, key};
 pub use entry::{Body, Draft, DraftError, Header, HeaderError, Kind, Payload, Ref};
 pub use export::{Export, ExportError, Format, ProofError};
@@ -48,11 +48,11 @@ pub use files::{Files, HighWater, Lock, LockError, Rotation};
 pub use handle::Ledger;
 pub use payload::{Aside, Before};
 pub use projection::{Projection, Row};
-pub use query::{Coverage, Filter, Follower, Found, Index, IndexError, Order};
+pub use query::{Coverage, Filter, Follower, HeaderPage, Index, IndexError, Order, QueryError};
 pub use read::{ReadError, Reader, Stored};
 pub use redact::{Erasure, RedactError, Redacted, Targets};
 pub use tree::{Head, proof};
-pub use verify::{Finding, Outside, Report, Verdict, audit, audit_from, audit_telling};
+pub use verify::{Finding, Outside, Verdict, Verification, audit, audit_from, audit_telling};
 pub use write::{
     AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of, set_aside,
 };

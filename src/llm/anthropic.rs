@@ -1,9 +1,10 @@
 //! Messages: `POST {base_url}/messages`, as Anthropic serves them; not streamed.
 
 use super::conversation::{Conversation, Message};
+use super::proposer::ProviderKind;
 use super::provider::{ModelRequest, ToolOffer};
 use super::remote::answer::{WireAnswer, WireCall};
-use super::remote::wire::Wire;
+use super::remote::wire::{Wire, WireError};
 use super::reply::{Stop, TokenUsage};
 use crate::egress::Credential;
 use crate::tools::ProposedCall;
@@ -17,7 +18,7 @@ use serde_json::value::RawValue;
 pub(super) struct Messages;
 
 impl Wire for Messages {
-    const NAME: &'static str = "anthropic";
+    const KIND: ProviderKind = ProviderKind::Anthropic;
     const BASE_URL: &'static str = "https://api.anthropic.com/v1";
     const PATH: &'static str = "messages";
     const HEADERS: &'static [(&'static str, &'static str)] = &[("anthropic-version", "2023-06-01")];
@@ -41,10 +42,10 @@ impl Wire for Messages {
         })
     }
 
-    fn read(body: &[u8]) -> Result<WireAnswer, String> {
-        let answer: MessagesIn<'_> = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+    fn read(body: &[u8]) -> Result<WireAnswer, WireError> {
+        let answer: MessagesIn<'_> = serde_json::from_slice(body)?;
         let blocks: Result<Vec<Block>, _> = answer.content.into_iter().map(Block::read).collect();
-        let blocks = blocks.map_err(|e| format!("a block of its content: {e}"))?;
+        let blocks = blocks.map_err(WireError::Block)?;
         let is_last_a_call = matches!(blocks.last(), Some(Block::Call(_)));
         let (mut text, mut calls) = (String::new(), Vec::new());
         for block in blocks {

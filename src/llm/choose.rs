@@ -4,10 +4,11 @@ use super::anthropic::Messages;
 use super::error::ModelError;
 use super::offline::provider::Offline;
 use super::openai::ChatCompletions;
+use super::proposer::ProviderKind;
 use super::provider::Provider;
 use super::remote::client::Remote;
 use super::remote::wire::Wire as _;
-use super::settings::{ProviderKind, Settings};
+use super::settings::Settings;
 use std::sync::Arc;
 
 impl ProviderKind {

@@ -2,6 +2,7 @@
 
 use super::conversation::Message;
 use super::error::ModelError;
+use super::proposer::Proposer;
 use super::provider::{BoxFuture, ModelRequest, Provider};
 use super::reply::{ModelReply, Stop, TokenUsage};
 use crate::secrets::SecretCounts;
@@ -23,8 +24,8 @@ impl Direct {
 }
 
 impl Provider for Direct {
-    fn name(&self) -> &'static str {
-        "direct"
+    fn proposer(&self) -> Proposer {
+        Proposer::Person
     }
 
     fn model(&self) -> &'static str {

@@ -1,13 +1,15 @@
 //! Why there is no reply.
 
 use crate::egress::EgressError;
-use crate::secrets::sealed::Sealed;
-use crate::secrets::{Hold, Pass, SecretCounts, Secrets};
+use crate::secrets::{SecretCounts, Secrets};
 use crate::types::{limits, text};
-use std::fmt;
 
 /// A request to a model that gave no reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// It has no source: what is below it may repeat what a server sent, and only what stands here was looked
+/// through for secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct ModelError {
     /// What went wrong.
     pub kind: ModelErrorKind,
@@ -79,32 +81,17 @@ impl ModelError {
         }
     }
 
-    /// The error as it may be told: without secrets, should the server have echoed one, then visible and cut. In this
-    /// order, since a cut could leave half a secret that nothing recognises.
+    /// The error as it may be told: without secrets, should the server have echoed one, then visible and cut.
+    /// In this order, since a cut could leave half a secret that nothing recognises.
     pub(super) fn bounded(self, secrets: &Secrets) -> Self {
-        let clean = secrets.clean(self);
+        let Self { kind, message, retryable, raw, found } = self;
+        let clean = secrets.clean((message, raw, found));
         let found = clean.found().clone();
-        let Self { kind, message, retryable, mut raw, .. } = clean.into_inner();
+        let (message, mut raw, _) = clean.into_inner();
         if let Some(raw) = &mut raw {
             raw.truncate(limits::MODEL_ERROR_BYTES_MAX);
         }
         Self { kind, message: shown(&message), retryable, raw, found }
-    }
-}
-
-impl Sealed for ModelError {}
-
-impl Hold for ModelError {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        let Self { kind, message, retryable, raw, found } = self;
-        pass.count(&found);
-        Self {
-            kind,
-            message: message.passed(pass),
-            retryable,
-            raw: raw.passed(pass),
-            found: SecretCounts::default(),
-        }
     }
 }
 
@@ -120,14 +107,6 @@ impl From<EgressError> for ModelError {
         Self { kind, message: error.to_string(), retryable, raw: None, found: SecretCounts::default() }
     }
 }
-
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ModelError {}
 
 fn shown(message: &str) -> String {
     text::visible_line(text::prefix(message, limits::REASON_BYTES_MAX))

@@ -8,13 +8,15 @@
 //!
 //! # Layout
 //!
-//! `error`, `reply`: why there is no reply, and what one is · `conversation`, `provider`: what is asked, and by which
-//! trait · `settings`: the configuration · `remote/`: all that no protocol changes · `openai`, `anthropic`: protocols ·
-//! `offline/`, `direct`: without a model · `choose`: from configuration to a provider.
+//! `error`, `reply`: why there is no reply, and what one is · `proposer`: who proposes calls ·
+//! `conversation`, `provider`: what is asked, and by which trait · `settings`: the configuration · `remote/`:
+//! all that no protocol changes · `openai`, `anthropic`: protocols · `offline/`, `direct`: without a model ·
+//! `choose`: from configuration to a provider.
 
 mod error;
 mod reply;
 mod conversation;
+mod proposer;
 mod provider;
 mod settings;
 mod remote;
@@ -30,6 +32,7 @@ pub use choose::build;
 pub use conversation::{Conversation, Message};
 pub use direct::Direct;
 pub use error::{ModelError, ModelErrorKind};
+pub use proposer::{Proposer, ProviderKind};
 pub use provider::{BoxFuture, ModelRequest, Provider, ToolOffer};
 pub use reply::{ModelReply, Stop, TokenUsage};
-pub use settings::{ProviderKind, Settings};
+pub use settings::Settings;

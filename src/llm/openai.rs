@@ -2,9 +2,10 @@
 //! streamed.
 
 use super::conversation::Message;
+use super::proposer::ProviderKind;
 use super::provider::{ModelRequest, ToolOffer};
 use super::remote::answer::{WireAnswer, WireCall};
-use super::remote::wire::Wire;
+use super::remote::wire::{Wire, WireError};
 use super::reply::{Stop, TokenUsage};
 use crate::egress::Credential;
 use crate::tools::ProposedCall;
@@ -18,7 +19,7 @@ use serde_json::value::RawValue;
 pub(super) struct ChatCompletions;
 
 impl Wire for ChatCompletions {
-    const NAME: &'static str = "openai";
+    const KIND: ProviderKind = ProviderKind::OpenAi;
     const BASE_URL: &'static str = "https://api.openai.com/v1";
     const PATH: &'static str = "chat/completions";
     const HEADERS: &'static [(&'static str, &'static str)] = &[];
@@ -44,9 +45,9 @@ impl Wire for ChatCompletions {
         })
     }
 
-    fn read(body: &[u8]) -> Result<WireAnswer, String> {
-        let ChatIn { model, choices, usage } = serde_json::from_slice(body).map_err(|e| e.to_string())?;
-        let Choice { message, finish_reason } = choices.into_iter().next().ok_or("it has no choice")?;
+    fn read(body: &[u8]) -> Result<WireAnswer, WireError> {
+        let ChatIn { model, choices, usage } = serde_json::from_slice(body)?;
+        let Choice { message, finish_reason } = choices.into_iter().next().ok_or(WireError::NoChoice)?;
         let calls: Vec<WireCall> = message.tool_calls.into_iter().flatten().map(call).collect();
         let refusal = message.refusal.filter(|text| !text.is_empty());
         Ok(WireAnswer {

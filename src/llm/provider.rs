@@ -2,6 +2,7 @@
 
 use super::conversation::Conversation;
 use super::error::ModelError;
+use super::proposer::Proposer;
 use super::reply::ModelReply;
 use serde_json::Value;
 use std::pin::Pin;
@@ -12,8 +13,13 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A source of replies.
 pub trait Provider: Send + Sync {
-    /// The wire it speaks, such as `openai`.
-    fn name(&self) -> &'static str;
+    /// Who proposes the calls.
+    fn proposer(&self) -> Proposer;
+
+    /// The word for it on the ledger, such as `openai`.
+    fn name(&self) -> &'static str {
+        self.proposer().as_str()
+    }
 
     /// The configured model.
     fn model(&self) -> &str;

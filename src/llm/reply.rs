@@ -1,7 +1,6 @@
 //! What a model answers. All of it is hostile.
 
-use crate::secrets::sealed::Sealed;
-use crate::secrets::{Hold, Pass, SecretCounts};
+use crate::secrets::{Parted, SecretCounts};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
@@ -27,26 +26,40 @@ pub struct ModelReply {
     pub found: SecretCounts,
 }
 
-impl Sealed for ModelReply {}
+/// A call: its identifier, its tool, its arguments.
+type CallParts = (String, String, String);
 
-impl Hold for ModelReply {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
+/// What a server says beyond the kind of a stop, and what makes the stop of it.
+type StopParts = (String, fn(String) -> Stop);
+
+impl Parted for ModelReply {
+    type Parts =
+        ((Option<String>, Vec<CallParts>, StopParts), (Vec<u8>, String), ((u64, u64), Digest, SecretCounts));
+
+    fn apart(self) -> (Self::Parts, fn(Self::Parts) -> Self) {
         let Self { text, calls, stop, usage, request_digest, raw, model, found } = self;
-        pass.count(&found);
-        let mut call = |ProposedCall { id, tool, arguments }| ProposedCall {
-            id: pass.text(id),
-            tool: pass.text(tool),
-            arguments: pass.text(arguments),
-        };
+        let apart = |ProposedCall { id, tool, arguments }| (id, tool, arguments);
+        let calls = calls.into_iter().map(apart).collect();
+        let TokenUsage { input_tokens, output_tokens } = usage;
+        let counted = ((input_tokens, output_tokens), request_digest, found);
+        (((text, calls, stop.apart()), (raw, model), counted), Self::whole)
+    }
+}
+
+impl ModelReply {
+    fn whole((said, (raw, model), counted): <Self as Parted>::Parts) -> Self {
+        let (text, calls, (why, stop)) = said;
+        let ((input_tokens, output_tokens), request_digest, found) = counted;
+        let whole = |(id, tool, arguments)| ProposedCall { id, tool, arguments };
         Self {
-            calls: calls.into_iter().map(&mut call).collect(),
-            text: text.passed(pass),
-            stop: stop.passed(pass),
-            raw: raw.passed(pass),
-            model: model.passed(pass),
-            usage,
+            calls: calls.into_iter().map(whole).collect(),
+            text,
+            stop: stop(why),
+            raw,
+            model,
+            usage: TokenUsage { input_tokens, output_tokens },
             request_digest,
-            found: SecretCounts::default(),
+            found,
         }
     }
 }
@@ -66,14 +79,14 @@ pub enum Stop {
     Other(String),
 }
 
-impl Sealed for Stop {}
-
-impl Hold for Stop {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
+impl Stop {
+    fn apart(self) -> StopParts {
         match self {
-            Self::Refusal(why) => Self::Refusal(why.passed(pass)),
-            Self::Other(name) => Self::Other(name.passed(pass)),
-            plain @ (Self::EndTurn | Self::ToolCalls | Self::Length) => plain,
+            Self::Refusal(why) => (why, Self::Refusal),
+            Self::Other(name) => (name, Self::Other),
+            Self::EndTurn => (String::new(), |_| Self::EndTurn),
+            Self::ToolCalls => (String::new(), |_| Self::ToolCalls),
+            Self::Length => (String::new(), |_| Self::Length),
         }
     }
 }

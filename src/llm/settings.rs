@@ -1,20 +1,9 @@
 //! The configuration of a provider.
 
+use super::proposer::ProviderKind;
 use crate::secrets::Secrets;
 use crate::types::Secret;
 use std::path::PathBuf;
-
-/// The wires that this version speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProviderKind {
-    /// No model and no network.
-    #[default]
-    Offline,
-    /// Chat completions, as OpenAI and every compatible server offer them.
-    OpenAi,
-    /// Anthropic's messages.
-    Anthropic,
-}
 
 /// The `[llm]` part of the configuration, resolved.
 #[derive(Debug, Default)]
@@ -35,17 +24,4 @@ pub struct Settings {
     pub secrets: Secrets,
     /// The folder of the host's logs, which `offline` lists.
     pub logs: PathBuf,
-}
-
-impl ProviderKind {
-    /// The provider that the configuration calls `name`.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "offline" => Some(Self::Offline),
-            "openai" => Some(Self::OpenAi),
-            "anthropic" => Some(Self::Anthropic),
-            _ => None,
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Bundles kept by their digest: `data/bundles/DIGEST.json`, written before the ledger says that they
 //! count.
 
-use crate::policy::Bundle;
+use crate::policy::{Bundle, RebuildError};
 use crate::types::Digest;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -45,14 +45,37 @@ pub fn keep_bundle(data: &Path, bundle: &Bundle) -> io::Result<()> {
 
 /// The bundle of `digest`, made again from what was kept; `None` where nothing was. An error says why what
 /// is there is not that bundle. Blocking.
-pub(super) fn kept_bundle(data: &Path, digest: Digest) -> Result<Option<Bundle>, String> {
+pub(super) fn kept_bundle(data: &Path, digest: Digest) -> Result<Option<Bundle>, KeptError> {
     let path = file(data, digest);
     match std::fs::read(&path) {
-        Ok(kept) => Bundle::rebuild(&kept, digest).map(Some),
+        Ok(kept) => match Bundle::rebuild(&kept, digest) {
+            Ok(bundle) => Ok(Some(bundle)),
+            Err(source) => Err(KeptError::NotThat { path, source }),
+        },
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e.to_string()),
+        Err(source) => Err(KeptError::Read { path, source }),
     }
-    .map_err(|why| format!("{}: {why}", path.display()))
+}
+
+/// Why what is kept under a digest is not that bundle.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeptError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// It does not lead to the digest that names it.
+    #[error("{}: {source}", path.display())]
+    NotThat {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: RebuildError,
+    },
 }
 
 #[cfg(test)]

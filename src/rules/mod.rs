@@ -1,20 +1,19 @@
 //! What loads, keeps, exchanges and replays the rules: tools, scripts, policies, groups and named secrets.
 //!
-//! Here the files of `etc/` become rules, all of them or none, and come into force by `Gate::exchange`, after the ledger
-//! has them. Nothing here decides a call or runs one, and no model is asked.
+//! Here the files of `etc/` become rules, all of them or none, and come into force by `Gate::exchange`, after
+//! the ledger has them. Nothing here decides a call or runs one, and no model is asked.
 //!
 //! # Layout
 //!
-//! `error`: why rules were not loaded · `load`: tools and policies of a home · `secrets`: what is looked for in what
-//! comes in · `bundles`: bundles kept by their digest · `reload`: rules put in force · `beneath`, `replay`: decisions
-//! made again from their record.
+//! `error`: why rules were not loaded · `load`: tools and policies of a home · `secrets`: what is looked for
+//! in what comes in · `bundles`: bundles kept by their digest · `reload`: rules put in force · `replay/`:
+//! decisions made again from their record.
 
 mod error;
 mod load;
 mod secrets;
 mod bundles;
 mod reload;
-mod beneath;
 mod replay;
 
 pub use bundles::keep_bundle;

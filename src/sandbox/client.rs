@@ -6,11 +6,11 @@ use super::source::{LauncherOrigin, LauncherSource};
 use crate::call::{End, Execution, Held, Object, Prepared};
 use crate::gate::{Order, Pending};
 use crate::launcher::StartError;
-use crate::launcher::protocol::{Ask, Go, Kind, Report, Request};
+use crate::launcher::protocol::{Ask, Go, PacketKind, Report, Request};
 use crate::tools::{Limits, Manifest};
+use crate::types::Digest;
 use crate::types::limits::{LAUNCHER_PINGS_MISSED_MAX, LAUNCHER_PONG_MS_MAX};
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,27 +78,18 @@ impl LinkSeed {
 }
 
 /// Why a call was not prepared. Nothing was run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrepareError {
     /// The launcher, or the child under its own rights, refused.
+    #[error("{0}")]
     Refused(String),
     /// The launcher ended, and no other one is there.
+    #[error("the launcher ended")]
     LauncherEnded,
     /// The launcher did not answer in time.
+    #[error("the launcher did not answer")]
     NoAnswer,
 }
-
-impl fmt::Display for PrepareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(reason) => f.write_str(reason),
-            Self::LauncherEnded => f.write_str("the launcher ended"),
-            Self::NoAnswer => f.write_str("the launcher did not answer"),
-        }
-    }
-}
-
-impl std::error::Error for PrepareError {}
 
 /// The way to the launcher. Clones share it; the last one that is dropped ends the launcher.
 #[derive(Clone, Debug)]
@@ -162,7 +153,7 @@ impl Launcher {
         let go = Go {
             tool: order.manifest().name.clone(),
             manifest: order.manifest().digest.hex(),
-            arguments: order.arguments().to_owned(),
+            arguments: Digest::of(order.arguments().as_bytes()),
             decision: order.decision(),
             object: order.object().clone(),
             exclusions: order.exclusions().to_vec(),
@@ -383,7 +374,9 @@ async fn collect(
 ) -> bool {
     while let Some(event) = events.recv().await {
         match event {
-            Event::Output(Kind::Stdout, bytes) => append(&mut execution.stdout, &bytes, output_bytes_max),
+            Event::Output(PacketKind::Stdout, bytes) => {
+                append(&mut execution.stdout, &bytes, output_bytes_max)
+            }
             Event::Output(_, bytes) => append(&mut execution.stderr, &bytes, output_bytes_max),
             Event::Ended(ended) => {
                 execution.end = ended.end;

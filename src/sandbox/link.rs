@@ -3,7 +3,8 @@
 use super::source::nonblocking;
 use crate::call::Object;
 use crate::launcher::protocol::{
-    self, Arrival, Assembler, Ended, Kind, PACKET_BYTES_MAX, Received, Reply, Report, Request, receive_with,
+    self, Arrival, Assembler, Ended, PACKET_BYTES_MAX, PacketKind, Received, Reply, Report, Request,
+    receive_with,
 };
 use crate::types::limits::LINK_CALL_MESSAGES_MAX;
 use rustix::net::{Shutdown, shutdown};
@@ -74,7 +75,7 @@ pub(super) enum Event {
     Hello(Result<Report, String>),
     Prepared(Object, Option<OwnedFd>),
     NotPrepared(String),
-    Output(Kind, Vec<u8>),
+    Output(PacketKind, Vec<u8>),
     Ended(Ended),
     Pong,
 }

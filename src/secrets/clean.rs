@@ -1,9 +1,8 @@
-//! What may hold secrets, and what was looked through for them: the only maker of a [`Clean`].
+//! What was looked through for secrets: the only maker of a [`Clean`].
 
 use super::finder::Finder;
 use super::found::SecretCounts;
-use super::sealed::Sealed;
-use serde_json::{Map, Value};
+use super::hold::{Hold, Pass};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -31,13 +30,13 @@ impl Secrets {
     }
 
     /// `held` with every secret in it replaced.
-    pub fn clean<T: Hold>(&self, held: T) -> Clean<T> {
+    pub fn clean<T: Parted>(&self, held: T) -> Clean<T> {
         clean_by(&self.now(), held)
     }
 
     /// The same where it was made under what `began` knows, which may have been exchanged since: neither what was
     /// known then nor what is now stands in it.
-    pub fn clean_since<T: Hold>(&self, began: &Arc<Finder>, held: T) -> Clean<T> {
+    pub fn clean_since<T: Parted>(&self, began: &Arc<Finder>, held: T) -> Clean<T> {
         let now = self.now();
         if Arc::ptr_eq(&now, began) {
             return clean_by(&now, held);
@@ -49,10 +48,11 @@ impl Secrets {
     }
 }
 
-fn clean_by<T: Hold>(finder: &Finder, held: T) -> Clean<T> {
-    let mut pass = Pass { finder, found: SecretCounts::default() };
-    let kept = held.passed(&mut pass);
-    Clean { kept, found: pass.found }
+fn clean_by<T: Parted>(finder: &Finder, held: T) -> Clean<T> {
+    let mut pass = Pass::new(finder);
+    let (parts, whole) = held.apart();
+    let kept = whole(parts.passed(&mut pass));
+    Clean { kept, found: pass.into_found() }
 }
 
 impl fmt::Debug for Secrets {
@@ -61,94 +61,24 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What may hold secrets. An implementation takes itself apart whole, so that no new part is forgotten.
-pub trait Hold: Sealed + Sized {
-    /// Itself, each text and each byte of it passed.
-    #[must_use]
-    fn passed(self, pass: &mut Pass<'_>) -> Self;
+/// A value that is taken apart to be looked through, such as a model's reply. Any room implements it for its own types, and
+/// none can keep a part back: what puts it together again captures nothing.
+pub trait Parted: Sized {
+    /// Everything of it that the value keeps.
+    type Parts: Hold;
+
+    /// Its parts, and what makes the value of them again.
+    fn apart(self) -> (Self::Parts, PutTogether<Self>);
 }
 
-impl Sealed for String {}
+/// What makes a value of its parts again.
+pub type PutTogether<T> = fn(<T as Parted>::Parts) -> T;
 
-impl Hold for String {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        pass.text(self)
-    }
-}
+impl<T: Hold> Parted for T {
+    type Parts = Self;
 
-impl Sealed for Vec<u8> {}
-
-impl Hold for Vec<u8> {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        pass.bytes(self)
-    }
-}
-
-impl<T: Hold> Sealed for Option<T> {}
-
-impl<T: Hold> Hold for Option<T> {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        self.map(|held| held.passed(pass))
-    }
-}
-
-impl Sealed for Value {}
-
-impl Hold for Value {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        match pass.finder.replaced(self.to_string().as_bytes(), false, &mut pass.found) {
-            None => self,
-            Some(bytes) => {
-                let told = || Self::from(String::from_utf8_lossy(&bytes));
-                serde_json::from_slice(&bytes).unwrap_or_else(|_| told())
-            }
-        }
-    }
-}
-
-impl Sealed for Map<String, Value> {}
-
-impl Hold for Map<String, Value> {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        match Value::Object(self).passed(pass) {
-            Value::Object(members) => members,
-            other => Self::from_iter([("value".to_owned(), other)]),
-        }
-    }
-}
-
-/// One value on its way through.
-#[derive(Debug)]
-pub struct Pass<'a> {
-    finder: &'a Finder,
-    found: SecretCounts,
-}
-
-impl Pass<'_> {
-    /// A text without secrets.
-    #[must_use]
-    pub fn text(&mut self, text: String) -> String {
-        match self.finder.replaced(text.as_bytes(), false, &mut self.found) {
-            None => text,
-            Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        }
-    }
-
-    /// Bytes without secrets.
-    #[must_use]
-    pub fn bytes(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        self.finder.replaced(&bytes, false, &mut self.found).unwrap_or(bytes)
-    }
-
-    /// The same of bytes that were cut somewhere: what could be the beginning of a secret at an end goes too.
-    #[must_use]
-    pub fn cut_bytes(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        self.finder.replaced(&bytes, true, &mut self.found).unwrap_or(bytes)
-    }
-
-    /// Counts what was replaced before.
-    pub fn count(&mut self, before: &SecretCounts) {
-        self.found.add_all(before);
+    fn apart(self) -> (Self, fn(Self) -> Self) {
+        (self, |whole| whole)
     }
 }
 

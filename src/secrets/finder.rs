@@ -2,7 +2,7 @@
 
 use super::forms::forms;
 use super::found::SecretCounts;
-use super::known::{Named, Pattern, SecretRefused};
+use super::known::{Named, Pattern, SecretFault, SecretRefused};
 use crate::types::{Digest, digest, limits, secret};
 use aho_corasick::{AhoCorasick, MatchKind};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -15,10 +15,11 @@ use zeroize::Zeroizing;
 
 /// JSON in a string of JSON is opened this often.
 const DEPTH_MAX: u8 = 4;
-/// A replacement can make another secret out of what stands beside it, which happens to nobody: what is not done after
-/// so many turns is not told at all.
+/// A replacement can make another secret out of what stands beside it, which happens to nobody: what is not
+/// done after so many turns is not told at all.
 const TURNS_MAX: usize = 16;
-/// The end of something that was cut and is the beginning of a secret is replaced from this length on, in bytes.
+/// The end of something that was cut and is the beginning of a secret is replaced from this length on, in
+/// bytes.
 const TAIL_BYTES_MIN: usize = 4;
 
 /// All that is looked for. Immutable; a reload makes another.
@@ -37,18 +38,18 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Looks for `named` and `patterns`; digests are made under `key`. Where two have one value the first one's name
-    /// stands for it.
+    /// Looks for `named` and `patterns`; digests are made under `key`. Where two have one value the first
+    /// one's name stands for it.
     pub fn new(
         key: Zeroizing<Vec<u8>>,
         named: Vec<Named>,
         patterns: Vec<Pattern>,
     ) -> Result<Self, SecretRefused> {
-        let refuse = |name: &str, reason: &str| Err(SecretRefused::new(name, reason.to_owned()));
+        let refuse = |name: &str, reason| Err(SecretRefused::new(name, reason));
         let names: BTreeSet<String> =
             named.iter().map(|one| &one.name).chain(patterns.iter().map(|one| &one.name)).cloned().collect();
         if let Some(over) = patterns.get(limits::SECRETS_MAX) {
-            return refuse(&over.name, "there are too many patterns");
+            return refuse(&over.name, SecretFault::TooManyPatterns);
         }
         let mut bytes = 0_usize;
         let mut by_form = BTreeMap::new();
@@ -56,26 +57,26 @@ impl Finder {
         for (at, one) in named.iter().enumerate() {
             bytes += one.value.len();
             if at >= limits::SECRETS_MAX || bytes > limits::SECRETS_BYTES_MAX {
-                return refuse(&one.name, "there are too many or too long ones");
+                return refuse(&one.name, SecretFault::TooManyValues);
             }
             // Replacing it would never come to an end.
             if names.iter().any(|name| contains(format!("[secret:{name}:cut]").as_bytes(), &one.value)) {
-                return refuse(&one.name, "the value is part of a replacement");
+                return refuse(&one.name, SecretFault::ValueInReplacement);
             }
             for form in one.parts().flat_map(forms) {
                 by_form.entry(form).or_insert(at);
             }
             secrets.push((one.name.clone(), marker(&one.name, &digest_of(&key, &one.value))));
         }
-        let too_big = |e: &dyn fmt::Display| SecretRefused::new("[secrets]", e.to_string());
+        let too_big = |fault| SecretRefused::new("[secrets]", fault);
         let forms: Vec<(Vec<u8>, usize)> = by_form.into_iter().collect();
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(forms.iter().map(|(form, _)| form))
-            .map_err(|e| too_big(&e))?;
+            .map_err(|e| too_big(SecretFault::Values(e)))?;
         let alternatives: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
         let markers = format!(r"\[secret:(?:{}):(?:[0-9a-f]{{8}}|cut)\]", alternatives.join("|"));
-        let markers = Regex::new(&markers).map_err(|e| too_big(&e))?;
+        let markers = Regex::new(&markers).map_err(|e| too_big(SecretFault::Names(e)))?;
         Ok(Self { key, names, named, automaton, forms, secrets, patterns, markers })
     }
 
@@ -100,8 +101,8 @@ impl Finder {
         self.named.iter().find(|one| one.name == name).cloned()
     }
 
-    /// The proof of the values called `names`, by which who gives them to a tool knows that they are looked for here;
-    /// of a name that is not known it is that of no value.
+    /// The proof of the values called `names`, by which who gives them to a tool knows that they are looked
+    /// for here; of a name that is not known it is that of no value.
     #[must_use]
     pub fn proof(&self, salt: &[u8; 32], names: &[String]) -> Digest {
         let value =
@@ -110,15 +111,15 @@ impl Finder {
         secret::proof_of_all(names.iter().map(proof))
     }
 
-    /// The digest by which a value is told: the first four bytes, in hex, of HMAC-SHA256 over `par/secret/1`, a NUL and
-    /// the value.
+    /// The digest by which a value is told: the first four bytes, in hex, of HMAC-SHA256 over `par/secret/1`,
+    /// a NUL and the value.
     #[must_use]
     pub fn digest(&self, value: &[u8]) -> String {
         digest_of(&self.key, value)
     }
 
-    /// `bytes` with every secret replaced; `None` where there is none. Of what `is_cut` an end that may be the
-    /// beginning of a secret is replaced too.
+    /// `bytes` with every secret replaced; `None` where there is none. Of what `is_cut` an end that may be
+    /// the beginning of a secret is replaced too.
     #[must_use]
     pub fn replaced(&self, bytes: &[u8], is_cut: bool, found: &mut SecretCounts) -> Option<Vec<u8>> {
         self.turns(bytes, is_cut, DEPTH_MAX, found)
@@ -162,8 +163,8 @@ impl Finder {
         out.done()
     }
 
-    /// Strings of JSON in which a secret stands once their escapes are read. In what is no JSON any quoted piece may be
-    /// one.
+    /// Strings of JSON in which a secret stands once their escapes are read. In what is no JSON any quoted
+    /// piece may be one.
     fn literals(
         &self,
         bytes: &[u8],
@@ -227,8 +228,8 @@ impl Finder {
         out.done()
     }
 
-    /// An end that is the beginning of a form, or of a match. Base64 that was cut ends in a character that is made of
-    /// fewer bits, and in padding.
+    /// An end that is the beginning of a form, or of a match. Base64 that was cut ends in a character that is
+    /// made of fewer bits, and in padding.
     fn tail(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let unpadded = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == b'=').count();
         let is_padded = unpadded < bytes.len();

@@ -13,17 +13,16 @@ pub struct Named {
 }
 
 impl Named {
-    /// The secret `value` called `name`. One that is shorter than [`limits::SECRET_BYTES_MIN`] occurs by chance, and is
-    /// refused.
+    /// The secret `value` called `name`. One that is shorter than [`limits::SECRET_BYTES_MIN`] occurs by
+    /// chance, and is refused.
     pub fn new(name: &str, value: Zeroizing<Vec<u8>>) -> Result<Self, SecretRefused> {
         check_name(name)?;
-        let (least, most) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
         match value.len() {
-            short if short < least => {
-                Err(SecretRefused::new(name, format!("the value has less than {least} bytes")))
+            short if short < limits::SECRET_BYTES_MIN => {
+                Err(SecretRefused::new(name, SecretFault::ValueTooShort))
             }
-            long if long > most => {
-                Err(SecretRefused::new(name, format!("the value has more than {most} bytes")))
+            long if long > limits::SECRET_BYTES_MAX => {
+                Err(SecretRefused::new(name, SecretFault::ValueTooLong))
             }
             _ => Ok(Self { name: name.to_owned(), value }),
         }
@@ -59,24 +58,25 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern `expression` called `name`. One that is too big, or that matches no text at all, is refused.
+    /// The pattern `expression` called `name`. One that is too big, or that matches no text at all, is
+    /// refused.
     pub fn new(name: &str, expression: &str) -> Result<Self, SecretRefused> {
         check_name(name)?;
         if expression.len() > limits::SECRET_PATTERN_BYTES_MAX {
-            let most = limits::SECRET_PATTERN_BYTES_MAX;
-            return Err(SecretRefused::new(name, format!("the pattern is over {most} bytes")));
+            return Err(SecretRefused::new(name, SecretFault::PatternTooLong));
         }
         let regex = compile(expression).map_err(|e| SecretRefused::new(name, e))?;
         // `\b` does not match the empty text, and yet nothing in others.
         let is_empty =
             ["", " a "].iter().any(|text| regex.find_iter(text.as_bytes()).any(|found| found.is_empty()));
         if is_empty {
-            return Err(SecretRefused::new(name, "the pattern matches the empty text".to_owned()));
+            return Err(SecretRefused::new(name, SecretFault::PatternEmpty));
         }
         Ok(Self { name: name.to_owned(), regex, holds: |_| true, tail: None })
     }
 
-    /// As [`Pattern::new`]; a match counts only where it `holds`, and `tail` is how the beginning of one ends a text.
+    /// As [`Pattern::new`]; a match counts only where it `holds`, and `tail` is how the beginning of one ends
+    /// a text.
     pub fn checked(
         name: &str,
         expression: &str,
@@ -88,36 +88,71 @@ impl Pattern {
     }
 }
 
-fn compile(expression: &str) -> Result<Regex, String> {
+fn compile(expression: &str) -> Result<Regex, SecretFault> {
     let mut builder = RegexBuilder::new(expression);
     builder.size_limit(limits::SECRET_PATTERN_SIZE_MAX).build().map_err(|e| match e {
-        regex::Error::CompiledTooBig(_) => "the pattern is too big".to_owned(),
-        other => other.to_string().replace('\n', " "),
+        regex::Error::CompiledTooBig(_) => SecretFault::PatternTooBig,
+        other => SecretFault::Pattern(other),
     })
 }
 
 /// Why a secret is not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the secret `{name}`: {reason}")]
 pub struct SecretRefused {
     /// Its name.
     pub name: String,
     /// The reason, without the value.
-    pub reason: String,
+    #[source]
+    pub reason: SecretFault,
+}
+
+/// What is wrong with a secret, or with all of them. No text holds a value.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SecretFault {
+    /// A name has other characters, or too many.
+    #[error("a name has 1 to {} of `A-Z a-z 0-9 . _ -`", limits::ID_BYTES_MAX)]
+    Name,
+    /// The value occurs by chance.
+    #[error("the value has less than {} bytes", limits::SECRET_BYTES_MIN)]
+    ValueTooShort,
+    /// The value is over its bound.
+    #[error("the value has more than {} bytes", limits::SECRET_BYTES_MAX)]
+    ValueTooLong,
+    /// Replacing the value would never come to an end.
+    #[error("the value is part of a replacement")]
+    ValueInReplacement,
+    /// The pattern's text is over its bound.
+    #[error("the pattern is over {} bytes", limits::SECRET_PATTERN_BYTES_MAX)]
+    PatternTooLong,
+    /// The pattern needs more memory than it may.
+    #[error("the pattern is too big")]
+    PatternTooBig,
+    /// The pattern is no regular expression; on one line.
+    #[error("{}", .0.to_string().replace('\n', " "))]
+    Pattern(#[source] regex::Error),
+    /// The pattern matches where nothing is.
+    #[error("the pattern matches the empty text")]
+    PatternEmpty,
+    /// More patterns than may be.
+    #[error("there are too many patterns")]
+    TooManyPatterns,
+    /// More values than may be, or longer ones together.
+    #[error("there are too many or too long ones")]
+    TooManyValues,
+    /// No automaton can be built of all values.
+    #[error(transparent)]
+    Values(aho_corasick::BuildError),
+    /// No expression can be built of all names.
+    #[error(transparent)]
+    Names(regex::Error),
 }
 
 impl SecretRefused {
-    pub(super) fn new(name: &str, reason: String) -> Self {
+    pub(super) fn new(name: &str, reason: SecretFault) -> Self {
         Self { name: name.to_owned(), reason }
     }
 }
-
-impl fmt::Display for SecretRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the secret `{}`: {}", self.name, self.reason)
-    }
-}
-
-impl std::error::Error for SecretRefused {}
 
 /// A name stands in every replacement: `[A-Za-z0-9._-]{1,64}`.
 fn check_name(name: &str) -> Result<(), SecretRefused> {
@@ -125,5 +160,5 @@ fn check_name(name: &str) -> Result<(), SecretRefused> {
     if (1..=limits::ID_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits) {
         return Ok(());
     }
-    Err(SecretRefused::new(name, format!("a name has 1 to {} of `A-Z a-z 0-9 . _ -`", limits::ID_BYTES_MAX)))
+    Err(SecretRefused::new(name, SecretFault::Name))
 }

@@ -1,7 +1,7 @@
 //! What is replaced, what stays, and that nothing is left: as properties, over random secrets and texts.
 
 use super::forms::forms;
-use super::{Finder, Hold, Named, Pass, Pattern, SecretCounts, Secrets};
+use super::{Finder, Named, Parted, Pattern, SecretCounts, Secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use proptest::prelude::*;
@@ -162,11 +162,11 @@ fn a_reload_counts_for_every_clone() {
 #[derive(Debug, PartialEq)]
 struct Two(String, Vec<u8>);
 
-impl super::sealed::Sealed for Two {}
+impl Parted for Two {
+    type Parts = (String, Vec<u8>);
 
-impl Hold for Two {
-    fn passed(self, pass: &mut Pass<'_>) -> Self {
-        Self(pass.text(self.0), pass.bytes(self.1))
+    fn apart(self) -> (Self::Parts, fn(Self::Parts) -> Self) {
+        ((self.0, self.1), |(text, bytes)| Self(text, bytes))
     }
 }
 

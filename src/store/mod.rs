@@ -4,7 +4,6 @@
 //! Architecture invariant: no other room opens a database.
 
 use rusqlite::{Connection, OpenFlags};
-use std::fmt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +13,7 @@ const BUSY: Duration = Duration::from_secs(5);
 
 /// A database that PAR keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Database {
     /// `ledger.db`: every commit is synced before it returns (`synchronous=FULL`).
     Ledger,
     /// `state.db`: may lose its last commits with the power, never its order (`NORMAL`).
@@ -23,7 +22,7 @@ pub enum Kind {
     Index,
 }
 
-impl Kind {
+impl Database {
     fn migrations(self) -> &'static [&'static str] {
         match self {
             Self::Ledger => &[include_str!("../../migrations/ledger/0001.sql")],
@@ -44,37 +43,27 @@ impl Kind {
 }
 
 /// Why a database could not be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file cannot be made or opened.
-    File(PathBuf, std::io::Error),
+    #[error("{}: {}", .0.display(), .1)]
+    File(PathBuf, #[source] std::io::Error),
     /// SQLite's own answer.
-    Sqlite(PathBuf, rusqlite::Error),
+    #[error("{}: {}", .0.display(), said(.1))]
+    Sqlite(PathBuf, #[source] rusqlite::Error),
     /// The file was written by a later version.
+    #[error("{}: schema version {} is newer than this program", .0.display(), .1)]
     Newer(PathBuf, i64),
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path, e) => write!(f, "{}: {e}", path.display()),
-            // SQLite says no more than that it failed.
-            Self::Sqlite(path, e) if is_index_short(e) => {
-                write!(
-                    f,
-                    "{}: no room for the index of its write-ahead log: is the disk full?",
-                    path.display()
-                )
-            }
-            Self::Sqlite(path, e) => write!(f, "{}: {e}", path.display()),
-            Self::Newer(path, version) => {
-                write!(f, "{}: schema version {version} is newer than this program", path.display())
-            }
-        }
+/// SQLite's own words, but where it says no more than that it failed.
+fn said(error: &rusqlite::Error) -> String {
+    if is_index_short(error) {
+        "no room for the index of its write-ahead log: is the disk full?".to_owned()
+    } else {
+        error.to_string()
     }
 }
-
-impl std::error::Error for StoreError {}
 
 fn is_index_short(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|e| e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
@@ -94,7 +83,7 @@ impl StoreError {
 ///
 /// WAL; automatic checkpoints are off: the owner runs them beside its appends. What is deleted or overwritten is
 /// filled with zeros, also in pages that become free.
-pub fn open_writer(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
+pub fn open_writer(path: &Path, kind: Database) -> Result<Connection, StoreError> {
     let at_file = |e| StoreError::File(path.to_owned(), e);
     let at = |e| StoreError::Sqlite(path.to_owned(), e);
     // SQLite gives `-wal` and `-shm` the mode of the main file. A file that is there is not opened
@@ -152,7 +141,7 @@ pub struct Beside {
 
 impl Beside {
     /// Makes an empty database of `kind` for `place`. One that a crash left is removed.
-    pub fn make(place: &Path, kind: Kind) -> Result<Self, StoreError> {
+    pub fn make(place: &Path, kind: Database) -> Result<Self, StoreError> {
         let beside = |end: &str| {
             let mut name = place.as_os_str().to_owned();
             name.push(end);
@@ -190,7 +179,7 @@ impl Beside {
 
 /// Makes a database that comes to its name with its whole schema, where it is not there, and opens it as
 /// [`open_writer`] does.
-pub fn make(path: &Path, kind: Kind) -> Result<Connection, StoreError> {
+pub fn make(path: &Path, kind: Database) -> Result<Connection, StoreError> {
     if !path.exists() {
         Beside::make(path, kind)?.take_place()?;
     }
@@ -218,7 +207,7 @@ pub fn obstacle(path: &Path) -> Option<std::io::Error> {
 }
 
 /// A database in memory with the schema of `kind`, to compare a file against.
-pub fn open_memory(kind: Kind) -> Result<Connection, StoreError> {
+pub fn open_memory(kind: Database) -> Result<Connection, StoreError> {
     let path = Path::new(":memory:");
     let connection =
         open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(|e| StoreError::Sqlite(path.to_owned(), e))?;
@@ -299,7 +288,7 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
-fn migrate(connection: &Connection, path: &Path, kind: Kind) -> Result<(), StoreError> {
+fn migrate(connection: &Connection, path: &Path, kind: Database) -> Result<(), StoreError> {
     let at = |e| StoreError::Sqlite(path.to_owned(), e);
     let steps = kind.migrations();
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(at)?;

@@ -10,7 +10,6 @@ use crate::types::json::{canonical, parse_strict};
 use crate::types::{limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -84,24 +83,15 @@ pub struct Invalid {
 }
 
 /// Why a catalog was not loaded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// A manifest was refused.
-    Manifest(ManifestError),
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
     /// The folder cannot be read.
-    Folder(std::path::PathBuf, std::io::Error),
+    #[error("{}: {}", .0.display(), .1)]
+    Folder(std::path::PathBuf, #[source] std::io::Error),
 }
-
-impl fmt::Display for CatalogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Manifest(e) => e.fmt(f),
-            Self::Folder(path, e) => write!(f, "{}: {e}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for CatalogError {}
 
 impl Catalog {
     /// Reads every `*.toml` in `folder`, in the order of their names.
@@ -111,8 +101,8 @@ impl Catalog {
         let mut catalog = Self::default();
         for file in files {
             let bytes = trusted::read(&file).map_err(|e| CatalogError::Folder(file.clone(), e))?;
-            let manifest = Manifest::parse(&file, &bytes, places).map_err(CatalogError::Manifest)?;
-            catalog.add(&file, manifest).map_err(CatalogError::Manifest)?;
+            let manifest = Manifest::parse(&file, &bytes, places)?;
+            catalog.add(&file, manifest)?;
         }
         Ok(catalog)
     }

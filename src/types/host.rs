@@ -6,6 +6,23 @@ use url::{Host, Position, Url};
 
 use super::limits;
 
+/// Why a text names no host, or no URL: what it has or is, to stand behind its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// It is longer than [`limits::URL_BYTES_MAX`].
+    #[error("is over {} bytes", limits::URL_BYTES_MAX)]
+    TooLong,
+    /// It is not of the form.
+    #[error("{0}")]
+    Form(&'static str),
+    /// The standard's parser reads no host.
+    #[error("has no host: {0}")]
+    Host(#[source] url::ParseError),
+    /// The standard's parser reads no URL.
+    #[error("is no URL: {0}")]
+    Url(#[source] url::ParseError),
+}
+
 /// A host and a port in their one spelling: `git.example.com:443`, `192.0.2.1:80`, `[2001:db8::1]:443`.
 ///
 /// Two texts that lead to the same name or address become the same value, and nothing is looked up for it.
@@ -22,12 +39,12 @@ impl HostPort {
     ///
     /// Stricter than that standard: a name is ASCII letters, digits, `-`, `_` and dots, at most 253 bytes, no empty
     /// label or one over 63 bytes, and does not begin with `-`. The error says why, without the text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, HostError> {
         if text.len() > limits::URL_BYTES_MAX {
-            return Err(too_long());
+            return Err(HostError::TooLong);
         }
-        let (host, port) = text.rsplit_once(':').ok_or("has no port")?;
-        let port = read_port(port).ok_or("has no port from 1 to 65535")?;
+        let (host, port) = text.rsplit_once(':').ok_or(HostError::Form("has no port"))?;
+        let port = read_port(port).ok_or(HostError::Form("has no port from 1 to 65535"))?;
         let (host, ip) = read_host(host)?;
         Ok(Self { text: format!("{host}:{port}"), port, ip })
     }
@@ -81,25 +98,26 @@ impl WebUrl {
     ///
     /// Refused is what that standard mends: other slashes than the two after the scheme, backslashes, spaces and
     /// control characters. The error says why, without the text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, HostError> {
         if text.len() > limits::URL_BYTES_MAX {
-            return Err(too_long());
+            return Err(HostError::TooLong);
         }
         if text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\') {
-            return Err("holds a space, a backslash or a control character".to_owned());
+            return Err(HostError::Form("holds a space, a backslash or a control character"));
         }
         if text.contains('#') {
-            return Err("has a fragment".to_owned());
+            return Err(HostError::Form("has a fragment"));
         }
-        let (scheme, rest) = text.split_once("://").ok_or("is neither `https` nor `http`")?;
+        let (scheme, rest) =
+            text.split_once("://").ok_or(HostError::Form("is neither `https` nor `http`"))?;
         let (scheme, default_port) = match scheme.to_ascii_lowercase().as_str() {
             "https" => ("https", 443),
             "http" => ("http", 80),
-            _ => return Err("is neither `https` nor `http`".to_owned()),
+            _ => return Err(HostError::Form("is neither `https` nor `http`")),
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err("holds credentials".to_owned());
+            return Err(HostError::Form("holds credentials"));
         }
         let has_port = authority.rsplit(']').next().is_some_and(|end| end.contains(':'));
         let host_port = if has_port {
@@ -107,10 +125,9 @@ impl WebUrl {
         } else {
             HostPort::parse(&format!("{authority}:{default_port}"))?
         };
-        let url =
-            Url::parse(&format!("{scheme}://{host_port}{path}")).map_err(|e| format!("is no URL: {e}"))?;
+        let url = Url::parse(&format!("{scheme}://{host_port}{path}")).map_err(HostError::Url)?;
         if url.as_str().len() > limits::URL_BYTES_MAX {
-            return Err(too_long());
+            return Err(HostError::TooLong);
         }
         Ok(Self { url, host_port })
     }
@@ -157,10 +174,6 @@ impl fmt::Display for WebUrl {
     }
 }
 
-fn too_long() -> String {
-    format!("is over {} bytes", limits::URL_BYTES_MAX)
-}
-
 /// Digits alone: `u16` itself would also take a `+`.
 fn read_port(text: &str) -> Option<u16> {
     let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -168,12 +181,12 @@ fn read_port(text: &str) -> Option<u16> {
 }
 
 /// The canonical host, in brackets where it is an IPv6 address, and the address where it is one.
-fn read_host(text: &str) -> Result<(String, Option<IpAddr>), String> {
+fn read_host(text: &str) -> Result<(String, Option<IpAddr>), HostError> {
     // The standard decodes these before it reads a name; nobody writes a name so in good faith.
     if text.contains('%') {
-        return Err("has a host with `%`".to_owned());
+        return Err(HostError::Form("has a host with `%`"));
     }
-    match Host::parse(text).map_err(|e| format!("has no host: {e}"))? {
+    match Host::parse(text).map_err(HostError::Host)? {
         Host::Ipv4(ip) => Ok((ip.to_string(), Some(ip.into()))),
         Host::Ipv6(ip) => match ip.to_ipv4_mapped() {
             Some(ip) => Ok((ip.to_string(), Some(ip.into()))),
@@ -184,22 +197,22 @@ fn read_host(text: &str) -> Result<(String, Option<IpAddr>), String> {
 }
 
 /// Takes a name that the standard's parser gave, where a resolver takes it too and it stays as it is when read again.
-fn read_name(name: &str) -> Result<String, String> {
+fn read_name(name: &str) -> Result<String, HostError> {
     let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
     if !name.bytes().all(is_plain) {
-        return Err("has a host with a character that no name holds".to_owned());
+        return Err(HostError::Form("has a host with a character that no name holds"));
     }
     if name.len() > limits::HOST_BYTES_MAX || name.split('.').any(|label| label.len() > 63) {
-        return Err("has a host that is too long".to_owned());
+        return Err(HostError::Form("has a host that is too long"));
     }
     if name.split('.').any(str::is_empty) {
-        return Err("has a host with an empty label".to_owned());
+        return Err(HostError::Form("has a host with an empty label"));
     }
     if name.starts_with('-') {
-        return Err("has a host that begins with `-`".to_owned());
+        return Err(HostError::Form("has a host that begins with `-`"));
     }
     if Host::parse(name) != Ok(Host::Domain(name.to_owned())) {
-        return Err("has a host that reads as another when read again".to_owned());
+        return Err(HostError::Form("has a host that reads as another when read again"));
     }
     Ok(name.to_owned())
 }

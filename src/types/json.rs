@@ -5,16 +5,9 @@ use serde_json::{Map, Number, Value};
 use std::fmt;
 
 /// Why a text was not taken as JSON.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct JsonError(String);
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for JsonError {}
 
 /// Reads one JSON text (RFC 8259); a duplicate key, deeper nesting than `depth_max`, invalid UTF-8
 /// and anything behind the value are refused.

@@ -20,7 +20,7 @@ pub mod run_status;
 pub(crate) mod laws;
 
 pub use digest::Digest;
-pub use host::{HostPort, WebUrl};
+pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};
 pub use level::Level;
 pub use run_status::RunStatus;

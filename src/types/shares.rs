@@ -6,10 +6,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Shares(Arc<Inner>);
+pub struct Shares(Arc<ShareTable>);
 
 #[derive(Debug)]
-struct Inner {
+struct ShareTable {
     all: Arc<Semaphore>,
     each_max: usize,
     /// Of those who have a place or wait for one.
@@ -37,7 +37,11 @@ impl Shares {
     /// At most `all_max` places, and for each at most `each_max` of them.
     #[must_use]
     pub fn new(all_max: usize, each_max: usize) -> Self {
-        Self(Arc::new(Inner { all: Arc::new(Semaphore::new(all_max)), each_max, each: Mutex::default() }))
+        Self(Arc::new(ShareTable {
+            all: Arc::new(Semaphore::new(all_max)),
+            each_max,
+            each: Mutex::default(),
+        }))
     }
 
     /// A place for `of`, if there is one now.

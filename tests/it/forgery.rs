@@ -3,6 +3,7 @@
 //!
 //! Needs the source and the compiler. Each row of [`PROOFS`] is compiled twice, with `rustc --emit=metadata`: as a crate of
 //! its own against the built library, and as a function in a sibling module of the mint, in a copy of the library's source.
+//! [`SEALS`] does the same for the trait that only one module implements.
 
 #![expect(clippy::disallowed_methods, reason = "it starts the compiler, where cargo says it is")]
 
@@ -36,7 +37,7 @@ const PROOFS: [Proof; 11] = [
     proof("gate::Granted", "policies", "Vec::new()", "gate/power.rs"),
     proof("auth::Principal", "expires_us", "None", "auth/authority.rs"),
     proof("tools::ValidCall", "canonical", "String::new()", "tools/numbers.rs"),
-    Proof { of: "<String>", ..proof("secrets::Clean", "kept", "String::new()", "secrets/execution.rs") },
+    Proof { of: "<String>", ..proof("secrets::Clean", "kept", "String::new()", "secrets/hold.rs") },
 ];
 
 const fn proof(name: &'static str, field: &'static str, value: &'static str, sibling: &'static str) -> Proof {
@@ -68,12 +69,7 @@ fn no_outsider_makes_a_proof() {
     let place = tempfile::tempdir().expect("folder");
     let built = Built::find();
     for (at, proof) in PROOFS.iter().enumerate() {
-        let source = place.path().join("outsider.rs");
-        std::fs::write(&source, format!("{}fn main() {{}}\n", proof.forgery("par", at))).expect("source");
-        let mut rustc = built.rustc(place.path());
-        rustc.args(["--crate-name", "outsider", "--crate-type", "bin"]);
-        rustc.arg("--extern").arg(format!("par={}", built.library.display())).arg(&source);
-        let told = refused(&mut rustc);
+        let told = built.outsider(place.path(), &proof.forgery("par", at));
         assert!(proof.is_refused(&told), "{}: {told}", proof.name);
     }
 }
@@ -82,30 +78,66 @@ fn no_outsider_makes_a_proof() {
 fn no_sibling_makes_a_proof() {
     let place = tempfile::tempdir().expect("folder");
     let built = Built::find();
-    copy(&top().join("src"), &place.path().join("src"));
-    for item in std::fs::read_dir(top()).expect("repository") {
-        let item = item.expect("entry");
-        if !["src", "target", ".git"].contains(&item.file_name().to_string_lossy().as_ref()) {
-            std::os::unix::fs::symlink(item.path(), place.path().join(item.file_name())).expect("link");
-        }
-    }
+    let source = copied(place.path());
     for (at, proof) in PROOFS.iter().enumerate() {
-        let sibling = place.path().join("src").join(proof.sibling);
+        let sibling = source.join(proof.sibling);
         let text = std::fs::read_to_string(&sibling).unwrap_or_else(|e| panic!("{}: {e}", proof.sibling));
         std::fs::write(&sibling, text + "\n" + &proof.forgery("crate", at)).expect("written");
     }
-    let mut rustc = built.rustc(place.path());
-    rustc.args(["--crate-name", "par", "--crate-type", "lib", "--cap-lints", "allow"]);
-    rustc.env("CARGO_MANIFEST_DIR", place.path()).env("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION"));
-    for (name, file) in &built.direct {
-        rustc.arg("--extern").arg(format!("{name}={}", file.display()));
-    }
-    let told = refused(rustc.arg(place.path().join("src/lib.rs")));
+    let told = built.sibling(place.path());
     let errors: Vec<&str> = told.split("\n\n").filter(|part| part.starts_with("error[")).collect();
     assert_eq!(errors.len(), PROOFS.len(), "an error for each, and no other: {told}");
     for proof in &PROOFS {
         let is_this = |error: &&&str| error.contains(proof.sibling) && proof.is_refused(error);
         assert_eq!(errors.iter().filter(is_this).count(), 1, "{} in {}: {told}", proof.name, proof.sibling);
+    }
+}
+
+/// [`Hold`](par::secrets::Hold) is no value but a trait: who implements it says what is looked through.
+///
+/// Each way to say it of a type of one's own, with what the compiler answers: the code, and the private name.
+const SEALS: [(Forger, &str, &str, &str); 4] = [
+    (Forger::Outsider, "impl par::secrets::Hold for Mine {}", "error[E0277]", "Sealed` is not satisfied"),
+    (
+        Forger::Outsider,
+        "impl par::secrets::hold::sealed::Sealed for Mine {}",
+        "error[E0603]",
+        "module `hold` is private",
+    ),
+    (Forger::Sibling, "impl crate::secrets::Hold for Mine {}", "error[E0277]", "Sealed` is not satisfied"),
+    (
+        Forger::Sibling,
+        "impl crate::secrets::hold::sealed::Sealed for Mine {}",
+        "error[E0603]",
+        "module `sealed` is private",
+    ),
+];
+
+/// Where a forgery of the seal is written.
+#[derive(Debug)]
+enum Forger {
+    Outsider,
+    /// A file of the same room.
+    Sibling,
+}
+
+#[test]
+fn nobody_else_says_how_a_value_is_looked_through() {
+    let place = tempfile::tempdir().expect("folder");
+    let built = Built::find();
+    let sibling = copied(place.path()).join("secrets/clean.rs");
+    let plain = std::fs::read_to_string(&sibling).expect("text");
+    for (forger, forgery, code, private) in SEALS {
+        let forgery = format!("#[allow(dead_code)]\nstruct Mine(String);\n{forgery}\n");
+        let told = match forger {
+            Forger::Outsider => built.outsider(place.path(), &forgery),
+            Forger::Sibling => {
+                std::fs::write(&sibling, format!("{plain}\n{forgery}")).expect("written");
+                built.sibling(place.path())
+            }
+        };
+        let is_it = |error: &str| error.starts_with(code) && error.contains(private);
+        assert!(told.split("\n\n").any(is_it), "{forger:?}, {forgery}: {told}");
     }
 }
 
@@ -158,6 +190,27 @@ impl Built {
         Self { library, folder, direct }
     }
 
+    /// What the compiler says to `forgery` in a crate of its own, over the built library.
+    fn outsider(&self, place: &Path, forgery: &str) -> String {
+        let source = place.join("outsider.rs");
+        std::fs::write(&source, format!("{forgery}fn main() {{}}\n")).expect("source");
+        let mut rustc = self.rustc(place);
+        rustc.args(["--crate-name", "outsider", "--crate-type", "bin"]);
+        rustc.arg("--extern").arg(format!("par={}", self.library.display())).arg(&source);
+        refused(&mut rustc)
+    }
+
+    /// What the compiler says to the library's source below `place`, see [`copied`].
+    fn sibling(&self, place: &Path) -> String {
+        let mut rustc = self.rustc(place);
+        rustc.args(["--crate-name", "par", "--crate-type", "lib", "--cap-lints", "allow"]);
+        rustc.env("CARGO_MANIFEST_DIR", place).env("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION"));
+        for (name, file) in &self.direct {
+            rustc.arg("--extern").arg(format!("{name}={}", file.display()));
+        }
+        refused(rustc.arg(place.join("src/lib.rs")))
+    }
+
     fn rustc(&self, out: &Path) -> Command {
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let mut command = Command::new(rustc);
@@ -187,6 +240,19 @@ fn refused(rustc: &mut Command) -> String {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "it compiles: {told}");
     told
+}
+
+/// A copy of the library's source in `place`, among links to what it includes. Its folder.
+fn copied(place: &Path) -> PathBuf {
+    let source = place.join("src");
+    copy(&top().join("src"), &source);
+    for item in std::fs::read_dir(top()).expect("repository") {
+        let item = item.expect("entry");
+        if !["src", "target", ".git"].contains(&item.file_name().to_string_lossy().as_ref()) {
+            std::os::unix::fs::symlink(item.path(), place.join(item.file_name())).expect("link");
+        }
+    }
+    source
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -88,7 +88,7 @@ fn the_guide_to_policy_shows_what_is_refused_and_how() {
 fn the_first_commands_are_told() {
     let readme = include_str!("../../README.md");
     let first = blocks(readme, "").into_iter().next().expect("a block");
-    assert_eq!(first, "cargo run --release -- quickstart\ncargo test\n");
+    assert_eq!(first, "cargo run -- quickstart\ncargo test\n");
     assert!(
         include_str!("../../.ci/run").contains("\ncargo test --locked\n"),
         "CI runs another test command"

@@ -2,6 +2,8 @@
 //! words the source does not use.
 
 mod inside;
+mod lines;
+mod names;
 mod reach;
 pub(crate) mod source;
 

@@ -61,7 +61,8 @@ fn each_word(cell: &str) -> String {
 fn word(word: &str) -> String {
     let plain = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let is_hex = plain.len() >= 12 && plain.bytes().all(|b| b.is_ascii_hexdigit());
-    let is_time = plain.len() >= 20 && plain.contains('T') && plain.ends_with('Z');
+    // Whole, since a key or a digest may by chance hold a `T` and end with a `Z`.
+    let is_time = plain.parse::<jiff::Timestamp>().is_ok();
     let with = |name: &str| word.replace(plain, name);
     match plain {
         _ if is_hex => with("DIGEST"),

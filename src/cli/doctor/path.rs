@@ -1,16 +1,16 @@
 //! `par doctor path`: which layer refuses a path to which tool.
 
-use super::super::exit::{self, Fail};
-use super::super::policy::{key_subject, resource, role_subject};
-use super::super::{house, key, show};
 use crate::auth::{Role, Subject};
 use crate::call::{FileKind, Object, PathObject};
+use crate::cli::exit::{self, Fail};
+use crate::cli::policy::{key_subject, resource, role_subject};
+use crate::cli::{compose, key, show};
 use crate::config::Config;
 use crate::gate::{ANY_NAME, Rules};
 use crate::launcher::{Report, Spec};
 use crate::policy::{Approved, Counts, Question, Resource, Ruling, Session};
-use crate::sandbox::{self, Launcher};
-use crate::tools::{Manifest, ProposedCall, ResourceSpec, ValidCall};
+use crate::sandbox::{self, Launcher, PrepareError};
+use crate::tools::{Invalid, Manifest, ProposedCall, ResourceSpec, ValidCall};
 use crate::types::clock::Wall;
 use crate::types::{limits, text};
 use clap::Args;
@@ -28,7 +28,7 @@ pub(super) struct Of {
 }
 
 /// What each layer says to one tool.
-struct Row {
+struct ToolRow {
     tool: String,
     /// The folder of its manifest that holds the path.
     root: Option<PathBuf>,
@@ -57,24 +57,26 @@ impl Of {
         // First of all, while this process has one thread.
         let seed = sandbox::start(&Spec::of(config)).map_err(Fail::failed)?;
         let report = seed.report().clone();
-        let rules = house::load_unproven(config)?;
+        let rules = compose::load_unproven(config)?;
         let subject = subject(config, &self.who)?;
-        let looked = house::runtime()?.block_on(async {
+        let looked = compose::runtime()?.block_on(async {
             let launcher = seed.connect().map_err(Fail::failed)?;
             let mut looked = Vec::new();
             for manifest in rules.catalog.manifests() {
                 if let ResourceSpec::Path { argument } = &manifest.resource {
                     match sample(&rules, manifest, argument, &path) {
                         Ok(call) => looked.push((look(&launcher, config, &rules, &call).await, call)),
-                        Err(why) => show::note(&format!("par: `{}` is left out: {why}", manifest.name)),
+                        Err(why) => {
+                            show::note(&format!("par: `{}` is left out: {}", manifest.name, why.reason))
+                        }
                     }
                 }
             }
             Ok::<_, Fail>(looked)
         })?;
-        let asked = Asked { config, rules: &rules, subject: &subject };
+        let asked = PathQuestion { config, rules: &rules, subject: &subject };
         let rows = looked.into_iter().map(|(object, call)| asked.row(&call, object));
-        let rows = rows.collect::<Result<Vec<Row>, Fail>>()?;
+        let rows = rows.collect::<Result<Vec<ToolRow>, Fail>>()?;
         let writers: Vec<(&str, PathBuf)> =
             rules.catalog.manifests().flat_map(|m| writes(m, &path)).collect();
         if is_json {
@@ -82,7 +84,7 @@ impl Of {
         } else {
             print(&rows, &writers, &report)?;
         }
-        let says = |is: fn(&Row) -> bool| rows.iter().any(is);
+        let says = |is: fn(&ToolRow) -> bool| rows.iter().any(is);
         Ok(match () {
             () if says(|row| row.refused_by().is_none() && matches!(row.answer, Ruling::Allow { .. })) => {
                 exit::OK
@@ -102,7 +104,7 @@ fn subject(config: &Config, who: &str) -> Result<Subject, Fail> {
 }
 
 /// A call of the tool about `path`, with the least that its schema asks for besides.
-fn sample(rules: &Rules, manifest: &Manifest, argument: &str, path: &str) -> Result<ValidCall, String> {
+fn sample(rules: &Rules, manifest: &Manifest, argument: &str, path: &str) -> Result<ValidCall, Invalid> {
     let required = manifest.input.get("required").and_then(Value::as_array).into_iter().flatten();
     let value = |name: &str| match name {
         name if name == argument => json!(path),
@@ -115,7 +117,7 @@ fn sample(rules: &Rules, manifest: &Manifest, argument: &str, path: &str) -> Res
         tool: manifest.name.clone(),
         arguments: Value::Object(arguments).to_string(),
     };
-    rules.catalog.validate(proposed, |_| true).map_err(|e| e.reason)
+    rules.catalog.validate(proposed, |_| true)
 }
 
 fn least(schema: &Value) -> Value {
@@ -136,23 +138,23 @@ async fn look(
     config: &Config,
     rules: &Rules,
     call: &ValidCall,
-) -> Result<Object, String> {
+) -> Result<Object, PrepareError> {
     let places =
         config.paths.values().map(|path| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
     let places = places.filter_map(|path| path.to_str().map(str::to_owned));
     let named = rules.bundle.named().iter().cloned().chain(places).collect();
-    launcher.look(call.manifest(), call.canonical(), named).await.map_err(|e| e.to_string())
+    launcher.look(call.manifest(), call.canonical(), named).await
 }
 
 /// Who is asked for, and by which rules.
-struct Asked<'a> {
+struct PathQuestion<'a> {
     config: &'a Config,
     rules: &'a Rules,
     subject: &'a Subject,
 }
 
-impl Asked<'_> {
-    fn row(&self, call: &ValidCall, object: Result<Object, String>) -> Result<Row, Fail> {
+impl PathQuestion<'_> {
+    fn row(&self, call: &ValidCall, object: Result<Object, PrepareError>) -> Result<ToolRow, Fail> {
         let manifest = call.manifest();
         let seen = resource(self.config, call);
         let real = match &seen {
@@ -176,7 +178,7 @@ impl Asked<'_> {
             }
             (Ok(Object::Absent { .. }), Some(_)) => (Unix::Absent, seen.clone(), Vec::new()),
             (Ok(_), Some(_)) => (Unix::MayNotRead, seen.clone(), Vec::new()),
-            (Err(reason), Some(_)) => (Unix::Refused(reason), seen.clone(), Vec::new()),
+            (Err(why), Some(_)) => (Unix::Refused(why.to_string()), seen.clone(), Vec::new()),
             (_, None) => (Unix::NotAsked, seen.clone(), Vec::new()),
         };
         let allows = |answer: &Ruling| matches!(answer, Ruling::Allow { .. });
@@ -192,7 +194,7 @@ impl Asked<'_> {
             !allows(&itself) || !allows(&in_folder(canonical, within))
         };
         let left_out = beneath.into_iter().filter(is_left_out).map(|(canonical, _)| canonical).collect();
-        Ok(Row { tool: manifest.name.clone(), root, unix, answer, left_out })
+        Ok(ToolRow { tool: manifest.name.clone(), root, unix, answer, left_out })
     }
 
     /// A path as policies see it: with the `@names` that hold it, or outside.
@@ -248,7 +250,7 @@ fn writes<'a>(manifest: &'a Manifest, path: &str) -> Vec<(&'a str, PathBuf)> {
     roots.map(|root| (manifest.name.as_str(), root.folder.clone())).collect()
 }
 
-impl Row {
+impl ToolRow {
     /// The layer that refuses first; `None` where no layer does, or a person may say yes.
     fn refused_by(&self) -> Option<&'static str> {
         match (&self.unix, &self.answer) {
@@ -302,7 +304,7 @@ fn user(report: &Report) -> &str {
     report.layers.iter().find(|layer| layer.starts_with("uid ")).map_or("this user", String::as_str)
 }
 
-fn print(rows: &[Row], writers: &[(&str, PathBuf)], report: &Report) -> Result<(), Fail> {
+fn print(rows: &[ToolRow], writers: &[(&str, PathBuf)], report: &Report) -> Result<(), Fail> {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| row.cells(user(report))).collect();
     show::table(&["tool", "manifest", "unix rights", "policy", "refused by"], &cells)?;
     for row in rows {

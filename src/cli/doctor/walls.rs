@@ -1,7 +1,8 @@
 //! What stands around tools on this machine, and what running tools do not see of it any more.
 
-use super::super::{house, remote};
-use super::{Checks, newest};
+use super::check::Checks;
+use super::ledger::newest;
+use crate::cli::{compose, remote};
 use crate::config::Config;
 use crate::launcher::{Mounted, Report, Spec, ToolDigest, mounted_since};
 use crate::ledger::Reader;
@@ -45,9 +46,10 @@ fn minimum(config: &Config) -> String {
     config.sandbox_minimum.map_or("no level", Level::as_str).to_owned()
 }
 
-/// Mounts of now that the launchers of the running server do not have, as far as the same tools are loaded there.
+/// Mounts of now that the launchers of the running server do not have, as far as the same tools are loaded
+/// there.
 fn since(config: &Config, now: &Report) -> Option<Vec<String>> {
-    let files = house::files(config);
+    let files = compose::files(config);
     remote::url(&files)?;
     let seq = newest(config, "kind:tools.load")?.u64("seq")?;
     let body = Reader::open(&files.ledger()).ok()?.entry(seq).ok()??.body?;

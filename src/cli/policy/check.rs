@@ -1,7 +1,7 @@
 //! `par policy check`.
 
-use super::super::exit::{self, Fail};
-use super::super::{house, show};
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, show};
 use crate::config::Config;
 use crate::policy::{Labelled, Labels};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
 pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
-    let rules = house::load_rules(config)?;
+    let rules = compose::load_rules(config)?;
     let digest = rules.bundle.digest();
     let empty = rules.bundle.empty_groups();
     let (unasked, elsewhere) = (rules.bundle.unasked_labels(), elsewhere(rules.bundle.labels()));

@@ -1,7 +1,7 @@
 //! `par policy diff`.
 
-use super::super::exit::{self, Fail};
-use super::super::{house, show};
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, show};
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::ledger::payload::{NameChanges, RulesDifference};
@@ -58,7 +58,7 @@ fn load(config: &Config, etc: &Path) -> Result<(Rules, Folders), Fail> {
     let own = etc.join("par.toml").exists();
     let loaded = Config::load(home(if own { etc.clone() } else { config.home.etc.clone() }));
     let config = Config { home: home(etc), ..loaded.map_err(Fail::usage)? };
-    Ok((house::load_unproven(&config)?, rules::folders(&config)))
+    Ok((compose::load_unproven(&config)?, rules::folders(&config)))
 }
 
 fn side((rules, folders): &(Rules, Folders)) -> Side<'_> {
@@ -71,11 +71,13 @@ fn is_none(difference: &RulesDifference) -> bool {
 }
 
 fn print(difference: &RulesDifference, old: &Rules, new: &Rules) -> Result<(), Fail> {
-    for (what, changes) in [("policy", &difference.policies), ("tool", &difference.tools)] {
+    for (what, has_origin, changes) in
+        [("policy", true, &difference.policies), ("tool", false, &difference.tools)]
+    {
         let NameChanges { added, removed, changed } = changes;
         for (names, sign, rules) in [(removed, '-', old), (added, '+', new), (changed, '~', new)] {
             for name in names {
-                let origin = rules.bundle.origin(name).filter(|_| what == "policy").unwrap_or_default();
+                let origin = rules.bundle.origin(name).filter(|_| has_origin).unwrap_or_default();
                 show::line(format!("{sign} {what:<6} {name:<22} {origin}").trim_end())?;
             }
         }

@@ -1,9 +1,10 @@
 //! `par policy explain`.
 
-use super::super::exit::{self, Fail};
-use super::super::tool::unknown;
-use super::super::{house, key, show};
+use super::subject::{NOBODY, key_subject, resource};
 use crate::auth::{Role, Source, Subject};
+use crate::cli::exit::{self, Fail};
+use crate::cli::tool::unknown;
+use crate::cli::{compose, key, show};
 use crate::config::Config;
 use crate::gate::{self, Rules};
 use crate::ledger::payload::CallDecisionPayload;
@@ -12,8 +13,8 @@ use crate::policy::{
     Approved, Considered, Counts, Door, Obligation, Over, Power, Question, Ran, Resource, Ruling, Session,
     UNTRUSTED, Use, Via, nearest,
 };
-use crate::tools::{ProposedCall, ResourceSpec, ValidCall};
-use crate::types::{HostPort, KeyId, clock::Wall, limits, text};
+use crate::tools::ProposedCall;
+use crate::types::{KeyId, clock::Wall, limits, text};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -32,7 +33,8 @@ pub(in crate::cli) struct Explain {
     /// The user to ask for: as `par key create --user` names one, or `os:NAME`
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Of a power over runs or approvals: whose, `self`, `other` or a name as the ledger has it [default: other]
+    /// Of a power over runs or approvals: whose, `self`, `other` or a name as the ledger has it [default:
+    /// other]
     #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
     /// Of a power: by which door, `http`, `page`, `socket` or `local` [default: http]
@@ -72,7 +74,7 @@ struct Then {
 impl Explain {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         // Also where a case does not hold: that is when one asks.
-        let rules = house::load_unproven(config)?;
+        let rules = compose::load_unproven(config)?;
         let seq = self.tool.trim_start_matches('#').parse::<u64>().ok();
         let is_power = seq.is_none() && self.arguments.is_none();
         if !is_power && (self.owner.is_some() || self.via.is_some()) {
@@ -195,7 +197,7 @@ impl Explain {
 
 /// What a caller has run within the last hour, by the ledger; nothing where there is none yet.
 fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
-    let path = house::files(config).ledger();
+    let path = compose::files(config).ledger();
     if !path.exists() {
         return Ok(Ran::default());
     }
@@ -205,7 +207,7 @@ fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
 
 /// How the tool was used within the last hour, by the ledger; as not at all where there is none yet.
 fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
-    let path = house::files(config).ledger();
+    let path = compose::files(config).ledger();
     if !path.exists() {
         return Ok(Counts::default());
     }
@@ -213,27 +215,9 @@ fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
     gate::counts(&reader, tool, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
-/// Who is asked for where only a role is given.
-const NOBODY: &str = "os:explain";
-
-/// A user of this host with this role.
-pub(in crate::cli) fn role_subject(role: Role) -> Subject {
-    let name = NOBODY.trim_start_matches("os:").to_owned();
-    Subject { source: Source::Os { name }, role, user: None }
-}
-
-/// Who uses the key `view`, as lists of keys show it.
-pub(in crate::cli) fn key_subject(view: &Value) -> Result<Subject, Fail> {
-    let word = |name: &str| view.get(name).and_then(Value::as_str);
-    let parsed = word("id").and_then(KeyId::parse).zip(word("role").and_then(Role::parse));
-    let (id, role) = parsed.ok_or_else(|| Fail::failed("the key is of no form that is known"))?;
-    let name = word("name").unwrap_or_default().to_owned();
-    Ok(Subject { source: Source::Key { id, name }, role, user: word("user").map(str::to_owned) })
-}
-
 /// The decision `seq` of the ledger, made again under the rules on disk.
 fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
-    let reader = Reader::open(&house::files(config).ledger()).map_err(Fail::failed)?;
+    let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("there is no entry {seq}")))?;
     if !stored.header.is(Kind::CallDecision) {
@@ -368,36 +352,6 @@ fn who(gates: &[Obligation]) -> String {
         0 => "a person".to_owned(),
         1 => format!("another user of the group {named}"),
         _ => format!("another user of the groups {named}"),
-    }
-}
-
-/// The object as this process sees it: the real path where it can look, else the words.
-pub(in crate::cli) fn resource(config: &Config, valid: &ValidCall) -> Resource {
-    match &valid.manifest().resource {
-        ResourceSpec::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
-        ResourceSpec::Id { kind, argument } => {
-            let id = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or_default();
-            Resource::Id { kind: *kind, id: id.to_owned() }
-        }
-        ResourceSpec::Host { argument, form } => {
-            let words = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or_default();
-            Resource::host(form.read(words).as_ref().map_or(words, HostPort::as_str))
-        }
-        ResourceSpec::Path { argument } => {
-            let words = valid.arguments().get(argument).and_then(Value::as_str).unwrap_or("/");
-            let real = std::fs::canonicalize(words).ok();
-            let path = real.as_ref().and_then(|path| path.to_str()).unwrap_or(words).to_owned();
-            if valid.manifest().read.iter().any(|root| std::path::Path::new(&path).starts_with(root)) {
-                let holds = config.paths.iter().filter(|(_, folder)| {
-                    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| (*folder).clone());
-                    std::path::Path::new(&path).starts_with(folder)
-                });
-                let within = holds.map(|(name, _)| format!("@{name}")).collect();
-                Resource::Path { canonical: path, within }
-            } else {
-                Resource::Outside { lexical: path }
-            }
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `par policy fmt`.
 
-use super::super::exit::{self, Fail};
-use super::super::show;
+use crate::cli::exit::{self, Fail};
+use crate::cli::show;
 use crate::config::Config;
 use crate::policy::{SourceFile, laid_out};
 use crate::rules;

@@ -1,13 +1,14 @@
-//! `par policy`: one file per subcommand.
+//! `par policy`: one file per subcommand, and `subject`: in whose name and about what a question is asked.
 
+mod subject;
 mod check;
-mod diff;
-mod explain;
-mod fmt;
-mod replay;
 mod test;
+mod explain;
+mod replay;
+mod diff;
+mod fmt;
 
-pub(super) use explain::{key_subject, resource, role_subject};
+pub(super) use subject::{key_subject, resource, role_subject};
 
 use super::exit::Fail;
 use crate::config::Config;

@@ -1,9 +1,9 @@
 //! `par policy replay`: every decision of the ledger made again. It reads the files itself, needs no server
 //! and writes nothing.
 
-use super::super::exit::{self, Fail};
-use super::super::progress::Progress;
-use super::super::{house, show};
+use crate::cli::exit::{self, Fail};
+use crate::cli::progress::Progress;
+use crate::cli::{compose, show};
 use crate::config::{Config, Home};
 use crate::gate::Rules;
 use crate::ledger::Reader;
@@ -30,7 +30,7 @@ impl Replay {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let since_us = since(&self.since, Wall::now()).map_err(Fail::usage)?;
         let rules = self.against.as_deref().map(|folder| against(config, folder)).transpose()?;
-        let ledger = house::files(config).ledger();
+        let ledger = compose::files(config).ledger();
         let open = || Reader::open(&ledger).map_err(Fail::failed);
         let readers = (0..THREADS).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
         let replay = rules::Replay {
@@ -171,9 +171,14 @@ fn against(config: &Config, folder: &Path) -> Result<Rules, Fail> {
     Ok(rules)
 }
 
+/// Words that name no time.
+#[derive(Debug, thiserror::Error)]
+#[error("`--since {0}` is neither like `24h` or `7d`, nor a date or time (RFC 3339)")]
+struct NoTime(String);
+
 /// The time that `words` name, in microseconds: so long ago, or a date or a time.
-fn since(words: &str, now: Wall) -> Result<u64, String> {
-    let refuse = || format!("`--since {words}` is neither like `24h` or `7d`, nor a date or time (RFC 3339)");
+fn since(words: &str, now: Wall) -> Result<u64, NoTime> {
+    let refuse = || NoTime(words.to_owned());
     if words.is_empty() {
         return Ok(0);
     }

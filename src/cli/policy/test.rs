@@ -1,7 +1,7 @@
 //! `par policy test`.
 
-use super::super::exit::{self, Fail};
-use super::super::{house, show};
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, show};
 use crate::config::Config;
 use crate::policy::{CaseFailure, Change, MutationScore, Survivor};
 use crate::rules;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Runs the bundle's own tests, and then on changed policies: what no case notices survives.
 pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
-    let rules = house::load_unproven(config)?;
+    let rules = compose::load_unproven(config)?;
     let folders = rules::folders(config);
     let count = rules.bundle.suite().len();
     let failures = rules.bundle.prove(&rules.catalog, &folders);

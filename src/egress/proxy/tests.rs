@@ -18,7 +18,9 @@ const ESTABLISHED: &str = "HTTP/1.1 200 Connection established\r\n\r\n";
 struct RecordedConnections(Arc<Mutex<Vec<(String, SocketAddr)>>>);
 
 impl Record for RecordedConnections {
-    async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), String> {
+    type Error = std::convert::Infallible;
+
+    async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), Self::Error> {
         self.0.lock().expect("lock").push((to.to_string(), address));
         Ok(())
     }
@@ -26,9 +28,15 @@ impl Record for RecordedConnections {
 
 struct FullDisk;
 
+#[derive(Debug, thiserror::Error)]
+#[error("the disk is full")]
+struct NoSpace;
+
 impl Record for FullDisk {
-    async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), String> {
-        Err("the disk is full".to_owned())
+    type Error = NoSpace;
+
+    async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), NoSpace> {
+        Err(NoSpace)
     }
 }
 
@@ -350,7 +358,9 @@ struct Watching {
 }
 
 impl Record for Watching {
-    async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), String> {
+    type Error = std::convert::Infallible;
+
+    async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), Self::Error> {
         let nobody_came = self.server.accept().is_err();
         let nothing_said = self.client.peek(&mut [0; 1]).is_err();
         self.calm.lock().expect("lock").push(nobody_came && nothing_said);

@@ -52,26 +52,6 @@ pub enum AnswerError {
     Read(ReadError),
 }
 
-impl AnswerError {
-    /// A stable word for programs.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unknown => "not_found",
-            Self::MayRun | Self::MayNot(_) => "forbidden",
-            Self::OwnRequest => "own_request",
-            Self::NotInGroup(_) => "not_in_group",
-            Self::Expired => "expired",
-            Self::Answered(_) => "answered",
-            Self::WrongCall => "wrong_call",
-            Self::Changed => "changed",
-            Self::Unfit(..) => "unfit",
-            Self::Mismatch(_) => "damaged",
-            Self::Ledger(_) | Self::Read(_) => "ledger",
-        }
-    }
-}
-
 impl<E: Into<ReadError>> From<E> for AnswerError {
     fn from(error: E) -> Self {
         Self::Read(error.into())

@@ -2,6 +2,7 @@
 
 use super::error::AnswerError;
 use crate::gate::requested::{ApprovalStanding, Requested, State, state_row};
+use crate::ledger::payload::{ApprovalGrantPayload, ApprovalRefusePayload};
 use crate::ledger::{Ledger, ReadError, Stored};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, CallId, RunId, SessionId, limits};
@@ -47,7 +48,7 @@ pub struct Approval {
     /// When it is refused by itself.
     pub expires: String,
     /// What was answered.
-    pub answer: Option<Answered>,
+    pub answer: Option<RecordedAnswer>,
     /// The entry that asked.
     pub ledger: u64,
 }
@@ -63,7 +64,7 @@ pub struct Requester {
 
 /// What was answered, by whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answered {
+pub struct RecordedAnswer {
     /// The credential; none where the time was over.
     pub principal: Option<String>,
     /// When.
@@ -86,7 +87,8 @@ pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Appro
         let size = ledger.head().size;
         let row = ledger.state(|state| state_row(state, id))?.ok_or(AnswerError::Unknown)?;
         let stored = ledger.reader().entry(row.seq)?;
-        let requested = stored.as_ref().and_then(Requested::of).filter(|requested| requested.id == *id);
+        let requested =
+            stored.as_ref().and_then(Requested::from_stored).filter(|requested| requested.id == *id);
         let standing = requested.as_ref().map(|requested| requested.standing(ledger.reader())).transpose()?;
         match requested.zip(standing) {
             Some((requested, standing)) if row.fits(&requested, standing.state) => {
@@ -184,13 +186,13 @@ pub(super) fn told(
     })
 }
 
-fn answered(stored: &Stored) -> Answered {
-    let payload: Value =
-        stored.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
-    Answered {
+fn answered(stored: &Stored) -> RecordedAnswer {
+    let granted = || stored.payload::<ApprovalGrantPayload>().and_then(|payload| payload.reason);
+    let refused = || stored.payload::<ApprovalRefusePayload>().and_then(|payload| payload.reason);
+    RecordedAnswer {
         principal: stored.header.str("principal").map(str::to_owned),
         at: stored.header.u64("wall_us").map_or_else(|| "unknown".to_owned(), |at| Wall(at).rfc3339()),
-        reason: payload.get("reason").and_then(Value::as_str).map(str::to_owned),
+        reason: granted().or_else(refused),
         ledger: stored.header.seq,
     }
 }

@@ -1,11 +1,11 @@
 //! A call that a person was asked about.
 
 use crate::gate::requested::{ApprovalStanding, Requested, State};
+use crate::ledger::payload::ApprovalGrantPayload;
 use crate::ledger::{Kind, Stored};
 use crate::policy::{self, Approved};
 use crate::types::clock::Wall;
 use crate::types::{CallId, Digest};
-use serde_json::Value;
 
 /// A call that a person was asked about, and that is to be prepared and decided again: because the person approved, or
 /// because the rules have changed since. Made only from the entries of the request and of its approval, by
@@ -28,7 +28,7 @@ impl Asked {
     /// The call of the `approval.request` in `request`, with the `approval.grant` in `answer` that refers to it. `None`
     /// where the entries are not that.
     pub(in crate::gate) fn found(request: &Stored, answer: Option<&Stored>) -> Option<Self> {
-        let requested = Requested::of(request)?;
+        let requested = Requested::from_stored(request)?;
         let grant = match answer {
             None => None,
             Some(answer) => Some(Grant::found(&requested, answer)?),
@@ -87,9 +87,8 @@ impl Grant {
     fn found(requested: &Requested, answer: &Stored) -> Option<Self> {
         let header = &answer.header;
         let is_of_it = header.is(Kind::ApprovalGrant) && header.u64("ref") == Some(requested.seq);
-        let payload: Value = serde_json::from_slice(answer.body.as_deref()?).ok()?;
-        let user = payload.get("user").and_then(Value::as_str).map(str::to_owned);
-        is_of_it.then_some(Self { seq: header.seq, user })
+        let payload: ApprovalGrantPayload = answer.payload()?;
+        is_of_it.then_some(Self { seq: header.seq, user: payload.user })
     }
 }
 

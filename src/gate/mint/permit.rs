@@ -72,7 +72,7 @@ impl Permit {
             arguments: canonical,
             object,
             exclusions,
-            connecting: (!hosts.is_empty()).then(|| Connecting::of(&running, hosts)),
+            connecting: (!hosts.is_empty()).then(|| Connecting::new(&running, hosts)),
             held,
             known: running.known().clone(),
         };
@@ -175,7 +175,7 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    fn of(running: &Running, hosts: Vec<HostPort>) -> Self {
+    fn new(running: &Running, hosts: Vec<HostPort>) -> Self {
         let (facts, ledger) = (Box::new(running.facts().clone()), running.ledger().clone());
         Self { hosts, facts, decision: running.decision(), ledger }
     }

@@ -1,7 +1,7 @@
 //! A call that was let go.
 
 use crate::call::{End, Execution};
-use crate::gate::facts::Facts;
+use crate::gate::facts::{DecisionUnread, Facts};
 use crate::gate::outcome;
 use crate::ledger::{Kind, Ledger, Receipt, Stored};
 use crate::secrets::{Clean, Finder, Secrets};
@@ -31,15 +31,15 @@ impl Running {
         Self::new(receipt.seq(), facts, ledger, secrets)
     }
 
-    /// The call whose allow an earlier process left on the ledger, as `decision` has it. The error is what is missing there.
+    /// The call whose allow an earlier process left on the ledger, as `decision` has it.
     pub(in crate::gate) fn left_open(
         decision: &Stored,
         ledger: &Ledger,
         secrets: &Secrets,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, DecisionUnread> {
         let header = &decision.header;
-        if !header.is(Kind::CallDecision) || header.str("decision") != Some(Decision::Allow.as_str()) {
-            return Err("the entry does not allow a call".to_owned());
+        if !header.is(Kind::CallDecision) || header.decision() != Some(Decision::Allow) {
+            return Err(DecisionUnread::NotAllowed);
         }
         Ok(Self::new(header.seq, Facts::read(decision)?, ledger, secrets))
     }

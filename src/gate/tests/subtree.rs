@@ -1,9 +1,9 @@
 //! What a recursive call leaves out: decided with it, part of its permit and of its record.
 
-use super::{Approval, Bench, EVERYTHING, ended};
+use super::{Bench, EVERYTHING, ended};
 use crate::auth::{self, Role};
 use crate::call::{Beneath, Exclusion, FileId, FileKind, Object, PathObject};
-use crate::gate::{Answer, Decided, Outcome};
+use crate::gate::{Answer, Approval, Decided, Outcome};
 use crate::policy::Door;
 use serde_json::{Value, json};
 use std::path::Path;

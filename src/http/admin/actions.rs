@@ -1,5 +1,6 @@
 //! What may be asked on the admin socket.
 
+use super::words::{FailureCode, Operation};
 use crate::agent::Agent;
 use crate::auth::{Authority, KeyError, NewKey, Principal, Role};
 use crate::gate::{Answer, AnswerError, Approval, Granted, Refused, State};
@@ -30,28 +31,29 @@ pub(super) async fn act(
     let Room { authority, agent, reloader } = room;
     let gate = agent.gate();
     let holding = |power| gate.may(principal, power, Over::Server, Door::SOCKET);
-    match asked.get("op").and_then(Value::as_str) {
-        Some("key.create") => {
+    match asked.get("op").and_then(Value::as_str).and_then(Operation::parse) {
+        Some(Operation::KeyCreate) => {
             known(asked, &["op", "name", "role", "user", "expires_us"])?;
             let power: Granted = holding(Power::KeyManage)?;
             let (minted, view) = authority.create(principal, new_key(asked)?, Some(power.record())).await?;
             Ok(json!({ "key": minted.expose(), "view": view }))
         }
-        Some("key.list") => {
+        Some(Operation::KeyList) => {
             known(asked, &["op"])?;
             let _granted: Granted = holding(Power::KeyManage)?;
             let authority = authority.clone();
             let keys = tokio::task::spawn_blocking(move || authority.list()).await;
-            let keys = keys.map_err(|e| Failure::new("failed", e.to_string()))??;
+            let keys = keys.map_err(|e| Failure::new(FailureCode::Failed, e.to_string()))??;
             Ok(json!({ "items": keys }))
         }
-        Some("key.revoke") => {
+        Some(Operation::KeyRevoke) => {
             known(asked, &["op", "key"])?;
-            let key = text(asked, "key")?.ok_or_else(|| Failure::new("unfit", "`key` is missing"))?;
+            let key =
+                text(asked, "key")?.ok_or_else(|| Failure::new(FailureCode::Unfit, "`key` is missing"))?;
             let power: Granted = holding(Power::KeyManage)?;
             Ok(json!({ "view": authority.revoke(principal, key, Some(power.record())).await? }))
         }
-        Some("approval.list") => {
+        Some(Operation::ApprovalList) => {
             known(asked, &["op", "state", "after"])?;
             let state = text(asked, "state")?.map(state).transpose()?;
             let after = asked.get("after").and_then(Value::as_u64).unwrap_or(0);
@@ -62,7 +64,7 @@ pub(super) async fn act(
             let (items, next) = tokio::task::spawn_blocking(page).await.map_err(failed)??;
             Ok(json!({ "items": items, "next": next }))
         }
-        Some("approval.show") => {
+        Some(Operation::ApprovalShow) => {
             known(asked, &["op", "id"])?;
             let sight = gate.sight(principal, Power::ApprovalRead, Door::SOCKET)?;
             let (ledger, id) = (agent.ledger().clone(), approval_id(asked)?);
@@ -70,9 +72,9 @@ pub(super) async fn act(
             let found = found.map_err(failed)??.filter(|found| sight.sees(&found.requester.principal));
             Ok(json!({ "approval": found.ok_or(AnswerError::Unknown)? }))
         }
-        Some("approval.answer") => {
+        Some(Operation::ApprovalAnswer) => {
             known(asked, &["op", "id", "grant", "call_hash", "reason"])?;
-            let missing = |name: &str| Failure::new("unfit", format!("`{name}` is missing"));
+            let missing = |name: &str| Failure::new(FailureCode::Unfit, format!("`{name}` is missing"));
             let answer = Answer {
                 grant: asked.get("grant").and_then(Value::as_bool).ok_or_else(|| missing("grant"))?,
                 call_hash: text(asked, "call_hash")?.ok_or_else(|| missing("call_hash"))?.to_owned(),
@@ -81,22 +83,26 @@ pub(super) async fn act(
             let told = gate.answer(principal, Door::SOCKET, &approval_id(asked)?, answer).await?;
             Ok(json!({ "approval": told }))
         }
-        Some("audit.redact") => {
+        Some(Operation::AuditRedact) => {
             known(asked, &["op", "entries", "run", "reason"])?;
             redact(agent, asked, principal, &holding(Power::Redact)?).await
         }
-        Some("audit.export") => export(agent, asked, principal, &holding(Power::Export)?).await,
-        Some("reload") => {
+        Some(Operation::AuditExport) => export(agent, asked, principal, &holding(Power::Export)?).await,
+        Some(Operation::Reload) => {
             known(asked, &["op"])?;
             let power = holding(Power::Reload)?;
             Ok(json!({ "reload": reloader.reload(Some((principal, power))).await? }))
         }
-        _ => Err(Failure::new("unfit", format!("`op` must be one of {OPS}"))),
+        None => Err(Failure::new(FailureCode::Unfit, format!("`op` must be one of {}", operations()))),
     }
 }
 
-const OPS: &str = "`key.create`, `key.list`, `key.revoke`, `approval.list`, `approval.show`, \
-                   `approval.answer`, `audit.redact`, `audit.export` and `reload`";
+/// Every operation, in a sentence.
+fn operations() -> String {
+    let mut quoted = Operation::ALL.map(|operation| format!("`{}`", operation.as_str())).to_vec();
+    let last = quoted.pop().unwrap_or_default();
+    format!("{} and {last}", quoted.join(", "))
+}
 
 async fn redact(
     agent: &Agent,
@@ -119,19 +125,20 @@ async fn export(
     power: &Granted,
 ) -> Result<Value, Failure> {
     known(asked, &["op", "query", "format"])?;
-    let unfit = |what: &str| Failure::new("unfit", what);
+    let unfit = |what: &str| Failure::new(FailureCode::Unfit, what);
     let format = text(asked, "format")?.and_then(Format::parse);
     let format = format.ok_or_else(|| unfit("`format` must be `jsonl` or `csv`"))?;
     let query = agent.secrets().clean(text(asked, "query")?.unwrap_or_default().to_owned()).into_inner();
-    let filter = Filter::parse(&query).map_err(|what| unfit(&what))?;
+    let filter = Filter::parse(&query).map_err(|what| unfit(&what.to_string()))?;
     let (ledger, principal, power) = (agent.ledger().clone(), principal.id(), power.record());
     let record = move || ledger.record_export(&filter, format, principal, Some(power));
     let record = tokio::task::spawn_blocking(record).await.map_err(failed)?;
-    Ok(json!({ "record": record.map_err(|e| Failure::new("ledger", e.to_string()))? }))
+    Ok(json!({ "record": record.map_err(|e| Failure::new(FailureCode::Ledger, e.to_string()))? }))
 }
 
 fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -> Result<Erasure, Failure> {
-    let must = || Failure::new("unfit", "either `entries`, a list of numbers, or `run` is asked for");
+    let must =
+        || Failure::new(FailureCode::Unfit, "either `entries`, a list of numbers, or `run` is asked for");
     let targets = match (asked.get("entries"), text(asked, "run")?) {
         (Some(Value::Array(seqs)), None) => {
             Targets::Entries(seqs.iter().map(Value::as_u64).collect::<Option<_>>().ok_or_else(must)?)
@@ -139,61 +146,58 @@ fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -
         (None | Some(Value::Null), Some(run)) => Targets::Run(run.to_owned()),
         _ => return Err(must()),
     };
-    let reason = text(asked, "reason")?.ok_or_else(|| Failure::new("unfit", "`reason` is missing"))?;
+    let reason =
+        text(asked, "reason")?.ok_or_else(|| Failure::new(FailureCode::Unfit, "`reason` is missing"))?;
     Ok(Erasure { targets, reason: reason.to_owned(), principal: principal.id(), power: Some(power.record()) })
 }
 
 impl From<RedactError> for Failure {
     fn from(error: RedactError) -> Self {
-        Self::new(error.code(), error.to_string())
+        Self::new((&error).into(), error.to_string())
     }
 }
 
 fn approval_id(asked: &Map<String, Value>) -> Result<ApprovalId, Failure> {
-    let id = text(asked, "id")?.ok_or_else(|| Failure::new("unfit", "`id` is missing"))?;
+    let id = text(asked, "id")?.ok_or_else(|| Failure::new(FailureCode::Unfit, "`id` is missing"))?;
     Ok(ApprovalId::parse(id).ok_or(AnswerError::Unknown)?)
 }
 
 fn state(word: &str) -> Result<State, Failure> {
-    State::parse(word).ok_or_else(|| Failure::new("unfit", "`state` is no state of an approval"))
+    State::parse(word).ok_or_else(|| Failure::new(FailureCode::Unfit, "`state` is no state of an approval"))
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::new("failed", error.to_string())
+    Failure::new(FailureCode::Failed, error.to_string())
 }
 
 impl From<ReloadError> for Failure {
     fn from(error: ReloadError) -> Self {
-        let code = match &error {
-            ReloadError::Rules(_) => "rules",
-            ReloadError::Launcher(_) | ReloadError::Keep(_) => "failed",
-            ReloadError::Ledger(_) => "ledger",
-        };
         tracing::error!(%error, "the rules on disk were not loaded: those before stay in force");
-        Self::new(code, error.to_string())
+        Self::new((&error).into(), error.to_string())
     }
 }
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
-        Self::new("forbidden", refused.to_string())
+        Self::new(FailureCode::Forbidden, refused.to_string())
     }
 }
 
 impl From<AnswerError> for Failure {
     fn from(error: AnswerError) -> Self {
-        Self::new(error.code(), error.to_string())
+        Self::new((&error).into(), error.to_string())
     }
 }
 
 fn new_key(asked: &Map<String, Value>) -> Result<NewKey, Failure> {
-    let missing = |name: &str| Failure::new("unfit", format!("`{name}` is missing"));
+    let missing = |name: &str| Failure::new(FailureCode::Unfit, format!("`{name}` is missing"));
     let role = text(asked, "role")?.ok_or_else(|| missing("role"))?;
-    let unknown = || Failure::new("unfit", "`role` must be `viewer`, `operator`, `approver` or `admin`");
+    let unknown =
+        || Failure::new(FailureCode::Unfit, "`role` must be `viewer`, `operator`, `approver` or `admin`");
     let expires = match asked.get("expires_us") {
         None | Some(Value::Null) => None,
         Some(at) => {
-            let must = || Failure::new("unfit", "`expires_us` must be microseconds since 1970");
+            let must = || Failure::new(FailureCode::Unfit, "`expires_us` must be microseconds since 1970");
             Some(Wall(at.as_u64().ok_or_else(must)?))
         }
     };
@@ -209,7 +213,7 @@ fn text<'a>(asked: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>
     match asked.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Failure::new("unfit", format!("`{name}` must be a string"))),
+        Some(_) => Err(Failure::new(FailureCode::Unfit, format!("`{name}` must be a string"))),
     }
 }
 
@@ -218,33 +222,25 @@ fn known(asked: &Map<String, Value>, names: &[&str]) -> Result<(), Failure> {
         None => Ok(()),
         Some(name) => {
             let name = crate::types::text::visible_line(name);
-            Err(Failure::new("unfit", format!("`{name}` is not a member of this request")))
+            Err(Failure::new(FailureCode::Unfit, format!("`{name}` is not a member of this request")))
         }
     }
 }
 
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
-        let code = match &error {
-            KeyError::Unfit(..) => "unfit",
-            KeyError::Taken(_) => "taken",
-            KeyError::Unknown(_) => "unknown",
-            KeyError::Mismatch(_) => "mismatch",
-            KeyError::Ledger(_) => "ledger",
-            KeyError::Failed(_) => "failed",
-        };
-        Self::new(code, error.to_string())
+        Self::new((&error).into(), error.to_string())
     }
 }
 
 /// Why a request was not done.
 pub(super) struct Failure {
-    pub(super) code: &'static str,
+    pub(super) code: FailureCode,
     pub(super) detail: String,
 }
 
 impl Failure {
-    pub(super) fn new(code: &'static str, detail: impl Into<String>) -> Self {
+    pub(super) fn new(code: FailureCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into() }
     }
 }

@@ -1,10 +1,10 @@
 //! The asking side, for commands beside a running server.
 
+use super::words::FailureCode;
 use crate::auth::AdminDoor;
 use crate::types::json::parse_strict;
 use crate::types::limits;
 use serde_json::{Value, json};
-use std::fmt;
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,21 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// Why a server did not do what was asked through its admin socket.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// No server runs on this `data`.
+    #[error("no server is running here")]
     NotRunning,
     /// This user, or the token that it could read, may not.
+    #[error("{0}")]
     Refused(String),
     /// It was not done: code and reason.
-    Failed(String, String),
+    #[error("{1}")]
+    Failed(FailureCode, String),
     /// The connection broke, or the answer is none.
-    Io(io::Error),
+    #[error("the admin socket: {0}")]
+    Io(#[source] io::Error),
 }
-
-impl fmt::Display for AdminError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotRunning => f.write_str("no server is running here"),
-            Self::Refused(detail) | Self::Failed(_, detail) => f.write_str(detail),
-            Self::Io(e) => write!(f, "the admin socket: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for AdminError {}
 
 /// Where the socket is.
 #[must_use]
@@ -64,10 +56,11 @@ pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
     }
     let word =
         |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).unwrap_or("none");
-    match word("code") {
-        "refused" | "forbidden" => Err(AdminError::Refused(word("detail").to_owned())),
-        code => Err(AdminError::Failed(code.to_owned(), word("detail").to_owned())),
-    }
+    let detail = word("detail").to_owned();
+    Err(match FailureCode::parse(word("code")) {
+        FailureCode::Refused | FailureCode::Forbidden => AdminError::Refused(detail),
+        code => AdminError::Failed(code, detail),
+    })
 }
 
 fn exchange(stream: &mut UnixStream, line: &str) -> io::Result<Zeroizing<Vec<u8>>> {

@@ -2,6 +2,7 @@
 
 use super::actions::{Failure, Room, act};
 use super::client::socket_path;
+use super::words::FailureCode;
 use crate::auth::{AdminDoor, Principal};
 use crate::types::json::parse_strict;
 use crate::types::limits;
@@ -84,7 +85,7 @@ async fn converse(mut stream: UnixStream, door: &AdminDoor, room: &Room) {
     };
     let answer = match outcome {
         Ok(told) => json!({ "ok": told }),
-        Err(Failure { code, detail }) => json!({ "error": { "code": code, "detail": detail } }),
+        Err(Failure { code, detail }) => json!({ "error": { "code": code.as_str(), "detail": detail } }),
     };
     // It may hold a fresh key.
     let answer = Zeroizing::new(format!("{answer}\n"));
@@ -105,13 +106,14 @@ fn admit(
     door: &AdminDoor,
     line: &[u8],
 ) -> Result<(Principal, Map<String, Value>), Failure> {
-    let asked = parse_strict(line, 4).map_err(|e| Failure::new("malformed", e.to_string()))?;
+    let asked = parse_strict(line, 4).map_err(|e| Failure::new(FailureCode::Malformed, e.to_string()))?;
     let Value::Object(mut asked) = asked else {
-        return Err(Failure::new("malformed", "a request is one object on one line"));
+        return Err(Failure::new(FailureCode::Malformed, "a request is one object on one line"));
     };
     let token = asked.remove("token");
     let token = token.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let refused = |_| Failure::new("refused", "this user or this token may not use the admin socket");
+    let refused =
+        |_| Failure::new(FailureCode::Refused, "this user or this token may not use the admin socket");
     let principal = door.enter(stream, token).map_err(refused)?;
     Ok((principal, asked))
 }

@@ -36,7 +36,7 @@ pub(in crate::http) async fn list(
             return Err(unfit(name, "is not a parameter of the stream"));
         }
         let reader = principal.id();
-        return streams.answer(app.clone(), &reader, Open::new(app, principal, door));
+        return streams.answer(app.clone(), &reader, OpenApprovals::new(app, principal, door));
     }
     let (mut state, mut after, mut limit) = (None, 0, limits::PAGE_ITEMS);
     for (name, value) in &asked {
@@ -61,7 +61,7 @@ pub(in crate::http) async fn list(
 }
 
 /// Questions that can still change.
-struct Open {
+struct OpenApprovals {
     app: App,
     principal: Principal,
     door: Door,
@@ -73,7 +73,7 @@ struct Open {
     looked: Option<(u64, u64)>,
 }
 
-impl Open {
+impl OpenApprovals {
     fn new(app: App, principal: Principal, door: Door) -> Self {
         Self { app, principal, door, told: BTreeMap::new(), after: 0, looked: None }
     }
@@ -116,7 +116,7 @@ impl Open {
     }
 }
 
-impl Events for Open {
+impl Events for OpenApprovals {
     /// `None` where the ledger cannot be read.
     async fn next(&mut self) -> Option<String> {
         let (size, now) = (self.app.agent.ledger().head().size, clock::mono_us());

@@ -29,7 +29,7 @@ pub(in crate::http) async fn list(
 ) -> Result<Response, Problem> {
     let door = caller.door();
     let principal = caller.holding(Power::AuditRead)?;
-    let page = Page::read(&asked)?;
+    let page = EntryQuery::read(&asked)?;
     if wants_events(&headers) {
         let reader = principal.id();
         let follow = Follow::new(app.clone(), principal, door, page.filter, page.after, &headers);
@@ -78,14 +78,14 @@ fn told(stored: &Stored) -> Value {
 }
 
 /// What a page was asked to hold.
-struct Page {
+struct EntryQuery {
     filter: Filter,
     after: Option<u64>,
     limit: usize,
     order: Order,
 }
 
-impl Page {
+impl EntryQuery {
     fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
         let mut page = Self {
             filter: Filter::default(),
@@ -104,7 +104,7 @@ impl Page {
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
         match name {
-            "q" => self.filter = Filter::parse(value).map_err(|what| unfit(name, &what))?,
+            "q" => self.filter = Filter::parse(value).map_err(|what| unfit(name, &what.to_string()))?,
             "after" => {
                 let after = value.parse().map_err(|_| unfit(name, "must be the `next` of a page"))?;
                 self.after = Some(after);

@@ -16,7 +16,7 @@ use http_body_util::channel::{Channel, Sender};
 
 /// What is asked for.
 #[derive(Debug)]
-pub(in crate::http) struct Asked {
+pub(in crate::http) struct ExportQuery {
     filter: Filter,
     format: Format,
 }
@@ -26,12 +26,12 @@ pub(in crate::http) async fn tell(
     caller: Caller,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let asked = Asked::read(&asked)?;
+    let asked = ExportQuery::read(&asked)?;
     let (principal, power) = caller.exporting()?;
     answer(app, asked, principal, power).await
 }
 
-impl Asked {
+impl ExportQuery {
     pub(in crate::http) fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
         let unfit = |what: String| Problem::new(Code::Unfit, what);
         let (mut filter, mut format) = (Filter::default(), Format::Jsonl);
@@ -52,7 +52,7 @@ impl Asked {
 /// Records the export, and streams it.
 pub(in crate::http) async fn answer(
     app: App,
-    asked: Asked,
+    asked: ExportQuery,
     principal: String,
     power: Granted,
 ) -> Result<Response, Problem> {

@@ -148,7 +148,7 @@ fn fit(asked: Value) -> Result<RunRequest, Problem> {
             let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
             return Err(unfit(format!("`{name}` is not a member of the request")));
         };
-        shape.check(value).map_err(|what| unfit(format!("`{name}` {what}")))?;
+        shape.check(value).map_err(|wrong| unfit(format!("`{name}` {wrong}")))?;
     }
     let request: RunRequest = serde_json::from_value(asked).map_err(|e| unfit(e.to_string()))?;
     if request.message.trim().is_empty() {
@@ -160,27 +160,38 @@ fn fit(asked: Value) -> Result<RunRequest, Problem> {
     Ok(request)
 }
 
+/// Why a member is not of its shape, in words that go on from its name.
+#[derive(Debug, thiserror::Error)]
+enum WrongShape {
+    #[error("{0}")]
+    Must(&'static str),
+    #[error("has no member `{0}`")]
+    NoMember(String),
+    #[error("has a `calls_max` that is no whole number")]
+    NotWhole,
+}
+
 impl Shape {
-    fn check(self, value: &Value) -> Result<(), String> {
+    fn check(self, value: &Value) -> Result<(), WrongShape> {
         let (fits, must) = match self {
             Self::Text => (value.is_string(), "must be a string"),
             Self::TextOrNull => (value.is_string() || value.is_null(), "must be a string"),
             Self::Flag => (value.is_boolean(), "must be true or false"),
             Self::Limits => return check_limits(value),
         };
-        if fits { Ok(()) } else { Err(must.to_owned()) }
+        if fits { Ok(()) } else { Err(WrongShape::Must(must)) }
     }
 }
 
-fn check_limits(value: &Value) -> Result<(), String> {
-    let members = value.as_object().ok_or("must be an object")?;
+fn check_limits(value: &Value) -> Result<(), WrongShape> {
+    let members = value.as_object().ok_or(WrongShape::Must("must be an object"))?;
     for (name, bound) in members {
         if name != "calls_max" {
             let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-            return Err(format!("has no member `{name}`"));
+            return Err(WrongShape::NoMember(name));
         }
         if bound.as_u64().is_none_or(|bound| bound > u64::from(u32::MAX)) {
-            return Err("has a `calls_max` that is no whole number".to_owned());
+            return Err(WrongShape::NotWhole);
         }
     }
     Ok(())

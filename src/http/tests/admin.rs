@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::auth::fixture::Fixture;
 use crate::config::{Config, Home};
-use crate::http::admin::{AdminError, Room, Socket, call, socket_path};
+use crate::http::admin::{AdminError, FailureCode, Room, Socket, call, socket_path};
 use crate::rules::Reloader;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
@@ -78,7 +78,7 @@ async fn keys_are_made_listed_and_withdrawn_while_the_server_runs() {
     let key = made["key"].as_str().expect("key");
     let principal = server.home.authority.authenticate(key, here).await.expect("taken");
     assert_eq!(principal.user(), Some("ops@example"));
-    assert!(matches!(server.call(asked).await, Err(AdminError::Failed(code, _)) if code == "taken"));
+    assert!(matches!(server.call(asked).await, Err(AdminError::Failed(FailureCode::Taken, _))));
     let list = server.call(json!({"op": "key.list"})).await.expect("list");
     assert_eq!(list["items"], json!([made["view"]]));
     let gone = server.call(json!({"op": "key.revoke", "key": "ci"})).await.expect("revoked");
@@ -115,7 +115,10 @@ async fn what_does_not_fit_is_refused_by_code() {
         ),
     ] {
         let outcome = server.call(asked.clone()).await;
-        assert!(matches!(&outcome, Err(AdminError::Failed(is, _)) if is == code), "{asked}: {outcome:?}");
+        assert!(
+            matches!(&outcome, Err(AdminError::Failed(is, _)) if is.as_str() == code),
+            "{asked}: {outcome:?}"
+        );
     }
     for bad in [b"hello\n".to_vec(), b"[]\n".to_vec(), b"{\"a\":1,\"a\":2}\n".to_vec(), vec![b'x'; 100_000]] {
         let answer = server.line(bad).await;

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct RawResponse {
     pub(super) status: u16,
     /// Status line and headers; the server writes their names in lower case.
     pub(super) head: String,
     pub(super) body: String,
 }
 
-impl Answer {
+impl RawResponse {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
@@ -46,7 +46,7 @@ pub(super) fn connect(address: SocketAddr) -> TcpStream {
 }
 
 /// Sends `request` and reads until the server closes.
-pub(super) async fn exchange(address: SocketAddr, request: Vec<u8>) -> Answer {
+pub(super) async fn exchange(address: SocketAddr, request: Vec<u8>) -> RawResponse {
     let talk = move || {
         let mut stream = connect(address);
         // A server that has answered already may take no more.
@@ -89,22 +89,22 @@ impl Tail {
     }
 
     /// Sends more, and reads until the server closes.
-    pub(super) async fn send(mut self, more: &[u8]) -> Answer {
+    pub(super) async fn send(mut self, more: &[u8]) -> RawResponse {
         self.stream.write_all(more).expect("sent");
         self.end().await
     }
 
     /// Reads until the server closes.
-    pub(super) async fn end(mut self) -> Answer {
+    pub(super) async fn end(mut self) -> RawResponse {
         tokio::task::spawn_blocking(move || read_on(&mut self.stream, self.bytes)).await.expect("client")
     }
 }
 
-pub(super) fn read_answer(stream: &mut TcpStream) -> Answer {
+pub(super) fn read_answer(stream: &mut TcpStream) -> RawResponse {
     read_on(stream, Vec::new())
 }
 
-fn read_on(stream: &mut TcpStream, mut bytes: Vec<u8>) -> Answer {
+fn read_on(stream: &mut TcpStream, mut bytes: Vec<u8>) -> RawResponse {
     let mut chunk = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut chunk) {
         bytes.extend_from_slice(&chunk[..count]);
@@ -112,5 +112,5 @@ fn read_on(stream: &mut TcpStream, mut bytes: Vec<u8>) -> Answer {
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
+    RawResponse { status, head: head.to_owned(), body: body.to_owned() }
 }

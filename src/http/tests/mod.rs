@@ -8,7 +8,7 @@ mod requests;
 mod serving;
 mod ui;
 
-use self::client::{Answer, exchange};
+use self::client::{RawResponse, exchange};
 use super::routes::routes;
 use super::{Answered, App, Bounds, Ready, server};
 use crate::agent::Agent;
@@ -63,12 +63,12 @@ impl TestApp {
     }
 
     /// Sends bytes as they are and reads all that comes back.
-    async fn raw(&self, request: impl Into<Vec<u8>>) -> Answer {
+    async fn raw(&self, request: impl Into<Vec<u8>>) -> RawResponse {
         exchange(self.address, request.into()).await
     }
 
     /// A request with the usual headers and `more` header lines.
-    async fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Answer {
+    async fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> RawResponse {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n{more}\r\n",
             self.address,
@@ -79,11 +79,11 @@ impl TestApp {
         self.raw(request).await
     }
 
-    async fn get(&self, path: &str, key: &str) -> Answer {
+    async fn get(&self, path: &str, key: &str) -> RawResponse {
         self.send("GET", path, &bearer(key), b"").await
     }
 
-    async fn run(&self, key: &str, body: &[u8]) -> Answer {
+    async fn run(&self, key: &str, body: &[u8]) -> RawResponse {
         let more = format!("{}Content-Type: application/json\r\n", bearer(key));
         self.send("POST", "/agent/run", &more, body).await
     }

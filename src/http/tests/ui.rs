@@ -1,7 +1,7 @@
 //! The dashboard: who gets in, what a page carries, and what hostile text becomes.
 
 use super::TestApp;
-use super::client::{Answer, Tail};
+use super::client::{RawResponse, Tail};
 use crate::auth::Role;
 use crate::ledger::payload::{
     CallDecisionPayload, CallResultPayload, ModelErrorPayload, ModelReplyPayload, RunReplyPayload,
@@ -18,7 +18,7 @@ const PAGES: [&str; 6] =
 
 impl TestApp {
     /// Posts a form as a page of ours would, with `more` header lines.
-    async fn form(&self, path: &str, more: &str, fields: &str) -> Answer {
+    async fn form(&self, path: &str, more: &str, fields: &str) -> RawResponse {
         let more = format!("{more}Content-Type: application/x-www-form-urlencoded\r\nAccept: text/html\r\n");
         self.send("POST", path, &more, fields.as_bytes()).await
     }
@@ -31,17 +31,17 @@ impl TestApp {
     }
 
     /// A page for a browser with this login.
-    async fn page(&self, path: &str, login: &str) -> Answer {
+    async fn page(&self, path: &str, login: &str) -> RawResponse {
         self.send("GET", path, &format!("{login}Accept: text/html,*/*\r\n"), b"").await
     }
 }
 
-fn cookie(answer: &Answer) -> String {
+fn cookie(answer: &RawResponse) -> String {
     let set = answer.header("set-cookie").expect("a cookie");
     format!("Cookie: {}\r\n", set.split(';').next().expect("pair"))
 }
 
-fn token(page: &Answer) -> String {
+fn token(page: &RawResponse) -> String {
     let (_, rest) = page.body.split_once("name=\"token\" value=\"").expect("a token");
     rest.split('"').next().expect("value").to_owned()
 }

@@ -20,7 +20,14 @@ use serde_json::Value;
 const ROWS: usize = 50;
 /// Characters of the object's name, which may be a path.
 const OBJECT_CHARS_MAX: usize = 1_000;
-const STATES: [&str; 6] = ["pending", "granted", "spent", "refused", "expired", "void"];
+const STATES: [Standing; 6] = [
+    Standing::Pending,
+    Standing::Granted,
+    Standing::Spent,
+    Standing::Refused,
+    Standing::Expired,
+    Standing::Void,
+];
 
 pub(super) async fn list(
     State(ui): State<Ui>,
@@ -28,12 +35,13 @@ pub(super) async fn list(
     Query(asked): Query<Fields>,
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::ApprovalRead)?;
-    let word = STATES.into_iter().find(|word| *word == field(&asked, "state")).unwrap_or("pending");
+    let standing = Standing::parse(field(&asked, "state")).unwrap_or(Standing::Pending);
+    let word = standing.as_str();
     let after = field(&asked, "after").parse().unwrap_or(0);
     let app = ui.app.clone();
     let found = blocking(move || {
         let sees = |owner: &str| sight.sees(owner);
-        Ok(Approval::list(app.agent.ledger(), Standing::parse(word), after, ROWS, sees)?)
+        Ok(Approval::list(app.agent.ledger(), Some(standing), after, ROWS, sees)?)
     });
     let (items, next) = found.await?;
     let next = next.map(|next| next.to_string());
@@ -43,11 +51,11 @@ pub(super) async fn list(
         div.title { h1 { "Approvals" } }
         nav.tabs aria-label="States" {
             @for state in STATES {
-                a href=(link("/ui/approvals", &[("state", state)])) aria-current=[(state == word).then_some("page")] { (state) }
+                a href=(link("/ui/approvals", &[("state", state.as_str())])) aria-current=[(state == standing).then_some("page")] { (state.as_str()) }
             }
         }
         @if items.is_empty() {
-            (empty(&format!("Nothing is {word}. The same on the server:"), if word == "pending" { "par approval list" } else { "par approval list --all" }))
+            (empty(&format!("Nothing is {word}. The same on the server:"), if standing == Standing::Pending { "par approval list" } else { "par approval list --all" }))
         } @else {
             (table(&items))
         }
@@ -75,7 +83,6 @@ pub(super) async fn show(
         Ok((found.ok_or(AnswerError::Unknown)?, gate.check_answer(&by, door, &wanted)))
     });
     let (approval, may) = found.await?;
-    let may = may.map_err(|why| why.to_string());
     let same = format!("/approvals/{}", approval.id);
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Approvals, title: "Approval", same: &same };
     Ok(page.with(&body(&visitor, &approval, &may)))
@@ -158,7 +165,7 @@ fn ends(item: &Approval) -> Markup {
 }
 
 /// `may` says whether the visitor's answer would count, or why not.
-fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), String>) -> Markup {
+fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), AnswerError>) -> Markup {
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let on = approval.resource.get("id").and_then(Value::as_str).unwrap_or("–");
     let on = format::line(on, OBJECT_CHARS_MAX);
@@ -199,7 +206,7 @@ fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), String>) -> Mar
                 h2 #answer { "Answer" }
                 @match may {
                     Ok(()) => (form(visitor, approval)),
-                    Err(why) => p { "An answer of this key would not count: " (format::line(why, 300)) "." },
+                    Err(why) => p { "An answer of this key would not count: " (format::line(&why.to_string(), 300)) "." },
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::http::api::export;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::Problem;
-use crate::ledger::{Coverage, Filter, Header, Order, query};
+use crate::ledger::{Coverage, Filter, Header, Order, QueryError, query};
 use crate::policy::Power;
 use crate::types::{limits, text};
 use axum::extract::{Query, State};
@@ -19,10 +19,10 @@ use maud::{Markup, html};
 const ROWS: usize = 100;
 
 /// What the URL asks for.
-struct Asked {
+struct AuditQuery {
     q: String,
     /// Or why it cannot be read.
-    filter: Result<Filter, String>,
+    filter: Result<Filter, QueryError>,
     /// Entries up to here.
     upto: Option<u64>,
     /// Newest last, and more as they come.
@@ -30,7 +30,7 @@ struct Asked {
     limit: usize,
 }
 
-struct Found {
+struct AuditRows {
     headers: Vec<Header>,
     /// Where older ones go on.
     older: Option<u64>,
@@ -46,14 +46,14 @@ pub(super) async fn show(
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Html<String>, Problem> {
     visitor.holding(Power::AuditRead)?;
-    let asked = Asked::read(&asked);
+    let asked = AuditQuery::read(&asked);
     let (filter, upto, limit) = (asked.filter.clone().unwrap_or_default(), asked.upto, asked.limit);
     let found = match &asked.filter {
         Ok(_) => {
             let app = ui.app.clone();
             blocking(move || find(&app, &filter, upto, limit)).await?
         }
-        Err(_) => Found { headers: Vec::new(), older: None, size: 0, index: None },
+        Err(_) => AuditRows { headers: Vec::new(), older: None, size: 0, index: None },
     };
     let limit = limit.to_string();
     let same = link("/audit/entries", &[("q", &asked.q), ("order", "desc"), ("limit", &limit)]);
@@ -67,12 +67,12 @@ pub(super) async fn export(
     visitor: Visitor,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let asked = export::Asked::read(&asked)?;
+    let asked = export::ExportQuery::read(&asked)?;
     let (principal, power) = visitor.exporting()?;
     export::answer(ui.app, asked, principal, power).await
 }
 
-impl Asked {
+impl AuditQuery {
     /// What is not understood is left out: a page with a wrong parameter is still a page.
     fn read(asked: &[(String, String)]) -> Self {
         let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
@@ -93,15 +93,15 @@ fn find(
     filter: &Filter,
     upto: Option<u64>,
     limit: usize,
-) -> Result<Found, Problem> {
+) -> Result<AuditRows, Problem> {
     // Read first: what is appended meanwhile is told by the tail again, and shown once.
     let size = app.agent.ledger().head().size;
     let from = upto.unwrap_or_else(|| size.saturating_sub(1));
     let found = app.headers(filter, from, Order::Descending, limit)?;
-    Ok(Found { headers: found.headers, older: found.next, size, index: found.index })
+    Ok(AuditRows { headers: found.headers, older: found.next, size, index: found.index })
 }
 
-fn body(asked: &Asked, mut found: Found, may_export: bool) -> Markup {
+fn body(asked: &AuditQuery, mut found: AuditRows, may_export: bool) -> Markup {
     if asked.follow {
         found.headers.reverse();
     }
@@ -118,7 +118,7 @@ fn body(asked: &Asked, mut found: Found, may_export: bool) -> Markup {
             button type="submit" { "Search" }
         }
         (conditions(asked))
-        @if let Err(why) = &asked.filter { p.notice.bad role="alert" { (format::line(why, 300)) } }
+        @if let Err(why) = &asked.filter { p.notice.bad role="alert" { (format::line(&why.to_string(), 300)) } }
         @if found.headers.is_empty() && asked.filter.is_ok() && !asked.follow {
             (nothing(asked, &found))
         } @else if asked.filter.is_ok() {
@@ -132,7 +132,7 @@ fn body(asked: &Asked, mut found: Found, may_export: bool) -> Markup {
     }
 }
 
-fn follow(asked: &Asked) -> Markup {
+fn follow(asked: &AuditQuery) -> Markup {
     html! {
         @if asked.follow {
             span.live #state role="status" { "Follow needs the script" }
@@ -144,7 +144,7 @@ fn follow(asked: &Asked) -> Markup {
 }
 
 /// All that matches, in one file. Rows on the page are some of them.
-fn exports(asked: &Asked) -> Markup {
+fn exports(asked: &AuditQuery) -> Markup {
     html! {
         @for (format, name) in [("jsonl", "JSONL"), ("csv", "CSV")] {
             a.button href=(link("/ui/export", &[("q", &asked.q), ("format", format)])) download
@@ -154,7 +154,7 @@ fn exports(asked: &Asked) -> Markup {
 }
 
 /// Each condition of the query, to be taken away by a click; ready ones where there is none.
-fn conditions(asked: &Asked) -> Markup {
+fn conditions(asked: &AuditQuery) -> Markup {
     let words = query::split(&asked.q).unwrap_or_default();
     let without = |at: usize| {
         let rest: Vec<&str> =
@@ -175,7 +175,7 @@ fn conditions(asked: &Asked) -> Markup {
     }
 }
 
-fn nothing(asked: &Asked, found: &Found) -> Markup {
+fn nothing(asked: &AuditQuery, found: &AuditRows) -> Markup {
     let upto = found.older.map(|seq| seq.to_string());
     html! {
         @if let Some(upto) = &upto {
@@ -190,7 +190,7 @@ fn nothing(asked: &Asked, found: &Found) -> Markup {
 }
 
 /// What of the answer is from the index, where it is not all.
-fn covered(found: &Found) -> Markup {
+fn covered(found: &AuditRows) -> Markup {
     let Some(Coverage { covered, unsound }) = &found.index else { return html! {} };
     html! {
         @if *covered < found.size {
@@ -204,7 +204,7 @@ fn covered(found: &Found) -> Markup {
     }
 }
 
-fn steps(asked: &Asked, found: &Found) -> Markup {
+fn steps(asked: &AuditQuery, found: &AuditRows) -> Markup {
     let older = found.older.filter(|_| !asked.follow).map(|seq| seq.to_string());
     html! {
         nav.steps aria-label="Further entries" {

@@ -12,10 +12,10 @@ const SHARE: u64 = 20;
 
 /// The last check. Only looking at it leads to another.
 #[derive(Debug, Default)]
-pub(super) struct Chain(Mutex<State>);
+pub(super) struct Chain(Mutex<ChainState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ChainState {
     last: Option<Done>,
     is_running: bool,
 }
@@ -96,10 +96,10 @@ impl Chain {
         }
         let ended_us = clock::mono_us();
         let done = Done { look, root: report.root, ended_us, took_us: ended_us.saturating_sub(began_us) };
-        *self.lock() = State { last: Some(done), is_running: false };
+        *self.lock() = ChainState { last: Some(done), is_running: false };
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ChainState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

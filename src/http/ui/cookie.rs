@@ -9,16 +9,16 @@ use std::net::IpAddr;
 
 /// Where a browser reaches this server, as far as cookies are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum Exposure {
     /// From the same machine, under a name of the loopback: plain HTTP, which leaves no wire.
     Loopback,
     /// From elsewhere: only over TLS, which a proxy ends. On plain HTTP a browser keeps no such cookie.
     Far,
 }
 
-impl Reach {
+impl Exposure {
     /// Read off the connection and the `Host`, which `middleware` has checked.
-    pub(super) fn of(ends: Ends, headers: &HeaderMap) -> Self {
+    pub(super) fn from_request(ends: Ends, headers: &HeaderMap) -> Self {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
         let is_loopback = host.is_some_and(|host| {
             let name = host.host().trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -76,53 +76,56 @@ impl Reach {
 
 #[cfg(test)]
 mod tests {
-    use super::Reach;
+    use super::Exposure;
     use crate::http::middleware::Ends;
     use axum::http::header::{COOKIE, HOST};
     use axum::http::{HeaderMap, HeaderValue};
 
-    fn reach(peer: &str, host: &str) -> Reach {
+    fn reach(peer: &str, host: &str) -> Exposure {
         let ends = Ends { peer: peer.parse().expect("ip"), local: "127.0.0.1".parse().expect("ip") };
-        Reach::of(ends, &HeaderMap::from_iter([(HOST, HeaderValue::from_str(host).expect("host"))]))
+        Exposure::from_request(
+            ends,
+            &HeaderMap::from_iter([(HOST, HeaderValue::from_str(host).expect("host"))]),
+        )
     }
 
     #[test]
     fn plain_cookies_stay_on_the_machine() {
         for (peer, host, expect) in [
-            ("127.0.0.1", "127.0.0.1:7117", Reach::Loopback),
-            ("::1", "[::1]:7117", Reach::Loopback),
-            ("127.0.0.1", "localhost:7117", Reach::Loopback),
-            ("127.0.0.1", "par.example", Reach::Far),
-            ("192.0.2.7", "127.0.0.1:7117", Reach::Far),
-            ("192.0.2.7", "192.0.2.1", Reach::Far),
+            ("127.0.0.1", "127.0.0.1:7117", Exposure::Loopback),
+            ("::1", "[::1]:7117", Exposure::Loopback),
+            ("127.0.0.1", "localhost:7117", Exposure::Loopback),
+            ("127.0.0.1", "par.example", Exposure::Far),
+            ("192.0.2.7", "127.0.0.1:7117", Exposure::Far),
+            ("192.0.2.7", "192.0.2.1", Exposure::Far),
         ] {
             assert_eq!(reach(peer, host), expect, "{peer} {host}");
         }
-        let far = Reach::Far.set("abc").expect("line");
+        let far = Exposure::Far.set("abc").expect("line");
         assert_eq!(
             far.to_str().expect("text"),
             "__Host-par_login=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure"
         );
-        let near = Reach::Loopback.set("abc").expect("line");
+        let near = Exposure::Loopback.set("abc").expect("line");
         assert_eq!(
             near.to_str().expect("text"),
             "par_login=abc; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict"
         );
-        assert!(Reach::Loopback.clear().expect("line").to_str().expect("text").contains("Max-Age=0;"));
+        assert!(Exposure::Loopback.clear().expect("line").to_str().expect("text").contains("Max-Age=0;"));
     }
 
     #[test]
     fn one_cookie_of_the_name_is_read_and_two_are_none() {
-        let check = |reach: Reach, lines: &[&'static str], expect: Option<&str>| {
+        let check = |reach: Exposure, lines: &[&'static str], expect: Option<&str>| {
             let headers: HeaderMap =
                 lines.iter().map(|line| (COOKIE, HeaderValue::from_static(line))).collect();
             assert_eq!(reach.read(&headers), expect, "{lines:?}");
         };
-        check(Reach::Loopback, &["a=b; par_login=x; c=d"], Some("x"));
-        check(Reach::Loopback, &["par_login=x; par_login=y"], None);
-        check(Reach::Loopback, &["par_login=x", "par_login=y"], None);
-        check(Reach::Far, &["par_login=x"], None);
-        check(Reach::Far, &["__Host-par_login=x; par_login=y"], Some("x"));
-        check(Reach::Far, &[], None);
+        check(Exposure::Loopback, &["a=b; par_login=x; c=d"], Some("x"));
+        check(Exposure::Loopback, &["par_login=x; par_login=y"], None);
+        check(Exposure::Loopback, &["par_login=x", "par_login=y"], None);
+        check(Exposure::Far, &["par_login=x"], None);
+        check(Exposure::Far, &["__Host-par_login=x; par_login=y"], Some("x"));
+        check(Exposure::Far, &[], None);
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! What comes out of here is still text: maud escapes it where it is put into a page.
 
+use crate::gate::State;
 use crate::types::clock::Wall;
-use crate::types::text;
+use crate::types::{Decision, RunStatus, StepStatus, text};
 
 /// One line of text from outside, at most `chars_max` characters long.
 pub(super) fn line(from: &str, chars_max: usize) -> String {
@@ -72,14 +73,53 @@ pub(super) fn short(text: &str, chars: usize) -> String {
 
 /// The class of a word that names an outcome: colour follows the word and never stands alone.
 pub(super) fn tone(word: &str) -> &'static str {
-    match word {
-        "allow" | "ok" | "done" | "ready" | "approved" | "granted" | "spent" | "verified" => "good",
-        "deny" | "denied" | "failed" | "error" | "invalid" | "signal" | "timeout" | "oom" | "output_cap"
-        | "quota" | "killed" | "refused" | "void" | "expired" => "bad",
-        "needs_approval" | "waiting" | "pending" | "limit" | "interrupted" | "cancelled" | "paused"
-        | "degraded" => "warn",
+    let of_decision = Decision::parse(word).map(|decision| match decision {
+        Decision::Allow => "good",
+        Decision::Deny | Decision::Invalid => "bad",
+        Decision::NeedsApproval => "warn",
+    });
+    let of_step = || {
+        StepStatus::parse(word).map(|status| match status {
+            StepStatus::Ok => "good",
+            StepStatus::Interrupted | StepStatus::Waiting => "warn",
+            StepStatus::Running => "plain",
+            StepStatus::Error
+            | StepStatus::Signal
+            | StepStatus::Timeout
+            | StepStatus::Oom
+            | StepStatus::OutputCap
+            | StepStatus::Quota
+            | StepStatus::Killed
+            | StepStatus::Refused => "bad",
+        })
+    };
+    let of_run = || {
+        RunStatus::parse(word).map(|status| match status {
+            RunStatus::Done => "good",
+            RunStatus::Denied | RunStatus::Failed => "bad",
+            RunStatus::Running => "plain",
+            RunStatus::Pending
+            | RunStatus::Waiting
+            | RunStatus::Paused
+            | RunStatus::Limit
+            | RunStatus::Cancelled
+            | RunStatus::Interrupted => "warn",
+        })
+    };
+    let of_approval = || {
+        State::parse(word).map(|state| match state {
+            State::Granted | State::Spent => "good",
+            State::Refused | State::Expired | State::Void => "bad",
+            State::Pending => "warn",
+        })
+    };
+    // Words of pages alone.
+    let of_page = || match word {
+        "ready" | "approved" | "verified" => "good",
+        "degraded" => "warn",
         _ => "plain",
-    }
+    };
+    of_decision.or_else(of_step).or_else(of_run).or_else(of_approval).unwrap_or_else(of_page)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! An event's id is the entry's number, so that a browser that comes back says where it was.
 
 use super::logins::Login;
-use super::row::Row;
+use super::row::EntryRow;
 use super::state::Ui;
 use super::visitor::Visitor;
 use crate::http::api::follow::newer;
@@ -24,7 +24,7 @@ pub(super) async fn stream(
 ) -> Result<Response, Problem> {
     let reader = visitor.holding(Power::AuditRead)?.id();
     let value = |name: &str| asked.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value.as_str());
-    let filter = Filter::parse(value("q")).map_err(|what| Problem::new(Code::Unfit, what))?;
+    let filter = Filter::parse(value("q")).map_err(|what| Problem::new(Code::Unfit, what.to_string()))?;
     let head = ui.app.agent.ledger().head().size;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<u64>().ok());
     let last = last.or_else(|| value("after").parse().ok());
@@ -33,11 +33,11 @@ pub(super) async fn stream(
     streams.answer(
         app,
         &reader,
-        Tail { ui, login: visitor.login().clone(), door: visitor.door(), filter, from },
+        LiveTail { ui, login: visitor.login().clone(), door: visitor.door(), filter, from },
     )
 }
 
-struct Tail {
+struct LiveTail {
     ui: Ui,
     login: Login,
     door: Door,
@@ -46,7 +46,7 @@ struct Tail {
     from: u64,
 }
 
-impl Events for Tail {
+impl Events for LiveTail {
     async fn stands(&self) -> bool {
         let login = self.ui.logins.look(&self.login.hash, clock::mono_us());
         match login {
@@ -71,6 +71,6 @@ impl Events for Tail {
 
 /// JSON has no line breaks of its own, and a row's text has none left.
 fn event(header: &Header) -> String {
-    let row = serde_json::to_string(&Row::of(header)).unwrap_or_default();
+    let row = serde_json::to_string(&EntryRow::from_header(header)).unwrap_or_default();
     format!("id: {}\nevent: entry\ndata: {row}\n\n", header.seq)
 }

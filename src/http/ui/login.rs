@@ -1,6 +1,6 @@
 //! `/ui/login` and `/ui/logout`: a key shown once becomes a login.
 
-use super::cookie::Reach;
+use super::cookie::Exposure;
 use super::form::{Fields, field, read};
 use super::state::Ui;
 use super::visitor::{Visitor, base};
@@ -21,7 +21,7 @@ pub(super) async fn form(
     headers: HeaderMap,
     Query(asked): Query<Fields>,
 ) -> Html<String> {
-    let base = base(Reach::of(ends, &headers), &headers);
+    let base = base(Exposure::from_request(ends, &headers), &headers);
     Html(shown(&base, wanted(&asked), None).into_string())
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
     let ends = request.extensions().get::<Ends>().copied();
     let ends = ends.ok_or_else(|| Problem::internal("a request has no source"))?;
     csrf::check_own(request.headers())?;
-    let reach = Reach::of(ends, request.headers());
+    let reach = Exposure::from_request(ends, request.headers());
     let base = base(reach, request.headers());
     let fields = read(ui.app.bounds.body_unproven_read_max, request).await?;
     let next = wanted(&fields);
@@ -64,7 +64,7 @@ pub(super) async fn close(
     request: Request,
 ) -> Result<Response, Problem> {
     csrf::check_own(request.headers())?;
-    let reach = Reach::of(ends, request.headers());
+    let reach = Exposure::from_request(ends, request.headers());
     let fields = read(ui.app.bounds.body_read_max, request).await?;
     if !visitor.login().made(field(&fields, "token")) {
         return Err(Problem::new(Code::Forbidden, "the form is not of this login: open the page anew"));

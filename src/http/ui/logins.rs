@@ -16,11 +16,11 @@ use subtle::ConstantTimeEq as _;
 /// The logins.
 #[derive(Debug, Default)]
 pub(super) struct Logins {
-    open: Mutex<HashMap<Digest, Open>>,
+    open: Mutex<HashMap<Digest, OpenLogin>>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenLogin {
     principal: Principal,
     form_token: String,
     /// The hash of what the tab proves; `None` where it has no script.
@@ -80,7 +80,7 @@ impl Logins {
         }
         let is_proof = proof.len() == 64 && proof.bytes().all(|b| b.is_ascii_hexdigit());
         let proof = is_proof.then(|| Digest::of(proof.as_bytes()));
-        let login = Open { principal, form_token, proof, opened_us: now_us, seen_us: now_us };
+        let login = OpenLogin { principal, form_token, proof, opened_us: now_us, seen_us: now_us };
         open.insert(Digest::of(id.as_bytes()), login);
         Ok(id)
     }
@@ -122,20 +122,20 @@ impl Logins {
         self.lock().retain(|_, login| login.principal.source() != principal.source());
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Open>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Digest, OpenLogin>> {
         // A panic under this lock cannot have left a login half open.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl OpenLogin {
     fn holds(&self, now_us: u64) -> bool {
         now_us.saturating_sub(self.seen_us) < limits::LOGIN_IDLE_MS_MAX * 1_000
             && now_us.saturating_sub(self.opened_us) < limits::LOGIN_LIFE_MS_MAX * 1_000
     }
 }
 
-fn end_oldest(open: &mut HashMap<Digest, Open>, of: impl Fn(&Open) -> bool) {
+fn end_oldest(open: &mut HashMap<Digest, OpenLogin>, of: impl Fn(&OpenLogin) -> bool) {
     let oldest = open.iter().filter(|(_, login)| of(login)).min_by_key(|(_, login)| login.opened_us);
     if let Some(hash) = oldest.map(|(hash, _)| *hash) {
         open.remove(&hash);

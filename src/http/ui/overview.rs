@@ -22,7 +22,7 @@ const WAITING: usize = 5;
 /// The windows of time, in hours.
 const HOURS: [(u64, &str); 3] = [(1, "1 hour"), (24, "24 hours"), (168, "7 days")];
 
-struct Facts {
+struct Overview {
     window: Window,
     recent: Vec<RunRow>,
     waiting: Vec<RunRow>,
@@ -40,7 +40,7 @@ pub(super) async fn show(
     let app = ui.app.clone();
     let facts = blocking(move || {
         let runs = |status, limit| app.agent.all_runs(&RunQuery { status, limit, ..RunQuery::default() });
-        Ok(Facts {
+        Ok(Overview {
             recent: runs(None, RECENT)?,
             waiting: runs(Some(RunStatus::Waiting), WAITING)?,
             obstacles: app.agent.obstacle().into_iter().chain(app.authority.obstacle()).collect(),
@@ -52,7 +52,7 @@ pub(super) async fn show(
     Ok(page.with(&body(&visitor, &facts)))
 }
 
-fn body(visitor: &Visitor, facts: &Facts) -> Markup {
+fn body(visitor: &Visitor, facts: &Overview) -> Markup {
     let window = &facts.window;
     html! {
         div.title {
@@ -88,7 +88,7 @@ fn body(visitor: &Visitor, facts: &Facts) -> Markup {
     }
 }
 
-fn figures(visitor: &Visitor, facts: &Facts) -> Markup {
+fn figures(visitor: &Visitor, facts: &Overview) -> Markup {
     let window = &facts.window;
     let waiting = facts.waiting.len();
     // More are not counted, only named in their list.
@@ -104,7 +104,7 @@ fn figures(visitor: &Visitor, facts: &Facts) -> Markup {
     }
 }
 
-fn attention(facts: &Facts) -> Markup {
+fn attention(facts: &Overview) -> Markup {
     let mut denied: Vec<_> = facts.window.denied.iter().filter(|(_, count)| **count > 1).collect();
     denied.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let now = clock::Wall::now().0;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The fields of a row, as text.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct EntryRow {
     seq: u64,
     time: String,
     kind: String,
@@ -22,8 +22,8 @@ pub(super) struct Row {
     run: String,
 }
 
-impl Row {
-    pub(super) fn of(header: &Header) -> Self {
+impl EntryRow {
+    pub(super) fn from_header(header: &Header) -> Self {
         let text = |name: &str, chars| format::line(header.str(name).unwrap_or_default(), chars);
         let outcome = header.str("decision").or_else(|| header.str("status")).unwrap_or_default();
         let policies = header.fields.get("policies").and_then(Value::as_array).into_iter().flatten();
@@ -61,7 +61,7 @@ pub(super) fn table(headers: &[Header], q: &str) -> Markup {
 /// Short in its markup: two hundred of them shall fit a page of 100 KB. Links are relative to
 /// `/ui/audit`.
 fn row(header: &Header, q: &str) -> Markup {
-    let row = Row::of(header);
+    let row = EntryRow::from_header(header);
     let (word, name) = match header.str("decision") {
         Some(word) => (word, "decision"),
         None => (header.str("status").unwrap_or_default(), "status"),

@@ -29,7 +29,7 @@ const READER_BLOCK_BYTES_MAX: usize = 4 << 10;
 const JSON_BYTES_MAX: usize = 32 << 10;
 const VIEWS: [(&str, &str); 3] = [("timeline", "Timeline"), ("reader", "Reader"), ("json", "JSON")];
 
-struct Told {
+struct RunPage {
     reply: RunReply,
     entries: Vec<Stored>,
     /// Where the entries go on.
@@ -58,7 +58,7 @@ pub(super) async fn show(
     Ok(page.with(&body(&id, &told, view)))
 }
 
-fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Told, Problem> {
+fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
     let (first, last) = reply.ledger.as_ref().map_or((0, 0), |range| (range.first, range.last));
     let filter = Filter::of("run", id.as_str());
     let reader = app.agent.ledger().reader();
@@ -70,10 +70,10 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Tol
         entries.extend(reader.entry(header.seq)?);
     }
     let next = next.filter(|next| *next <= last);
-    Ok(Told { reply, entries, next })
+    Ok(RunPage { reply, entries, next })
 }
 
-fn body(id: &RunId, told: &Told, view: &str) -> Markup {
+fn body(id: &RunId, told: &RunPage, view: &str) -> Markup {
     let request = told.entries.iter().find(|stored| stored.header.is(Kind::RunRequest));
     let is_erased = request.is_some_and(|request| request.body.is_none());
     let title = if is_erased { "Run whose message was erased" } else { "Run" };
@@ -113,7 +113,7 @@ fn body(id: &RunId, told: &Told, view: &str) -> Markup {
     }
 }
 
-fn facts(id: &RunId, told: &Told) -> Markup {
+fn facts(id: &RunId, told: &RunPage) -> Markup {
     let first = told.entries.first().map(|stored| &stored.header);
     let who = first.and_then(|header| header.str("principal")).unwrap_or_default();
     let policy = first.and_then(|header| header.str("policy")).unwrap_or_default();
@@ -130,7 +130,7 @@ fn facts(id: &RunId, told: &Told) -> Markup {
     }
 }
 
-fn cards(told: &Told) -> Markup {
+fn cards(told: &RunPage) -> Markup {
     let reply = &told.reply;
     let time = |stored: &Stored| stored.header.u64("wall_us").unwrap_or(0);
     let (first, last) = (told.entries.first().map(time), told.entries.last().map(time));
@@ -152,7 +152,7 @@ fn cards(told: &Told) -> Markup {
 }
 
 /// The run as a conversation, one block after the other.
-fn reader(told: &Told) -> Markup {
+fn reader(told: &RunPage) -> Markup {
     let mut left = READER_BYTES_MAX;
     let blocks: Vec<Markup> = told
         .entries

@@ -19,7 +19,7 @@ const WHAT_CHARS_MAX: usize = 140;
 
 /// One entry as a step.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct TimelineStep {
     seq: u64,
     kind: String,
     what: String,
@@ -29,7 +29,7 @@ pub(super) struct Step {
 }
 
 /// The steps of a run's entries, in order.
-pub(super) fn steps(entries: &[Stored]) -> Vec<Step> {
+pub(super) fn steps(entries: &[Stored]) -> Vec<TimelineStep> {
     let mut times: BTreeMap<u64, u64> = BTreeMap::new();
     let mut before = None;
     let mut steps = Vec::with_capacity(entries.len());
@@ -46,7 +46,7 @@ pub(super) fn steps(entries: &[Stored]) -> Vec<Step> {
         // The results of a group are written together; how long each call took is in its own.
         let took = stored.payload().map(|result: CallResultPayload| result.wall_us);
         let end_us = took.map_or(written_us, |took| begin_us.saturating_add(took).min(written_us));
-        steps.push(Step {
+        steps.push(TimelineStep {
             seq: header.seq,
             kind: format::line(&header.kind, 32),
             what: format::line(&what(stored), WHAT_CHARS_MAX),
@@ -136,7 +136,7 @@ fn brief(value: &Value) -> String {
 }
 
 /// The steps as a table with a bar each; the outcome is a word beside its colour.
-pub(super) fn table(steps: &[Step]) -> Markup {
+pub(super) fn table(steps: &[TimelineStep]) -> Markup {
     let begin = steps.iter().map(|step| step.begin_us).min().unwrap_or(0);
     let end = steps.iter().map(|step| step.end_us).max().unwrap_or(0);
     let whole = end.saturating_sub(begin).max(1);
@@ -154,7 +154,7 @@ pub(super) fn table(steps: &[Step]) -> Markup {
     }
 }
 
-fn row(step: &Step, begin: u64, whole: u64) -> Markup {
+fn row(step: &TimelineStep, begin: u64, whole: u64) -> Markup {
     let took = step.end_us.saturating_sub(step.begin_us);
     let place = |us: u64| us.saturating_mul(AXIS) / whole;
     let width = place(took).clamp(BAR_MIN, AXIS);

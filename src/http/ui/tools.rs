@@ -7,7 +7,7 @@ use super::visitor::Visitor;
 use crate::http::link::link;
 use crate::http::problem::Problem;
 use crate::policy::Power;
-use crate::tools::{Manifest, Runner};
+use crate::tools::{Manifest, Risk, Runner};
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, html};
@@ -42,7 +42,7 @@ fn card(tool: &Manifest, is_own: bool) -> Markup {
         p { (format::line(&tool.summary, 300)) }
         p.line {
             span.badge.plain { (tool.class.as_str()) } " "
-            span.badge.(risk(tool.risk.as_str())) { "risk " (tool.risk.as_str()) } " "
+            span.badge.(risk(tool.risk)) { "risk " (tool.risk.as_str()) } " "
             @if is_own { span.badge.good { "you may use it" } } @else { span.badge.plain { "not for this key" } }
             @if tool.untrusted_output { " " span.badge.plain { "output taints" } }
         }
@@ -60,10 +60,10 @@ fn card(tool: &Manifest, is_own: bool) -> Markup {
     }
 }
 
-fn risk(word: &str) -> &'static str {
-    match word {
-        "high" => "bad",
-        "medium" => "warn",
-        _ => "plain",
+fn risk(risk: Risk) -> &'static str {
+    match risk {
+        Risk::High => "bad",
+        Risk::Medium => "warn",
+        Risk::Low => "plain",
     }
 }

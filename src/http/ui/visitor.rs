@@ -1,6 +1,6 @@
 //! Who looks at a page: a login whose key still holds, and what it may see.
 
-use super::cookie::Reach;
+use super::cookie::Exposure;
 use super::format;
 use super::logins::Login;
 use super::state::Ui;
@@ -87,7 +87,7 @@ impl FromRequestParts<Ui> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, ui: &Ui) -> Result<Self, Response> {
         let ends = ends(parts).map_err(Problem::into_response)?;
-        let reach = Reach::of(ends, &parts.headers);
+        let reach = Exposure::from_request(ends, &parts.headers);
         let login = reach.read(&parts.headers).and_then(|id| ui.logins.find(id, clock::mono_us()));
         let Some(login) = login else { return Err(away(parts)) };
         // Looked at for each request: a key that is revoked or over opens nothing any more.
@@ -113,7 +113,7 @@ pub(super) fn ends(parts: &Parts) -> Result<Ends, Problem> {
 }
 
 /// This server's address; the `Host` was checked by `middleware`.
-pub(super) fn base(reach: Reach, headers: &HeaderMap) -> String {
+pub(super) fn base(reach: Exposure, headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     format!("{}://{host}", reach.scheme())
 }

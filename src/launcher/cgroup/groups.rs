@@ -159,13 +159,6 @@ impl CallGroups {
         fd.map_err(|e| format!("cgroup: {e}"))
     }
 
-    /// What a spare had is its call's from now on.
-    pub(crate) fn hand_over(&mut self, spare: u64, call: u64) {
-        if let Some(group) = self.used.remove(&spare) {
-            self.used.insert(call, group);
-        }
-    }
-
     /// Whether the call ran out of its group's memory.
     pub(crate) fn ran_out(&self, id: u64) -> bool {
         self.used.get(&id).is_some_and(|group| self.kills(*group))

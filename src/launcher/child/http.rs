@@ -40,7 +40,7 @@ pub(crate) fn get(
     arguments: &Value,
     cap: usize,
 ) -> Answer {
-    let url = WebUrl::parse(url)?;
+    let url = WebUrl::parse(url).map_err(|e| e.to_string())?;
     // A file, for the filter leaves reading and writing alone.
     let mut socket = File::from(connected.ok_or("no connection was given")?);
     if !url.is_tls() {

@@ -1,4 +1,4 @@
-//! The child of one call: prepare, wait for go, go. A spare waits for its call before (`prefork.rs`).
+//! The child of one call: prepare, wait for go, go.
 //!
 //! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
 //! to the launcher's code: the child ends in this file.
@@ -13,7 +13,7 @@ use crate::launcher::confine::layers::{self, Connects, PathRule};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::host::machine::Machine;
 use crate::launcher::protocol::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
-use crate::launcher::spec::{CALLS_MAX, SPARES_MAX};
+use crate::launcher::spec::CALLS_MAX;
 use crate::launcher::sys;
 use crate::launcher::tool::{OpenTool, WriteFolder};
 use crate::launcher::view::files::open_for_reading;
@@ -34,7 +34,7 @@ use std::io::Write;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 /// Children that may share one uid's process limit where they have no user namespace of their own.
-const SHARED_UID_CALLS: u64 = (CALLS_MAX + SPARES_MAX) as u64;
+const SHARED_UID_CALLS: u64 = CALLS_MAX as u64;
 
 /// What a child is started with.
 pub(crate) struct Birth<'a> {
@@ -42,8 +42,7 @@ pub(crate) struct Birth<'a> {
     pub(crate) tool: &'a OpenTool,
     /// Uid and gid of this call, where the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
-    /// `None` in a spare, which is told its call over the control channel.
-    pub(crate) call: Option<&'a Ask>,
+    pub(crate) call: &'a Ask,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
     pub(crate) control: OwnedFd,
@@ -86,18 +85,7 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     limit(birth, own_user)?;
     layers.push("rlimits".to_owned());
     let origins = own_proc.as_ref().and_then(|own| own.origins.as_ref()).unwrap_or(&machine.paths.origins);
-    let told;
-    let call = match birth.call {
-        Some(call) => call,
-        None => match wait(birth, origins)? {
-            Some(call) => {
-                told = call;
-                &told
-            }
-            // Nobody waits for this child any more.
-            None => return Ok(0),
-        },
-    };
+    let call = birth.call;
     // In canonical form, which the launcher has held to the schema.
     let arguments = parse_strict(call.arguments.as_bytes(), JSON_DEPTH_MAX)
         .map_err(|e| format!("the arguments are no JSON: {e}"))?;
@@ -117,28 +105,6 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
         // Nobody waits for this child any more.
         _ => Ok(0),
     }
-}
-
-/// A spare's call, once there is one. `None` where none comes any more.
-fn wait(birth: &Birth<'_>, origins: &Origins) -> Result<Option<Ask>, String> {
-    rehearse(birth, origins);
-    match receive_with(&birth.control, CHILD_MESSAGE_BYTES_MAX) {
-        (Received::Packet(call), _) => {
-            serde_json::from_slice(&call).map(Some).map_err(|e| format!("the launcher's call is none: {e}"))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// Looks up the tool's first folder as it will look up a call's path: the pages that this takes are there then.
-/// Nothing else comes of it.
-fn rehearse(birth: &Birth<'_>, origins: &Origins) {
-    let Birth { machine, tool, .. } = *birth;
-    let Some(root) = tool.roots.first() else { return };
-    let place = ResolveContext { paths: &machine.paths, origins, roots: &tool.roots, recursive: false };
-    let object = place.resolve(&root.canonical, std::slice::from_ref(&root.canonical));
-    drop(object.map(|object| serde_json::to_vec(&Word::Ready(object))));
-    drop(machine.landlock.ruleset(&[]));
 }
 
 /// What the launcher sends when the call may start: the places, among what was found below the object, of what

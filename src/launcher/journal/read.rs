@@ -116,6 +116,7 @@ mod tests {
     use crate::call::{End, Object};
     use crate::launcher::journal::write::Journal;
     use crate::launcher::protocol::Go;
+    use crate::types::Digest;
     use std::os::unix::fs::PermissionsExt;
     use std::path::{Path, PathBuf};
     use tempfile::TempDir;
@@ -124,7 +125,7 @@ mod tests {
         Go {
             tool: "read_file".to_owned(),
             manifest: "0f".repeat(32),
-            arguments: "{}".to_owned(),
+            arguments: Digest::of(b"{}"),
             decision,
             object: Object::Fixed,
             exclusions: Vec::new(),

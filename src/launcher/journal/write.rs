@@ -53,10 +53,9 @@ impl Journal {
 
     /// Call `id` is about to start.
     pub(crate) fn order(&mut self, id: u64, go: &Go) -> Result<(), String> {
-        let arguments = Digest::of(go.arguments.as_bytes()).hex();
         self.write(json!({
             "what": "order", "call": id, "decision": go.decision, "tool": go.tool, "manifest": go.manifest,
-            "arguments": arguments,
+            "arguments": go.arguments.hex(),
         }))
     }
 

@@ -1,9 +1,8 @@
 //! A file that checkpoints are appended to.
 
-use super::failure::AnchorFailure;
+use super::failure::{AnchorFailure, AnchorOpenError};
 use crate::ledger::checkpoint::{Checkpoint, Note};
 use crate::ledger::read::Reader;
-use std::fmt;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -18,18 +17,19 @@ pub(super) struct AnchorFile {
 }
 
 impl AnchorFile {
-    pub(super) fn open(path: &Path, data: &Path) -> Result<Self, String> {
-        let at = |what: &dyn fmt::Display| format!("`anchor`: {}: {what}", path.display());
+    pub(super) fn open(path: &Path, data: &Path) -> Result<Self, AnchorOpenError> {
+        let place = |what: &'static str| AnchorOpenError::Place(path.to_owned(), what);
+        let at = |e: std::io::Error| AnchorOpenError::File(path.to_owned(), e);
         if !path.is_absolute() {
-            return Err(at(&"must be an absolute path"));
+            return Err(place("must be an absolute path"));
         }
         if path.starts_with(data) {
-            return Err(at(&"lies in `data/`: who rolls the ledger back would roll it back too"));
+            return Err(place("lies in `data/`: who rolls the ledger back would roll it back too"));
         }
         let mut open = std::fs::OpenOptions::new();
-        let file = open.read(true).append(true).create(true).mode(0o600).open(path).map_err(|e| at(&e))?;
-        if !file.metadata().map_err(|e| at(&e))?.is_file() {
-            return Err(at(&"is no regular file"));
+        let file = open.read(true).append(true).create(true).mode(0o600).open(path).map_err(at)?;
+        if !file.metadata().map_err(at)?.is_file() {
+            return Err(place("is no regular file"));
         }
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }

@@ -15,5 +15,6 @@ mod file;
 mod witness;
 mod task;
 
+pub use failure::AnchorOpenError;
 pub use standing::{Standing, warning};
 pub use task::Anchor;

@@ -7,7 +7,7 @@
 //! Architecture invariants: an `anchor` entry is appended only after its place has taken the checkpoint; no
 //! append ever waits for a place.
 
-use super::failure::{AnchorFailure, aside};
+use super::failure::{AnchorFailure, AnchorOpenError, aside};
 use super::file::AnchorFile;
 use super::standing::{Standing, warning, write};
 use super::witness::Witness;
@@ -52,7 +52,7 @@ enum AnchorPlace {
 impl Anchor {
     /// Opens the place that is configured. A file is made where it is not there, and is held open to be
     /// appended to: behind this call nothing outside of `data/` needs to be writable.
-    pub fn open(asked: &Anchoring, files: &Files) -> Result<Self, String> {
+    pub fn open(asked: &Anchoring, files: &Files) -> Result<Self, AnchorOpenError> {
         let place = match asked.place.as_str() {
             "" | "none" => AnchorPlace::Nowhere,
             "journal" => AnchorPlace::Journal,
@@ -62,7 +62,7 @@ impl Anchor {
             },
         };
         if !asked.key.is_empty() && !matches!(place, AnchorPlace::Witness(_)) {
-            return Err("`anchor_key` is a witness's, and `anchor` names none".to_owned());
+            return Err(AnchorOpenError::KeyOfNobody);
         }
         let kept = Standing::read(files).filter(|kept| kept.place == asked.place);
         let fresh = Standing { place: asked.place.clone(), ..Standing::default() };

@@ -1,6 +1,6 @@
 //! A witness that is asked over HTTP.
 
-use super::failure::{AnchorFailure, aside};
+use super::failure::{AnchorFailure, AnchorOpenError, aside};
 use crate::egress::{Client, Endpoint, HttpRequest};
 use crate::ledger::checkpoint::{Note, WitnessAnswer, WitnessKey, request};
 use crate::ledger::handle::Ledger;
@@ -18,14 +18,12 @@ pub(super) struct Witness {
 
 impl Witness {
     /// Reads what the configuration says of it.
-    pub(super) fn parse(url: &str, key: &str) -> Result<Self, String> {
-        let endpoint = Endpoint::parse(url, "add-checkpoint").map_err(|e| format!("`anchor`: {e}"))?;
+    pub(super) fn parse(url: &str, key: &str) -> Result<Self, AnchorOpenError> {
+        let endpoint = Endpoint::parse(url, "add-checkpoint").map_err(AnchorOpenError::Address)?;
         if !endpoint.is_private() {
-            return Err("`anchor`: a witness is asked by `https`, or on this host".to_owned());
+            return Err(AnchorOpenError::Clear);
         }
-        let key = WitnessKey::parse(key).ok_or(
-            "`anchor_key`: must be the witness's key, `NAME+HASH+KEY`, of the type for cosignatures (4)",
-        )?;
+        let key = WitnessKey::parse(key).ok_or(AnchorOpenError::Key)?;
         Ok(Self { endpoint, key, client: Client::new(None) })
     }
 

@@ -172,11 +172,11 @@ mod tests {
         }
 
         fn verifier(&self, number: usize) -> VerifierKey {
-            VerifierKey::of(epoch_name(&self.origin, number as u64), &self.epochs[number - 1])
+            VerifierKey::new(epoch_name(&self.origin, number as u64), &self.epochs[number - 1])
         }
 
         fn epochs(&self) -> Epochs {
-            let log = VerifierKey::of(self.origin.clone(), &self.log);
+            let log = VerifierKey::new(self.origin.clone(), &self.log);
             Epochs::new(log, self.verifier(1)).expect("keys")
         }
 
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn other_keys_are_another_log() {
         let keys = Keys::new();
-        let log = VerifierKey::of(keys.origin.clone(), &keys.log);
-        let other = VerifierKey::of(epoch_name(&keys.origin, 1), &keys.epochs[1]);
+        let log = VerifierKey::new(keys.origin.clone(), &keys.log);
+        let other = VerifierKey::new(epoch_name(&keys.origin, 1), &keys.epochs[1]);
         assert!(Epochs::new(log, other).is_err(), "another first epoch key has another name");
-        let foreign = VerifierKey::of(keys.origin.clone(), &keys.epochs[2]);
+        let foreign = VerifierKey::new(keys.origin.clone(), &keys.epochs[2]);
         assert!(Epochs::new(foreign, keys.verifier(1)).is_err());
     }
 }

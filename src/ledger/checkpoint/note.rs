@@ -28,7 +28,7 @@ pub struct VerifierKey {
 impl VerifierKey {
     /// The public half of `key`, under `name`.
     #[must_use]
-    pub fn of(name: String, key: &SigningKey) -> Self {
+    pub fn new(name: String, key: &SigningKey) -> Self {
         Self { name, key: key.verifying_key() }
     }
 
@@ -130,7 +130,7 @@ impl Note {
     #[must_use]
     pub fn sign(text: String, keys: &[(&str, &SigningKey)]) -> Self {
         let sign = |(name, key): &(&str, &SigningKey)| {
-            let verifier = VerifierKey::of((*name).to_owned(), key);
+            let verifier = VerifierKey::new((*name).to_owned(), key);
             let signature = key.sign(text.as_bytes()).to_bytes();
             (verifier.name.clone(), [verifier.hash().as_slice(), &signature].concat())
         };
@@ -239,7 +239,7 @@ mod tests {
         let read = Note::parse(&note.to_string()).expect("note");
         assert_eq!(read, note);
         assert_eq!(Checkpoint::parse(read.text()).expect("checkpoint"), checkpoint());
-        let of = |name: &str, key| VerifierKey::of(name.to_owned(), key);
+        let of = |name: &str, key| VerifierKey::new(name.to_owned(), key);
         assert!(read.is_signed_by(&of("par/00", &log)));
         assert!(read.is_signed_by(&of("par/00/epoch/1", &epoch)));
         for other in [of("par/00", &epoch), of("par/01", &log), of("par/00/epoch/2", &epoch)] {
@@ -256,8 +256,8 @@ mod tests {
         let note =
             Note::sign(checkpoint().text(), &[("par/00", &log), ("par/00/epoch/1", &epoch)]).to_string();
         let keys = [
-            VerifierKey::of("par/00".to_owned(), &log),
-            VerifierKey::of("par/00/epoch/1".to_owned(), &epoch),
+            VerifierKey::new("par/00".to_owned(), &log),
+            VerifierKey::new("par/00/epoch/1".to_owned(), &epoch),
         ];
         let holds = |note: &str| {
             Note::parse(note).is_ok_and(|note| {

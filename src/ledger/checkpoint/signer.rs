@@ -51,11 +51,11 @@ impl Signer {
     ) -> Result<Self, SigningKeyError> {
         let log = read_log_key(&files.log)?;
         let origin = epoch::origin(id);
-        if !newest.is_signed_by(&VerifierKey::of(origin.clone(), &log)) {
+        if !newest.is_signed_by(&VerifierKey::new(origin.clone(), &log)) {
             return Err(SigningKeyError::OtherLog(files.log));
         }
         let is_of_ledger = |epoch: &Epoch| {
-            let name = VerifierKey::of(epoch::epoch_name(&origin, epoch.number), &epoch.key).to_string();
+            let name = VerifierKey::new(epoch::epoch_name(&origin, epoch.number), &epoch.key).to_string();
             key_of(epoch.since) == Some(name)
         };
         if files.next.exists() {
@@ -67,7 +67,7 @@ impl Signer {
         }
         let epoch = Epoch::read(&files.epoch)?;
         let name = epoch::epoch_name(&origin, epoch.number);
-        if !is_of_ledger(&epoch) || !newest.is_signed_by(&VerifierKey::of(name, &epoch.key)) {
+        if !is_of_ledger(&epoch) || !newest.is_signed_by(&VerifierKey::new(name, &epoch.key)) {
             return Err(SigningKeyError::OtherEpoch(files.epoch));
         }
         Ok(Self { files, origin, log, epoch })
@@ -77,7 +77,7 @@ impl Signer {
     pub(in crate::ledger) fn genesis(&self, before: Option<Before>) -> GenesisPayload {
         GenesisPayload {
             origin: self.origin.clone(),
-            log_key: VerifierKey::of(self.origin.clone(), &self.log).to_string(),
+            log_key: VerifierKey::new(self.origin.clone(), &self.log).to_string(),
             epoch_key: self.epoch_key().to_string(),
             program: crate::types::VERSION.to_owned(),
             before,
@@ -85,7 +85,7 @@ impl Signer {
     }
 
     fn epoch_key(&self) -> VerifierKey {
-        VerifierKey::of(epoch::epoch_name(&self.origin, self.epoch.number), &self.epoch.key)
+        VerifierKey::new(epoch::epoch_name(&self.origin, self.epoch.number), &self.epoch.key)
     }
 
     /// The signed checkpoint of `head`.

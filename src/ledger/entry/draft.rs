@@ -94,7 +94,7 @@ impl Draft {
     /// A draft of the payload's kind that says what `payload` says.
     #[must_use]
     pub fn new(payload: impl Payload) -> Self {
-        Self::of(payload.into())
+        Self::from_body(payload.into())
     }
 
     /// As [`Draft::new`], of members that no struct holds to their kind.
@@ -105,10 +105,10 @@ impl Draft {
             Value::Object(members) => members,
             other => Map::from_iter([("value".to_owned(), other)]),
         };
-        Self::of(Body { kind, members })
+        Self::from_body(Body { kind, members })
     }
 
-    fn of(body: Body) -> Self {
+    fn from_body(body: Body) -> Self {
         Self {
             body,
             run: None,
@@ -145,7 +145,7 @@ pub struct Written {
 
 impl Written {
     /// Writes the payload of `draft` down, with a random salt.
-    pub fn of(draft: Draft) -> Result<Self, DraftError> {
+    pub fn from_draft(draft: Draft) -> Result<Self, DraftError> {
         let mut salt = [0; 32];
         getrandom::fill(&mut salt).map_err(|e| DraftError(format!("no randomness: {e}")))?;
         Self::salted(draft, salt)

@@ -22,4 +22,4 @@ pub(super) use draft::{Written, commitment};
 pub use header::{Header, HeaderError};
 pub use kind::Kind;
 pub(super) use plain::PlainHeader;
-pub(super) use seal::{Sealed, Stamp, seal};
+pub(super) use seal::{SealedEntry, Stamp, seal};

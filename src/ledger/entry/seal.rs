@@ -27,7 +27,7 @@ pub struct Stamp<'a> {
 
 /// A header with its canonical bytes.
 #[derive(Clone, Debug)]
-pub struct Sealed {
+pub struct SealedEntry {
     /// The bytes, as they are stored.
     pub bytes: Vec<u8>,
     /// What they say.
@@ -35,10 +35,10 @@ pub struct Sealed {
 }
 
 /// Gives `written` its place in the log. What cannot be read back is an error.
-pub fn seal(written: &Written, stamp: &Stamp<'_>) -> Result<Sealed, DraftError> {
+pub fn seal(written: &Written, stamp: &Stamp<'_>) -> Result<SealedEntry, DraftError> {
     let bytes = header_of(written, stamp).map_err(|e| DraftError(format!("header: {e}")))?.into_bytes();
     let header = Header::parse(&bytes).map_err(|e| DraftError(e.to_string()))?;
-    Ok(Sealed { bytes, header })
+    Ok(SealedEntry { bytes, header })
 }
 
 /// The canonical header. Its members are written in their order, which saves the writer a tree of them.
@@ -144,7 +144,7 @@ mod tests {
         let mut draft = Draft::untyped(Kind::CallResult, json!({"output": "x"}));
         draft.answers = Some(Ref::Sibling(2));
         draft.status = Some("ok");
-        let written = Written::of(draft).expect("written");
+        let written = Written::from_draft(draft).expect("written");
         assert_eq!(written.body, br#"{"output":"x","v":1}"#);
         let header = seal(&written, &stamp(9)).expect("sealed").header;
         assert_eq!(header.seq, 9);
@@ -173,7 +173,7 @@ mod tests {
             tool: word(),
             ..Draft::untyped(Kind::CallDecision, json!({}))
         };
-        let sealed = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed");
+        let sealed = seal(&Written::from_draft(draft).expect("written"), &stamp(9)).expect("sealed");
         let fields = sealed.header.fields;
         assert_eq!(fields.len(), 21, "{fields:?}");
         assert_eq!(canonical(&Value::Object(fields)).expect("canonical").into_bytes(), sealed.bytes);
@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn a_field_that_the_format_names_is_there_and_of_its_type() {
         let draft = Draft::untyped(Kind::Start, json!({}));
-        let whole = seal(&Written::of(draft).expect("written"), &stamp(9)).expect("sealed").header.fields;
+        let whole =
+            seal(&Written::from_draft(draft).expect("written"), &stamp(9)).expect("sealed").header.fields;
         let with = |name: &str, value: Value| {
             let mut fields = whole.clone();
             fields.insert(name.to_owned(), value);
@@ -226,7 +227,7 @@ mod tests {
     fn a_long_payload_is_cut_and_says_so() {
         let draft =
             Draft::untyped(Kind::CallResult, json!({"output": "\u{1}".repeat(limits::PAYLOAD_BYTES_MAX)}));
-        let body = Written::of(draft).expect("written").body;
+        let body = Written::from_draft(draft).expect("written").body;
         assert!(body.len() <= limits::PAYLOAD_BYTES_MAX);
         let cut: Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!(cut["cut"], true);

@@ -11,11 +11,12 @@
 //! * anything else is free text: words that stand side by side in a payload that may be shown.
 //! * `-` in front turns a word round. Quotes hold what has spaces, and take `*`, `:` and `-` by themselves.
 
+use super::error::{QueryError, WordError};
 use super::term::{Criterion, FIELDS, Term, Want};
 use super::tokens::{any_text, has};
 use crate::ledger::entry::Header;
 use crate::types::clock::Wall;
-use crate::types::{limits, text};
+use crate::types::limits;
 use serde_json::Value;
 use std::fmt;
 use std::ops::Range;
@@ -32,12 +33,12 @@ impl Filter {
     pub const FIELDS: [&'static str; 9] = FIELDS;
 
     /// Reads a query; an error names the word and says what would be right. Spans of time end now.
-    pub fn parse(query: &str) -> Result<Self, String> {
+    pub fn parse(query: &str) -> Result<Self, QueryError> {
         Self::parse_at(query, i64::try_from(Wall::now().0).unwrap_or(i64::MAX))
     }
 
     /// As [`Filter::parse`], at another time in microseconds since 1970.
-    pub fn parse_at(query: &str, now_us: i64) -> Result<Self, String> {
+    pub fn parse_at(query: &str, now_us: i64) -> Result<Self, QueryError> {
         let filter = Self::read(query, now_us)?;
         let unknown = filter.terms.iter().find_map(|term| term.ask.unknown());
         unknown.map_or(Ok(filter), Err)
@@ -45,19 +46,16 @@ impl Filter {
 
     /// Reads a query that was recorded, perhaps by another version: it may ask for a `kind`, `decision` or `status` that this
     /// one does not know.
-    pub(in crate::ledger) fn read(query: &str, now_us: i64) -> Result<Self, String> {
+    pub(in crate::ledger) fn read(query: &str, now_us: i64) -> Result<Self, QueryError> {
         let split = split(query)?;
         if split.len() > limits::QUERY_WORDS_MAX {
-            return Err(format!(
-                "the query has {} words, more than {}",
-                split.len(),
-                limits::QUERY_WORDS_MAX
-            ));
+            return Err(QueryError::TooLong {
+                count: split.len(),
+                unit: "words",
+                max: limits::QUERY_WORDS_MAX,
+            });
         }
-        let term = |word: &&str| {
-            let shown = text::visible_line(text::prefix(word, limits::SHOWN_BYTES_MAX));
-            Term::parse(word, now_us).map_err(|why| format!("`{shown}`: {why}"))
-        };
+        let term = |word: &&str| Term::parse(word, now_us).map_err(|why| why.of(word));
         Ok(Self { terms: split.iter().map(term).collect::<Result<_, _>>()? })
     }
 
@@ -138,9 +136,10 @@ pub fn word(name: &str, value: &str) -> Option<String> {
 }
 
 /// Cuts a query into its words, as they are written.
-pub fn split(query: &str) -> Result<Vec<&str>, String> {
+pub fn split(query: &str) -> Result<Vec<&str>, QueryError> {
     if query.len() > limits::QUERY_BYTES_MAX {
-        return Err(format!("the query has {} bytes, more than {}", query.len(), limits::QUERY_BYTES_MAX));
+        let (count, max) = (query.len(), limits::QUERY_BYTES_MAX);
+        return Err(QueryError::TooLong { count, unit: "bytes", max });
     }
     let (mut found, mut start, mut is_quoted, mut is_escaped) = (Vec::new(), None, false, false);
     for (at, c) in query.char_indices() {
@@ -154,10 +153,7 @@ pub fn split(query: &str) -> Result<Vec<&str>, String> {
     }
     found.extend(start.and_then(|from| query.get(from..)));
     match found.last() {
-        Some(last) if is_quoted => {
-            let shown = text::visible_line(text::prefix(last, limits::SHOWN_BYTES_MAX));
-            Err(format!("`{shown}`: the closing quote is missing"))
-        }
+        Some(last) if is_quoted => Err(WordError::from("the closing quote is missing").of(last)),
         _ => Ok(found),
     }
 }

@@ -8,7 +8,7 @@ use crate::ledger::files::Files;
 use crate::ledger::payload::dropped;
 use crate::ledger::read::{ReadError, Reader, Stored, header_bytes, number, unlike_made};
 use crate::ledger::tree::leaf;
-use crate::store::{self, Kind as Database, StoreError};
+use crate::store::{self, Database, StoreError};
 use crate::types::Digest;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
@@ -207,7 +207,7 @@ impl IndexFile {
         touched: &mut BTreeSet<u64>,
     ) -> Result<(), IndexError> {
         let text = text_of(&stored.header, stored.body.as_deref());
-        let line = IndexRow::of(stored, text.as_deref());
+        let line = IndexRow::from_stored(stored, text.as_deref());
         line.insert(&self.db)?;
         if let Some(text) = text {
             self.db

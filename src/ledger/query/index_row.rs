@@ -24,7 +24,7 @@ pub(super) struct IndexRow {
 }
 
 impl IndexRow {
-    pub(super) fn of(stored: &Stored, text: Option<&str>) -> Self {
+    pub(super) fn from_stored(stored: &Stored, text: Option<&str>) -> Self {
         let header = &stored.header;
         Self {
             seq: header.seq,

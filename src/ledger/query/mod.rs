@@ -6,10 +6,11 @@
 //!
 //! # Layout
 //!
-//! `tokens` cuts texts into words · `term` is one word of a query · `filter` is a query · `scan` answers from
+//! `error` is why a query cannot be read · `tokens` cuts texts into words · `term` is one word of a query · `filter` is a query · `scan` answers from
 //! the ledger alone · `index_row` and `index_file` are index.db · `index` keeps it · `search` answers with it
 //! · `indexer` is the thread that follows.
 
+mod error;
 mod tokens;
 mod term;
 mod filter;
@@ -20,6 +21,7 @@ mod index;
 mod search;
 mod indexer;
 
+pub use error::QueryError;
 pub use filter::{Filter, split, word};
 pub use index::{Coverage, Index};
 pub use index_file::IndexError;
@@ -27,4 +29,4 @@ pub(super) use index_file::{IndexFile, forget_one, text_of};
 pub(super) use index_row::{BLOCK_ENTRIES, seal};
 pub use indexer::Follower;
 pub use scan::Order;
-pub use search::Found;
+pub use search::HeaderPage;

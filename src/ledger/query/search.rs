@@ -18,9 +18,9 @@ use std::ops::Range;
 /// Blocks that one statement looks into.
 const STRETCH_BLOCKS: u64 = 64;
 
-/// A page of headers.
+/// One page of a search, as headers of entries.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct HeaderPage {
     /// Those that match, in order.
     pub headers: Vec<Header>,
     /// Where to go on; `None` at the end.
@@ -39,7 +39,7 @@ impl Index {
         order: Order,
         limit: usize,
         scan_max: usize,
-    ) -> Result<Found, ReadError> {
+    ) -> Result<HeaderPage, ReadError> {
         let mut search = IndexSearch {
             index: self,
             filter,
@@ -47,7 +47,7 @@ impl Index {
             limit,
             left: scan_max,
             bytes: 0,
-            found: Found::default(),
+            found: HeaderPage::default(),
         };
         if !narrows(filter) {
             search.scan(from, None)?;
@@ -58,7 +58,7 @@ impl Index {
             Err(IndexError::Read(error)) => Err(error),
             Err(error) => {
                 tracing::error!(%error, "the index cannot be read: the ledger is searched instead");
-                search.found = Found::default();
+                search.found = HeaderPage::default();
                 search.left = scan_max;
                 search.scan(from, None)?;
                 Ok(search.found)
@@ -82,7 +82,7 @@ struct IndexSearch<'a> {
     left: usize,
     /// Of payloads that were read.
     bytes: usize,
-    found: Found,
+    found: HeaderPage,
 }
 
 impl IndexSearch<'_> {

@@ -1,5 +1,6 @@
 //! One word of a query: what it asks of an entry, how it is read and how it is written. Pure: no disk, no clock.
 
+use super::error::{QueryError, WordError};
 use super::tokens::words;
 use crate::ledger::entry::{Header, Kind};
 use crate::types::{limits, text};
@@ -70,7 +71,7 @@ const STATUSES: [&str; 17] = [
 const SEQ_MAX: u64 = i64::MAX as u64;
 
 impl Term {
-    pub(super) fn parse(word: &str, now_us: i64) -> Result<Self, String> {
+    pub(super) fn parse(word: &str, now_us: i64) -> Result<Self, WordError> {
         let (is_negated, rest) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
         let colon = rest.find(':').filter(|at| rest.find('"').is_none_or(|quote| *at < quote));
         let ask = match colon.and_then(|at| Some((rest.get(..at)?, rest.get(at + 1..)?))) {
@@ -82,9 +83,9 @@ impl Term {
 }
 
 impl Criterion {
-    fn of_field(name: &str, value: &str, now_us: i64) -> Result<Self, String> {
+    fn of_field(name: &str, value: &str, now_us: i64) -> Result<Self, WordError> {
         if value.is_empty() {
-            return Err(format!("a value is missing behind `{name}:`"));
+            return Err(format!("a value is missing behind `{name}:`").into());
         }
         match name {
             "since" => return Ok(Self::Since(moment(value, now_us)?)),
@@ -103,7 +104,7 @@ impl Criterion {
     }
 
     /// Why nothing can meet it: the field has a closed list of values, and this is none of them.
-    pub(super) fn unknown(&self) -> Option<String> {
+    pub(super) fn unknown(&self) -> Option<QueryError> {
         let Self::Field { name, want } = self else { return None };
         let known: Vec<&str> = match *name {
             "kind" => Kind::ALL.iter().map(|kind| kind.as_str()).collect(),
@@ -116,17 +117,18 @@ impl Criterion {
         }
         let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
         let rest = if want.is_start { "*" } else { "" };
-        Some(format!("`{name}:{shown}{rest}`: no {name} is `{shown}{rest}`: there are {}", known.join(", ")))
+        let why = format!("no {name} is `{shown}{rest}`: there are {}", known.join(", "));
+        Some(QueryError::Word { word: format!("{name}:{shown}{rest}"), why: why.into() })
     }
 
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         FIELDS.into_iter().chain(["key"])
     }
 
-    fn of_text(want: Want) -> Result<Self, String> {
+    fn of_text(want: Want) -> Result<Self, WordError> {
         let words: Vec<String> = words(&want.value).collect();
         if words.is_empty() {
-            return Err("there is no letter or digit to look for".to_owned());
+            return Err("there is no letter or digit to look for".into());
         }
         Ok(Self::Text { want, words })
     }
@@ -156,16 +158,16 @@ impl Criterion {
 }
 
 impl Want {
-    pub(super) fn parse(word: &str) -> Result<Self, String> {
+    pub(super) fn parse(word: &str) -> Result<Self, WordError> {
         let Some(quoted) = word.strip_prefix('"') else {
             let (value, is_start) = word.strip_suffix('*').map_or((word, false), |start| (start, true));
             return match value.find(['"', '*']) {
-                None if word.is_empty() => Err("a word is missing behind `-`".to_owned()),
+                None if word.is_empty() => Err("a word is missing behind `-`".into()),
                 None => Ok(Self { value: value.to_owned(), is_start }),
                 Some(at) if value.get(at..).is_some_and(|rest| rest.starts_with('*')) => {
-                    Err("a `*` stands at the end, or in quotes where it is meant itself".to_owned())
+                    Err("a `*` stands at the end, or in quotes where it is meant itself".into())
                 }
-                Some(_) => Err("a quote begins a value; within quotes it is `\\\"`".to_owned()),
+                Some(_) => Err("a quote begins a value; within quotes it is `\\\"`".into()),
             };
         };
         let (mut value, mut rest) = (String::new(), quoted.chars());
@@ -174,14 +176,14 @@ impl Want {
                 Some('"') => break,
                 Some('\\') => value.extend(rest.next()),
                 Some(c) => value.push(c),
-                None => return Err("the closing quote is missing".to_owned()),
+                None => return Err("the closing quote is missing".into()),
             }
         }
         match rest.as_str() {
-            _ if value.is_empty() => Err("there is nothing between the quotes".to_owned()),
+            _ if value.is_empty() => Err("there is nothing between the quotes".into()),
             "" => Ok(Self { value, is_start: false }),
             "*" => Ok(Self { value, is_start: true }),
-            _ => Err("behind a closing quote comes a space or `*`".to_owned()),
+            _ => Err("behind a closing quote comes a space or `*`".into()),
         }
     }
 
@@ -221,7 +223,7 @@ impl fmt::Display for Term {
     }
 }
 
-fn seqs(value: &str) -> Result<Criterion, String> {
+fn seqs(value: &str) -> Result<Criterion, WordError> {
     let number = |text: &str| text.parse::<u64>().ok().filter(|seq| *seq < SEQ_MAX);
     let ends = match value.split_once('-') {
         None => number(value).map(|seq| (seq, seq)),
@@ -234,7 +236,7 @@ fn seqs(value: &str) -> Result<Criterion, String> {
 }
 
 /// A time in microseconds since 1970.
-fn moment(value: &str, now_us: i64) -> Result<i64, String> {
+fn moment(value: &str, now_us: i64) -> Result<i64, WordError> {
     let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
     let at = span(value).map(|us| now_us.saturating_sub(us)).or_else(|| {
         let day = || value.parse::<Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
@@ -246,7 +248,7 @@ fn moment(value: &str, now_us: i64) -> Result<i64, String> {
     at.filter(|us| Timestamp::from_microsecond(*us).is_ok()).ok_or_else(|| {
         "it is neither a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) nor a span before now (`90s`, `30m`, \
          `24h`, `7d`, `2w`)"
-            .to_owned()
+            .into()
     })
 }
 

@@ -1,6 +1,6 @@
 //! The schema of a database, against the one that the migrations make.
 
-use crate::store::{self, Kind as Database, StoreError};
+use crate::store::{self, Database, StoreError};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 

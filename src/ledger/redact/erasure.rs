@@ -97,13 +97,13 @@ impl Ledger {
         let reason = reason(&asked.reason)?;
         let runs = RunHeaders::new(self.reader());
         let (payloads, runs) = self.targets(&asked.targets, runs)?;
-        let words = Words::of(&payloads)?;
+        let words = Words::from_payloads(&payloads)?;
         if words.are_in(reason.as_bytes()) {
             let why = "it repeats words of what is to be erased, and it stays".to_owned();
             return Err(RedactError::Unfit("reason", why));
         }
         let same_words = self.same_words(&payloads, &words, &runs)?;
-        let traces = Traces::of(&payloads).map_err(|e| RedactError::Failed(e.to_string()))?;
+        let traces = Traces::from_payloads(&payloads).map_err(|e| RedactError::Failed(e.to_string()))?;
         let redactions = self.erase(&payloads, asked, &reason)?;
         // From here on the erasure is durable; what follows is about what the files hold beside the rows, and what
         // of it fails is told and not an error.

@@ -22,16 +22,3 @@ pub enum RedactError {
     #[error("{0}")]
     Failed(String),
 }
-
-impl RedactError {
-    /// The code of the admin socket.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unfit(..) => "unfit",
-            Self::Kept(_) => "kept",
-            Self::Read(_) | Self::Append(_) => "ledger",
-            Self::Failed(_) => "failed",
-        }
-    }
-}

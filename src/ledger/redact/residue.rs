@@ -60,7 +60,7 @@ pub(super) struct Sighting {
 }
 
 impl Traces {
-    pub(super) fn of(payloads: &[PayloadToErase]) -> Result<Self, SearchError> {
+    pub(super) fn from_payloads(payloads: &[PayloadToErase]) -> Result<Self, SearchError> {
         let mut pieces: Vec<Vec<u8>> = payloads.iter().map(|payload| payload.salt.to_vec()).collect();
         let salts = pieces.len();
         let total: usize = payloads.iter().map(|payload| payload.body.len()).sum();

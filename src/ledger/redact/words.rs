@@ -37,7 +37,7 @@ const WORDS_MAX: usize = 8_192;
 const DEPTH_MAX: usize = limits::JSON_DEPTH_MAX + 8;
 
 impl Words {
-    pub(super) fn of(payloads: &[PayloadToErase]) -> Result<Self, RedactError> {
+    pub(super) fn from_payloads(payloads: &[PayloadToErase]) -> Result<Self, RedactError> {
         let mut words = BTreeSet::new();
         for PayloadToErase { header, body, .. } in payloads {
             let payload: Value = serde_json::from_slice(body).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! One changed bit of a file: it is detected, or nothing that anybody is told is another.
 
-use super::{LedgerHome, Report, key_draft};
+use super::{LedgerHome, Verification, key_draft};
 use crate::ledger::{Lock, Reader};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -26,7 +26,7 @@ struct ReadBack {
 }
 
 impl ReadBack {
-    fn of(home: &LedgerHome, report: &Report) -> Self {
+    fn of(home: &LedgerHome, report: &Verification) -> Self {
         let reader = Reader::open(&home.files().ledger());
         let entry = |seq| format!("{:?}", reader.as_ref().map(|reader| reader.entry(seq)));
         let newest = format!("{:?}", reader.as_ref().map(Reader::newest_checkpoint));

@@ -2,14 +2,14 @@
 
 use super::query::{drafts, typed};
 use super::{LedgerHome, call_drafts, connect};
-use crate::ledger::{Draft, Erasure, Filter, Found, Index, Kind, Ledger, Order, Targets};
+use crate::ledger::{Draft, Erasure, Filter, HeaderPage, Index, Kind, Ledger, Order, Targets};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
 /// Every number that an answer tells, page by page.
-fn pages(order: Order, limit: usize, page: impl Fn(u64, usize) -> Found) -> Vec<u64> {
+fn pages(order: Order, limit: usize, page: impl Fn(u64, usize) -> HeaderPage) -> Vec<u64> {
     let mut seqs = Vec::new();
     let mut at = Some(if order == Order::Ascending { 0 } else { u64::MAX });
     while let Some(from) = at {
@@ -30,7 +30,7 @@ fn by_scan(ledger: &Ledger, query: &str, order: Order) -> Vec<u64> {
     let filter = Filter::parse(query).expect("a query");
     pages(order, 1_000, |from, limit| {
         let (headers, next) = ledger.reader().headers(&filter, from, order, limit, usize::MAX).expect("read");
-        Found { headers, next, index: None }
+        HeaderPage { headers, next, index: None }
     })
 }
 

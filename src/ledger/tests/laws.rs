@@ -4,7 +4,7 @@ use super::{HeldKeys, LedgerHome, assert_verified, follow};
 use crate::ledger::entry::{Draft, Kind, Ref, Stamp, Written, seal};
 use crate::ledger::tree::{Frontier, leaf};
 use crate::ledger::verify::{ChainWalk, RootMark};
-use crate::ledger::{Head, Report};
+use crate::ledger::{Head, Verification};
 use crate::types::{Digest, RunId};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn chained(drafts: Vec<Draft>) -> (Vec<MadeEntry>, Head) {
     (sealed, head)
 }
 
-fn walk(entries: &[MadeEntry], head: Head) -> Report {
+fn walk(entries: &[MadeEntry], head: Head) -> Verification {
     let mut walk = ChainWalk::new(Some(RootMark { head }));
     let note = HeldKeys::made_up().sign(head).to_string().into_bytes();
     walk.expect(&[(0, i64::try_from(head.size).expect("size"), note)], &[]);

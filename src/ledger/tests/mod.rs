@@ -24,8 +24,8 @@ use super::payload::GenesisPayload;
 use super::verify::ChainWalk;
 use super::verify::Looked;
 use super::{
-    Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref,
-    Report, Row, Verdict, VerifierKey, audit, audit_from, checkpoint, key, tree,
+    Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref, Row,
+    Verdict, Verification, VerifierKey, audit, audit_from, checkpoint, key, tree,
 };
 use crate::types::{CallId, Digest, RunId, SessionId};
 use ed25519_dalek::SigningKey;
@@ -104,12 +104,12 @@ impl LedgerHome {
         self.try_open().expect("ledger")
     }
 
-    fn audit(&self) -> Report {
+    fn audit(&self) -> Verification {
         audit(&self.files(), &PROJECTIONS, &[])
     }
 
     /// As [`LedgerHome::audit`], with a checkpoint that somebody kept elsewhere.
-    fn audit_against(&self, note: &Note) -> Report {
+    fn audit_against(&self, note: &Note) -> Verification {
         let outside = Outside { from: "kept.note".to_owned(), note: note.clone(), key: None };
         audit(&self.files(), &PROJECTIONS, &[outside])
     }
@@ -246,8 +246,8 @@ impl HeldKeys {
     fn genesis(&self) -> GenesisPayload {
         GenesisPayload {
             origin: self.origin.clone(),
-            log_key: VerifierKey::of(self.origin.clone(), &self.log).to_string(),
-            epoch_key: VerifierKey::of(self.epoch_name.clone(), &self.epoch).to_string(),
+            log_key: VerifierKey::new(self.origin.clone(), &self.log).to_string(),
+            epoch_key: VerifierKey::new(self.epoch_name.clone(), &self.epoch).to_string(),
             program: crate::types::VERSION.to_owned(),
             before: None,
         }
@@ -284,14 +284,14 @@ fn sign_anew(home: &LedgerHome) {
 }
 
 /// The numbers that a report names, each once.
-fn named(report: &Report) -> Vec<u64> {
+fn named(report: &Verification) -> Vec<u64> {
     let mut seqs: Vec<u64> = report.findings.iter().filter_map(|finding| finding.seq).collect();
     seqs.sort_unstable();
     seqs.dedup();
     seqs
 }
 
-fn assert_verified(home: &LedgerHome) -> Report {
+fn assert_verified(home: &LedgerHome) -> Verification {
     let report = home.audit();
     assert!(report.verdict.holds(), "{:?}", report.findings);
     report

@@ -2,8 +2,8 @@
 
 use super::{LedgerHome, PROJECTIONS, call_drafts, connect, key_draft, named};
 use crate::ledger::{
-    Draft, Erasure, Files, Filter, Kind, Ledger, Lock, Order, Reader, Report, Rotation, Targets, Verdict,
-    audit, audit_from,
+    Draft, Erasure, Files, Filter, Kind, Ledger, Lock, Order, Reader, Rotation, Targets, Verdict,
+    Verification, audit, audit_from,
 };
 use crate::store;
 use crate::types::RunId;
@@ -42,7 +42,7 @@ fn filled(runs: usize) -> (LedgerHome, Files) {
     (home, files)
 }
 
-fn check(files: &Files) -> Report {
+fn check(files: &Files) -> Verification {
     audit(files, &PROJECTIONS, &[])
 }
 
@@ -200,7 +200,7 @@ fn a_missing_a_swapped_and_a_second_segment_are_found() {
     // Two files of one, the first of which has no seal.
     let cut = home.copy_all();
     let (whole, part) = (cut.files().segment(newest), cut.files().segment(newest + 2));
-    drop(store::open_writer(&part, store::Kind::Ledger).expect("made"));
+    drop(store::open_writer(&part, store::Database::Ledger).expect("made"));
     pour(&whole, &part, newest + 2);
     let delete = "DELETE FROM entry WHERE seq >= ?1; DELETE FROM payload WHERE seq >= ?1";
     for sql in delete.split("; ") {

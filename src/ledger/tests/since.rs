@@ -1,14 +1,14 @@
 //! Verification from an entry on stands on a checkpoint from outside, and on nothing else.
 
 use super::{LedgerHome, Verdict, audit_from, named};
-use crate::ledger::{Checkpoint, Erasure, Note, Outside, Reader, Report, Targets};
+use crate::ledger::{Checkpoint, Erasure, Note, Outside, Reader, Targets, Verification};
 
 fn newest(home: &LedgerHome) -> Note {
     let reader = Reader::open(&home.files().ledger()).expect("reader");
     Note::parse(&reader.newest_checkpoint().expect("read").expect("there")).expect("note")
 }
 
-fn since(home: &LedgerHome, from: u64, note: &Note) -> Report {
+fn since(home: &LedgerHome, from: u64, note: &Note) -> Verification {
     let outside = Outside { from: "kept.note".to_owned(), note: note.clone(), key: None };
     audit_from(&home.files(), from, &[outside], &|_, _| {})
 }

@@ -1,6 +1,6 @@
 //! Verification by several threads sees what one would have seen, wherever pages end.
 
-use super::{ChainWalk, Draft, Kind, Ledger, LedgerHome, Ref, Report, Verdict, call_drafts, named};
+use super::{ChainWalk, Draft, Kind, Ledger, LedgerHome, Ref, Verdict, Verification, call_drafts, named};
 use crate::ledger::read::schema;
 use crate::ledger::verify::Reading;
 use crate::ledger::verify::{checkpoints, entries_until};
@@ -47,7 +47,7 @@ fn what_is_damaged_at_the_edges_of_pages_is_named() {
     check("DELETE FROM payload WHERE seq = 700;".to_owned(), Verdict::Invalid, &[700]);
 }
 
-fn followed(home: &LedgerHome, db: &Connection) -> Report {
+fn followed(home: &LedgerHome, db: &Connection) -> Verification {
     let mut walk = ChainWalk::new(None);
     walk.expect(&checkpoints(db).expect("checkpoints"), &[]);
     walk.segment(0);

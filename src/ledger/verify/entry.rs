@@ -47,7 +47,7 @@ pub(super) enum PayloadState {
 }
 
 impl KindWord {
-    fn of(kind: &str) -> Self {
+    fn parse(kind: &str) -> Self {
         Kind::parse(kind).map_or_else(|| Self::Other(kind.into()), Self::Known)
     }
 
@@ -76,7 +76,7 @@ impl Looked {
             if **log != *id {
                 *log = id.into();
             }
-            EntryFacts { log: log.clone(), seq, prev, kind: KindWord::of(kind), answers }
+            EntryFacts { log: log.clone(), seq, prev, kind: KindWord::parse(kind), answers }
         };
         if let Some(plain) = PlainHeader::read(header) {
             let payload = payload(&plain.payload, plain.payload_len, salt, body);

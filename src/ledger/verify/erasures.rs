@@ -1,6 +1,6 @@
 //! Payloads that are not there, and the entries that say why: each needs the other.
 
-use super::report::{Report, Verdict};
+use super::report::{Verdict, Verification};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ impl Erasures {
 
     /// Holds the ones against the others, at the end of a walk that read the entries from `report.from` on. `segment` is
     /// the first entry of the newest segment: in a sealed one an erasure is another commit than its entry.
-    pub(in crate::ledger) fn compare(mut self, segment: u64, report: &mut Report) {
+    pub(in crate::ledger) fn compare(mut self, segment: u64, report: &mut Verification) {
         for seq in self.erased.into_iter().flatten() {
             if self.redacted.remove(&seq).is_some() {
                 report.redacted += 1;

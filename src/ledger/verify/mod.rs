@@ -25,7 +25,7 @@ mod whole;
 mod partial;
 
 pub use partial::audit_from;
-pub use report::{Finding, Outside, Report, Verdict};
+pub use report::{Finding, Outside, Verdict, Verification};
 pub use whole::{audit, audit_telling};
 #[cfg(test)]
 pub(super) use {

@@ -5,7 +5,7 @@
 
 use super::error::AuditError;
 use super::pipeline::Reading;
-use super::report::{Outside, PROGRESS_ENTRIES, Report, RootMark, Verdict};
+use super::report::{Outside, PROGRESS_ENTRIES, RootMark, Verdict, Verification};
 use super::rows::{check_orphans, check_schema, checkpoints, entries_until};
 use super::walk::{ChainWalk, WalkStart};
 use crate::ledger::checkpoint::{Checkpoint, Epochs};
@@ -13,7 +13,7 @@ use crate::ledger::entry::Header;
 use crate::ledger::files::{Files, HighWater};
 use crate::ledger::read::{OpenSegments, ReadError, Reader, header_bytes, root_at, schema, tile};
 use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, TileEdge, leaf};
-use crate::store::Kind as Database;
+use crate::store::Database;
 use rusqlite::{Connection, params};
 use std::ops::ControlFlow;
 
@@ -24,10 +24,15 @@ use std::ops::ControlFlow;
 /// entries before `from`; the report says so. `progress` is told now and then how many entries of how many were
 /// followed.
 #[must_use]
-pub fn audit_from(files: &Files, from: u64, outside: &[Outside], progress: &dyn Fn(u64, u64)) -> Report {
+pub fn audit_from(
+    files: &Files,
+    from: u64,
+    outside: &[Outside],
+    progress: &dyn Fn(u64, u64),
+) -> Verification {
     let mark = HighWater::read(&files.high_water()).map(|head| RootMark { head });
     let mut report = walk(files, from, mark, outside, progress).unwrap_or_else(|what| {
-        let mut report = Report::default();
+        let mut report = Verification::default();
         report.find(None, Verdict::Unreadable, what.to_string());
         report
     });
@@ -53,7 +58,7 @@ fn walk(
     mark: Option<RootMark>,
     outside: &[Outside],
     progress: &dyn Fn(u64, u64),
-) -> Result<Report, AuditError> {
+) -> Result<Verification, AuditError> {
     let size_of = |outside: &Outside| Checkpoint::parse(outside.note.text()).map(|note| note.head.size);
     let ahead: Vec<Outside> =
         outside.iter().filter(|one| size_of(one).is_ok_and(|size| size >= from)).cloned().collect();
@@ -65,7 +70,7 @@ fn walk(
     let reader = Reader::open(&files.ledger())?;
     let mut segments = OpenSegments::snapshot(&files.ledger())?;
     let firsts = segments.firsts().to_vec();
-    let (mut report, mut stored) = (Report::default(), Vec::new());
+    let (mut report, mut stored) = (Verification::default(), Vec::new());
     for first in &firsts {
         let db = segments.segment(*first)?;
         check_schema(db, Database::Ledger, &mut report)?;
@@ -156,7 +161,11 @@ struct FilledTiles {
 }
 
 impl FilledTiles {
-    fn compare_filled(&mut self, segments: &mut OpenSegments, report: &mut Report) -> Result<(), ReadError> {
+    fn compare_filled(
+        &mut self,
+        segments: &mut OpenSegments,
+        report: &mut Verification,
+    ) -> Result<(), ReadError> {
         for expected in self.filled.drain(..) {
             let key = Tile::key(expected.level, expected.index);
             let segment = segments.of(Tile::filled_at(key))?;
@@ -179,7 +188,7 @@ impl FilledTiles {
         &mut self,
         segments: &mut OpenSegments,
         size: u64,
-        report: &mut Report,
+        report: &mut Verification,
     ) -> Result<(), ReadError> {
         self.compare_filled(segments, report)?;
         let (mut level, mut full, mut all) = (0_u32, size / TILE_WIDTH as u64, 0);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a verification found. `Ok` with nothing checked cannot happen: no entry is a finding.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct Verification {
     /// The judgement over all findings.
     pub verdict: Verdict,
     /// The first entry that was read: the ones before were not.
@@ -107,7 +107,7 @@ pub(super) const PROGRESS_ENTRIES: u64 = 4_096;
 /// Findings beyond this many are counted by the first ones.
 const FINDINGS_MAX: usize = 20;
 
-impl Report {
+impl Verification {
     /// Adds a finding; the worst verdict stands.
     pub fn find(&mut self, seq: Option<u64>, verdict: Verdict, what: impl Into<String>) {
         self.verdict = self.verdict.max(verdict);

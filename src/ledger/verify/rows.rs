@@ -1,9 +1,9 @@
 //! Rows of a segment's tables as a verification asks for them, and what SQLite's own check says of its file.
 
 use super::error::AuditError;
-use super::report::{Report, Verdict};
+use super::report::{Verdict, Verification};
 use crate::ledger::read::unlike_made;
-use crate::store::{self, Kind as Database};
+use crate::store::{self, Database};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as RowRef};
 use std::io::ErrorKind;
@@ -18,7 +18,11 @@ pub(super) fn readable(path: &Path) -> Result<(), AuditError> {
 }
 
 /// Holds the schema of `db` to the one that the migrations make.
-pub(super) fn check_schema(db: &Connection, kind: Database, report: &mut Report) -> Result<(), AuditError> {
+pub(super) fn check_schema(
+    db: &Connection,
+    kind: Database,
+    report: &mut Verification,
+) -> Result<(), AuditError> {
     for what in unlike_made(db, kind)? {
         report.find(None, Verdict::Invalid, what);
     }
@@ -65,7 +69,7 @@ pub(in crate::ledger) fn checkpoints(db: &Connection) -> Result<Vec<(i64, i64, V
 }
 
 /// Rows that belong to no entry.
-pub(super) fn check_orphans(db: &Connection, report: &mut Report) -> Result<(), rusqlite::Error> {
+pub(super) fn check_orphans(db: &Connection, report: &mut Verification) -> Result<(), rusqlite::Error> {
     let orphan: Option<i64> =
         db.query_row("SELECT min(seq) FROM payload WHERE seq NOT IN (SELECT seq FROM entry)", [], |row| {
             row.get(0)

@@ -1,11 +1,11 @@
 //! state.db against a fresh projection of the same entries.
 
 use super::error::AuditError;
-use super::report::{Report, Verdict};
+use super::report::{Verdict, Verification};
 use super::rows::{check_schema, readable};
 use crate::ledger::files::Files;
 use crate::ledger::projection::{Projection, Row, applied, is_applied_one};
-use crate::store::{self, Kind as Database, StoreError};
+use crate::store::{self, Database, StoreError};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as RowRef, params_from_iter};
 
@@ -38,7 +38,7 @@ pub(super) fn compare_state(
     state: &Connection,
     seen: u64,
     size: u64,
-    report: &mut Report,
+    report: &mut Verification,
 ) -> Result<(), AuditError> {
     if seen > size {
         let what = format!("{size} entries are there, and state.db has seen {seen}");
@@ -73,7 +73,7 @@ impl Projected {
         rows.into_iter().try_for_each(|row| apply(row).map(drop)).map_err(AuditError::Follow)
     }
 
-    fn compare(&self, state: &Connection, report: &mut Report) -> Result<u64, AuditError> {
+    fn compare(&self, state: &Connection, report: &mut Verification) -> Result<u64, AuditError> {
         let mut compared = 0;
         for (table, key) in self.projections.iter().flat_map(|p| p.tables) {
             let (rows, differs) =

@@ -1,6 +1,6 @@
 //! The stored tiles against those that the entries lead to, and the trees that were anchored.
 
-use super::report::{Report, Verdict};
+use super::report::{Verdict, Verification};
 use crate::ledger::read::{OpenSegments, ReadError, root_at};
 use crate::ledger::tree::{Head, Tile};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ impl ExpectedTiles {
     pub(super) fn compare(
         mut self,
         segments: &mut OpenSegments,
-        report: &mut Report,
+        report: &mut Verification,
     ) -> Result<(), ReadError> {
         for first in segments.firsts().to_vec() {
             let next = segments.firsts().iter().copied().find(|next| *next > first).unwrap_or(u64::MAX);
@@ -52,7 +52,7 @@ impl ExpectedTiles {
 pub(super) fn compare_anchors(
     segments: &mut OpenSegments,
     anchors: &[(u64, Head)],
-    report: &mut Report,
+    report: &mut Verification,
 ) -> Result<(), ReadError> {
     for (seq, told) in anchors {
         let there = root_at(segments, told.size)?;

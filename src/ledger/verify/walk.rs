@@ -3,7 +3,7 @@
 
 use super::entry::{EntryFacts, KindWord, Looked, PayloadState};
 use super::erasures::Erasures;
-use super::report::{Report, RootMark, Verdict};
+use super::report::{RootMark, Verdict, Verification};
 use crate::ledger::checkpoint::{Epochs, Note, VerifierKey, read_anchor};
 use crate::ledger::entry::Kind;
 use crate::ledger::payload::{dropped, sealed};
@@ -23,7 +23,7 @@ pub(super) struct Way {
 /// The walk over all entries in order.
 #[derive(Clone, Debug, Default)]
 pub(in crate::ledger) struct ChainWalk {
-    pub(in crate::ledger) report: Report,
+    pub(in crate::ledger) report: Verification,
     mark: Option<RootMark>,
     log: Option<Arc<str>>,
     /// The keys so far; none where the first entry pins none.
@@ -81,7 +81,7 @@ impl ChainWalk {
     pub(super) fn resume(mark: Option<RootMark>, start: WalkStart, edge: TileEdge) -> Self {
         let mut frontier = start.before.clone();
         frontier.push(start.last);
-        let report = Report { from: start.from, signed: start.from, ..Report::default() };
+        let report = Verification { from: start.from, signed: start.from, ..Verification::default() };
         let last = Some((start.last, start.before));
         let (log, epochs) = (Some(start.log), Some(start.epochs));
         Self { report, mark, log, epochs, frontier, edge, last, ..Self::default() }
@@ -151,7 +151,7 @@ impl ChainWalk {
         }
         // Next to a break an entry's own words prove nothing: the one behind it tells which was changed.
         if self.torn.is_none()
-            && let Err(what) = self.identity(seq, header)
+            && let Some(what) = self.misplaced(seq, header)
         {
             self.fail(seq, Verdict::Invalid, what);
             return Vec::new();
@@ -181,7 +181,7 @@ impl ChainWalk {
     }
 
     /// Ends the walk.
-    pub(in crate::ledger) fn finish(mut self) -> (Report, Frontier) {
+    pub(in crate::ledger) fn finish(mut self) -> (Verification, Frontier) {
         self.blame_last_torn();
         // A new segment may be empty, but not in front of the seal that it comes behind.
         let (first, there) = (self.segment, self.frontier.size());
@@ -271,18 +271,17 @@ impl ChainWalk {
         self.blame_torn(later_holds);
     }
 
-    fn identity(&mut self, seq: u64, header: &EntryFacts) -> Result<(), String> {
+    /// What in the header says that the entry belongs elsewhere.
+    fn misplaced(&mut self, seq: u64, header: &EntryFacts) -> Option<String> {
         if header.seq != seq {
-            return Err(format!("the header says seq {}", header.seq));
+            return Some(format!("the header says seq {}", header.seq));
         }
         if (seq == 0) != header.kind.is(Kind::Genesis) {
-            return Err(format!("kind `{}` is in the wrong place", header.kind.as_str()));
+            return Some(format!("kind `{}` is in the wrong place", header.kind.as_str()));
         }
         let log = self.log.get_or_insert_with(|| header.log.clone());
-        if *log != header.log {
-            return Err(format!("the header says log {}, and the first entry says {log}", header.log));
-        }
-        Ok(())
+        (*log != header.log)
+            .then(|| format!("the header says log {}, and the first entry says {log}", header.log))
     }
 
     fn payload(&mut self, seq: u64, header: &EntryFacts, payload: PayloadState) {

@@ -5,7 +5,7 @@
 
 use super::error::AuditError;
 use super::pipeline::Reading;
-use super::report::{Outside, PROGRESS_ENTRIES, Report, RootMark, Verdict};
+use super::report::{Outside, PROGRESS_ENTRIES, RootMark, Verdict, Verification};
 use super::rows::{
     check_orphans, check_schema, checkpoints, entries_until, first_unsound, numbers, readable,
 };
@@ -16,7 +16,7 @@ use crate::ledger::files::{Files, HighWater};
 use crate::ledger::projection::Projection;
 use crate::ledger::read::{OpenSegments, schema};
 use crate::ledger::tree::Head;
-use crate::store::Kind as Database;
+use crate::store::Database;
 use rusqlite::Connection;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ struct Looking<'a> {
 /// false alarm: mark, then state.db, then a snapshot of ledger.db, which decides; entries are read by several
 /// threads in snapshots of their own behind it.
 #[must_use]
-pub fn audit(files: &Files, projections: &'static [Projection], outside: &[Outside]) -> Report {
+pub fn audit(files: &Files, projections: &'static [Projection], outside: &[Outside]) -> Verification {
     audit_telling(files, projections, outside, &|_, _| {})
 }
 
@@ -47,14 +47,14 @@ pub fn audit_telling(
     projections: &'static [Projection],
     outside: &[Outside],
     progress: &dyn Fn(u64, u64),
-) -> Report {
+) -> Verification {
     let looking = Looking { projections, outside, progress };
     let (mark, state) = (read_mark(files), open_state(files));
     let known = mark.as_ref().ok().and_then(Option::as_ref).map(|head| RootMark { head: *head });
     let there = state.as_ref().ok().and_then(Option::as_ref);
     let is_there = files.segments().is_ok_and(|firsts| !firsts.is_empty());
     let mut report = audit_ledger(files, known, there, &looking).unwrap_or_else(|what| {
-        let mut report = Report::default();
+        let mut report = Verification::default();
         report.find(None, Verdict::Unreadable, what.to_string());
         report
     });
@@ -85,8 +85,8 @@ fn read_mark(files: &Files) -> Result<Option<Head>, AuditError> {
 }
 
 /// What there is to say without a ledger.db: whether one was ever seen.
-fn missing(mark: Option<u64>, seen: Option<u64>) -> Report {
-    let mut report = Report::default();
+fn missing(mark: Option<u64>, seen: Option<u64>) -> Verification {
+    let mut report = Verification::default();
     for (who, size) in [("the high-water mark says", mark), ("state.db has seen", seen)] {
         if let Some(size) = size.filter(|size| *size > 0) {
             let what = format!("there is no ledger.db, and {who} {size} entries");
@@ -106,7 +106,7 @@ fn audit_ledger(
     mark: Option<RootMark>,
     state: Option<&(Connection, u64)>,
     looking: &Looking<'_>,
-) -> Result<Report, AuditError> {
+) -> Result<Verification, AuditError> {
     let firsts = files.segments().map_err(|e| AuditError::Folder(files.data.clone(), e))?;
     firsts.iter().try_for_each(|first| readable(&files.segment(*first)))?;
     if firsts.is_empty() {
@@ -149,8 +149,8 @@ fn audit_ledger(
     })
 }
 
-fn unsound(what: String) -> Report {
-    let mut report = Report::default();
+fn unsound(what: String) -> Verification {
+    let mut report = Verification::default();
     report.find(None, Verdict::Unreadable, what);
     report
 }
@@ -161,7 +161,7 @@ fn walk_all(
     state: Option<&(Connection, u64)>,
     looking: &Looking<'_>,
     is_unsound: &AtomicBool,
-) -> Result<Report, AuditError> {
+) -> Result<Verification, AuditError> {
     let mut projected = state.map(|_| Projected::new(looking.projections)).transpose()?;
     let mut tiles = ExpectedTiles::default();
     let until = entries_until(segments.newest()?)?;

@@ -29,7 +29,7 @@ pub enum AppendError {
 
 impl AppendError {
     /// A full disk rolls back cleanly and may pass; after anything else the file's state is not known.
-    pub(super) fn of(error: &rusqlite::Error) -> Self {
+    pub(super) fn from_sqlite(error: &rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full,
             _ => Self::Poisoned(error.to_string()),
@@ -39,7 +39,7 @@ impl AppendError {
     /// The same of a file that is to be made or opened.
     pub(super) fn of_store(error: &StoreError) -> Self {
         match error {
-            StoreError::Sqlite(_, e) => Self::of(e),
+            StoreError::Sqlite(_, e) => Self::from_sqlite(e),
             StoreError::File(_, e) if e.kind() == std::io::ErrorKind::StorageFull => Self::Full,
             other => Self::Poisoned(other.to_string()),
         }

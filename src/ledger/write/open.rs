@@ -17,7 +17,7 @@ use crate::ledger::payload::{GenesisPayload, KeyEpochPayload};
 use crate::ledger::projection::{Projection, Projector};
 use crate::ledger::read::{ReadError, Reader, header_bytes, tile, unlike_made};
 use crate::ledger::tree::{Head, TILE_WIDTH, TileEdge, leaf};
-use crate::store::{self, Kind as Database, StoreError};
+use crate::store::{self, Database, StoreError};
 use crate::types::clock;
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub(in crate::ledger) fn open(
 
 /// The reserve; where there is no room for it, the disk counts as full from the start.
 fn make_reserve(files: &Files, shared: &Shared) -> Result<Reserve, OpenError> {
-    let mut reserve = Reserve::of(files);
+    let mut reserve = Reserve::new(files);
     match reserve.make() {
         Err(e) if e.kind() == std::io::ErrorKind::StorageFull => shared.fail(&AppendError::Full),
         Err(e) => return Err(OpenError::File(files.reserve(), e)),

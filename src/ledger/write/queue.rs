@@ -36,8 +36,8 @@ pub(super) type Answer = Result<Vec<Receipt>, AppendError>;
 
 impl Append {
     /// Has `drafts` appended, whose payloads are written down here; and where the answer comes.
-    pub(super) fn of(drafts: Vec<Draft>) -> Result<(Self, oneshot::Receiver<Answer>), AppendError> {
-        let entries: Result<_, _> = drafts.into_iter().map(Written::of).collect();
+    pub(super) fn new(drafts: Vec<Draft>) -> Result<(Self, oneshot::Receiver<Answer>), AppendError> {
+        let entries: Result<_, _> = drafts.into_iter().map(Written::from_draft).collect();
         let (reply, answer) = oneshot::channel();
         let (entries, reply) = (entries.map_err(AppendError::Draft)?, Some(reply));
         Ok((Self { entries, reply, erases: Vec::new(), is_owed: false, places: None }, answer))
@@ -94,7 +94,7 @@ impl Queue {
     pub(in crate::ledger) async fn append(&self, drafts: Vec<Draft>, is_owed: bool) -> Answer {
         let places = u32::try_from(drafts.len().min(limits::QUEUE_ENTRIES_MAX)).unwrap_or(u32::MAX);
         let permit = self.places.clone().acquire_many_owned(places).await.map_err(|_| AppendError::Closed)?;
-        let (append, answer) = Append::of(drafts)?;
+        let (append, answer) = Append::new(drafts)?;
         let append = Append { is_owed, places: Some(permit), ..append };
         self.tasks.send(Task::Append(append)).await.map_err(|_| AppendError::Closed)?;
         answer.await.map_err(|_| AppendError::Closed)?
@@ -110,7 +110,7 @@ impl Queue {
                 Err(TryAcquireError::Closed) => return Err(AppendError::Closed),
             }
         };
-        let (append, answer) = Append::of(drafts)?;
+        let (append, answer) = Append::new(drafts)?;
         let append = Append { places: Some(permit), ..append };
         self.tasks.blocking_send(Task::Append(append)).map_err(|_| AppendError::Closed)?;
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
@@ -119,7 +119,7 @@ impl Queue {
     /// As [`Queue::append_blocking`], with the payloads of `erases` erased in the same commit. Takes no
     /// places: it may not be kept out.
     pub(in crate::ledger) fn append_erasing(&self, drafts: Vec<Draft>, erases: Vec<u64>) -> Answer {
-        let (append, answer) = Append::of(drafts)?;
+        let (append, answer) = Append::new(drafts)?;
         let append = Append { erases, ..append };
         self.tasks.blocking_send(Task::Append(append)).map_err(|_| AppendError::Closed)?;
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
@@ -132,7 +132,7 @@ impl Queue {
         let Ok(permit) = self.places.clone().try_acquire_many_owned(places) else {
             return tracing::error!("the ledger's queue is full: a dropped call is left to recovery");
         };
-        let append = match Append::of(drafts) {
+        let append = match Append::new(drafts) {
             Ok((append, _nobody_waits)) => Append { is_owed: true, places: Some(permit), ..append },
             Err(e) => return tracing::error!(error = %e, "a dropped call is left to recovery"),
         };
@@ -164,7 +164,7 @@ impl WeakQueue {
     /// Appends entries of the ledger's own, which take no places. Blocking.
     pub(super) fn append(&self, drafts: Vec<Draft>) -> Answer {
         let tasks = self.0.upgrade().ok_or(AppendError::Closed)?;
-        let (append, answer) = Append::of(drafts)?;
+        let (append, answer) = Append::new(drafts)?;
         tasks.blocking_send(Task::Append(append)).map_err(|_| AppendError::Closed)?;
         drop(tasks);
         answer.blocking_recv().map_err(|_| AppendError::Closed)?

@@ -7,7 +7,7 @@
 
 use super::error::AppendError;
 use super::segment::SegmentFile;
-use crate::ledger::entry::{Sealed, Written};
+use crate::ledger::entry::{SealedEntry, Written};
 use crate::ledger::read::number;
 use crate::ledger::tree::{Head, Tile};
 use crate::types::limits;
@@ -62,12 +62,12 @@ impl<'a> Uncommitted<'a> {
     /// Begins a transaction in the file that the ledger has opened.
     pub(super) fn begin(file: &'a SegmentFile) -> Result<Self, AppendError> {
         file.check_identity()?;
-        let change = file.db().unchecked_transaction().map_err(|e| AppendError::of(&e))?;
+        let change = file.db().unchecked_transaction().map_err(|e| AppendError::from_sqlite(&e))?;
         Ok(Self { change, file, seqs: Vec::new() })
     }
 
     /// Puts an entry into it, with its payload.
-    pub(super) fn put(&mut self, sealed: &Sealed, written: &Written) -> Result<(), rusqlite::Error> {
+    pub(super) fn put(&mut self, sealed: &SealedEntry, written: &Written) -> Result<(), rusqlite::Error> {
         let seq = number(sealed.header.seq);
         self.change
             .prepare_cached("INSERT INTO entry(seq, header) VALUES (?1, ?2)")?
@@ -103,7 +103,7 @@ impl<'a> Uncommitted<'a> {
                 .execute(params![span, number(head.size), note.as_bytes()])?;
             change.commit()
         };
-        finish().map_err(|e| AppendError::of(&e))?;
+        finish().map_err(|e| AppendError::from_sqlite(&e))?;
         // Again, since a commit into a file that nobody can open any more is not durable.
         file.check_identity()?;
         let after = Arc::new(After { head, checkpoint: note.clone() });
@@ -129,15 +129,15 @@ impl Committed {
 #[cfg(test)]
 mod tests {
     use super::{AppendError, Uncommitted};
-    use crate::ledger::entry::{Draft, Kind, Sealed, Stamp, Written, seal};
+    use crate::ledger::entry::{Draft, Kind, SealedEntry, Stamp, Written, seal};
     use crate::ledger::tree::Head;
     use crate::ledger::write::segment::SegmentFile;
     use crate::store;
     use crate::types::Digest;
     use serde_json::json;
 
-    fn entry(seq: u64) -> (Sealed, Written) {
-        let written = Written::of(Draft::untyped(Kind::Start, json!({}))).expect("written");
+    fn entry(seq: u64) -> (SealedEntry, Written) {
+        let written = Written::from_draft(Draft::untyped(Kind::Start, json!({}))).expect("written");
         let (prev, first_seq) = ((seq > 0).then(|| Digest::of(b"before")), seq);
         let stamp = Stamp { log: "00", seq, prev, wall_us: 1, mono_us: 2, boot: "b", first_seq };
         (seal(&written, &stamp).expect("sealed"), written)
@@ -148,7 +148,7 @@ mod tests {
     fn receipts_are_of_the_entries_that_were_committed() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("ledger.db");
-        let db = store::open_writer(&path, store::Kind::Ledger).expect("database");
+        let db = store::open_writer(&path, store::Database::Ledger).expect("database");
         let file = SegmentFile::new(db, path.clone()).expect("file");
         let (head, note) = (Head { size: 3, root: Digest::of(b"root") }, "note".into());
         let mut open = Uncommitted::begin(&file).expect("begun");

@@ -15,7 +15,7 @@ pub(super) struct Reserve {
 
 impl Reserve {
     /// The reserve of `files`, which is still to be made.
-    pub(super) fn of(files: &Files) -> Self {
+    pub(super) fn new(files: &Files) -> Self {
         Self { path: files.reserve(), bytes: files.reserve_bytes, is_there: false }
     }
 

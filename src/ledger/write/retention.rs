@@ -138,7 +138,7 @@ impl Expiry {
         }
         let at = |e| StoreError::Sqlite(path.clone(), e);
         let old = store::open_reader(&path)?;
-        let rest = store::Beside::make(&path, store::Kind::Ledger)?;
+        let rest = store::Beside::make(&path, store::Database::Ledger)?;
         let copy = || -> Result<(), rusqlite::Error> {
             let change = rest.db().unchecked_transaction()?;
             let mut statement = old.prepare(

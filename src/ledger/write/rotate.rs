@@ -34,7 +34,7 @@ impl Writer {
         }
         let first = self.chain.frontier.size();
         let path = self.files.segment(first);
-        let open = || store::make(&path, store::Kind::Ledger);
+        let open = || store::make(&path, store::Database::Ledger);
         let db = open().map_err(|e| AppendError::of_store(&e))?;
         let at = path.display().to_string();
         self.file = SegmentFile::new(db, path).map_err(|e| AppendError::Poisoned(format!("{at}: {e}")))?;

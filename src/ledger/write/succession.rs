@@ -6,7 +6,7 @@
 use crate::ledger::files::{Files, path_of};
 use crate::ledger::payload::{Aside, Before};
 use crate::ledger::read::Reader;
-use crate::ledger::verify::Report;
+use crate::ledger::verify::Verification;
 use crate::store::{self, StoreError};
 use crate::types::clock::Wall;
 use crate::types::{Digest, digest};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 impl Before {
     /// What can be said of the log in `files`, whose verification gave `report`.
     #[must_use]
-    pub fn of(files: &Files, report: &Report, why: &str, reason: &str) -> Self {
+    pub fn of(files: &Files, report: &Verification, why: &str, reason: &str) -> Self {
         let reader = Reader::open(&files.ledger()).ok();
         let genesis = reader.as_ref().and_then(|reader| reader.entry(0).ok()?);
         let checkpoint = reader.as_ref().and_then(|reader| reader.newest_checkpoint().ok()?);

@@ -6,7 +6,7 @@ use super::queue::{Task, WeakQueue};
 use super::shared::Shared;
 use crate::ledger::files::Files;
 use crate::ledger::read::Reader;
-use crate::store::{self, Kind as Database, StoreError};
+use crate::store::{self, Database, StoreError};
 use crate::types::limits;
 use rusqlite::Connection;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use super::segment::{Segment, SegmentFile};
 use super::shared::Shared;
 use super::wal::LogLengths;
 use crate::ledger::checkpoint::Signer;
-use crate::ledger::entry::{Draft, DraftError, Header, Kind, Sealed, Stamp, Written, seal};
+use crate::ledger::entry::{Draft, DraftError, Header, Kind, SealedEntry, Stamp, Written, seal};
 use crate::ledger::files::{Files, HighWater};
 use crate::ledger::projection::Projector;
 use crate::ledger::read::{ReadError, Reader};
@@ -63,11 +63,11 @@ pub(super) struct Writer {
 struct Staged {
     append: Append,
     /// Of each entry.
-    sealed: Vec<Sealed>,
+    sealed: Vec<SealedEntry>,
 }
 
 impl Staged {
-    fn entries(&self) -> impl Iterator<Item = (&Sealed, &Written)> {
+    fn entries(&self) -> impl Iterator<Item = (&SealedEntry, &Written)> {
         self.sealed.iter().zip(&self.append.entries)
     }
 
@@ -149,7 +149,7 @@ impl Writer {
 
     /// An entry of the writer's own; with `next` as [`Writer::serve`].
     pub(super) fn serve_own(&mut self, draft: Draft, next: Option<Signer>) {
-        match Append::of(vec![draft]) {
+        match Append::new(vec![draft]) {
             Ok((append, _nobody_waits)) => self.serve(vec![append], next),
             Err(error) => tracing::error!(error = %error, "an entry of the ledger's own"),
         }
@@ -257,7 +257,7 @@ impl Writer {
 
     /// What the segment has grown by.
     fn measure(&mut self, staged: &[Staged]) {
-        for (Sealed { bytes, header }, written) in staged.iter().flat_map(Staged::entries) {
+        for (SealedEntry { bytes, header }, written) in staged.iter().flat_map(Staged::entries) {
             self.segment.bytes += (bytes.len() + written.body.len()) as u64;
             self.segment.began_us = self.segment.began_us.or(header.u64("wall_us"));
             self.segment.is_sealed = header.is(Kind::SegmentSeal);
@@ -285,7 +285,7 @@ impl Writer {
         written: &[Written],
         chain: &mut Tip,
         tiles: &mut Vec<Tile>,
-    ) -> Result<Vec<Sealed>, DraftError> {
+    ) -> Result<Vec<SealedEntry>, DraftError> {
         let first_seq = chain.frontier.size();
         let mut entries = Vec::with_capacity(written.len());
         let mut leaves = Vec::with_capacity(written.len());
@@ -329,14 +329,14 @@ impl Writer {
             }
             tiles.iter().try_for_each(|tile| pending.store(tile))
         };
-        fill().map_err(|e| AppendError::of(&e))?;
+        fill().map_err(|e| AppendError::from_sqlite(&e))?;
         pending.commit(head, note)
     }
 
     fn project(&self, staged: &[Staged], size: u64) -> Result<(), AppendError> {
         let entries = staged.iter().flat_map(Staged::entries);
         let entries = entries.map(|(sealed, written)| (&sealed.header, written.body.as_slice()));
-        self.projector.apply(entries, size).map_err(|e| match AppendError::of(&e) {
+        self.projector.apply(entries, size).map_err(|e| match AppendError::from_sqlite(&e) {
             AppendError::Full => AppendError::Full,
             e => AppendError::Poisoned(format!("the entries are durable, but state.db did not follow: {e}")),
         })
@@ -348,7 +348,7 @@ impl Writer {
         if self.lags {
             let size = self.chain.frontier.size();
             catch_up(&self.projector, &self.reader, size).map_err(|e| match e {
-                OpenError::Read(ReadError::Sqlite(e)) => AppendError::of(&e),
+                OpenError::Read(ReadError::Sqlite(e)) => AppendError::from_sqlite(&e),
                 other => AppendError::Poisoned(other.to_string()),
             })?;
             self.lags = false;

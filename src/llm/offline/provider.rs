@@ -4,6 +4,7 @@ use super::calls::{self, WrittenCall};
 use super::tell;
 use crate::llm::conversation::Message;
 use crate::llm::error::ModelError;
+use crate::llm::proposer::{Proposer, ProviderKind};
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
 use crate::llm::reply::{ModelReply, Stop, TokenUsage};
 use crate::secrets::SecretCounts;
@@ -106,8 +107,8 @@ impl Offline {
 }
 
 impl Provider for Offline {
-    fn name(&self) -> &'static str {
-        "offline"
+    fn proposer(&self) -> Proposer {
+        Proposer::Model(ProviderKind::Offline)
     }
 
     fn model(&self) -> &str {

@@ -4,6 +4,7 @@ use super::wire::{Wire, read};
 use super::{answer, retry};
 use crate::egress::{Client, EgressError, Endpoint, HttpRequest, Response};
 use crate::llm::error::ModelError;
+use crate::llm::proposer::Proposer;
 use crate::llm::provider::{BoxFuture, ModelRequest, Provider};
 use crate::llm::reply::ModelReply;
 use crate::llm::settings::Settings;
@@ -85,8 +86,8 @@ impl<W: Wire> Remote<W> {
 }
 
 impl<W: Wire> Provider for Remote<W> {
-    fn name(&self) -> &'static str {
-        W::NAME
+    fn proposer(&self) -> Proposer {
+        Proposer::Model(W::KIND)
     }
 
     fn model(&self) -> &str {

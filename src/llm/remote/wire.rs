@@ -3,14 +3,15 @@
 use super::answer::WireAnswer;
 use crate::egress::Credential;
 use crate::llm::error::ModelError;
+use crate::llm::proposer::ProviderKind;
 use crate::llm::provider::ModelRequest;
 use crate::llm::reply::ModelReply;
 use crate::types::{Digest, Secret};
 
 /// One protocol: a request is one `POST` of JSON, its answer one JSON text.
 pub(in crate::llm) trait Wire: Send + Sync + 'static {
-    /// Its name in the configuration.
-    const NAME: &'static str;
+    /// What the configuration calls it.
+    const KIND: ProviderKind;
     /// Where it is spoken if no address is configured. A key is demanded there.
     const BASE_URL: &'static str;
     /// What follows the address.
@@ -30,7 +31,20 @@ pub(in crate::llm) trait Wire: Send + Sync + 'static {
 
     /// Reads the body of a successful answer, or says what is wrong with it. Tolerant where servers
     /// differ; takes nothing on trust.
-    fn read(body: &[u8]) -> Result<WireAnswer, String>;
+    fn read(body: &[u8]) -> Result<WireAnswer, WireError>;
+}
+
+/// Why the body of a successful answer is no reply, in words that go on from that.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::llm) enum WireError {
+    #[error("it is empty")]
+    Empty,
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("it has no choice")]
+    NoChoice,
+    #[error("a block of its content: {0}")]
+    Block(#[source] serde_json::Error),
 }
 
 /// Reads the body of a successful answer.
@@ -39,9 +53,9 @@ pub(in crate::llm) fn read<W: Wire>(
     request_digest: Digest,
     model: &str,
 ) -> Result<ModelReply, ModelError> {
-    let answer = if raw.is_empty() { Err("it is empty".to_owned()) } else { W::read(&raw) };
+    let answer = if raw.is_empty() { Err(WireError::Empty) } else { W::read(&raw) };
     match answer {
         Ok(answer) => Ok(answer.into_reply(raw, request_digest, model)),
-        Err(why) => Err(ModelError::malformed(&why, raw)),
+        Err(why) => Err(ModelError::malformed(&why.to_string(), raw)),
     }
 }

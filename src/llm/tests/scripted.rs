@@ -3,7 +3,7 @@
 use crate::llm::{
     Conversation, ModelError, ModelReply, ModelRequest, Provider, ProviderKind, Settings, build,
 };
-use crate::secrets::{Clean, Finder, Hold, Named, Secrets};
+use crate::secrets::{Clean, Finder, Named, Parted, Secrets};
 use crate::types::Secret;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub(in crate::llm) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8>
 }
 
 /// `held` as if it had been looked through, where no secret is named.
-pub(in crate::llm) fn unnamed<T: Hold>(held: T) -> Clean<T> {
+pub(in crate::llm) fn unnamed<T: Parted>(held: T) -> Clean<T> {
     Secrets::default().clean(held)
 }
 

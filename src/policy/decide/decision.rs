@@ -42,7 +42,9 @@ impl Bundle {
                 let (answer, shadow) = self.answers_whole(&built, groups);
                 Evaluation { answer, request: built.json(), shadow }
             }
-            Err(error) => Evaluation { answer: refuse_error(vec![error]), request: json!({}), shadow: None },
+            Err(error) => {
+                Evaluation { answer: refuse_error(vec![error.to_string()]), request: json!({}), shadow: None }
+            }
         }
     }
 
@@ -63,7 +65,7 @@ impl Bundle {
     pub(in crate::policy) fn answers(&self, built: &Built) -> (Ruling, Option<Shadow>) {
         let answer = self.answer(Self::ask, built);
         let beside = self.with_shadow.as_ref().map(|_| self.answer(Self::ask_beside, built));
-        let shadow = beside.and_then(|beside| Shadow::of(&answer, &beside));
+        let shadow = beside.and_then(|beside| Shadow::from_rulings(&answer, &beside));
         (answer, shadow)
     }
 

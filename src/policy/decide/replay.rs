@@ -17,6 +17,50 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Recorded(Built);
 
+/// Why what the ledger has for a request is none that this program records.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordedError {
+    /// A member of the request is missing.
+    #[error("the request has no `{0}`")]
+    RequestLacks(&'static str),
+    /// A member of an entity is missing.
+    #[error("an entity has no `{0}`")]
+    EntityLacks(&'static str),
+    /// A member that is a list elsewhere.
+    #[error("`{0}` is no list")]
+    NoList(&'static str),
+    /// A member that is an object elsewhere.
+    #[error("`{0}` is no object")]
+    NoObject(&'static str),
+    /// The action's type is not `Action`.
+    #[error("the action is a `{0}`")]
+    OtherAction(&'static str),
+    /// A path was asked about.
+    #[error("it is about something else than a path")]
+    NoPath,
+    /// An entity without a name.
+    #[error("an entity is not named by `type` and `id`")]
+    Unnamed,
+    /// A type that PAR's schema does not have.
+    #[error("`{0}` is no entity type")]
+    UnknownType(String),
+    /// A number that Cedar has not.
+    #[error("`{0}` is no integer")]
+    NoInteger(serde_json::Number),
+    /// Cedar has no `null`.
+    #[error("`null` is no value")]
+    Null,
+    /// An extension function that PAR does not record.
+    #[error("`{0}` makes no value")]
+    UnknownFunction(String),
+    /// A value that should be made by an extension function.
+    #[error("a value is not made by `fn` and `arg`")]
+    NoFunction,
+    /// The request is for a tool that the catalog does not have.
+    #[error("no tool is named `{0}`")]
+    UnknownTool(String),
+}
+
 /// An answer to a recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Again {
@@ -30,18 +74,18 @@ pub struct Again {
 
 impl Recorded {
     /// Reads `request` of a decision's payload. An error names what is not of the form that is recorded.
-    pub fn read(request: &Json) -> Result<Self, String> {
-        let member = |name: &str| request.get(name).ok_or_else(|| format!("the request has no `{name}`"));
+    pub fn read(request: &Json) -> Result<Self, RecordedError> {
+        let member = |name: &'static str| request.get(name).ok_or(RecordedError::RequestLacks(name));
         let action = uid(member("action")?)?;
         if action.0 != "Action" {
-            return Err(format!("the action is a `{}`", action.0));
+            return Err(RecordedError::OtherAction(action.0));
         }
-        let nodes = member("entities")?.as_array().ok_or("`entities` is no list")?;
+        let nodes = member("entities")?.as_array().ok_or(RecordedError::NoList("entities"))?;
         Ok(Self(Built {
             principal: uid(member("principal")?)?,
             action: action.1,
             resource: uid(member("resource")?)?,
-            context: record(member("context")?.as_object().ok_or("`context` is no object")?)?,
+            context: record(member("context")?.as_object().ok_or(RecordedError::NoObject("context"))?)?,
             nodes: nodes.iter().map(node).collect::<Result<_, _>>()?,
             // It was held against its question before it was recorded.
             owed: Owed::default(),
@@ -49,13 +93,13 @@ impl Recorded {
     }
 
     /// The same request about another path: `resource`, with the paths that it is in as `entities`.
-    pub fn about(&self, resource: &Json, entities: &Json) -> Result<Self, String> {
-        let paths = entities.as_array().ok_or("`entities` is no list")?;
+    pub fn about(&self, resource: &Json, entities: &Json) -> Result<Self, RecordedError> {
+        let paths = entities.as_array().ok_or(RecordedError::NoList("entities"))?;
         let paths = paths.iter().map(node).collect::<Result<Vec<_>, _>>()?;
         let resource = uid(resource)?;
         let is_path = |node: &Node| node.uid.0 == "Path";
         if resource.0 != "Path" || !paths.iter().all(is_path) {
-            return Err("it is about something else than a path".to_owned());
+            return Err(RecordedError::NoPath);
         }
         let kept = self.0.nodes.iter().filter(|node| !is_path(node)).cloned();
         Ok(Self(Built { resource, nodes: kept.chain(paths).collect(), ..self.0.clone() }))
@@ -122,41 +166,41 @@ impl Bundle {
         &self,
         catalog: &Catalog,
         request: &Json,
-    ) -> Result<(Ruling, Vec<Considered>), String> {
+    ) -> Result<(Ruling, Vec<Considered>), RecordedError> {
         let recorded = Recorded::read(request)?;
         let tool = recorded.tool();
-        let manifest = catalog.find(tool).ok_or_else(|| format!("no tool is named `{tool}`"))?;
+        let manifest = catalog.find(tool).ok_or_else(|| RecordedError::UnknownTool(tool.to_owned()))?;
         let asked = recorded.0.cedar_checked(&self.schema);
         Ok((self.decide_other(&recorded).answer, self.consider_each(tool, manifest.class, asked)))
     }
 }
 
-fn node(json: &Json) -> Result<Node, String> {
-    let member = |name: &str| json.get(name).ok_or_else(|| format!("an entity has no `{name}`"));
-    let parents = member("parents")?.as_array().ok_or("`parents` is no list")?;
+fn node(json: &Json) -> Result<Node, RecordedError> {
+    let member = |name: &'static str| json.get(name).ok_or(RecordedError::EntityLacks(name));
+    let parents = member("parents")?.as_array().ok_or(RecordedError::NoList("parents"))?;
     Ok(Node {
         uid: uid(member("uid")?)?,
-        attributes: record(member("attrs")?.as_object().ok_or("`attrs` is no object")?)?,
+        attributes: record(member("attrs")?.as_object().ok_or(RecordedError::NoObject("attrs"))?)?,
         parents: parents.iter().map(uid).collect::<Result<_, _>>()?,
     })
 }
 
-fn uid(json: &Json) -> Result<Uid, String> {
+fn uid(json: &Json) -> Result<Uid, RecordedError> {
     let word = |name: &str| json.get(name).and_then(Json::as_str);
-    let (kind, id) = word("type").zip(word("id")).ok_or("an entity is not named by `type` and `id`")?;
+    let (kind, id) = word("type").zip(word("id")).ok_or(RecordedError::Unnamed)?;
     let known = kind.strip_prefix("PAR::").and_then(crate::policy::request::cedar::kind);
-    Ok(Uid(known.ok_or_else(|| format!("`{kind}` is no entity type"))?, id.to_owned()))
+    Ok(Uid(known.ok_or_else(|| RecordedError::UnknownType(kind.to_owned()))?, id.to_owned()))
 }
 
-fn record(members: &Map<String, Json>) -> Result<BTreeMap<String, Value>, String> {
+fn record(members: &Map<String, Json>) -> Result<BTreeMap<String, Value>, RecordedError> {
     members.iter().map(|(name, json)| Ok((name.clone(), value(json)?))).collect()
 }
 
-fn value(json: &Json) -> Result<Value, String> {
+fn value(json: &Json) -> Result<Value, RecordedError> {
     Ok(match json {
         Json::String(text) => Value::String(text.clone()),
         Json::Number(number) => {
-            Value::Long(number.as_i64().ok_or_else(|| format!("`{number}` is no integer"))?)
+            Value::Long(number.as_i64().ok_or_else(|| RecordedError::NoInteger(number.clone()))?)
         }
         Json::Bool(flag) => Value::Bool(*flag),
         Json::Array(items) => Value::Set(items.iter().map(value).collect::<Result<_, _>>()?),
@@ -166,17 +210,17 @@ fn value(json: &Json) -> Result<Value, String> {
             (None, Some(entity @ Json::Object(_))) if members.len() == 1 => Value::Entity(uid(entity)?),
             _ => Value::Record(record(members)?),
         },
-        Json::Null => return Err("`null` is no value".to_owned()),
+        Json::Null => return Err(RecordedError::Null),
     })
 }
 
-fn extended(members: &Map<String, Json>) -> Result<Value, String> {
+fn extended(members: &Map<String, Json>) -> Result<Value, RecordedError> {
     let word = |name: &str| members.get(name).and_then(Json::as_str);
     match (word("fn"), word("arg")) {
         (Some("decimal"), Some(text)) => Ok(Value::Decimal(text.to_owned())),
         (Some("datetime"), Some(text)) => Ok(Value::Datetime(text.to_owned())),
         (Some("ip"), Some(text)) => Ok(Value::Ip(text.to_owned())),
-        (Some(other), _) => Err(format!("`{other}` makes no value")),
-        (None, _) => Err("a value is not made by `fn` and `arg`".to_owned()),
+        (Some(other), _) => Err(RecordedError::UnknownFunction(other.to_owned())),
+        (None, _) => Err(RecordedError::NoFunction),
     }
 }

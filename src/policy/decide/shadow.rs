@@ -18,7 +18,7 @@ pub struct Shadow {
 impl Shadow {
     /// What `beside`, the answer with the policies in shadow mode, changes in `answer`: another word, a
     /// question for other reasons, or an error. `None` where it changes nothing.
-    pub(in crate::policy) fn of(answer: &Ruling, beside: &Ruling) -> Option<Self> {
+    pub(in crate::policy) fn from_rulings(answer: &Ruling, beside: &Ruling) -> Option<Self> {
         let errors: Vec<String> =
             beside.errors().iter().filter(|error| !answer.errors().contains(error)).cloned().collect();
         let asks_others = matches!(

@@ -11,13 +11,39 @@ use super::suite::file::Suite;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::labels::Labels;
 use crate::types::Digest;
-use crate::types::json::{canonical, parse_strict};
+use crate::types::json::{JsonError, canonical, parse_strict};
 use cedar_policy::get_sdk_version;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The format's name.
 const FORMAT: &str = "par/bundle/1";
+
+/// Why a text is not what was kept of a bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum RebuildError {
+    /// It is not JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// It is of another format.
+    #[error("is not of the form `{FORMAT}`")]
+    OtherForm,
+    /// A member is missing, or of another type.
+    #[error("has no `{0}`")]
+    Lacks(&'static str),
+    /// `entities` is not a digest.
+    #[error("`entities` is no digest")]
+    NoDigest,
+    /// A member of `tests` is not a digest.
+    #[error("`tests` has no digests")]
+    NoDigests,
+    /// Its parts do not make a bundle.
+    #[error("{0}")]
+    Apart(String),
+    /// It is whole, and another bundle: the digest that it leads to.
+    #[error("leads to the digest {0}")]
+    OtherDigest(Digest),
+}
 
 impl Bundle {
     /// What is to be kept of the bundle under its digest: canonical JSON, and a newline.
@@ -41,39 +67,38 @@ impl Bundle {
 
     /// Makes a bundle again from what was kept of it. `digest` is what it was kept under: where the text
     /// does not lead to it, or does not hold together, there is none.
-    pub fn rebuild(text: &[u8], digest: Digest) -> Result<Self, String> {
-        let value = parse_strict(text, 4).map_err(|e| e.to_string())?;
+    pub fn rebuild(text: &[u8], digest: Digest) -> Result<Self, RebuildError> {
+        let value = parse_strict(text, 4)?;
         if value.get("t").and_then(Value::as_str) != Some(FORMAT) {
-            return Err(format!("is not of the form `{FORMAT}`"));
+            return Err(RebuildError::OtherForm);
         }
-        let word = |name: &str| text_of(&value, name);
-        let policies = value.get("policies").and_then(Value::as_array).ok_or("has no `policies`")?;
+        let word = |name: &'static str| text_of(&value, name);
+        let policies =
+            value.get("policies").and_then(Value::as_array).ok_or(RebuildError::Lacks("policies"))?;
         let source =
             |one: &Value| Ok(SourceFile { name: text_of(one, "name")?, text: text_of(one, "text")? });
         let recipe = Recipe {
-            sources: policies.iter().map(source).collect::<Result<_, String>>()?,
+            sources: policies.iter().map(source).collect::<Result<_, RebuildError>>()?,
             base: word("base")?,
             schema: word("schema")?,
             engine: word("engine")?,
             lines: word("lines")?,
         };
-        recipe.check()?;
+        recipe.check().map_err(RebuildError::Apart)?;
         let groups: BTreeMap<String, Vec<String>> = member(&value, "groups")?;
         let entities = match value.get("entities") {
             Some(Value::Null) => None,
-            Some(Value::String(hex)) => Some(Digest::from_hex(hex).ok_or("`entities` is no digest")?),
-            _ => return Err("has no `entities`".to_owned()),
+            Some(Value::String(hex)) => Some(Digest::from_hex(hex).ok_or(RebuildError::NoDigest)?),
+            _ => return Err(RebuildError::Lacks("entities")),
         };
         let tests: BTreeMap<String, String> = member(&value, "tests")?;
         let digests = tests.into_iter().map(|(name, hex)| Some((name, Digest::from_hex(&hex)?)));
-        let tests = digests.collect::<Option<_>>().ok_or("`tests` has no digests")?;
+        let tests = digests.collect::<Option<_>>().ok_or(RebuildError::NoDigests)?;
         let (labels, suite) = (Labels::known_by(entities), Suite::known_by(tests));
-        let bundle = Self::of_recipe(recipe, labels, suite)?.with_groups(Groups::new(groups));
-        if bundle.digest() == digest {
-            Ok(bundle)
-        } else {
-            Err(format!("leads to the digest {}", bundle.digest()))
-        }
+        let bundle = Self::of_recipe(recipe, labels, suite)
+            .map_err(RebuildError::Apart)?
+            .with_groups(Groups::new(groups));
+        if bundle.digest() == digest { Ok(bundle) } else { Err(RebuildError::OtherDigest(bundle.digest())) }
     }
 
     /// The version of Cedar's SDK that decided, where it is not this program's.
@@ -83,11 +108,11 @@ impl Bundle {
     }
 }
 
-fn member<T: serde::de::DeserializeOwned>(value: &Value, name: &str) -> Result<T, String> {
+fn member<T: serde::de::DeserializeOwned>(value: &Value, name: &'static str) -> Result<T, RebuildError> {
     let found = value.get(name).and_then(|found| T::deserialize(found).ok());
-    found.ok_or_else(|| format!("has no `{name}`"))
+    found.ok_or(RebuildError::Lacks(name))
 }
 
-fn text_of(value: &Value, name: &str) -> Result<String, String> {
-    value.get(name).and_then(Value::as_str).map(str::to_owned).ok_or_else(|| format!("has no `{name}`"))
+fn text_of(value: &Value, name: &'static str) -> Result<String, RebuildError> {
+    value.get(name).and_then(Value::as_str).map(str::to_owned).ok_or(RebuildError::Lacks(name))
 }

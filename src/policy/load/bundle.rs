@@ -68,10 +68,10 @@ impl Bundle {
         let made = |reason: String| vec![whole("policies", reason)];
         let mut bundle = Self::put_together(recipe, set, schema, origins).map_err(made)?;
         bundle.named = named;
-        bundle.slices = Slices::of(&bundle.set, catalog);
-        bundle.offer_index = OfferIndex::of(&bundle.set, catalog);
+        bundle.slices = Slices::new(&bundle.set, catalog);
+        bundle.offer_index = OfferIndex::new(&bundle.set, catalog);
         if let Some((set, slices)) = &mut bundle.with_shadow {
-            *slices = Slices::of(set, catalog);
+            *slices = Slices::new(set, catalog);
         }
         Ok(bundle)
     }
@@ -114,7 +114,7 @@ impl Bundle {
             ever: powers::ever(&set)?,
             broken: Vec::new(),
             with_shadow: with_shadow.map(|all| (all, Slices::default())),
-            actions: Actions::of(&schema).map_err(|e| e.to_string())?,
+            actions: Actions::new(&schema).map_err(|e| e.to_string())?,
             schema,
             slices: Slices::default(),
             origins,
@@ -251,8 +251,8 @@ impl Bundle {
     /// The same with other policies, to try them out. Its digest stays, since nothing is decided by it.
     pub(in crate::policy) fn with_set(&self, set: PolicySet, catalog: &Catalog) -> Self {
         Self {
-            slices: Slices::of(&set, catalog),
-            offer_index: OfferIndex::of(&set, catalog),
+            slices: Slices::new(&set, catalog),
+            offer_index: OfferIndex::new(&set, catalog),
             set,
             schema: self.schema.clone(),
             actions: self.actions.clone(),

@@ -117,7 +117,7 @@ fn entity(key: &str, words: &str) -> Result<String, String> {
     let whole = if words.starts_with("PAR::") { words.to_owned() } else { format!("PAR::{words}") };
     let uid = EntityUid::from_str(&whole)
         .map_err(|_| format!("`{key}`: `{words}` names no entity, such as `User::\"ana\"`"))?;
-    Uid::of(&uid).ok_or_else(|| format!("`{key}`: `{}` is no entity type", uid.type_name()))?;
+    Uid::from_entity(&uid).ok_or_else(|| format!("`{key}`: `{}` is no entity type", uid.type_name()))?;
     Ok(uid.to_string())
 }
 

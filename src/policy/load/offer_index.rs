@@ -39,15 +39,15 @@ impl OfferIndex {
         self.0.get(tool).map(Vec::as_slice).unwrap_or_default()
     }
 
-    pub(in crate::policy) fn of(set: &PolicySet, catalog: &Catalog) -> Self {
+    pub(in crate::policy) fn new(set: &PolicySet, catalog: &Catalog) -> Self {
         let looks: Vec<(&Policy, Arc<LooksAt>)> =
-            set.policies().map(|policy| (policy, Arc::new(LooksAt::of(policy)))).collect();
+            set.policies().map(|policy| (policy, Arc::new(LooksAt::new(policy)))).collect();
         let of_tool = |manifest: &Arc<Manifest>| {
             let fits = looks.iter().filter(|(policy, _)| {
                 fits_action(policy, &manifest.name, manifest.class)
                     && fits_resource(policy, &manifest.resource)
             });
-            let seen = fits.map(|(policy, look)| OfferRule::of(policy, look.clone(), &manifest.resource));
+            let seen = fits.map(|(policy, look)| OfferRule::new(policy, look.clone(), &manifest.resource));
             (manifest.name.clone(), seen.collect())
         };
         Self(catalog.manifests().map(of_tool).collect())
@@ -55,7 +55,7 @@ impl OfferIndex {
 }
 
 impl OfferRule {
-    fn of(policy: &Policy, looks_at: Arc<LooksAt>, resource: &ResourceSpec) -> Self {
+    fn new(policy: &Policy, looks_at: Arc<LooksAt>, resource: &ResourceSpec) -> Self {
         let principal = match policy.principal_constraint() {
             PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,
             PrincipalConstraint::In(uid)
@@ -72,7 +72,7 @@ impl OfferRule {
 }
 
 impl LooksAt {
-    fn of(policy: &Policy) -> Self {
+    fn new(policy: &Policy) -> Self {
         let Ok(mut tree) = policy.to_json() else { return Self::Call };
         let conditions = tree.get("conditions").cloned().unwrap_or_default();
         if conditions.as_array().is_some_and(Vec::is_empty) {

@@ -17,7 +17,7 @@ pub(in crate::policy) fn schema_json(catalog: &Catalog) -> Result<Value, Vec<Pol
         let file = SourceFile { name: manifest.file_name(), text: manifest.text.clone() };
         let at = |argument: Option<&str>, reason| vec![located(&file, manifest.declared(argument), reason)];
         let input = lower::record_type(&manifest.input);
-        let input = input.map_err(|unfit| at(unfit.argument.as_deref(), unfit.reason))?;
+        let input = input.map_err(|unfit| at(unfit.argument.as_deref(), unfit.reason.to_string()))?;
         types.insert(format!("{}_input", manifest.name), input);
         let context = json!({ "type": "Record", "attributes": {
             "input": { "type": format!("{}_input", manifest.name) }, "call": { "type": "Call" } } });

@@ -39,7 +39,7 @@ struct Made {
 
 impl Slices {
     /// Files every policy of `set`.
-    pub(in crate::policy) fn of(set: &PolicySet, catalog: &Catalog) -> Self {
+    pub(in crate::policy) fn new(set: &PolicySet, catalog: &Catalog) -> Self {
         let mut slices = Self { policies: set.num_of_policies(), ..Self::default() };
         for manifest in catalog.manifests() {
             slices.fill(&manifest.name, set.policies().filter(|policy| is_for(policy, manifest)));
@@ -122,7 +122,7 @@ fn principal(policy: &Policy) -> Option<Uid> {
     match policy.principal_constraint() {
         PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,
         PrincipalConstraint::In(uid) | PrincipalConstraint::Eq(uid) | PrincipalConstraint::IsIn(_, uid) => {
-            Uid::of(&uid)
+            Uid::from_entity(&uid)
         }
     }
 }
@@ -131,7 +131,7 @@ fn resource(policy: &Policy) -> Option<Uid> {
     match policy.resource_constraint() {
         ResourceConstraint::Any | ResourceConstraint::Is(_) => None,
         ResourceConstraint::In(uid) | ResourceConstraint::Eq(uid) | ResourceConstraint::IsIn(_, uid) => {
-            Uid::of(&uid)
+            Uid::from_entity(&uid)
         }
     }
 }

@@ -82,7 +82,7 @@ impl Actions {
         action.zip(group.ok()).is_some_and(|(action, group)| action.is_descendant_of(&group))
     }
 
-    pub(in crate::policy) fn of(schema: &Schema) -> Result<Self, RequestError> {
+    pub(in crate::policy) fn new(schema: &Schema) -> Result<Self, RequestError> {
         let all = schema.action_entities().map_err(RequestError::cedar)?;
         let all: BTreeMap<&ast::EntityUID, Arc<ast::Entity>> = all
             .iter()
@@ -243,7 +243,7 @@ impl Node {
 
 impl Uid {
     /// As requests name it; `None` for what they never name.
-    pub(in crate::policy) fn of(uid: &EntityUid) -> Option<Self> {
+    pub(in crate::policy) fn from_entity(uid: &EntityUid) -> Option<Self> {
         let (kind, _) = TYPES.iter().find(|(_, name)| *name == uid.type_name())?;
         Some(Self(kind, uid.id().unescaped().to_owned()))
     }

@@ -15,6 +15,7 @@
 //! | not in `required` | optional attribute |
 
 use super::cedar::Value as Cedar;
+use super::error::{InputSchemaError, LowerError};
 use crate::types::json::{canonical, decimal};
 use crate::types::{Digest, limits};
 use serde_json::{Map, Value, json};
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(in crate::policy) struct Unfit {
     pub(in crate::policy) argument: Option<String>,
-    pub(in crate::policy) reason: String,
+    pub(in crate::policy) reason: InputSchemaError,
 }
 
 /// A flat type that both sides have.
@@ -79,12 +80,15 @@ pub(in crate::policy) fn record_type(input: &Value) -> Result<Value, Unfit> {
 
 /// The Cedar record of `arguments`, which fit `input`. An argument that cannot be lowered is an error,
 /// and so a deny.
-pub(in crate::policy) fn record(input: &Value, arguments: &Value) -> Result<BTreeMap<String, Cedar>, String> {
-    let members = arguments.as_object().ok_or("the arguments are no object")?;
+pub(in crate::policy) fn record(
+    input: &Value,
+    arguments: &Value,
+) -> Result<BTreeMap<String, Cedar>, LowerError> {
+    let members = arguments.as_object().ok_or(LowerError::NoObject)?;
     let mut out = BTreeMap::new();
     for (name, value) in members {
         let property = properties(input).find(|(known, _)| *known == name).map(|(_, property)| property);
-        let property = property.ok_or_else(|| format!("`{name}` is not declared"))?;
+        let property = property.ok_or_else(|| LowerError::Undeclared(name.clone()))?;
         let lowered = lowered(name, property)?;
         if value.is_null() && lowered.may_be_null {
             continue;
@@ -92,7 +96,7 @@ pub(in crate::policy) fn record(input: &Value, arguments: &Value) -> Result<BTre
         let own = match lowered.seen {
             Visible::One(flat) => flat.lower(name, value)?,
             Visible::Many(flat) => {
-                let items = value.as_array().ok_or_else(|| format!("`{name}` is no array"))?;
+                let items = value.as_array().ok_or_else(|| LowerError::NoArray(name.clone()))?;
                 out.insert(length_of(name), Cedar::Long(length(name, items.len())?));
                 Cedar::Set(items.iter().map(|item| flat.lower(name, item)).collect::<Result<_, _>>()?)
             }
@@ -104,7 +108,7 @@ pub(in crate::policy) fn record(input: &Value, arguments: &Value) -> Result<BTre
 }
 
 /// The least record that fits the type of `input`: what must be there, and nothing in it.
-pub(in crate::policy) fn least(input: &Value) -> Result<BTreeMap<String, Cedar>, String> {
+pub(in crate::policy) fn least(input: &Value) -> Result<BTreeMap<String, Cedar>, LowerError> {
     let required = required(input);
     let mut out = BTreeMap::new();
     for (name, property) in properties(input).filter(|(name, _)| required.contains(&name.as_str())) {
@@ -129,10 +133,11 @@ pub(in crate::policy) fn least(input: &Value) -> Result<BTreeMap<String, Cedar>,
 }
 
 /// Length in bytes and SHA-256 of a text's UTF-8, and of anything else's canonical JSON.
-fn opaque(name: &str, value: &Value) -> Result<Cedar, String> {
+fn opaque(name: &str, value: &Value) -> Result<Cedar, LowerError> {
     let text = match value {
         Value::String(text) => text.clone(),
-        other => canonical(other).map_err(|e| format!("`{name}`: {e}"))?,
+        other => canonical(other)
+            .map_err(|source| LowerError::NotCanonical { argument: name.to_owned(), source })?,
     };
     Ok(Cedar::Record(BTreeMap::from([
         ("length".to_owned(), Cedar::Long(length(name, text.len())?)),
@@ -144,8 +149,8 @@ fn length_of(name: &str) -> String {
     format!("{name}__len")
 }
 
-fn length(name: &str, length: usize) -> Result<i64, String> {
-    i64::try_from(length).map_err(|_| format!("`{name}` is too long"))
+fn length(name: &str, length: usize) -> Result<i64, LowerError> {
+    i64::try_from(length).map_err(|_| LowerError::TooLong(name.to_owned()))
 }
 
 impl Flat {
@@ -158,7 +163,7 @@ impl Flat {
         }
     }
 
-    fn lower(self, name: &str, value: &Value) -> Result<Cedar, String> {
+    fn lower(self, name: &str, value: &Value) -> Result<Cedar, LowerError> {
         match self {
             Self::Text => value.as_str().map(|text| Cedar::String(text.to_owned())),
             Self::Integer => value.as_i64().map(Cedar::Long),
@@ -168,20 +173,20 @@ impl Flat {
             }),
             Self::Truth => value.as_bool().map(Cedar::Bool),
         }
-        .ok_or_else(|| format!("`{name}` has not the declared type"))
+        .ok_or_else(|| LowerError::OtherType(name.to_owned()))
     }
 }
 
 /// A name that no other attribute takes: a model that fills an argument of it would choose the length that
 /// policies see, or what the record on the ledger is read as.
-fn check_name(input: &Value, name: &str) -> Result<(), String> {
+fn check_name(input: &Value, name: &str) -> Result<(), InputSchemaError> {
     if name.starts_with("__") {
-        return Err(format!("`{name}`: names that start with `__` are PAR's own"));
+        return Err(InputSchemaError::Reserved(name.to_owned()));
     }
     let is_length =
         |(other, property): (&String, &Value)| length_of(other) == name && is_set(other, property);
     if properties(input).any(is_length) {
-        return Err(format!("`{name}` is the name of a length"));
+        return Err(InputSchemaError::LengthName(name.to_owned()));
     }
     Ok(())
 }
@@ -190,7 +195,7 @@ fn is_set(name: &str, property: &Value) -> bool {
     lowered(name, property).is_ok_and(|lowered| matches!(lowered.seen, Visible::Many(_)))
 }
 
-fn lowered(name: &str, property: &Value) -> Result<Lowered, String> {
+fn lowered(name: &str, property: &Value) -> Result<Lowered, InputSchemaError> {
     let may_be_null = match property.get("type") {
         None => true,
         Some(Value::Array(kinds)) => kinds.contains(&json!("null")),
@@ -202,7 +207,7 @@ fn lowered(name: &str, property: &Value) -> Result<Lowered, String> {
             check_nested(name, property, true)?;
             return Ok(Lowered { seen: Visible::Opaque, may_be_null });
         }
-        Some(_) => return Err(format!("`{name}`: `opaque` is `true` or is not there")),
+        Some(_) => return Err(InputSchemaError::OpaqueWord(name.to_owned())),
     }
     if kind(name, property)? != "array" {
         let flat = flat(name, property)?;
@@ -210,7 +215,7 @@ fn lowered(name: &str, property: &Value) -> Result<Lowered, String> {
         return Ok(Lowered { seen, may_be_null });
     }
     check_words(name, property, &["type", "items", "minItems", "maxItems", "uniqueItems", "description"])?;
-    let items = property.get("items").ok_or_else(|| format!("`{name}`: an array needs `items`"))?;
+    let items = property.get("items").ok_or_else(|| InputSchemaError::NoItems(name.to_owned()))?;
     if items.get("type").is_some_and(Value::is_array) {
         return Err(only_opaque(name, "an array whose items are of more than one type"));
     }
@@ -229,7 +234,7 @@ fn is_free(property: &Value) -> bool {
 }
 
 /// The one type beside `null`.
-fn kind<'a>(name: &str, property: &'a Value) -> Result<&'a str, String> {
+fn kind<'a>(name: &str, property: &'a Value) -> Result<&'a str, InputSchemaError> {
     match property.get("type") {
         Some(Value::String(kind)) => Ok(kind),
         Some(Value::Array(kinds)) => {
@@ -243,7 +248,7 @@ fn kind<'a>(name: &str, property: &'a Value) -> Result<&'a str, String> {
     }
 }
 
-fn flat(name: &str, property: &Value) -> Result<Flat, String> {
+fn flat(name: &str, property: &Value) -> Result<Flat, InputSchemaError> {
     let (flat, words): (_, &[&str]) = match kind(name, property)? {
         "string" => (Flat::Text, &["type", "enum", "minLength", "maxLength", "pattern", "description"]),
         "integer" => (Flat::Integer, &["type", "minimum", "maximum", "description"]),
@@ -254,19 +259,19 @@ fn flat(name: &str, property: &Value) -> Result<Flat, String> {
     check_words(name, property, words).map(|()| flat)
 }
 
-fn only_opaque(name: &str, what: &str) -> String {
-    format!("`{name}`: policies have no type for {what}; with `opaque = true` they see its length and digest")
+fn only_opaque(name: &str, what: &str) -> InputSchemaError {
+    InputSchemaError::OnlyOpaque { argument: name.to_owned(), what: what.to_owned() }
 }
 
 /// The schema words that may stand in what is opaque: what JSON Schema itself asserts. Of others nobody
 /// would notice that they assert nothing.
-fn check_nested(name: &str, schema: &Value, is_top: bool) -> Result<(), String> {
+fn check_nested(name: &str, schema: &Value, is_top: bool) -> Result<(), InputSchemaError> {
     let Value::Object(words) = schema else {
         let is_schema = schema.is_boolean() && !is_top;
-        return if is_schema { Ok(()) } else { Err(format!("`{name}` is no schema")) };
+        return if is_schema { Ok(()) } else { Err(InputSchemaError::NoSchema(name.to_owned())) };
     };
     for (word, value) in words {
-        let no = || Err(format!("`{name}`: the schema word `{word}` is not supported"));
+        let no = || Err(InputSchemaError::unknown(name, word));
         let below: Vec<&Value> = match word.as_str() {
             "opaque" if is_top => Vec::new(),
             "type" | "enum" | "const" | "description" | "title" | "minLength" | "maxLength" | "pattern"
@@ -298,10 +303,10 @@ fn check_nested(name: &str, schema: &Value, is_top: bool) -> Result<(), String> 
     Ok(())
 }
 
-fn check_words(name: &str, schema: &Value, known: &[&str]) -> Result<(), String> {
-    let words = schema.as_object().ok_or_else(|| format!("`{name}` is no schema"))?;
+fn check_words(name: &str, schema: &Value, known: &[&str]) -> Result<(), InputSchemaError> {
+    let words = schema.as_object().ok_or_else(|| InputSchemaError::NoSchema(name.to_owned()))?;
     match words.keys().find(|word| !known.contains(&word.as_str())) {
-        Some(word) => Err(format!("`{name}`: the schema word `{word}` is not supported")),
+        Some(word) => Err(InputSchemaError::unknown(name, word)),
         None => Ok(()),
     }
 }

@@ -124,7 +124,9 @@ impl Case {
             ResourceSpec::Host { argument, form } => {
                 let host = match self.arguments.get(argument).and_then(Value::as_str) {
                     Some(words) => form.read(words).map_err(|e| format!("`{argument}` {e}"))?,
-                    None => HostForm::Host.read(&given(argument).ok_or_else(missing)?)?,
+                    None => HostForm::Host
+                        .read(&given(argument).ok_or_else(missing)?)
+                        .map_err(|e| e.to_string())?,
                 };
                 arguments.entry(argument.clone()).or_insert_with(|| Value::String(form.spell(&host)));
                 Ok(Resource::host(host.as_str()))

@@ -87,14 +87,14 @@ proptest! {
 
         let written = canonical(&verdict.request).expect("canonical");
         let read = parse_strict(written.as_bytes(), 64).expect("JSON");
-        let recorded = Recorded::read(&read).map_err(TestCaseError::fail)?;
+        let recorded = Recorded::read(&read).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let later = KEPT.decide_again(&recorded);
         prop_assert_eq!((&later.answer, &later.shadow, later.fits), (&verdict.answer, &verdict.shadow, true));
 
         let (decision, policies, errors) = again(bundle, &read).map_err(TestCaseError::fail)?;
 
         // What explains it agrees with it: from the question and from the record, and part by part.
-        let (told, considered) = bundle.explain_recorded(catalog, &read).map_err(TestCaseError::fail)?;
+        let (told, considered) = bundle.explain_recorded(catalog, &read).map_err(|e| TestCaseError::fail(e.to_string()))?;
         prop_assert_eq!(&told, &verdict.answer);
         prop_assert_eq!(&considered, &bundle.explain(&question));
         for one in considered.iter().filter(|one| one.error.is_none()) {

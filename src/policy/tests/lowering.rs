@@ -133,7 +133,7 @@ fn no_other_word_of_a_schema_is_passed_over() {
     for word in ["patternProperties", "oneOf", "$defs", "minProperties", "dependentRequired", "propertyNames"]
     {
         let unfit = record_type(&json!({ "type": "object", "properties": {}, word: {} })).expect_err(word);
-        assert!(unfit.reason.contains(word) && unfit.argument.is_none(), "{unfit:?}");
+        assert!(unfit.reason.to_string().contains(word) && unfit.argument.is_none(), "{unfit:?}");
     }
     // No argument can stand where the policy reads the length of another, or the ledger a value's type.
     let both = json!({ "type": "object", "properties": {
@@ -431,7 +431,7 @@ proptest! {
         });
         prop_assert_eq!(&verdict.answer, &Ruling::Allow { policies: vec!["all".to_owned()] }, "{}", text);
         canonical(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;
-        let recorded = Recorded::read(&verdict.request).map_err(TestCaseError::fail)?;
+        let recorded = Recorded::read(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let again = bundle.decide_other(&recorded);
         prop_assert_eq!((&again.answer, again.fits), (&verdict.answer, true));
         // The least record too, which the canary asks with.

@@ -1,11 +1,12 @@
 //! What was done by a power of the API: granted again from the request that the entry carries.
 
-use super::{KeptBundles, Replay, WalkShare};
+use super::kept::KeptBundles;
+use super::share::WalkShare;
 use crate::ledger::payload::PowerUsed;
 use crate::ledger::{Header, Kind, Stored};
-use crate::policy::Recorded;
+use crate::policy::{Power, Recorded};
 use crate::types::json::parse_strict;
-use crate::types::{Digest, limits};
+use crate::types::{Decision, Digest, limits};
 use serde::Deserialize;
 
 /// Of the payloads of all kinds that are written by a power, what is compared.
@@ -21,70 +22,68 @@ struct ToldPower {
 }
 
 /// The power that an entry of this kind is written by.
-pub(super) fn power_of(header: &Header) -> Option<&'static str> {
+pub(super) fn power_of(header: &Header) -> Option<Power> {
     [
-        (Kind::ApprovalGrant, "approve"),
-        (Kind::ApprovalRefuse, "approve"),
-        (Kind::KeyCreate, "key_manage"),
-        (Kind::KeyRevoke, "key_manage"),
-        (Kind::PolicyLoad, "reload"),
-        (Kind::ToolsLoad, "reload"),
-        (Kind::Redaction, "redact"),
-        (Kind::Export, "export"),
+        (Kind::ApprovalGrant, Power::Approve),
+        (Kind::ApprovalRefuse, Power::Approve),
+        (Kind::KeyCreate, Power::KeyManage),
+        (Kind::KeyRevoke, Power::KeyManage),
+        (Kind::PolicyLoad, Power::Reload),
+        (Kind::ToolsLoad, Power::Reload),
+        (Kind::Redaction, Power::Redact),
+        (Kind::Export, Power::Export),
     ]
     .into_iter()
     .find_map(|(kind, power)| header.is(kind).then_some(power))
 }
 
-impl Replay<'_> {
-    /// Grants again what `stored` was written by, where it says so: what nobody asked for, and what was done without
-    /// a server, does not.
-    pub(super) fn power(&self, stored: &Stored, shelf: &KeptBundles<'_>, share: &mut WalkShare) {
-        let (header, seq) = (&stored.header, stored.header.seq);
-        let Some(wanted) = power_of(header) else { return };
-        let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
-        let Some(Ok(payload)) = payload else { return };
-        if payload.get("power").is_none() {
-            return;
-        }
-        share.told.powers += 1;
-        let told = ToldPower::deserialize(&payload).map_err(|e| e.to_string());
-        let recorded = told.and_then(|told| Ok((Recorded::read(&told.power.request)?, told)));
-        let (recorded, told) = match recorded {
-            Ok(recorded) => recorded,
-            Err(e) => return share.differs(seq, format!("the request of its power cannot be read: {e}")),
-        };
-        let power = told.power;
-        let (kind, id) = recorded.resource();
-        let of_another = [
-            (recorded.tool() != wanted || power.name != wanted, "another power"),
-            (header.str("principal") != Some(recorded.principal()), "another caller"),
-            (kind == "Approval" && told.id.as_deref() != Some(id), "another approval"),
-        ];
-        if let Some((_, what)) = of_another.iter().find(|(is_other, _)| *is_other) {
-            return share.differs(seq, format!("the request of its power is of {what}"));
-        }
-        // The rules before a load let it in; all else is done under the rules in force.
-        let in_force = match wanted {
-            "reload" => told.was,
-            "approve" => header.str("policy").and_then(Digest::from_hex),
-            _ => None,
-        };
-        if in_force.is_some_and(|in_force| in_force != power.policy) {
-            return share
-                .differs(seq, "its power was granted under other rules than those in force".to_owned());
-        }
-        match &*shelf.find(power.policy) {
-            Err(what) => share.differs(seq, format!("the kept bundle is not what granted its power: {what}")),
-            Ok(None) => *share.told.not_kept.entry(power.policy.hex()).or_default() += 1,
-            Ok(Some(bundle)) => {
-                let answer = bundle.decide_again(&recorded).answer;
-                if answer.word() != "allow" || answer.policies() != power.policies {
-                    let (then, now) = (power.policies.join(", "), answer.policies().join(", "));
-                    let what =
-                        format!("its power was granted by {then}; the rules say `{}` {now}", answer.word());
-                    share.differs(seq, what);
-                }
+/// Grants again what `stored` was written by, where it says so: what nobody asked for, and what was done
+/// without a server, does not.
+pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkShare) {
+    let (header, seq) = (&stored.header, stored.header.seq);
+    let Some(wanted) = power_of(header) else { return };
+    let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
+    let Some(Ok(payload)) = payload else { return };
+    if payload.get("power").is_none() {
+        return;
+    }
+    share.told.powers += 1;
+    let told = ToldPower::deserialize(&payload).map_err(|e| e.to_string());
+    let recorded =
+        told.and_then(|told| Ok((Recorded::read(&told.power.request).map_err(|e| e.to_string())?, told)));
+    let (recorded, told) = match recorded {
+        Ok(recorded) => recorded,
+        Err(e) => return share.differs(seq, format!("the request of its power cannot be read: {e}")),
+    };
+    let power = told.power;
+    let (kind, id) = recorded.resource();
+    let of_another = [
+        (recorded.tool() != wanted.as_str() || power.name != wanted.as_str(), "another power"),
+        (header.str("principal") != Some(recorded.principal()), "another caller"),
+        (kind == "Approval" && told.id.as_deref() != Some(id), "another approval"),
+    ];
+    if let Some((_, what)) = of_another.iter().find(|(is_other, _)| *is_other) {
+        return share.differs(seq, format!("the request of its power is of {what}"));
+    }
+    // The rules before a load let it in; all else is done under the rules in force.
+    let in_force = match wanted {
+        Power::Reload => told.was,
+        Power::Approve => header.str("policy").and_then(Digest::from_hex),
+        _ => None,
+    };
+    if in_force.is_some_and(|in_force| in_force != power.policy) {
+        return share.differs(seq, "its power was granted under other rules than those in force".to_owned());
+    }
+    match &*kept.find(power.policy) {
+        Err(what) => share.differs(seq, format!("the kept bundle is not what granted its power: {what}")),
+        Ok(None) => *share.told.not_kept.entry(power.policy.hex()).or_default() += 1,
+        Ok(Some(bundle)) => {
+            let answer = bundle.decide_again(&recorded).answer;
+            if answer.decision() != Decision::Allow || answer.policies() != power.policies {
+                let (then, now) = (power.policies.join(", "), answer.policies().join(", "));
+                let what =
+                    format!("its power was granted by {then}; the rules say `{}` {now}", answer.word());
+                share.differs(seq, what);
             }
         }
     }

@@ -5,7 +5,9 @@ use super::super::{serve, start};
 use super::World;
 use crate::call::{End, Object, Prepared};
 use crate::launcher::Report;
-use crate::launcher::protocol::{Kind, PIECE_BYTES_MAX, Received, Reply, Request, packet, packets, receive};
+use crate::launcher::protocol::{
+    Ask, PIECE_BYTES_MAX, PacketKind, Received, Reply, Request, packet, packets, receive,
+};
 use crate::sandbox::client::LinkSeed;
 use crate::sandbox::source::{LauncherOrigin, pair};
 use crate::types::limits::{LINK_UNFINISHED_BYTES_MAX, LINK_WAITING_PACKETS_MAX, PREPARE_MS_MAX};
@@ -51,7 +53,7 @@ pub(super) fn unfinished_messages_fill_no_memory() {
     let mut taken = 0_u64;
     'all: for _ in 0..32 {
         for id in 1..256 {
-            if !offer(&socket, &packet(Kind::Message, id, true, &piece)) {
+            if !offer(&socket, &packet(PacketKind::Message, id, true, &piece)) {
                 break 'all;
             }
             taken += PIECE_BYTES_MAX as u64;
@@ -93,7 +95,7 @@ async fn said_to_a_front(packets: impl Iterator<Item = Vec<u8>>) -> bool {
     let world = World::new();
     let catalog = world.catalog();
     let manifest = catalog.find("read_file").expect("a tool");
-    let ask = super::Ask {
+    let ask = Ask {
         tool: "read_file".to_owned(),
         manifest: manifest.digest.hex(),
         arguments: "{}".to_owned(),
@@ -136,15 +138,15 @@ async fn a_front_takes_no_more_than_a_launcher_may_say() {
     let piece = vec![b' '; PIECE_BYTES_MAX];
     let pieces = LINK_UNFINISHED_BYTES_MAX / PIECE_BYTES_MAX;
     let unfinished = |count: usize| {
-        (0..count).map(|at| packet(Kind::Message, at as u64 % 250, true, &piece)).collect::<Vec<_>>()
+        (0..count).map(|at| packet(PacketKind::Message, at as u64 % 250, true, &piece)).collect::<Vec<_>>()
     };
     assert!(said_to_a_front(unfinished(pieces).into_iter()).await, "one bound for all");
     assert!(!said_to_a_front(unfinished(pieces + 1).into_iter()).await, "one bound for all");
     // Output of a call that was not told to run.
-    let output = packet(Kind::Stdout, 1, false, b"x");
+    let output = packet(PacketKind::Stdout, 1, false, b"x");
     assert!(!said_to_a_front(std::iter::once(output)).await);
     // Of a call that nobody knows it is passed over.
-    let output = packet(Kind::Stdout, 2, false, b"x");
+    let output = packet(PacketKind::Stdout, 2, false, b"x");
     assert!(said_to_a_front(std::iter::once(output)).await);
     // That it is prepared, again and again: nobody takes that before there is a permit.
     let word = || packets(1, &Reply::Prepared(Object::Fixed)).expect("a packet").remove(0);

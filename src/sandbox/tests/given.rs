@@ -3,6 +3,8 @@
 use super::{Stage, World, compile};
 use crate::call::{End, Execution};
 use crate::config::Home;
+use crate::launcher::protocol::Go;
+use crate::types::Digest;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::socket_peercred};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
@@ -228,9 +230,9 @@ pub(super) fn gives_secrets_by_descriptor() {
             async move {
                 let prepared = stage.prepare("keeps", &json!({})).await.expect("prepared");
                 let (object, exclusions) = (prepared.object, Vec::new());
-                let (tool, manifest, arguments) = (ask.tool, ask.manifest, ask.arguments);
-                let go =
-                    super::Go { tool, manifest, arguments, decision: 1, object, exclusions, secrets: proof };
+                let (tool, manifest) = (ask.tool, ask.manifest);
+                let arguments = Digest::of(ask.arguments.as_bytes());
+                let go = Go { tool, manifest, arguments, decision: 1, object, exclusions, secrets: proof };
                 stage.launcher.run_go(go, None, &prepared.held, stage.manifest("keeps").limits).await
             }
         };

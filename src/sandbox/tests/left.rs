@@ -1,13 +1,25 @@
 //! What a call could leave for others, and what it could take of them.
 
 use super::proc::{HOST, manifest, text};
-use super::spare::children;
-use super::{World, compile, until, view};
+use super::{World, alive, compile, until, view};
 use crate::launcher::tool_owner;
 use crate::types::limits::{FORKS_BURST_MAX, PROGRAM_NICE};
 use serde_json::json;
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
+
+/// Children of `parent` that have not ended, as the host counts.
+pub(super) fn children(parent: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").expect("`/proc`").filter_map(Result::ok);
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name, which may hold anything: state and parent.
+        let words = stat.rsplit(") ").next().unwrap_or_default().to_owned();
+        words.split(' ').nth(1).and_then(|word| word.parse().ok()) == Some(parent)
+    };
+    pids.filter(is_child).filter(|pid| alive(*pid)).collect()
+}
 
 /// Says what is on the descriptor that it was given, and leaves what it can there.
 const MARKS: &str = r#"

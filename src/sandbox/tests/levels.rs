@@ -27,7 +27,7 @@ pub(super) fn older_kernels_are_told_apart() {
     let mut world = World::new();
     let file = world.write("workspace/f", b"x");
     let Some(empties) = compile(&world, "empties", CODE) else { return };
-    let Some(probe) = compile(&world, "probe", super::PROBE) else { return };
+    let Some(probe) = compile(&world, "probe", super::apart::PROBE) else { return };
     // Whoever is not in the sandbox empties it.
     let plain = super::Command::new(&empties).arg(&file).output().expect("started");
     assert_eq!(

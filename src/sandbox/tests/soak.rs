@@ -1,9 +1,8 @@
 //! A thousand calls of every kind leave nothing behind. `benches/soak.rs` makes very many more, and measures.
 
+use super::left::children;
 use super::limits::{calls, group_of, is_populated};
-use super::spare::children;
 use super::{Stage, World, compile, until};
-use crate::launcher::spec::SPARES_MAX;
 use rustix::process::geteuid;
 use serde_json::json;
 use std::fs::{read_dir, read_to_string};
@@ -80,22 +79,15 @@ pub(super) fn a_thousand_calls_leave_nothing() {
         if super::has(&stage.launcher.report(), "cgroup kill") {
             let groups = calls(group_of(pid).parent().expect("the launcher's own"));
             let populated = groups.iter().filter(|group| is_populated(group)).count();
-            assert!(populated <= SPARES_MAX, "{groups:?}");
+            assert_eq!(populated, 0, "{groups:?}");
             assert!(groups.len() <= 2 * crate::launcher::spec::CALLS_MAX, "{}", groups.len());
         }
     });
 }
 
-/// The tools that have a spare when all is over.
-const LAST: [&str; SPARES_MAX] = ["health_check", "quiet", "crashes", "overflows"];
-
-/// Only spares are left, and the launcher has let go of what it had of them: an answer may come before, a second does not.
+/// No child is left, and the launcher has let go of what it had of them: an answer may come before that, a second does not.
 async fn settle(stage: &Stage, launcher: u32) {
-    until("spares alone are left", || children(launcher).len() <= SPARES_MAX);
-    for tool in LAST {
-        stage.call(tool, json!({})).await;
-    }
-    until("a spare of each", || children(launcher).len() == SPARES_MAX);
+    until("no child is left", || children(launcher).is_empty());
     for _ in 0..2 {
         stage.launcher.tend().await.expect("an answer");
     }

@@ -275,7 +275,7 @@ pub(super) fn follows_no_later_mount() {
         let found = stage.call("search_files", search).await;
         assert!(!String::from_utf8_lossy(&found.stdout).contains("after"), "{found:?}");
         // A launcher that starts now knows it; whoever compares the two tells.
-        let now = super::start(&stage.spec).expect("another launcher");
+        let now = super::super::start(&stage.spec).expect("another launcher");
         let since = crate::launcher::mounted_since(&before, &now.report().mounted);
         assert_eq!(since, [words(&late)]);
         assert_eq!(crate::launcher::mounted_since(&before, &before), [""; 0]);

@@ -88,7 +88,7 @@ impl AnswerHead {
         };
         let body = match status {
             204 | 304 => BodyFraming::Length(0),
-            _ => BodyFraming::of(&values("transfer-encoding"), &values("content-length"))?,
+            _ => BodyFraming::parse(&values("transfer-encoding"), &values("content-length"))?,
         };
         Ok(Self {
             status,
@@ -113,7 +113,7 @@ impl AnswerHead {
 
 impl BodyFraming {
     /// Of two lengths, or a length beside chunks, somebody else may have taken the other one.
-    fn of(encodings: &[String], lengths: &[String]) -> Result<Self, String> {
+    fn parse(encodings: &[String], lengths: &[String]) -> Result<Self, String> {
         match (encodings, lengths) {
             ([], []) => Ok(Self::UntilClose),
             ([one], []) if one.eq_ignore_ascii_case("chunked") => Ok(Self::Chunks),

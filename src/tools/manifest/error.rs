@@ -1,10 +1,10 @@
 //! Why a manifest was refused.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Why a manifest was refused, with the place where it can be mended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}: {reason}", .file.display(), .line.map_or_else(String::new, |line| format!(":{line}")))]
 pub struct ManifestError {
     /// The file.
     pub file: PathBuf,
@@ -13,17 +13,6 @@ pub struct ManifestError {
     /// The reason.
     pub reason: String,
 }
-
-impl fmt::Display for ManifestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.file.display(), self.reason),
-            None => write!(f, "{}: {}", self.file.display(), self.reason),
-        }
-    }
-}
-
-impl std::error::Error for ManifestError {}
 
 /// Builds errors that point into the file.
 #[derive(Clone, Copy)]

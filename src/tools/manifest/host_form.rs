@@ -1,6 +1,6 @@
 //! How an argument names a host.
 
-use crate::types::{HostPort, WebUrl, text};
+use crate::types::{HostError, HostPort, WebUrl, text};
 
 /// How an argument names a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,21 @@ pub enum HostForm {
     Url,
 }
 
+/// Why words do not name a host in the one spelling that there is; to stand behind the argument's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpellingError {
+    /// They name none.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// This is how it is to be written.
+    #[error("is to be written `{0}`")]
+    Other(String),
+}
+
 impl HostForm {
     /// The host that `words` name. They are to be in the one spelling that there is: what is decided on, recorded
     /// and run is the same text. No name is looked up.
-    pub fn read(self, words: &str) -> Result<HostPort, String> {
+    pub fn read(self, words: &str) -> Result<HostPort, SpellingError> {
         let (spelled, host) = match self {
             Self::Host => {
                 let host = HostPort::parse(words)?;
@@ -25,11 +36,7 @@ impl HostForm {
                 (url.as_str().to_owned(), url.host_port())
             }
         };
-        if spelled == words {
-            Ok(host)
-        } else {
-            Err(format!("is to be written `{}`", text::visible_line(&spelled)))
-        }
+        if spelled == words { Ok(host) } else { Err(SpellingError::Other(text::visible_line(&spelled))) }
     }
 
     /// Words that name `host`.

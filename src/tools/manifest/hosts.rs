@@ -35,7 +35,7 @@ impl Reach {
                         port.parse().ok().filter(|known: &u16| *known != 0 && known.to_string() == port);
                     reach.ports.push(known.ok_or_else(|| at("has no port".to_owned()))?);
                 }
-                None => reach.hosts.push(HostForm::Host.read(entry).map_err(at)?),
+                None => reach.hosts.push(HostForm::Host.read(entry).map_err(|e| at(e.to_string()))?),
             }
         }
         for range in addresses {

@@ -291,7 +291,7 @@ impl Keys {
 
     /// The verifier key of a made-up key under `name`.
     fn vkey(&self, name: &str, seed: u8) -> String {
-        VerifierKey::of(name.to_owned(), &SigningKey::from_bytes(&[seed; 32])).to_string()
+        VerifierKey::new(name.to_owned(), &SigningKey::from_bytes(&[seed; 32])).to_string()
     }
 }
 

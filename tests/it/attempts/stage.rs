@@ -2,7 +2,7 @@
 //! started anew on each ground that is tried, with all that is to be taken as it was.
 
 use crate::model::{House, Reply};
-use crate::service::attend_at;
+use crate::service::halves::attend_at;
 use crate::support::{Server, TestHome, launcher_binary, start, text, until};
 use crate::withheld::Withhold;
 use serde_json::{Value, json};

@@ -1,0 +1,117 @@
+//! What can be asked of the agent: run, find, tools, recover.
+
+use super::api::{RunError, RunReply, RunRequest, ToolView};
+use super::shared::Agent;
+use super::views::{RunQuery, RunRow};
+use super::{resume, run, views};
+use crate::auth::Principal;
+use crate::gate::{RecoverError, Sight};
+use crate::ledger::ReadError;
+use crate::llm::{Direct, Provider};
+use crate::types::{RunId, SessionId, limits};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+impl Agent {
+    /// Runs a message to its end. Returns after the reply is durable.
+    ///
+    /// To be awaited to its end: a run dropped half way is closed by the next start's recovery.
+    pub async fn run(
+        &self,
+        principal: &Principal,
+        source_ip: Option<IpAddr>,
+        request: RunRequest,
+    ) -> Result<RunReply, RunError> {
+        check(&request)?;
+        let provider = self.provider.clone();
+        self.walk(principal, source_ip, request, provider).await
+    }
+
+    /// Walks one call of a person's own through every check, like a model's.
+    pub async fn call(
+        &self,
+        principal: &Principal,
+        tool: String,
+        arguments: String,
+    ) -> Result<RunReply, RunError> {
+        let request = RunRequest { message: format!("{tool} {arguments}"), ..RunRequest::default() };
+        self.walk(principal, None, request, Arc::new(Direct::new(tool, arguments))).await
+    }
+
+    /// Closes what a crash left open, by the functions that close it otherwise: allowed calls without
+    /// a result, then runs without a reply. Returns how many; no tool runs again.
+    pub async fn recover(&self) -> Result<usize, RecoverError> {
+        resume::recover(self).await
+    }
+
+    /// A run, as its ledger entries tell it; `None` where there is none in `sight`. Blocking.
+    pub fn find(&self, sight: &Sight, run: &RunId) -> Result<Option<RunReply>, ReadError> {
+        views::find(self.ledger(), run, |owner| sight.sees(owner))
+    }
+
+    /// Runs in `sight`, newest first. Blocking.
+    pub fn runs(&self, sight: &Sight, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
+        views::list(self.ledger(), query, |owner| sight.sees(owner))
+    }
+
+    /// Every run, newest first, for who reads the audit: all of it stands there. Blocking.
+    pub fn all_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
+        views::list(self.ledger(), query, |_| true)
+    }
+
+    /// The tools that `principal` may use at all.
+    #[must_use]
+    pub fn tools(&self, principal: &Principal) -> Vec<ToolView> {
+        let session = self.session(SessionId::generate().as_str(), limits::CALLS_PER_RUN_MAX);
+        self.gate.offered(principal, &session).iter().map(|manifest| ToolView::from(&**manifest)).collect()
+    }
+
+    async fn walk(
+        &self,
+        principal: &Principal,
+        source_ip: Option<IpAddr>,
+        request: RunRequest,
+        provider: Arc<dyn Provider>,
+    ) -> Result<RunReply, RunError> {
+        let _place = self.take_place(&principal.id())?;
+        if let Some(obstacle) = self.obstacle() {
+            return Err(RunError::Ledger(obstacle));
+        }
+        // Before any entry: what is refused takes no room. Of one key no more runs begin at once than it has places.
+        if let Some((of, retry_after_s)) = self.spent(principal) {
+            return Err(RunError::Spent { of, retry_after_s });
+        }
+        run::walk(self, principal, source_ip, request, provider).await
+    }
+}
+
+/// Refuses what a later version will do, by name, and what is out of bounds.
+fn check(request: &RunRequest) -> Result<(), RunError> {
+    let not_yet = |field| Err(RunError::Unfit(field, "is not supported by this version".to_owned()));
+    if request.session.is_some() {
+        return not_yet("session");
+    }
+    if request.agent.is_some() {
+        return not_yet("agent");
+    }
+    for (field, asked) in
+        [("dry_run", request.dry_run), ("background", request.background), ("untrusted", request.untrusted)]
+    {
+        if asked {
+            return not_yet(field);
+        }
+    }
+    if request.message.trim().is_empty() {
+        return Err(RunError::Unfit("message", "is empty".to_owned()));
+    }
+    if request.message.contains('\0') {
+        return Err(RunError::Unfit("message", "holds a NUL character".to_owned()));
+    }
+    match request.limits.calls_max {
+        Some(calls) if calls == 0 || calls > limits::CALLS_PER_RUN_MAX => {
+            let reason = format!("is not within 1 and {}", limits::CALLS_PER_RUN_MAX);
+            Err(RunError::Unfit("limits.calls_max", reason))
+        }
+        _ => Ok(()),
+    }
+}

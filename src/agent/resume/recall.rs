@@ -1,0 +1,177 @@
+//! A run found again on the ledger: what was asked, what the model said, what came of its calls.
+//!
+//! The conversation is rebuilt from the run's entries and from nothing else, so that a restart changes
+//! nothing of what the model is told.
+
+use crate::agent::api::{RunStatus, Usage};
+use crate::agent::run::{self, Begun, OpenTurn, Part, PartState, RecalledRun};
+use crate::agent::shared::Agent;
+use crate::agent::views;
+use crate::gate::{self, Recall};
+use crate::ledger::payload::{CallProposed, ModelReplyPayload, RunRequestPayload};
+use crate::ledger::{Filter, Header, Kind, Ledger, Order, Payload, ReadError, Stored};
+use crate::llm::{Conversation, ModelReply, Stop};
+use crate::secrets::{self, Clean};
+use crate::tools::ProposedCall;
+use crate::types::{Digest, RunId, SessionId, limits};
+use std::collections::VecDeque;
+
+/// Headers looked at under one lock of the reader, so that others get their turn.
+const SCAN_ENTRIES_MAX: usize = 4_096;
+
+/// What a run that waits is found to be.
+#[derive(Debug)]
+pub(super) enum FoundRun {
+    /// It goes on from here. The provider is the one that was asked.
+    Ready(Box<RecalledRun>, String),
+    /// A person has not answered yet, or the run has ended.
+    NotReady,
+}
+
+/// Finds `run` again, whose `run.request` is the entry `first`. Blocking.
+pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, ReadError> {
+    let headers = entries(agent.ledger(), run, first)?;
+    let status = headers.iter().rev().find(|header| header.is(Kind::RunReply));
+    let status = status.and_then(|header| header.str("status")).and_then(RunStatus::parse);
+    if status != Some(RunStatus::Waiting) {
+        return Ok(FoundRun::NotReady);
+    }
+    let seqs: Vec<u64> = headers.iter().filter(|header| is_call(header)).map(|header| header.seq).collect();
+    let calls = agent.gate().recall(run, &seqs)?;
+    if calls.iter().any(|call| matches!(call.recall, Recall::Waiting)) {
+        return Ok(FoundRun::NotReady);
+    }
+    let request = entry(agent.ledger(), first)?;
+    let asked: RunRequestPayload = payload(&request)?;
+    let provider = asked.provider.clone();
+    let mut recalled = begun(agent, run, &request, &asked)?;
+    let mut calls = VecDeque::from(calls);
+    for header in headers.iter().filter(|header| header.is(Kind::ModelReply)) {
+        // A reply behind one that is not finished cannot be: the model is asked only once it is.
+        if recalled.open.is_some() {
+            return Err(ReadError::Damaged(header.seq, "it follows a reply whose calls are open".to_owned()));
+        }
+        let reply = reply(&entry(agent.ledger(), header.seq)?, &mut recalled.usage)?;
+        recalled.rounds += 1;
+        add_reply(&mut recalled, agent.secrets().clean(reply), &mut calls);
+    }
+    Ok(FoundRun::Ready(Box::new(recalled), provider))
+}
+
+/// The run's headers, from `first` on, by their numbers.
+fn entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<Vec<Header>, ReadError> {
+    let filter = Filter::of("run", run.as_str());
+    let (mut found, mut next) = (Vec::new(), Some(first));
+    while let Some(at) = next {
+        let (headers, on) =
+            ledger.reader().headers(&filter, at, Order::Ascending, SCAN_ENTRIES_MAX, SCAN_ENTRIES_MAX)?;
+        found.extend(headers);
+        next = on;
+    }
+    Ok(found)
+}
+
+fn is_call(header: &Header) -> bool {
+    matches!(
+        header.known_kind(),
+        Some(
+            Kind::CallDecision
+                | Kind::CallConnect
+                | Kind::CallResult
+                | Kind::ApprovalRequest
+                | Kind::ApprovalGrant
+                | Kind::ApprovalRefuse
+        )
+    )
+}
+
+fn entry(ledger: &Ledger, seq: u64) -> Result<Stored, ReadError> {
+    ledger.reader().entry(seq)?.ok_or_else(|| ReadError::Damaged(seq, "it is missing".to_owned()))
+}
+
+/// The payload, where it was kept whole.
+fn payload<P: Payload>(stored: &Stored) -> Result<P, ReadError> {
+    stored.payload().ok_or_else(|| {
+        ReadError::Damaged(
+            stored.header.seq,
+            "its payload is not kept whole, and the run cannot go on".to_owned(),
+        )
+    })
+}
+
+/// The run as it began.
+fn begun(
+    agent: &Agent,
+    run: &RunId,
+    request: &Stored,
+    asked: &RunRequestPayload,
+) -> Result<RecalledRun, ReadError> {
+    let first = request.header.seq;
+    let lacks = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
+    let session_id = request.header.str("session").and_then(SessionId::parse);
+    let session_id = session_id.ok_or_else(|| lacks("session"))?;
+    let calls_max = u32::try_from(asked.calls_max).map_err(|_| lacks("bound of calls"))?;
+    let calls_max = calls_max.min(limits::CALLS_PER_RUN_MAX);
+    let source_ip = asked.source_ip.as_ref().and_then(|ip| ip.parse().ok());
+    let mut conversation = Conversation::new(run::SYSTEM.to_owned());
+    conversation.push_user(agent.secrets().clean(asked.message.clone()));
+    let session = agent.session(session_id.as_str(), calls_max);
+    Ok(RecalledRun {
+        begun: Begun { run: run.clone(), session_id, session, source_ip },
+        first,
+        conversation,
+        steps: Vec::new(),
+        usage: Usage::default(),
+        rounds: 0,
+        open: None,
+    })
+}
+
+/// A reply of the model, as its entry holds it.
+fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
+    let said: ModelReplyPayload = payload(stored)?;
+    run::add(usage, said.input_tokens, said.output_tokens);
+    let call = |CallProposed { id, tool, arguments }| ProposedCall { id, tool, arguments };
+    Ok(ModelReply {
+        text: said.text,
+        calls: said.calls.into_iter().map(call).collect(),
+        stop: Stop::ToolCalls,
+        usage: crate::llm::TokenUsage::default(),
+        request_digest: Digest::of(b""),
+        raw: Vec::new(),
+        model: said.model,
+        found: secrets::SecretCounts::default(),
+    })
+}
+
+/// Adds a reply with what became of its calls: to the conversation where all of them are settled, else as
+/// the reply that is open. The calls of a reply were decided in its order, and behind it.
+fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut VecDeque<gate::Recalled>) {
+    let mut parts = Vec::with_capacity(reply.calls.len());
+    for call in &reply.calls {
+        let at = match calls.pop_front() {
+            None => PartState::Fresh,
+            Some(known) => {
+                recalled.steps.push(views::step(&known.record));
+                recalled.begun.session.calls_used += 1;
+                run::taint(&mut recalled.begun.session, &known.record);
+                match known.recall {
+                    Recall::Told(result) => PartState::Told(result),
+                    Recall::Again(asked) => PartState::Again(asked),
+                    Recall::Waiting => PartState::Waiting,
+                }
+            }
+        };
+        parts.push(Part { call: call.clone(), at });
+    }
+    if parts.iter().all(|part| matches!(part.at, PartState::Told(_))) {
+        recalled.conversation.push_reply(&reply);
+        let told = parts.into_iter().filter_map(|part| match part.at {
+            PartState::Told(result) => Some(*result),
+            PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
+        });
+        recalled.conversation.push_results(told.collect());
+    } else {
+        recalled.open = Some(OpenTurn { reply, parts, before: Vec::new() });
+    }
+}

@@ -1,0 +1,51 @@
+//! After a crash: runs without a reply get one.
+
+use crate::agent::api::RunStatus;
+use crate::agent::shared::Agent;
+use crate::agent::views;
+use crate::gate::RecoverError;
+use crate::ledger::payload::RecoveryPayload;
+use crate::ledger::{Draft, Ref};
+use crate::types::RunId;
+
+/// Settles open calls at the gate, and then replies to open runs with `interrupted`.
+pub(in crate::agent) async fn recover(agent: &Agent) -> Result<usize, RecoverError> {
+    let calls = agent.gate().recover().await?.len();
+    let open: Vec<(String, String)> = agent
+        .ledger()
+        .state(|state| {
+            let mut open =
+                state.prepare("SELECT id, owner FROM run WHERE reply_seq IS NULL ORDER BY first_seq")?;
+            open.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .map_err(|e| RecoverError::Read(e.into()))?;
+    let mut drafts = Vec::with_capacity(open.len() + 1);
+    for (id, owner) in &open {
+        let Some(run) = RunId::parse(id) else { continue };
+        drafts.extend(reply(agent, run, owner)?);
+    }
+    let runs = drafts.len();
+    if calls + runs > 0 {
+        drafts.push(Draft::new(RecoveryPayload { calls: calls as u64, runs: runs as u64 }));
+        let _receipts = agent.ledger().append(drafts).await.map_err(RecoverError::Append)?;
+    }
+    Ok(calls + runs)
+}
+
+/// The reply of a run that a crash ended: what its entries tell, marked interrupted.
+fn reply(agent: &Agent, run: RunId, owner: &str) -> Result<Option<Draft>, RecoverError> {
+    let told = views::find(agent.ledger(), &run, |_| true).map_err(RecoverError::Read)?;
+    let Some(mut told) = told else { return Ok(None) };
+    let first = told.ledger.take().map_or(0, |range| range.first);
+    told.status = RunStatus::Interrupted;
+    told.answer = Some("interrupted: the server ended before the run did".to_owned());
+    let session = told.session.clone();
+    Ok(Some(Draft {
+        run: Some(run),
+        session: Some(session),
+        principal: Some(owner.to_owned()),
+        answers: Some(Ref::Seq(first)),
+        status: Some(RunStatus::Interrupted.as_str()),
+        ..Draft::new(told.payload())
+    }))
+}

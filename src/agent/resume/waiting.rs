@@ -1,0 +1,245 @@
+//! Runs that waited for a person go on by themselves.
+//!
+//! A run that waits is nothing but its entries: no task, child or connection. One task looks after all of
+//! them. It sleeps until a question is asked or answered, or until the next one's time is over.
+
+use super::recall::{self, FoundRun};
+use crate::agent::api::{RunError, RunReply, RunStatus};
+use crate::agent::shared::Agent;
+use crate::agent::{run, views};
+use crate::auth::{Authority, Principal, Refusal, Role, Source};
+use crate::gate::{AnswerError, Gate};
+use crate::ledger::{AppendError, Draft, ReadError, Ref};
+use crate::llm::{Direct, Proposer, Provider};
+use crate::policy::{Door, Over, Power, Via};
+use crate::types::clock::Wall;
+use crate::types::{RunId, limits};
+use rusqlite::OptionalExtension as _;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Those in whose name runs go on: who asked, as far as they still may.
+#[derive(Clone, Debug)]
+pub struct Askers {
+    /// Knows keys.
+    pub authority: Authority,
+    /// Role of commands without a server.
+    pub local: Role,
+}
+
+/// Why a run did not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum GoOnError {
+    /// Its entries, or the keys, cannot be read.
+    #[error(transparent)]
+    Read(ReadError),
+    /// What came of its questions cannot be recorded.
+    #[error(transparent)]
+    Answer(AnswerError),
+    /// It went on and was not recorded.
+    #[error(transparent)]
+    Run(RunError),
+}
+
+impl<E: Into<ReadError>> From<E> for GoOnError {
+    fn from(error: E) -> Self {
+        Self::Read(error.into())
+    }
+}
+
+impl From<AppendError> for GoOnError {
+    fn from(error: AppendError) -> Self {
+        Self::Run(RunError::Ledger(error.to_string()))
+    }
+}
+
+impl Agent {
+    /// Goes on with `run`, where every question of it is answered or asks under rules that have changed
+    /// since; `None` where it still waits, or has ended. Returns after the new reply is durable.
+    ///
+    /// Not for two at once with one run: the gate would refuse the second's decisions.
+    pub async fn go_on(&self, askers: &Askers, run: &RunId) -> Result<Option<RunReply>, GoOnError> {
+        let Some((owner, first)) = waiting(self, run)? else { return Ok(None) };
+        let (agent, wanted) = (self.clone(), run.clone());
+        let found = tokio::task::spawn_blocking(move || recall::find(&agent, &wanted, first)).await;
+        let found = found.map_err(|e| RunError::Ledger(e.to_string())).map_err(GoOnError::Run)?;
+        let (recalled, provider) = match found? {
+            FoundRun::Ready(recalled, provider) => (recalled, provider),
+            FoundRun::NotReady => return Ok(None),
+        };
+        let principal = match askers.recall(self.gate(), &owner, recalled.begun.source_ip).await {
+            Ok(principal) => principal,
+            // Not a word against the key: whether it still may is not known now.
+            Err(Refusal::Unreadable | Refusal::Mismatch) => {
+                return Err(unreadable("the key that asked cannot be looked at"));
+            }
+            Err(refusal) => return end(self, &owner, run, refusal).await.map(Some),
+        };
+        let _place = self.wait_for_place(&owner).await;
+        tracing::info!(run = %run, principal = %owner, "a run that waited goes on");
+        let provider: Arc<dyn Provider> = match Proposer::parse(&provider) {
+            // Its one call was proposed before the run waited; there is no more to say.
+            Some(Proposer::Person) => Arc::new(Direct::new(String::new(), String::new())),
+            _ => self.provider.clone(),
+        };
+        run::go_on(self, &principal, provider, *recalled).await.map(Some).map_err(GoOnError::Run)
+    }
+
+    /// Looks after the runs that wait, until `stop` is ready: refuses questions whose time is over, and
+    /// goes on with runs whose questions are answered. Runs under way are then given
+    /// [`limits::STOP_MS_MAX`]; what is left of them goes on at the next start.
+    pub async fn attend(&self, askers: Askers, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        let mut going = JoinSet::new();
+        // INVARIANT: of each run at most one is under way; one that panicked stays in until the next start.
+        let mut under_way: BTreeSet<RunId> = BTreeSet::new();
+        // Runs that were looked at since something was asked or answered: no spinning on one that cannot
+        // go on.
+        let mut seen: BTreeSet<RunId> = BTreeSet::new();
+        loop {
+            let next_us = self.gate().expire().await.unwrap_or_else(|e| {
+                tracing::error!(error = %e, "questions whose time is over were not closed");
+                None
+            });
+            for run in ready(self) {
+                if !under_way.contains(&run) && seen.insert(run.clone()) {
+                    under_way.insert(run.clone());
+                    let (agent, askers) = (self.clone(), askers.clone());
+                    going.spawn(async move {
+                        let went = agent.go_on(&askers, &run).await;
+                        (run, went.map(|reply| reply.map(|reply| reply.status)))
+                    });
+                }
+            }
+            tokio::select! {
+                () = &mut stop => break,
+                () = self.gate().stirred() => seen.clear(),
+                () = sleep_until(next_us) => {}
+                Some(ended) = going.join_next() => {
+                    if let Some(run) = tell(ended) {
+                        under_way.remove(&run);
+                    }
+                }
+            }
+        }
+        let bound = Duration::from_millis(limits::STOP_MS_MAX);
+        let rest = async { while going.join_next().await.is_some() {} };
+        if tokio::time::timeout(bound, rest).await.is_err() {
+            tracing::warn!("runs that went on were not over when the time to stop was");
+        }
+    }
+}
+
+impl Askers {
+    /// The principal that asked from `source_ip`, where it may still run from there.
+    async fn recall(
+        &self,
+        gate: &Gate,
+        owner: &str,
+        source_ip: Option<IpAddr>,
+    ) -> Result<Principal, Refusal> {
+        let principal = self.authority.recall(owner, self.local).await?;
+        let via = match principal.source() {
+            Source::Key { .. } => Via::Http,
+            Source::Os { .. } => Via::Local,
+        };
+        match gate.may(&principal, Power::Run, Over::Server, Door { via, source_ip }) {
+            Ok(_) => Ok(principal),
+            Err(why) => {
+                tracing::warn!(principal = owner, %why, "who asked may not run any more");
+                Err(Refusal::Unknown)
+            }
+        }
+    }
+}
+
+/// Notes how a run went on.
+fn tell(
+    ended: Result<(RunId, Result<Option<RunStatus>, GoOnError>), tokio::task::JoinError>,
+) -> Option<RunId> {
+    let (run, went) = match ended {
+        Ok(ended) => ended,
+        Err(e) => {
+            tracing::error!(error = %e, "a run that waited did not go on");
+            return None;
+        }
+    };
+    match went {
+        Ok(Some(status)) => tracing::info!(run = %run, status = status.as_str(), "a run went on"),
+        Ok(None) => tracing::warn!(run = %run, "a run that waits for nobody cannot go on"),
+        Err(e) => tracing::error!(run = %run, error = %e, "a run that waited did not go on"),
+    }
+    Some(run)
+}
+
+async fn sleep_until(wall_us: Option<u64>) {
+    match wall_us {
+        // A moment longer: rounding must not wake us before it is over.
+        Some(at) => {
+            let left = Duration::from_micros(at.saturating_sub(Wall::now().0)) + Duration::from_millis(1);
+            tokio::time::sleep(left).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs that wait, and for nobody: no question of theirs is open under the rules in force.
+fn ready(agent: &Agent) -> Vec<RunId> {
+    let bundle = agent.gate().rules().bundle;
+    // Nobody may run now, and that is no word against those who asked: the runs go on under rules that are whole.
+    if !bundle.broken().is_empty() {
+        return Vec::new();
+    }
+    let policy = bundle.digest().hex();
+    let found = agent.ledger().state(|state| {
+        let sql = "SELECT id FROM run WHERE status = 'waiting' AND NOT EXISTS (SELECT 1 FROM approval \
+                   WHERE approval.run = run.id AND state = 'pending' AND policy = ?1) ORDER BY first_seq";
+        let mut ids = state.prepare_cached(sql)?;
+        let ids = ids.query_map([policy.as_str()], |row| row.get::<_, String>(0))?;
+        ids.filter_map(|id| id.map(|id| RunId::parse(&id)).transpose()).collect::<Result<Vec<_>, _>>()
+    });
+    found.unwrap_or_else(|e| {
+        tracing::error!(error = %e, "runs that wait cannot be looked at");
+        Vec::new()
+    })
+}
+
+/// Owner and first entry of a run that waits.
+fn waiting(agent: &Agent, run: &RunId) -> Result<Option<(String, u64)>, rusqlite::Error> {
+    agent.ledger().state(|state| {
+        let sql = "SELECT owner, first_seq FROM run WHERE id = ?1 AND status = 'waiting'";
+        let mut row = state.prepare_cached(sql)?;
+        let row = row.query_row([run.as_str()], |row| {
+            Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or(u64::MAX)))
+        });
+        row.optional()
+    })
+}
+
+fn unreadable(what: &str) -> GoOnError {
+    GoOnError::Run(RunError::Ledger(what.to_owned()))
+}
+
+/// Ends a run in whose name nothing more may be done. What was granted to it is void with it.
+async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Result<RunReply, GoOnError> {
+    tracing::warn!(run = %run, principal = owner, ?refusal, "a run that waited ends: who asked may not run");
+    let told = views::find(agent.ledger(), run, |_| true)?;
+    let mut told = told.ok_or_else(|| unreadable("the run is gone"))?;
+    let first = told.ledger.take().map_or(0, |range| range.first);
+    told.status = RunStatus::Cancelled;
+    told.answer = Some("cancelled: the key that asked may not run any more".to_owned());
+    let draft = Draft {
+        run: Some(run.clone()),
+        session: Some(told.session.clone()),
+        principal: Some(owner.to_owned()),
+        answers: Some(Ref::Seq(first)),
+        status: Some(RunStatus::Cancelled.as_str()),
+        ..Draft::new(told.payload())
+    };
+    let receipt = agent.ledger().append_one(draft).await?;
+    told.ledger = Some(views::range(first, &receipt));
+    Ok(told)
+}

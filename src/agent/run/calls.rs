@@ -1,0 +1,166 @@
+//! The calls of a reply, in groups: prepared and decided, committed, run, settled.
+
+use super::connect;
+use super::state::RunWalk;
+use super::turn::{Part, PartState};
+use crate::agent::shared::Agent;
+use crate::agent::views;
+use crate::call::{End, Execution};
+use crate::gate::{Asked, Asking, CallRecord, Decided, Outcome, Pending, Permit, Running};
+use crate::ledger::{AppendError, Draft};
+use crate::policy::{Session, TaintSource, UNTRUSTED};
+use crate::tools::{Class, ProposedCall};
+use std::collections::BTreeMap;
+
+impl RunWalk<'_> {
+    /// A group of calls: all prepared and decided in order, committed together, run side by side,
+    /// settled together.
+    pub(super) async fn group(&mut self, before: Vec<Draft>, parts: &mut [Part]) -> Result<(), AppendError> {
+        let mut decided = Vec::with_capacity(parts.len());
+        let mut places = Vec::with_capacity(parts.len());
+        for part in parts.iter_mut() {
+            decided.push(match std::mem::replace(&mut part.at, PartState::Waiting) {
+                PartState::Fresh => {
+                    let decided = self.decide(part.call.clone()).await;
+                    self.session.calls_used += 1;
+                    decided
+                }
+                PartState::Again(asked) => self.decide_again(part.call.clone(), asked).await,
+                settled => {
+                    part.at = settled;
+                    continue;
+                }
+            });
+            places.push(part);
+        }
+        // Wait 2: reply and decisions are durable before anything runs.
+        let outcomes = self.agent.gate().commit(before, decided).await?;
+        let (mut permits, mut running, mut steps) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (place, (part, outcome)) in places.into_iter().zip(outcomes).enumerate() {
+            match outcome {
+                Outcome::Permit(permit) => {
+                    permits.push(*permit);
+                    running.push((place, part));
+                }
+                Outcome::Wait(waiting) => {
+                    steps.insert(place, waiting.record().clone());
+                }
+                Outcome::Refused(result) => {
+                    steps.insert(place, result.record().clone());
+                    part.at = PartState::Told(Box::new(result));
+                }
+            }
+        }
+        if !permits.is_empty() {
+            let ran = self.execute(permits).await;
+            // Wait 3: results are durable before the model is told.
+            for ((place, part), result) in running.into_iter().zip(self.agent.gate().settle(ran).await?) {
+                steps.insert(place, result.record().clone());
+                part.at = PartState::Told(Box::new(result));
+            }
+        }
+        for record in steps.values() {
+            self.put_step(record);
+            taint(&mut self.session, record);
+        }
+        Ok(())
+    }
+
+    /// A step for a call, in the place of an earlier one: a call that waited has one.
+    fn put_step(&mut self, record: &CallRecord) {
+        let step = views::step(record);
+        match self.steps.iter_mut().find(|known| known.call == step.call) {
+            Some(known) => *known = step,
+            None => self.steps.push(step),
+        }
+    }
+
+    async fn decide(&self, call: ProposedCall) -> Decided {
+        let (gate, asking) = (self.agent.gate(), self.asking());
+        match gate.validate(&asking, call) {
+            Ok(valid) => self.prepare(&asking, gate.open(valid)).await,
+            Err(invalid) => gate.refuse(&asking, invalid),
+        }
+    }
+
+    /// A call that a person was asked about takes every step anew.
+    async fn decide_again(&self, call: ProposedCall, asked: Asked) -> Decided {
+        let (gate, asking) = (self.agent.gate(), self.asking());
+        match gate.validate(&asking, call) {
+            Ok(valid) => self.prepare(&asking, gate.reopen(valid, asked)).await,
+            Err(invalid) => gate.refuse_again(&asking, invalid, asked),
+        }
+    }
+
+    async fn prepare(&self, asking: &Asking<'_>, pending: Pending) -> Decided {
+        match self.agent.launcher().prepare(&pending).await {
+            Ok(prepared) => self.agent.gate().decide(asking, pending, prepared),
+            Err(error) => {
+                let why = self.agent.secrets().clean(format!("the sandbox: {error}"));
+                self.agent.gate().deny_unprepared(asking, pending, &why)
+            }
+        }
+    }
+
+    async fn execute(&self, permits: Vec<Permit>) -> Vec<(Running, Execution)> {
+        let mut started = Vec::with_capacity(permits.len());
+        for permit in permits {
+            let launcher = self.agent.launcher().clone();
+            started.push(match permit.begin() {
+                Ok((order, running)) => (running, Ok(tokio::spawn(connect::run(launcher, order)))),
+                Err(running) => (running, Err(End::Refused { reason: "the permit had expired".to_owned() })),
+            });
+        }
+        let mut ran = Vec::with_capacity(started.len());
+        for (running, started) in started {
+            let execution = match started {
+                Ok(task) => task.await.unwrap_or_else(|_| Execution::without_output(End::Killed)),
+                Err(end) => Execution::without_output(end),
+            };
+            ran.push((running, execution));
+        }
+        ran
+    }
+}
+
+/// Neighbouring reads are one group; every other call is a group of its own, so that it is prepared
+/// only after the one before it is settled.
+pub(super) fn groups<T>(calls: &mut [T], is_read: impl Fn(&T) -> bool) -> impl Iterator<Item = &mut [T]> {
+    calls.chunk_by_mut(move |a, b| is_read(a) && is_read(b))
+}
+
+/// Whether a call of `tool` only reads; a name that no tool has counts as one that does.
+pub(super) fn is_read(agent: &Agent, tool: &str) -> bool {
+    agent.gate().rules().catalog.find(tool).is_none_or(|manifest| manifest.class == Class::Read)
+}
+
+/// What a result that was told leaves in the session.
+pub(in crate::agent) fn taint(session: &mut Session, record: &CallRecord) {
+    let Some(result) = record.result_seq.filter(|_| record.taints) else { return };
+    session.taint.insert(UNTRUSTED.to_owned());
+    let source = TaintSource {
+        tool: record.tool.clone(),
+        resource: record.resource.clone().unwrap_or_default(),
+        result,
+    };
+    session.tainted_by.push(source);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::groups;
+
+    #[test]
+    fn neighbouring_reads_go_together_and_nothing_else_does() {
+        let check = |tools: &str, expect: &str| {
+            let mut calls: Vec<char> = tools.chars().collect();
+            let made: Vec<String> =
+                groups(&mut calls, |tool| *tool == 'r').map(|group| group.iter().collect()).collect();
+            assert_eq!(made.join("|"), expect);
+        };
+        check("rrr", "rrr");
+        check("rwr", "r|w|r");
+        check("wwrr", "w|w|rr");
+        check("", "");
+    }
+}

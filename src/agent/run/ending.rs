@@ -1,0 +1,115 @@
+//! How a run ends: by an answer, a limit, a wait or an error; and its reply.
+
+use super::state::RunWalk;
+use crate::agent::api::{RunReply, RunStatus};
+use crate::agent::views;
+use crate::ledger::{AppendError, Draft};
+use crate::llm::{Message, ModelError, ModelErrorKind, ModelReply, Proposer, Stop};
+use crate::secrets::Clean;
+use crate::types::{Decision, clock, limits, text};
+use std::time::Duration;
+
+/// How a run ends, with the entries that are still to be written before its reply.
+pub(super) struct WalkEnd {
+    pub(super) before: Vec<Draft>,
+    pub(super) status: RunStatus,
+    pub(super) answer: Option<String>,
+    pub(super) limit: Option<&'static str>,
+}
+
+impl WalkEnd {
+    pub(super) fn limit(name: &'static str, before: Vec<Draft>) -> Self {
+        let answer = Some(format!("the run reached its limit `{name}`"));
+        Self { before, status: RunStatus::Limit, answer, limit: Some(name) }
+    }
+
+    pub(super) fn full() -> Self {
+        let answer = Some("the run ended early: the disk under the ledger is full".to_owned());
+        Self { before: Vec::new(), status: RunStatus::Failed, answer, limit: None }
+    }
+}
+
+impl RunWalk<'_> {
+    pub(super) fn answered(&self, reply: Clean<ModelReply>, before: Vec<Draft>) -> WalkEnd {
+        let reply = reply.into_inner();
+        let refusal = match reply.stop {
+            Stop::Refusal(why) => Some(why),
+            _ => None,
+        };
+        let answer = reply.text.or(refusal).filter(|text| !text.trim().is_empty());
+        let denied = self.last_calls_denied();
+        let status = match (&answer, denied) {
+            (Some(_), _) => RunStatus::Done,
+            (None, true) => RunStatus::Denied,
+            // A direct call has a result and no words; a model without words has failed.
+            (None, false) if self.provider.proposer() == Proposer::Person => RunStatus::Done,
+            (None, false) => RunStatus::Failed,
+        };
+        WalkEnd { before, status, answer, limit: None }
+    }
+
+    /// Whether every call of the last reply was denied.
+    fn last_calls_denied(&self) -> bool {
+        let last = self.conversation.messages().iter().rev();
+        let count = last.take_while(|message| matches!(message, Message::Tool { .. })).count();
+        count > 0 && self.steps.iter().rev().take(count).all(|step| step.decision == Decision::Deny)
+    }
+
+    pub(super) fn model_failed(&self, error: &ModelError) -> WalkEnd {
+        let draft = self.error_draft(error);
+        if error.kind == ModelErrorKind::Timeout && clock::mono_us() >= self.end_us {
+            return WalkEnd::limit("run_ms_max", vec![draft]);
+        }
+        let answer = Some(format!("the model did not answer: {error}"));
+        WalkEnd { before: vec![draft], status: RunStatus::Failed, answer, limit: None }
+    }
+
+    pub(super) async fn finish(&mut self, ended: WalkEnd) -> Result<RunReply, AppendError> {
+        let WalkEnd { before, status, answer, limit } = ended;
+        let mut reply = RunReply {
+            run: self.run.clone(),
+            session: self.session_id.clone(),
+            status,
+            answer: answer.map(|words| shown(&words)),
+            limit: limit.map(str::to_owned),
+            steps: std::mem::take(&mut self.steps),
+            usage: self.usage,
+            ledger: None,
+        };
+        let mut drafts = before;
+        drafts.push(Draft { status: Some(status.as_str()), ..self.draft(reply.payload()) });
+        // Wait 4: the reply is durable before anyone is told.
+        let receipt = self.agent.ledger().append_owed(drafts).await?.pop().ok_or(AppendError::Closed)?;
+        reply.ledger = Some(views::range(self.first, &receipt));
+        Ok(reply)
+    }
+
+    pub(super) fn limit_reached(&self) -> Option<&'static str> {
+        if self.rounds >= limits::MODEL_ROUNDS_MAX {
+            Some("model_rounds_max")
+        } else if self.conversation.bytes() > limits::CONTEXT_BYTES_MAX {
+            Some("context_bytes_max")
+        } else if clock::mono_us() >= self.end_us {
+            Some("run_ms_max")
+        } else if self.agent.is_full(self.principal) {
+            Some("key_bytes_hour_max")
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn model_deadline(&self) -> Duration {
+        let left = Duration::from_micros(self.end_us.saturating_sub(clock::mono_us()));
+        left.min(Duration::from_millis(limits::MODEL_MS_MAX))
+    }
+}
+
+/// An answer as it is told: nothing hidden in it, and no longer than a reply can hold. Making it visible
+/// can make it nine times as long.
+fn shown(words: &str) -> String {
+    let whole = text::visible(words);
+    match text::prefix(&whole, limits::ANSWER_BYTES_MAX) {
+        kept if kept.len() == whole.len() => whole,
+        kept => format!("{kept}\n[cut: {} of {} bytes]", kept.len(), whole.len()),
+    }
+}

@@ -1,0 +1,112 @@
+//! The entries of a run: its request, the replies of the model, its errors.
+
+use super::state::RunWalk;
+use crate::agent::api::Usage;
+use crate::ledger::payload::{
+    CallProposed, ModelErrorPayload, ModelReplyPayload, RunRequestPayload, StopReason,
+};
+use crate::ledger::{Draft, Payload};
+use crate::llm::{ModelError, ModelReply, Stop};
+use crate::secrets::Clean;
+use crate::tools::ProposedCall;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+impl RunWalk<'_> {
+    pub(super) fn request_draft(&self, message: &Clean<String>) -> Draft {
+        self.draft(RunRequestPayload {
+            message: String::clone(message),
+            calls_max: self.session.budget.unsigned_abs(),
+            tools: self.shown_tools(),
+            provider: self.provider.name().to_owned(),
+            model: self.provider.model().to_owned(),
+            source_ip: self.source_ip.map(|ip| ip.to_string()),
+            secrets: message.found().counts(),
+        })
+    }
+
+    /// Names of the tools that the model is shown.
+    fn shown_tools(&self) -> Vec<String> {
+        self.offers.iter().map(|offer| offer.name.clone()).collect()
+    }
+
+    /// The reply with the exact bytes of the model, but for secrets. What it was asked is the digest of the
+    /// request's bytes, and the messages are those on the ledger before.
+    pub(super) fn reply_draft(&self, reply: &Clean<ModelReply>, are_tools_others: bool) -> Draft {
+        let call = |call: &ProposedCall| CallProposed {
+            id: call.id.clone(),
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+        };
+        let (stop, stop_text) = told_stop(&reply.stop);
+        let (raw, raw_base64) = told_raw(&reply.raw);
+        self.draft(ModelReplyPayload {
+            model: reply.model.clone(),
+            request_sha256: reply.request_digest,
+            request_messages: self.conversation.messages().len() as u64,
+            calls: reply.calls.iter().map(call).collect(),
+            stop,
+            stop_text,
+            input_tokens: exact(reply.usage.input_tokens),
+            output_tokens: exact(reply.usage.output_tokens),
+            text: reply.text.clone(),
+            tools: are_tools_others.then(|| self.shown_tools()),
+            raw,
+            raw_base64,
+            secrets: reply.found().counts(),
+        })
+    }
+
+    /// Why the model gave no reply, with what its server sent instead.
+    pub(super) fn error_draft(&self, error: &ModelError) -> Draft {
+        let (raw, raw_base64) = error.raw.as_deref().map(told_raw).unwrap_or_default();
+        self.draft(ModelErrorPayload {
+            provider: self.provider.name().to_owned(),
+            error: error.to_string(),
+            raw,
+            raw_base64,
+            secrets: error.found.counts(),
+        })
+    }
+
+    pub(super) fn draft(&self, payload: impl Payload) -> Draft {
+        Draft {
+            run: Some(self.run.clone()),
+            session: Some(self.session_id.clone()),
+            principal: Some(self.principal.id()),
+            policy: Some(self.agent.gate().rules().bundle.digest()),
+            ..Draft::new(payload)
+        }
+    }
+}
+
+/// Adds one reply of the model to what it cost.
+pub(in crate::agent) fn add(usage: &mut Usage, input_tokens: u64, output_tokens: u64) {
+    usage.model_calls += 1;
+    usage.input_tokens = exact(usage.input_tokens.saturating_add(input_tokens));
+    usage.output_tokens = exact(usage.output_tokens.saturating_add(output_tokens));
+}
+
+/// A server's own count, kept within what every JSON reader reads alike.
+fn exact(count: u64) -> u64 {
+    count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
+}
+
+/// Why a model stopped, in the words of the ledger.
+fn told_stop(stop: &Stop) -> (StopReason, Option<String>) {
+    match stop {
+        Stop::EndTurn => (StopReason::EndTurn, None),
+        Stop::ToolCalls => (StopReason::ToolCalls, None),
+        Stop::Length => (StopReason::Length, None),
+        Stop::Refusal(why) => (StopReason::Refusal, Some(why.clone())),
+        Stop::Other(word) => (StopReason::Other, Some(word.clone())),
+    }
+}
+
+/// A server's bytes: as text, else in base64.
+fn told_raw(raw: &[u8]) -> (Option<String>, Option<String>) {
+    match std::str::from_utf8(raw) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(STANDARD.encode(raw))),
+    }
+}

@@ -1,0 +1,88 @@
+//! What one walk holds from its first entry to its reply.
+
+use super::prompt;
+use super::turn::Begun;
+use crate::agent::api::{Step, Usage};
+use crate::agent::shared::Agent;
+use crate::auth::Principal;
+use crate::gate::Asking;
+use crate::llm::{Conversation, Provider, ToolOffer};
+use crate::policy::Session;
+use crate::tools::Manifest;
+use crate::types::{RunId, SessionId, clock, limits};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// One run under way.
+pub(super) struct RunWalk<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) principal: &'a Principal,
+    pub(super) source_ip: Option<IpAddr>,
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) run: RunId,
+    pub(super) session_id: SessionId,
+    pub(super) session: Session,
+    /// What the model was shown last.
+    pub(super) offers: Vec<ToolOffer>,
+    /// What the model said beside the calls of its last reply.
+    pub(super) said: Option<String>,
+    pub(super) conversation: Conversation,
+    pub(super) steps: Vec<Step>,
+    pub(super) usage: Usage,
+    /// Replies of the model so far.
+    pub(super) rounds: u32,
+    /// When the run's time is over, on the monotonic clock.
+    pub(super) end_us: u64,
+    /// The number of the `run.request`.
+    pub(super) first: u64,
+}
+
+impl<'a> RunWalk<'a> {
+    pub(super) fn new(
+        agent: &'a Agent,
+        principal: &'a Principal,
+        provider: Arc<dyn Provider>,
+        begun: Begun,
+    ) -> Self {
+        let Begun { run, session_id, session, source_ip } = begun;
+        let offers = offers(agent, principal, &session);
+        RunWalk {
+            agent,
+            principal,
+            source_ip,
+            provider,
+            run,
+            session_id,
+            offers,
+            said: None,
+            session,
+            conversation: Conversation::new(prompt::SYSTEM.to_owned()),
+            steps: Vec::new(),
+            usage: Usage::default(),
+            rounds: 0,
+            end_us: clock::mono_us() + limits::RUN_MS_MAX * 1_000,
+            first: 0,
+        }
+    }
+
+    pub(super) fn asking(&self) -> Asking<'_> {
+        Asking {
+            principal: self.principal,
+            run: &self.run,
+            session_id: &self.session_id,
+            session: &self.session,
+            source_ip: self.source_ip,
+            said: self.said.as_deref(),
+        }
+    }
+}
+
+/// The tools as a model is shown them.
+pub(super) fn offers(agent: &Agent, principal: &Principal, session: &Session) -> Vec<ToolOffer> {
+    let offer = |m: &Arc<Manifest>| ToolOffer {
+        name: m.name.clone(),
+        summary: m.summary.clone(),
+        input: m.input_shown(),
+    };
+    agent.gate().offered(principal, session).iter().map(offer).collect()
+}

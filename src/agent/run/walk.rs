@@ -1,0 +1,161 @@
+//! The walk of one run, from its request to its reply.
+
+use super::calls::{groups, is_read};
+use super::ending::WalkEnd;
+use super::entries;
+use super::state::{self, RunWalk};
+use super::turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
+use crate::agent::api::{RunError, RunReply, RunRequest, RunStatus};
+use crate::agent::shared::Agent;
+use crate::auth::Principal;
+use crate::ledger::AppendError;
+use crate::llm::{ModelRequest, Provider};
+use crate::types::{RunId, SessionId, clock, limits};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Walks `request` to its reply, and returns after the reply is durable.
+pub(in crate::agent) async fn walk(
+    agent: &Agent,
+    principal: &Principal,
+    source_ip: Option<IpAddr>,
+    request: RunRequest,
+    provider: Arc<dyn Provider>,
+) -> Result<RunReply, RunError> {
+    let (run, session_id) = (RunId::generate(), SessionId::generate());
+    let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
+    let session = agent.session(session_id.as_str(), calls_max);
+    let mut walk = RunWalk::new(agent, principal, provider, Begun { run, session_id, session, source_ip });
+    let ended = walk.begin(request).await;
+    walk.recorded(ended)
+}
+
+/// Goes on with a run that waited, from where its entries end.
+pub(in crate::agent) async fn go_on(
+    agent: &Agent,
+    principal: &Principal,
+    provider: Arc<dyn Provider>,
+    recalled: RecalledRun,
+) -> Result<RunReply, RunError> {
+    let RecalledRun { begun, first, conversation, steps, usage, rounds, open } = recalled;
+    let mut walk = RunWalk::new(agent, principal, provider, begun);
+    (walk.first, walk.steps, walk.usage) = (first, steps, usage);
+    (walk.conversation, walk.rounds) = (conversation, rounds);
+    let ended = walk.go(open).await;
+    walk.recorded(ended)
+}
+
+impl RunWalk<'_> {
+    fn recorded(&self, ended: Result<RunReply, AppendError>) -> Result<RunReply, RunError> {
+        match ended {
+            Ok(reply) => {
+                let (status, calls) = (reply.status.as_str(), reply.steps.len());
+                let principal = self.principal.id();
+                tracing::info!(run = %self.run, %principal, status, calls, "the run was answered");
+                Ok(reply)
+            }
+            Err(error) => {
+                tracing::error!(run = %self.run, error = %error, "the run cannot be recorded and is not answered");
+                Err(RunError::Ledger(error.to_string()))
+            }
+        }
+    }
+
+    async fn begin(&mut self, request: RunRequest) -> Result<RunReply, AppendError> {
+        // Wait 1: the request is durable before the model is asked.
+        let message = self.agent.secrets().clean(request.message);
+        let asked = self.agent.ledger().append_one(self.request_draft(&message)).await?;
+        self.first = asked.seq();
+        self.conversation.push_user(message);
+        match self.go(None).await {
+            // Nothing was decided, so nothing more runs; that the run ended is written as soon as there is space.
+            Err(AppendError::Full) => self.finish(WalkEnd::full()).await,
+            ended => ended,
+        }
+    }
+
+    /// The loop: `open` is a reply that is to be finished first.
+    async fn go(&mut self, open: Option<OpenTurn>) -> Result<RunReply, AppendError> {
+        let mut next = open;
+        let ended = loop {
+            let turn = match next.take() {
+                Some(turn) => turn,
+                None => match self.ask().await {
+                    Ok(turn) => turn,
+                    Err(ended) => break ended,
+                },
+            };
+            if let Some(ended) = self.take(turn).await? {
+                break ended;
+            }
+        };
+        self.finish(ended).await
+    }
+
+    /// Asks the model: a reply with calls, or the end of the run.
+    async fn ask(&mut self) -> Result<OpenTurn, WalkEnd> {
+        if let Some(limit) = self.limit_reached() {
+            return Err(WalkEnd::limit(limit, Vec::new()));
+        }
+        self.rounds += 1;
+        // What the session has seen since may have narrowed what it may use.
+        let offers = state::offers(self.agent, self.principal, &self.session);
+        let are_others =
+            offers.iter().map(|offer| &offer.name).ne(self.offers.iter().map(|offer| &offer.name));
+        self.offers = offers;
+        let asked = ModelRequest {
+            conversation: &self.conversation,
+            tools: &self.offers,
+            deadline: self.model_deadline(),
+        };
+        // Text and arguments are put together from pieces, and read from escapes: they are looked through as they are now.
+        let reply = match self.provider.complete(&asked).await {
+            Ok(reply) => self.agent.secrets().clean(reply),
+            Err(error) => return Err(self.model_failed(&error)),
+        };
+        entries::add(&mut self.usage, reply.usage.input_tokens, reply.usage.output_tokens);
+        let before = vec![self.reply_draft(&reply, are_others)];
+        if reply.calls.is_empty() {
+            return Err(self.answered(reply, before));
+        }
+        if reply.calls.len() > limits::REPLY_CALLS_MAX {
+            return Err(WalkEnd::limit("reply_calls_max", before));
+        }
+        let parts =
+            reply.calls.iter().map(|call| Part { call: call.clone(), at: PartState::Fresh }).collect();
+        Ok(OpenTurn { reply, parts, before })
+    }
+
+    /// The calls of a reply, group by group; returns how the run ends, if it does.
+    async fn take(&mut self, turn: OpenTurn) -> Result<Option<WalkEnd>, AppendError> {
+        let OpenTurn { reply, mut parts, mut before } = turn;
+        self.said.clone_from(&reply.text);
+        let agent = self.agent;
+        for group in groups(&mut parts, |part| is_read(agent, &part.call.tool)) {
+            if group.iter().all(|part| matches!(part.at, PartState::Told(_))) {
+                continue;
+            }
+            if clock::mono_us() >= self.end_us {
+                return Ok(Some(WalkEnd::limit("run_ms_max", before)));
+            }
+            let fresh = group.iter().filter(|part| matches!(part.at, PartState::Fresh)).count();
+            if self.session.calls_used + i64::try_from(fresh).unwrap_or(i64::MAX) > self.session.budget {
+                return Ok(Some(WalkEnd::limit("calls_per_run_max", before)));
+            }
+            self.group(std::mem::take(&mut before), group).await?;
+            // What comes behind is to see what these calls did: it waits with them.
+            if group.iter().any(|part| matches!(part.at, PartState::Waiting)) {
+                let answer = Some("a call waits for a person's approval".to_owned());
+                return Ok(Some(WalkEnd { before, status: RunStatus::Waiting, answer, limit: None }));
+            }
+        }
+        let told = parts.into_iter().filter_map(|part| match part.at {
+            PartState::Told(result) => Some(*result),
+            PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
+        });
+        // The reply and every result are durable: the model may read them.
+        self.conversation.push_reply(&reply);
+        self.conversation.push_results(told.collect());
+        Ok(None)
+    }
+}

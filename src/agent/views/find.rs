@@ -1,0 +1,157 @@
+//! One run as told to those who ask: its reply, or what its entries say without one.
+
+use crate::agent::api::{LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
+use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, CutPayload, RunReplyPayload};
+use crate::ledger::{Filter, Kind, Ledger, Order, ReadError, Stored};
+use crate::types::{CallId, Decision, RunId, SessionId, StepStatus, limits};
+use rusqlite::OptionalExtension as _;
+use serde_json::Value;
+
+/// A run whose owner `sees` takes. One that has not ended is told from its entries;
+/// `size`, `root` and `checkpoint` are then, and for ended ones too, those of the ledger as it stands.
+pub(in crate::agent) fn find(
+    ledger: &Ledger,
+    run: &RunId,
+    sees: impl Fn(&str) -> bool,
+) -> Result<Option<RunReply>, ReadError> {
+    let row = ledger.state(|state| {
+        state
+            .prepare_cached("SELECT owner, first_seq, reply_seq FROM run WHERE id = ?1")?
+            .query_row([run.as_str()], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?))
+            })
+            .optional()
+    })?;
+    let Some((owned_by, first, reply)) = row else { return Ok(None) };
+    if !sees(&owned_by) {
+        return Ok(None);
+    }
+    let number = |seq: i64| u64::try_from(seq).unwrap_or(0);
+    let first = number(first);
+    let mut told = match reply.map(number) {
+        Some(seq) => ended(ledger, run, first, seq)?,
+        None => from_entries(ledger, run, first)?,
+    };
+    if told.status == RunStatus::Waiting && !waits_for_a_person(ledger, run)? {
+        told = RunReply { answer: None, ..from_entries(ledger, run, first)? };
+    }
+    let (head, checkpoint) = (ledger.head(), ledger.checkpoint().map(|note| note.to_string()));
+    let last = reply.map_or(head.size.saturating_sub(1), number);
+    told.ledger = Some(LedgerRange { first, last, size: head.size, root: head.root.hex(), checkpoint });
+    Ok(Some(told))
+}
+
+/// Whether a question of the run is open. One that waits and for nobody is about to go on.
+fn waits_for_a_person(ledger: &Ledger, run: &RunId) -> Result<bool, ReadError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM approval WHERE run = ?1 AND state = 'pending')";
+    Ok(ledger.state(|state| state.prepare_cached(sql)?.query_row([run.as_str()], |row| row.get(0)))?)
+}
+
+/// The reply as recorded, where the entry is what state.db says it is. One that was erased, or longer than a
+/// payload may be, is told from the run's other entries.
+fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply, ReadError> {
+    let damaged = |what: &str| ReadError::Damaged(seq, what.to_owned());
+    let stored = ledger.reader().entry(seq)?.ok_or_else(|| damaged("the run's reply is missing"))?;
+    if stored.header.str("run") != Some(run.as_str()) {
+        return Err(damaged("the entry is of another run"));
+    }
+    let unreadable = |e: serde_json::Error| damaged(&format!("the reply cannot be read: {e}"));
+    let answer = match stored.body.as_deref() {
+        None => "the reply was erased: its steps are told from their entries",
+        Some(body) if CutPayload::read(body).is_some() => {
+            "the reply is longer than the ledger keeps: its steps are told from their entries"
+        }
+        Some(body) => {
+            return serde_json::from_slice::<RunReplyPayload>(body).map(Into::into).map_err(unreadable);
+        }
+    };
+    let status = stored.header.fields.get("status").cloned().unwrap_or_default();
+    Ok(RunReply {
+        status: serde_json::from_value(status).map_err(unreadable)?,
+        answer: Some(answer.to_owned()),
+        ..from_entries(ledger, run, first)?
+    })
+}
+
+/// A run without its reply: its steps, as their entries tell them.
+fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, ReadError> {
+    let filter = Filter::of("run", run.as_str());
+    // A run has a bounded number of entries, and no other run's are more than all of theirs together.
+    let entries_max = 4 * limits::CALLS_PER_RUN_MAX as usize * limits::MODEL_ROUNDS_MAX as usize;
+    let scan_max = entries_max * limits::RUNS_RUNNING_MAX;
+    let (headers, _) = ledger.reader().headers(&filter, first, Order::Ascending, entries_max, scan_max)?;
+    let session = headers.iter().find_map(|header| SessionId::parse(header.str("session")?));
+    let mut told = RunReply {
+        run: run.clone(),
+        session: session.ok_or_else(|| ReadError::Damaged(first, "the run has no session".to_owned()))?,
+        status: RunStatus::Running,
+        answer: None,
+        limit: None,
+        steps: Vec::new(),
+        usage: Usage::default(),
+        ledger: None,
+    };
+    for header in &headers {
+        match header.known_kind() {
+            Some(Kind::ModelReply) => told.usage.model_calls += 1,
+            Some(Kind::CallDecision) => {
+                let stored = ledger.reader().entry(header.seq)?;
+                if let Some(step) = stored.as_ref().and_then(decided) {
+                    put(&mut told.steps, step);
+                }
+            }
+            Some(Kind::CallResult) => {
+                if let Some(stored) = ledger.reader().entry(header.seq)? {
+                    settle(&mut told.steps, &stored);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(told)
+}
+
+fn decided(stored: &Stored) -> Option<Step> {
+    let header = &stored.header;
+    let decision = header.decision()?;
+    let payload: CallDecisionPayload = stored.payload().unwrap_or_default();
+    let raw = payload.arguments_raw.map(Value::from);
+    Some(Step {
+        call: CallId::parse(header.str("call")?)?,
+        tool: header.str("tool").unwrap_or_default().to_owned(),
+        args: payload.arguments.or(raw).unwrap_or_else(|| erased(stored)),
+        decision,
+        policies: header.policies(),
+        status: match decision {
+            Decision::Allow => StepStatus::Running,
+            Decision::NeedsApproval => StepStatus::Waiting,
+            Decision::Deny | Decision::Invalid => StepStatus::Refused,
+        },
+        result: payload.reason.map_or(Value::Null, |reason| serde_json::json!({ "error": reason })),
+        truncated: false,
+        ledger: StepLedger { decision: header.seq, result: None },
+    })
+}
+
+/// A call that waited is decided again: its newest decision counts.
+fn put(steps: &mut Vec<Step>, step: Step) {
+    match steps.iter_mut().find(|known| known.call == step.call) {
+        Some(known) => *known = step,
+        None => steps.push(step),
+    }
+}
+
+fn settle(steps: &mut [Step], stored: &Stored) {
+    let decision = stored.header.u64("ref");
+    let Some(step) = steps.iter_mut().find(|step| Some(step.ledger.decision) == decision) else { return };
+    let result: Option<CallResultPayload> = stored.payload();
+    step.status = stored.header.str("status").and_then(StepStatus::parse).unwrap_or(StepStatus::Error);
+    step.truncated = result.as_ref().is_some_and(|result| result.truncated);
+    step.result = result.map_or_else(|| erased(stored), |result| result.result);
+    step.ledger.result = Some(stored.header.seq);
+}
+
+/// In the place of what was erased.
+fn erased(stored: &Stored) -> Value {
+    if stored.body.is_none() { Value::from("erased") } else { Value::Null }
+}

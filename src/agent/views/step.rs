@@ -1,0 +1,32 @@
+//! Steps and ranges of a run that is under way here.
+
+use crate::agent::api::{LedgerRange, Step, StepLedger};
+use crate::gate::CallRecord;
+use crate::ledger::Receipt;
+
+/// A step from what the gate told.
+pub(in crate::agent) fn step(record: &CallRecord) -> Step {
+    Step {
+        call: record.call.clone(),
+        tool: record.tool.clone(),
+        args: record.arguments.clone(),
+        decision: record.decision,
+        policies: record.policies.clone(),
+        status: record.status,
+        result: record.result.clone(),
+        truncated: record.truncated,
+        ledger: StepLedger { decision: record.decision_seq, result: record.result_seq },
+    }
+}
+
+/// The range of a run that `receipt` ended.
+pub(in crate::agent) fn range(first: u64, receipt: &Receipt) -> LedgerRange {
+    let head = receipt.head();
+    LedgerRange {
+        first,
+        last: receipt.seq(),
+        size: head.size,
+        root: head.root.hex(),
+        checkpoint: receipt.checkpoint().map(str::to_owned),
+    }
+}

@@ -1,0 +1,176 @@
+//! `par audit key|checkpoint|prove|check-proof`: what leaves the host as evidence, and how it is checked.
+
+use super::given;
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, show};
+use crate::config::Config;
+use crate::ledger::export::proof_file::{Evidence, Proven};
+use crate::ledger::{Filter, Header, Order, ProofError, ReadError, Reader};
+use crate::types::clock::Wall;
+use crate::types::text;
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Prove {
+    /// The entry's number
+    #[arg(required_unless_present = "run", conflicts_with = "run")]
+    seq: Option<u64>,
+    /// A whole run: its request, every decision and result, its reply
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Where to write it; standard output without
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CheckProof {
+    /// A file that `par audit prove` wrote; `-` reads standard input
+    file: PathBuf,
+    /// The log's verifier key, as `par audit key` prints it
+    #[arg(long, value_name = "VKEY")]
+    key: String,
+}
+
+fn reader(config: &Config) -> Result<Reader, Fail> {
+    Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)
+}
+
+fn damaged(error: ReadError) -> Fail {
+    let code = if matches!(error, ReadError::Damaged(..)) { exit::UNVERIFIED } else { exit::FAILED };
+    Fail::new(code, error)
+}
+
+/// The verifier key of the log, which `--key` takes.
+pub(super) fn key(config: &Config, is_json: bool) -> Result<u8, Fail> {
+    let key = reader(config)?.log_key().map_err(damaged)?.to_string();
+    if is_json {
+        show::json(&json!({ "key": key }))?
+    } else {
+        show::line(&key)?
+    }
+    Ok(exit::OK)
+}
+
+/// The newest checkpoint, as a note.
+pub(super) fn checkpoint(config: &Config, is_json: bool) -> Result<u8, Fail> {
+    let note = reader(config)?.newest_checkpoint().map_err(damaged)?;
+    let note = note.ok_or_else(|| Fail::new(exit::UNVERIFIED, "the ledger has no checkpoint"))?;
+    if is_json {
+        show::json(&json!({ "checkpoint": note }))?
+    } else {
+        show::bytes(note.as_bytes())?
+    }
+    Ok(exit::OK)
+}
+
+impl Prove {
+    pub(super) fn run(&self, config: &Config) -> Result<u8, Fail> {
+        let reader = reader(config)?;
+        let seqs = match (&self.run, self.seq) {
+            (Some(run), _) => of_run(&reader, run)?,
+            (None, seq) => Vec::from_iter(seq),
+        };
+        let evidence = reader.prove(self.run.clone(), &seqs).map_err(damaged)?;
+        let file = evidence.write().map_err(Fail::failed)?;
+        // What would not be taken is not handed out.
+        let key = reader.log_key().map_err(damaged)?;
+        evidence
+            .check(&key)
+            .map_err(|e| Fail::new(exit::UNVERIFIED, format!("the proof does not hold: {e}")))?;
+        match &self.out {
+            None => show::bytes(file.as_bytes())?,
+            Some(path) => {
+                std::fs::write(path, &file).map_err(|e| Fail::failed(format!("{}: {e}", path.display())))?;
+                show::note(&format!("wrote {}; `par audit check-proof {0} --key '{key}'`", path.display()));
+            }
+        }
+        Ok(exit::OK)
+    }
+}
+
+/// The numbers of a run's entries.
+fn of_run(reader: &Reader, run: &str) -> Result<Vec<u64>, Fail> {
+    let filter = Filter::of("run", run);
+    let found = reader.headers(&filter, 0, Order::Ascending, usize::MAX, usize::MAX).map_err(damaged)?;
+    match found.0.as_slice() {
+        [] => Err(Fail::failed(format!("there is no run `{}`", text::visible_line(run)))),
+        headers => Ok(headers.iter().map(|header| header.seq).collect()),
+    }
+}
+
+impl CheckProof {
+    /// Needs no home, no database and no server.
+    pub(super) fn run(&self, is_json: bool) -> Result<u8, Fail> {
+        let key = given::verifier(&self.key)?;
+        let fail = |what: ProofError| Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {what}"));
+        let evidence = Evidence::read(&given::slurp(&self.file)?).map_err(fail)?;
+        let proven = evidence.check(&key).map_err(fail)?;
+        if is_json {
+            show::json(&told(&evidence, &proven))?;
+        } else {
+            lines(&evidence, &proven).iter().try_for_each(|line| show::line(line))?;
+        }
+        Ok(exit::OK)
+    }
+}
+
+fn told(evidence: &Evidence, proven: &Proven) -> Value {
+    let entries =
+        proven.entries.iter().map(|(header, payload)| json!({ "header": header.fields, "payload": payload }));
+    json!({
+        "run": evidence.run,
+        "log": proven.checkpoint.origin,
+        "size": proven.checkpoint.head.size,
+        "root": proven.checkpoint.head.root.hex(),
+        "epoch": proven.epoch,
+        "entries": entries.collect::<Vec<_>>(),
+    })
+}
+
+fn lines(evidence: &Evidence, proven: &Proven) -> Vec<String> {
+    let count = proven.entries.len();
+    let of_run = evidence
+        .run
+        .as_ref()
+        .map_or_else(String::new, |run| format!(", all that {} speaks of", text::visible_line(run)));
+    let mut lines = vec![
+        format!(
+            "{} {count} {}{of_run}",
+            show::paint("32", "✓"),
+            if count == 1 { "entry" } else { "entries" }
+        ),
+        format!(
+            "  in {} at {} entries, root {}…, signed by the log key and the key of epoch {}",
+            proven.checkpoint.origin,
+            proven.checkpoint.head.size,
+            text::prefix(&proven.checkpoint.head.root.hex(), 16),
+            proven.epoch
+        ),
+    ];
+    for (header, payload) in &proven.entries {
+        lines.push(line(header));
+        lines.extend(payload.as_ref().and_then(words).map(|words| format!("        {words}")));
+    }
+    lines.push("  times are those of the host's own clock".to_owned());
+    lines
+}
+
+fn line(header: &Header) -> String {
+    let word = |name: &str| text::visible_line(header.str(name).unwrap_or_default());
+    let when = header.u64("wall_us").map(|us| Wall(us).rfc3339()).unwrap_or_default();
+    let parts = [word("kind"), word("principal"), word("tool"), word("decision"), word("status")];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("  #{:<5} {when}  {}", header.seq, parts.join("  "))
+}
+
+/// What people want to read of a payload, on one line.
+fn words(payload: &Value) -> Option<String> {
+    let found =
+        ["message", "arguments", "answer", "result", "reason"].iter().find_map(|name| payload.get(name));
+    let found = found.filter(|value| !value.is_null())?;
+    let words = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+    Some(text::visible_line(text::prefix(&words, crate::types::limits::SHOWN_BYTES_MAX)))
+}

@@ -1,0 +1,151 @@
+//! `par audit export`, and `par audit verify --export`: entries in one file, and the check of such a file.
+
+use super::given;
+use crate::auth::{self, Role};
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, query, show};
+use crate::config::Config;
+use crate::http::admin::{self, AdminError, Operation};
+use crate::ledger::export::verify::{self as exported, Exported};
+use crate::ledger::{Export, ExportError, Filter, Format};
+use crate::types::text;
+use clap::Args;
+use serde_json::{Value, json};
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Take {
+    /// Words that all have to hold, as `par audit show` takes them; every entry without any
+    query: Vec<String>,
+    /// JSON Lines that `par audit verify --export` checks, or a table for people
+    #[arg(long, value_name = "FORMAT", value_parser = ["jsonl", "csv"], default_value = "jsonl")]
+    format: String,
+    /// Where to write it, a file that is not there yet; standard output without
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl Take {
+    /// Through the admin socket of the running server, which records it; else on the ledger directly.
+    pub(super) fn run(&self, config: &Config) -> Result<u8, Fail> {
+        let query = query::join(&self.query);
+        let query = compose::secrets(config, compose::model_key(config)?.as_ref())?.clean(query).into_inner();
+        let filter = Filter::parse(&query).map_err(Fail::usage)?;
+        let format =
+            Format::parse(&self.format).ok_or_else(|| Fail::usage("`--format` is `jsonl` or `csv`"))?;
+        let mut out = self.out.as_deref().map(made).transpose()?;
+        let files = compose::files(config);
+        let request = json!({ "op": Operation::AuditExport.as_str(), "query": query, "format": self.format });
+        // Held to the end: what is told is read under this process's own lock where no server runs.
+        let (record, _ledger) = match admin::call(&config.home.data, &request) {
+            Err(AdminError::NotRunning) => {
+                let by = auth::local(&config.home.data, Role::Admin)
+                    .map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
+                let ledger = compose::open_ledger(config)?;
+                (ledger.record_export(&filter, format, by.id(), None).map_err(failed)?, Some(ledger))
+            }
+            Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
+            Err(other) => return Err(Fail::failed(other)),
+            Ok(answer) => {
+                let record = answer.get("record").and_then(Value::as_u64);
+                (record.ok_or_else(|| Fail::failed("the server's answer cannot be read"))?, None)
+            }
+        };
+        let mut export = Export::open(&files, record).map_err(failed)?;
+        while let Some(piece) = export.piece().map_err(failed)? {
+            match &mut out {
+                Some((path, file)) => file.write_all(&piece).map_err(|e| at(path, &e))?,
+                None => show::bytes(&piece)?,
+            }
+        }
+        if let Some((path, file)) = out {
+            file.sync_all().map_err(|e| at(&path, &e))?;
+            show::note(&format!("wrote {}; entry {record} says so", path.display()));
+        }
+        Ok(exit::OK)
+    }
+}
+
+fn made(path: &Path) -> Result<(PathBuf, File), Fail> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    Ok((path.to_owned(), file.map_err(|e| at(path, &e))?))
+}
+
+fn at(path: &Path, error: &std::io::Error) -> Fail {
+    Fail::failed(format!("{}: {error}", path.display()))
+}
+
+fn failed(error: ExportError) -> Fail {
+    let code = if matches!(error, ExportError::Read(_)) { exit::UNVERIFIED } else { exit::FAILED };
+    Fail::new(code, error)
+}
+
+/// Checks an export. Needs no home, no database and no server.
+pub(super) fn verify(path: &Path, key: Option<&str>, is_json: bool) -> Result<u8, Fail> {
+    let key = key.map(given::verifier).transpose()?;
+    let mut input: Box<dyn std::io::BufRead> = match path.to_str() {
+        Some("-") => Box::new(std::io::stdin().lock()),
+        _ => Box::new(BufReader::new(
+            File::open(path).map_err(|e| Fail::usage(format!("{}: {e}", path.display())))?,
+        )),
+    };
+    let found = exported::check(&mut input, key.as_ref());
+    let found = found.map_err(|what| {
+        Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {}", text::visible_line(&what.to_string())))
+    })?;
+    if is_json {
+        show::json(&told(&found))?;
+    } else {
+        lines(&found, key.is_some()).iter().try_for_each(|line| show::line(line))?;
+    }
+    Ok(exit::OK)
+}
+
+fn told(found: &Exported) -> Value {
+    json!({
+        "log": found.checkpoint.origin,
+        "key": found.key.to_string(),
+        "query": found.query,
+        "size": found.size,
+        "entries": found.entries,
+        "payloads": found.payloads,
+        "is_all": found.query.is_empty(),
+        "record": found.record,
+        "signed": found.checkpoint.head.size,
+        "root": found.checkpoint.head.root.hex(),
+        "epoch": found.epoch,
+    })
+}
+
+fn lines(found: &Exported, is_known: bool) -> Vec<String> {
+    let Exported { checkpoint, epoch, record, query, size, entries, payloads, key } = found;
+    let mut lines = vec![
+        format!("{} {entries} entries, {payloads} payloads: each is in the tree", show::paint("32", "✓")),
+        format!(
+            "  of {} at {} entries, root {}…, signed by the log key and the key of epoch {epoch}",
+            checkpoint.origin,
+            checkpoint.head.size,
+            text::prefix(&checkpoint.head.root.hex(), 16),
+        ),
+    ];
+    lines.push(if query.is_empty() {
+        format!("  it is all of the first {size} entries; entry {record} records the export")
+    } else {
+        format!(
+            "  it is all that entry {record} recorded of `{}` among {size} entries",
+            text::visible_line(query)
+        )
+    });
+    if !query.is_empty() {
+        lines.push(
+            "  that nothing else matched is the server's word: what is left out cannot be proven".to_owned(),
+        );
+    }
+    if !is_known {
+        lines.push(format!("  the key is the export's own word: compare it, or give it by `--key`\n  {key}"));
+    }
+    lines
+}

@@ -1,0 +1,118 @@
+//! `par audit show --follow` and `--url`: entries as they come, from the files or from a server.
+
+use super::row::row;
+use crate::cli::exit::{self, Fail};
+use crate::cli::remote::Server;
+use crate::cli::show;
+use crate::ledger::{Filter, Header, Order, Reader};
+use crate::types::limits;
+use serde_json::{Map, Value};
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+/// Writes entries one by one.
+pub(super) struct Out {
+    pub(super) is_json: bool,
+}
+
+impl Out {
+    /// Writes an entry at once; false where nobody reads any more.
+    pub(super) fn entry(&self, fields: &Map<String, Value>) -> Result<bool, Fail> {
+        let line = if self.is_json {
+            serde_json::to_string(fields).map_err(Fail::failed)?
+        } else {
+            let widths = [6, 27, 16, 13, 16, 0];
+            let cells = row(fields).into_iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        let mut stdout = std::io::stdout().lock();
+        match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(e) => Err(Fail::failed(e)),
+        }
+    }
+}
+
+/// Entries of the files from `from` on, until nobody reads any more.
+pub(super) fn files(path: &Path, filter: &Filter, mut from: u64, out: &Out) -> Result<u8, Fail> {
+    loop {
+        // Anew each time: there may be another segment, and nobody shall wait for files that are held open.
+        let reader = Reader::open(path).map_err(Fail::failed)?;
+        // Before the page: what is appended meanwhile is looked at again.
+        let size = reader.size().map_err(Fail::failed)?;
+        let page = reader.headers(filter, from, Order::Ascending, limits::PAGE_ITEMS, limits::PAGE_SCAN_MAX);
+        let (headers, next) = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
+        for Header { fields, .. } in &headers {
+            if !out.entry(fields)? {
+                return Ok(exit::OK);
+            }
+        }
+        let told = headers.last().map_or(from, |header| header.seq + 1);
+        from = next.unwrap_or(told.max(size));
+        if next.is_none() {
+            drop(reader);
+            std::thread::sleep(Duration::from_millis(limits::TAIL_MS));
+        }
+    }
+}
+
+/// Entries of a server: the newest `limit` that match, and then, to be followed, those that come.
+pub(super) fn server(
+    server: &Server,
+    query: &str,
+    limit: usize,
+    is_followed: bool,
+    out: &Out,
+) -> Result<u8, Fail> {
+    let (mut found, mut after) = (Vec::new(), String::new());
+    let mut newest = None;
+    while found.len() < limit {
+        let left = (limit - found.len()).min(limits::PAGE_ITEMS_MAX);
+        let path = format!("/audit?order=desc&limit={left}&q={}{after}", encoded(query));
+        let mut page = server.ask(&path, None)?;
+        if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+            found.extend(items);
+        }
+        newest.get_or_insert_with(|| found.first().and_then(|entry| entry.get("seq")?.as_u64()));
+        match page.get("next").and_then(Value::as_str) {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    for entry in found.iter().rev().filter_map(Value::as_object) {
+        if !out.entry(entry)? {
+            return Ok(exit::OK);
+        }
+    }
+    if is_followed { tail(server, query, newest.flatten(), out) } else { Ok(exit::OK) }
+}
+
+/// Entries of a server behind `last`, as they come.
+fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Result<u8, Fail> {
+    loop {
+        let after = last.map_or_else(String::new, |seq| format!("&after={seq}"));
+        let mut written = Ok(true);
+        server.events(&format!("/audit?q={}{after}", encoded(query)), |data| {
+            let entry: Map<String, Value> = serde_json::from_str(data).unwrap_or_default();
+            last = entry.get("seq").and_then(Value::as_u64).or(last);
+            written = out.entry(&entry);
+            matches!(written, Ok(true))
+        })?;
+        if !written? {
+            return Ok(exit::OK);
+        }
+        // The server has ended the stream: it stops, or the key holds no more, which the next question tells.
+        show::note("par: the stream ended; asking again");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// As a value of a query (RFC 3986).
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}

@@ -1,0 +1,37 @@
+//! What a person gives to hold a log against: keys, checkpoints, files.
+
+use crate::cli::exit::Fail;
+use crate::ledger::{Note, VerifierKey};
+use serde_json::Value;
+use std::path::Path;
+
+/// A file longer than this is no note or proof, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// Reads a key that somebody typed.
+pub(in crate::cli) fn verifier(key: &str) -> Result<VerifierKey, Fail> {
+    VerifierKey::parse(key).ok_or_else(|| Fail::usage("the key is no verifier key, `NAME+HASH+KEY`"))
+}
+
+/// Reads a file of bounded length, or standard input.
+pub(in crate::cli) fn slurp(path: &Path) -> Result<String, Fail> {
+    use std::io::Read as _;
+    let at = |e| Fail::usage(format!("{}: {e}", path.display()));
+    let mut text = String::new();
+    let mut input: Box<dyn std::io::Read> = match path.to_str() {
+        Some("-") => Box::new(std::io::stdin()),
+        _ => Box::new(std::fs::File::open(path).map_err(at)?),
+    };
+    input.by_ref().take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(at)?;
+    Ok(text)
+}
+
+/// A checkpoint in a file: a note, the last of several, a log line, or the reply of a run that holds one.
+pub(in crate::cli) fn note(path: &Path) -> Result<Note, Fail> {
+    let text = slurp(path)?;
+    let whole: Option<Value> = serde_json::from_str(&text).ok();
+    let inside = whole.as_ref().and_then(|reply| reply.pointer("/ledger/checkpoint")?.as_str());
+    let text = inside.unwrap_or(&text);
+    let note = Note::last(text).map_or_else(|| Note::parse(text), Ok);
+    note.map_err(|e| Fail::usage(format!("{}: {e}", path.display())))
+}

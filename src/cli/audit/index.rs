@@ -1,0 +1,38 @@
+//! `par audit index`: the index that a server answers queries from, looked at and made anew.
+
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, show};
+use crate::config::Config;
+use crate::ledger::Index;
+use clap::Args;
+use serde_json::json;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct IndexOf {
+    /// Forget what is there and follow the ledger from its first entry on
+    #[arg(long)]
+    rebuild: bool,
+}
+
+impl IndexOf {
+    /// Also beside a running server, which then goes on with what is made here.
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let files = compose::files(config);
+        let index = if self.rebuild { Index::anew(&files) } else { Index::open(&files) };
+        let index = index.map_err(Fail::failed)?;
+        let found = index.complete().map_err(Fail::failed)?;
+        if is_json {
+            show::json(&json!({ "covered": found.covered, "unsound": found.unsound }))?;
+        } else {
+            let blocks = found.covered.div_ceil(256);
+            show::line(&format!("index.db covers {} entries in {blocks} blocks", found.covered))?;
+            for block in &found.unsound {
+                let (first, last) = (block * 256, block * 256 + 255);
+                show::line(&format!(
+                    "! block {block} (entries {first} to {last}) did not fit, and was made anew"
+                ))?;
+            }
+        }
+        Ok(exit::OK)
+    }
+}

@@ -1,0 +1,126 @@
+//! `par audit redact`: through the admin socket of the running server, else on the ledger directly.
+
+use crate::auth::{self, Role};
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, show};
+use crate::config::Config;
+use crate::http::admin::{self, AdminError, FailureCode, Operation};
+use crate::ledger::{Erasure, Lock, RedactError, Targets};
+use crate::types::text;
+use clap::Args;
+use serde_json::{Value, json};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Redact {
+    /// Numbers of entries
+    #[arg(required_unless_present = "run", conflicts_with = "run", value_name = "SEQ")]
+    entries: Vec<u64>,
+    /// Every payload of this run
+    #[arg(long)]
+    run: Option<String>,
+    /// Why: it stays on the ledger
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+impl Redact {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let told = self.ask(config)?;
+        if is_json {
+            show::json(&told)?;
+        } else {
+            lines(&told).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
+        }
+        if list(&told, "left").is_empty() {
+            return Ok(exit::OK);
+        }
+        Err(Fail::failed(
+            "the payloads are erased, but something of them may still be found in the files above",
+        ))
+    }
+
+    /// Has it done by the running server, else here.
+    fn ask(&self, config: &Config) -> Result<Value, Fail> {
+        let op = Operation::AuditRedact.as_str();
+        let request = match &self.run {
+            Some(run) => json!({ "op": op, "run": run, "reason": self.reason }),
+            None => json!({ "op": op, "entries": self.entries, "reason": self.reason }),
+        };
+        match admin::call(&config.home.data, &request) {
+            Err(AdminError::NotRunning) => self.here(config),
+            Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
+            Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
+            Err(other) => Err(Fail::failed(other)),
+            Ok(mut answer) => Ok(answer.get_mut("redacted").map(Value::take).unwrap_or_default()),
+        }
+    }
+
+    /// The same without a server: takes the ledger's lock, and asks no policy.
+    fn here(&self, config: &Config) -> Result<Value, Fail> {
+        if let Some(holder) = Lock::holder(&compose::files(config)) {
+            show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
+        }
+        let by =
+            auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?;
+        let targets = match &self.run {
+            Some(run) => Targets::Run(run.clone()),
+            None => Targets::Entries(self.entries.clone()),
+        };
+        let reason = compose::secrets(config, compose::model_key(config)?.as_ref())?
+            .clean(self.reason.clone())
+            .into_inner();
+        let erasure = Erasure { targets, reason, principal: by.id(), power: None };
+        let told = compose::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
+            RedactError::Unfit(..) => Fail::usage(e),
+            RedactError::Read(_) => Fail::new(exit::UNVERIFIED, e),
+            other => Fail::failed(other),
+        })?;
+        serde_json::to_value(told).map_err(Fail::failed)
+    }
+}
+
+fn list<'a>(told: &'a Value, name: &str) -> &'a [Value] {
+    told.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What was done and what was not, a line each.
+fn lines(told: &Value) -> Vec<String> {
+    let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let mut lines: Vec<String> = list(told, "entries")
+        .iter()
+        .map(|erased| {
+            let (seq, bytes, by) =
+                (number(erased, "seq"), number(erased, "bytes"), number(erased, "redaction"));
+            format!("erased #{seq} {}, {bytes} bytes: entry #{by} says so", word(erased, "kind"))
+        })
+        .collect();
+    let same = |may: bool| {
+        let those =
+            list(told, "same_words").iter().filter(|same| same.get("may_be_erased") == Some(&json!(may)));
+        those
+            .map(|same| format!("#{} {}", number(same, "seq"), word(same, "kind")))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let (others, stay) = (same(true), same(false));
+    if !others.is_empty() {
+        lines.push(format!(
+            "the same words stand in {others}: redact these too, or all of the run with --run"
+        ));
+    }
+    if !stay.is_empty() {
+        lines.push(format!("the same words stay in {stay}, which are never erased"));
+    }
+    let left = list(told, "left");
+    let files = number(told, "files");
+    lines.push(if left.is_empty() {
+        format!("searched the raw bytes of {files} files of data/: nothing of it is left")
+    } else {
+        format!("searched the raw bytes of {files} files of data/:")
+    });
+    lines.extend(left.iter().filter_map(Value::as_str).map(|left| format!("  ! {left}")));
+    lines.push("not reached:".to_owned());
+    lines.extend(list(told, "beyond").iter().filter_map(Value::as_str).map(|what| format!("  - {what}")));
+    lines
+}

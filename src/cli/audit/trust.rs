@@ -1,0 +1,30 @@
+//! `par audit trust`: the log at an address, taken as it is now.
+
+use super::given;
+use crate::cli::exit::{self, Fail};
+use crate::cli::remote::known;
+use crate::cli::show;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Trust {
+    /// A URL, or the `data/` folder of a home
+    address: String,
+    /// The log's verifier key, as `par audit key` prints it there
+    #[arg(long, value_name = "VKEY")]
+    key: String,
+}
+
+impl Trust {
+    /// Takes the log at an address as it is now: what was known of it is forgotten.
+    pub(super) fn run(&self) -> Result<u8, Fail> {
+        let key = given::verifier(&self.key)?;
+        let address = match std::fs::canonicalize(&self.address) {
+            Ok(folder) if folder.is_dir() => folder.display().to_string(),
+            _ => self.address.trim_end_matches('/').to_owned(),
+        };
+        known::remember(&address, &key, None)?;
+        show::note(&format!("{address}: the log of {} is trusted as it is now", key.name()));
+        Ok(exit::OK)
+    }
+}

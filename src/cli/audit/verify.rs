@@ -1,0 +1,163 @@
+//! `par audit verify`: the ledger's files, held against what was seen of them before.
+
+use super::{given, journal, summary};
+use crate::cli::exit::{self, Fail};
+use crate::cli::progress::Progress;
+use crate::cli::remote::known;
+use crate::cli::{compose, show};
+use crate::config::Config;
+use crate::ledger::{self, Checkpoint, Files, Note, Outside, Reader, Verdict, Verification, VerifierKey};
+use crate::types::text;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Verify {
+    /// A checkpoint that was kept elsewhere, or a reply that holds one: the ledger must go on from it
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// The log's verifier key, where it is known: the checkpoint, or the export, must be signed with it
+    #[arg(long, value_name = "VKEY")]
+    pub(super) key: Option<String>,
+    /// Check this file, which `par audit export` wrote, and no ledger: no home is needed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "from"])]
+    pub(super) export: Option<PathBuf>,
+    /// Read only the entries from this one on: a checkpoint that was kept must be of as many entries or more
+    #[arg(long, value_name = "SEQ")]
+    from: Option<u64>,
+    /// Read only the entries behind those that you verified last, which must be unchanged in the tree
+    #[arg(long, conflicts_with = "from")]
+    since_last: bool,
+    /// Hold it against the launcher's journal too, a folder or one of its files
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["before", "export"])]
+    launcher: Option<PathBuf>,
+    /// A log that was set aside, by its id: the one in data/before/LOG
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["from", "since_last"])]
+    before: Option<String>,
+}
+
+impl Verify {
+    pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        if let Some(log) = &self.before {
+            return self.run_before(config, log, is_json);
+        }
+        let key = self.key.as_deref().map(given::verifier).transpose()?;
+        let mut outside = Vec::new();
+        if let Some(path) = &self.checkpoint {
+            let from = path.display().to_string();
+            outside.push(Outside { from, note: given::note(path)?, key: key.clone() });
+        }
+        let address = known::address(&config.home);
+        let met = known::of(&address)?;
+        let known_key = met.as_ref().map(|(key, _)| key.clone());
+        if let Some((key, Some(note))) = met {
+            outside.push(Outside { from: "known-logs".to_owned(), note, key: Some(key) });
+        }
+        let last = if self.since_last { Some(last_verified(&address)?) } else { None };
+        if let Some((_, note)) = &last {
+            let from = "the last verification".to_owned();
+            outside.push(Outside { from, note: note.clone(), key: known_key.clone() });
+        }
+        let files = compose::files(config);
+        let from = last.as_ref().map(|(size, _)| *size).or(self.from).filter(|from| *from > 0);
+        if let Some(from) = from {
+            may_begin(from, &files, &outside)?;
+        }
+        let progress = Progress::new();
+        let tell = |done, all| progress.tell(done, all);
+        let report = match from {
+            None => ledger::audit_telling(&files, &compose::PROJECTIONS, &outside, &tell),
+            Some(from) => ledger::audit_from(&files, from, &outside, &tell),
+        };
+        drop(progress);
+        let mut report = same_key(report, config, key.as_ref().into_iter().chain(&known_key));
+        if let Some(path) = self.launcher.as_ref().filter(|_| report.verdict.holds()) {
+            let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
+            let compared = journal::compare(&mut report, &reader, path)?;
+            if !is_json {
+                show::line(&compared)?;
+            }
+        }
+        // With the entries before the last verification, all were verified, then or now.
+        let verified = report.newest.clone().filter(|_| from.is_none() || self.since_last);
+        if report.verdict.holds()
+            && let Err(fail) = remember(config, &address, verified.as_ref())
+        {
+            report.warnings.push(format!("what was seen is not remembered: {fail}"));
+        }
+        summary::told(&report, is_json)
+    }
+
+    /// A log that another one has taken the place of.
+    fn run_before(&self, config: &Config, log: &str, is_json: bool) -> Result<u8, Fail> {
+        let is_name = !log.is_empty() && log.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let data = config.home.data.join("before").join(log);
+        if !is_name || !data.is_dir() {
+            let what = format!("`{}` is no log that was set aside", text::visible_line(log));
+            return Err(Fail::usage(what));
+        }
+        let key = self.key.as_deref().map(given::verifier).transpose()?;
+        let mut outside = Vec::new();
+        if let Some(path) = &self.checkpoint {
+            outside.push(Outside { from: path.display().to_string(), note: given::note(path)?, key });
+        }
+        summary::told(&ledger::audit(&Files::below(&data), &compose::PROJECTIONS, &outside), is_json)
+    }
+}
+
+/// Whether a checkpoint is there that vouches for the entries before `from`, and there are as many.
+fn may_begin(from: u64, files: &Files, outside: &[Outside]) -> Result<(), Fail> {
+    let sizes = outside.iter().filter_map(|one| Checkpoint::parse(one.note.text()).ok());
+    let newest = sizes.map(|checkpoint| checkpoint.head.size).max().unwrap_or(0);
+    if newest < from {
+        let mend = "give a later one by `--checkpoint`, or verify all of it";
+        let what =
+            format!("`--from {from}`: the newest checkpoint that was kept is of {newest} entries: {mend}");
+        return Err(Fail::usage(what));
+    }
+    let there = Reader::open(&files.ledger()).map_err(Fail::failed)?.size().map_err(Fail::failed)?;
+    if there < from {
+        let what = format!("`--from {from}`: {there} entries are there, and the checkpoint has {newest}");
+        return Err(Fail::new(exit::UNVERIFIED, what));
+    }
+    Ok(())
+}
+
+/// The ledger's log key has to be every one that is known of it.
+fn same_key<'a>(
+    mut report: Verification,
+    config: &Config,
+    keys: impl Iterator<Item = &'a VerifierKey>,
+) -> Verification {
+    for key in keys.filter(|_| report.verdict.holds()).collect::<Vec<_>>() {
+        let there =
+            Reader::open(&compose::files(config).ledger()).ok().and_then(|reader| reader.log_key().ok());
+        if there.as_ref() != Some(key) {
+            report.find(None, Verdict::Diverged, format!("the log key is not that of `{}`", key.name()));
+        }
+    }
+    report
+}
+
+/// The checkpoint of the last verification of all entries, or of all behind such a one, and its size.
+fn last_verified(address: &str) -> Result<(u64, Note), Fail> {
+    let note = known::verified(address)?;
+    let size = |note: &Note| Checkpoint::parse(note.text()).map(|checkpoint| checkpoint.head.size);
+    let last = note.and_then(|note| Some((size(&note).ok().filter(|size| *size > 0)?, note)));
+    last.ok_or_else(|| {
+        Fail::usage("`--since-last`: no verification of this ledger is remembered: verify all of it first")
+    })
+}
+
+/// Whoever verifies remembers what was seen, and the next time the ledger must go on from there; and up to
+/// which checkpoint all entries were verified, if they were.
+fn remember(config: &Config, address: &str, verified: Option<&Note>) -> Result<(), Fail> {
+    let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
+    let key = reader.log_key().map_err(Fail::failed)?;
+    let note = reader.newest_checkpoint().map_err(Fail::failed)?;
+    let note = note.and_then(|note| Note::parse(&note).ok());
+    match verified {
+        Some(verified) => known::remember_verified(address, &key, note.as_ref(), verified),
+        None => known::remember(address, &key, note.as_ref()),
+    }
+}

@@ -1,0 +1,25 @@
+//! What is in a backup.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The form of the list that this version writes and reads.
+pub(super) const FORMAT: &str = "par/backup/1";
+
+/// The name of the list in a backup.
+pub(super) const LIST: &str = "backup.json";
+
+/// What is in a backup, the last file that is written to it.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct List {
+    pub(super) t: String,
+    pub(super) log: String,
+    pub(super) size: u64,
+    pub(super) root: String,
+    /// Seconds since 1970.
+    pub(super) made_s: u64,
+    pub(super) program: String,
+    /// Path in the backup → length and SHA-256.
+    pub(super) files: BTreeMap<String, (u64, String)>,
+}

@@ -1,0 +1,170 @@
+//! `par restore`: a home made of a backup, and another log that begins behind it.
+
+use super::copy::{copy_tree, digests, folder, give_all};
+use super::list::{FORMAT, LIST, List};
+use crate::auth;
+use crate::cli::exit::{self, Fail};
+use crate::cli::init::{self, People};
+use crate::cli::remote::known;
+use crate::cli::{audit, compose, show};
+use crate::config::Home;
+use crate::ledger::payload::{KeyBefore, KeyCreatePayload};
+use crate::ledger::{self, Before, Draft, Files, Header, Kind, Ledger, Lock, Outside, Reader, Verification};
+use crate::types::text;
+use clap::Args;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Restore {
+    /// What `par backup` made
+    folder: PathBuf,
+    /// A checkpoint that was kept elsewhere: the backup must go on from it, or come before it
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Take the API keys over too; one that was revoked after the backup would count again
+    #[arg(long)]
+    keep_keys: bool,
+    /// Whom the server runs as: owns data/. For root alone
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Whom tools run as: owns workspace/. For root alone
+    #[arg(long, value_name = "USER")]
+    tool_user: Option<String>,
+}
+
+impl Restore {
+    /// Makes a home of a backup. Its log is set aside; a new one begins, whose first entry names it.
+    pub(in crate::cli) fn run(&self, home: &Home, is_json: bool) -> Result<u8, Fail> {
+        if home.is_made() || home.data.exists() {
+            return Err(Fail::usage(format!("there is a home in `{}` already", home.root.display())));
+        }
+        let owner = |name: &Option<String>| name.as_deref().map(compose::user).transpose();
+        let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
+        let list = self.read()?;
+        let report = self.verify(&list)?;
+        let at = |e: io::Error| Fail::failed(format!("{}: {e}", home.root.display()));
+        folder(&home.root, 0o755).map_err(at)?;
+        copy_tree(&self.folder.join("etc"), &home.etc).map_err(Fail::failed)?;
+        copy_tree(&self.folder.join("data"), &home.data).map_err(Fail::failed)?;
+        std::fs::set_permissions(&home.data, std::fs::Permissions::from_mode(0o700)).map_err(at)?;
+        init::make(home, People::Several)?;
+        let config = compose::load(home.clone())?;
+        let files = compose::files(&config);
+        let lock = Lock::take(&files, Duration::ZERO).map_err(Fail::failed)?;
+        let mut before = Before::of(&files, &report, "restore", "par restore");
+        let keys = if self.keep_keys { live_keys(&files, &before.log)? } else { Vec::new() };
+        let place = ledger::set_aside(&files, &mut before).map_err(at)?;
+        let log = Ledger::succeed(files, lock, &compose::PROJECTIONS).map_err(Fail::failed)?;
+        let kept = keys.len();
+        if kept > 0 {
+            let by = auth::local(&config.home.data, auth::Role::Admin).map_err(Fail::failed)?.id();
+            let drafts = keys.into_iter().map(|draft| Draft { principal: Some(by.clone()), ..draft });
+            let _receipts = log.append_blocking(drafts.collect()).map_err(Fail::failed)?;
+        }
+        let key = log.reader().log_key().map_err(Fail::failed)?;
+        // Who restores it knows it: other users and clients have to be told.
+        known::remember(&known::address(&config.home), &key, None)?;
+        drop(log);
+        // The writer's thread ends with the lock.
+        drop(Lock::take(&compose::files(&config), Duration::from_secs(5)).map_err(Fail::failed)?);
+        for (folder, owner) in [(&home.data, user), (&home.workspace, tool_user)] {
+            owner.map_or(Ok(()), |owner| give_all(folder, owner))?;
+        }
+        if is_json {
+            show::json(
+                &serde_json::json!({ "home": home.root, "before": before, "key": key.to_string(), "keys": kept }),
+            )?;
+            return Ok(exit::OK);
+        }
+        let lines = [
+            format!(
+                "{}: behind {} entries of par/{}, which are in {}",
+                home.root.display(),
+                before.size,
+                before.log,
+                place.display()
+            ),
+            format!("  a new log begins: {key}"),
+            match kept {
+                0 => "  no API key was taken over: make new ones with `par key create`".to_owned(),
+                _ => format!(
+                    "  {kept} API keys were taken over: revoke those that were revoked since the backup"
+                ),
+            },
+            "  clients that know the log before refuse this one until `par audit trust ADDRESS --key KEY`"
+                .to_owned(),
+        ];
+        lines.iter().try_for_each(|line| show::line(line))?;
+        Ok(exit::OK)
+    }
+
+    fn read(&self) -> Result<List, Fail> {
+        let path = self.folder.join(LIST);
+        let bad = |e: &dyn std::fmt::Display| Fail::usage(format!("{}: {e}", path.display()));
+        let list: List =
+            serde_json::from_slice(&std::fs::read(&path).map_err(|e| bad(&e))?).map_err(|e| bad(&e))?;
+        if list.t != FORMAT {
+            return Err(bad(&format!("`t` is not {FORMAT}")));
+        }
+        Ok(list)
+    }
+
+    /// Each file is the one that was written, there is no other, and the ledger among them holds.
+    fn verify(&self, list: &List) -> Result<Verification, Fail> {
+        let mut there = digests(&self.folder).map_err(Fail::failed)?;
+        there.remove(LIST);
+        if let Some(name) =
+            list.files.iter().find(|(name, is)| there.get(*name) != Some(*is)).map(|(name, _)| name)
+        {
+            return Err(Fail::new(exit::UNVERIFIED, format!("{name} is not as it was backed up")));
+        }
+        if let Some(name) = there.keys().find(|name| !list.files.contains_key(*name)) {
+            return Err(Fail::new(
+                exit::UNVERIFIED,
+                format!("{} was not in the backup", text::visible_line(name)),
+            ));
+        }
+        let outside = match &self.checkpoint {
+            Some(path) => {
+                let from = path.display().to_string();
+                vec![Outside { from, note: audit::note(path)?, key: None }]
+            }
+            None => Vec::new(),
+        };
+        let report = ledger::audit(&Files::below(&self.folder.join("data")), &compose::PROJECTIONS, &outside);
+        let is_list = (report.entries, &report.root) == (list.size, &list.root);
+        if !report.verdict.holds() || !is_list {
+            audit::summary(&report).iter().try_for_each(|line| show::line(line))?;
+            return Err(Fail::new(
+                exit::UNVERIFIED,
+                "the ledger of the backup does not hold: nothing was restored",
+            ));
+        }
+        Ok(report)
+    }
+}
+
+/// The entries that make the keys which were not revoked, to be made again.
+fn live_keys(files: &Files, log: &str) -> Result<Vec<Draft>, Fail> {
+    let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
+    let size = reader.size().map_err(Fail::failed)?;
+    let mut keys: BTreeMap<u64, Draft> = BTreeMap::new();
+    let wants = |header: &Header| header.is(Kind::KeyCreate) || header.is(Kind::KeyRevoke);
+    reader
+        .walk(0..size, wants, |stored| {
+            if stored.header.is(Kind::KeyRevoke) {
+                keys.retain(|seq, _| Some(*seq) != stored.header.u64("ref"));
+                return;
+            }
+            let Some(made) = stored.payload::<KeyCreatePayload>() else { return };
+            let seq = stored.header.seq;
+            let before = Some(KeyBefore { log: log.to_owned(), seq });
+            keys.insert(seq, Draft::new(KeyCreatePayload { power: None, before, ..made }));
+        })
+        .map_err(Fail::failed)?;
+    Ok(keys.into_values().collect())
+}

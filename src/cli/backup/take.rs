@@ -1,0 +1,75 @@
+//! `par backup`: a home without the keys that sign.
+
+use super::copy::{copy_file, copy_tree, digests, folder, write_new};
+use super::list::{FORMAT, LIST, List};
+use crate::cli::exit::{self, Fail};
+use crate::cli::{audit, compose, show};
+use crate::config::Config;
+use crate::ledger::{self, Files, Reader};
+use crate::types::clock::Wall;
+use crate::types::text;
+use clap::Args;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Backup {
+    /// A folder that is not there yet
+    folder: PathBuf,
+}
+
+impl Backup {
+    /// Copies what a home is made of, also beside a running server: etc/, and of data/ the ledger, the
+    /// bundles and the pepper. Not what signs, not state.db, which is made again, and not workspace/.
+    pub(in crate::cli) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
+        let at = |e: io::Error| Fail::failed(format!("{}: {e}", self.folder.display()));
+        DirBuilder::new().mode(0o700).create(&self.folder).map_err(at)?;
+        let (data, to) = (&config.home.data, self.folder.join("data"));
+        folder(&to, 0o700).map_err(at)?;
+        copy_tree(&config.home.etc, &self.folder.join("etc")).map_err(Fail::failed)?;
+        if data.join("bundles").is_dir() {
+            copy_tree(&data.join("bundles"), &to.join("bundles")).map_err(Fail::failed)?;
+        }
+        if data.join("before").is_dir() {
+            copy_tree(&data.join("before"), &to.join("before")).map_err(Fail::failed)?;
+        }
+        copy_file(&data.join("pepper"), &to.join("pepper")).map_err(Fail::failed)?;
+        ledger::copy(&compose::files(config), &to).map_err(Fail::failed)?;
+        let report = ledger::audit(&Files::below(&to), &compose::PROJECTIONS, &[]);
+        if !report.verdict.holds() {
+            audit::summary(&report).iter().try_for_each(|line| show::line(line))?;
+            return Err(Fail::new(exit::UNVERIFIED, "the copy does not verify, and is no backup"));
+        }
+        let reader = Reader::open(&Files::below(&to).ledger()).map_err(Fail::failed)?;
+        let log =
+            reader.entry(0).map_err(Fail::failed)?.map(|genesis| genesis.header.log).unwrap_or_default();
+        let list = List {
+            t: FORMAT.to_owned(),
+            log,
+            size: report.entries,
+            root: report.root.clone(),
+            made_s: Wall::now().0 / 1_000_000,
+            program: crate::types::VERSION.to_owned(),
+            files: digests(&self.folder).map_err(at)?,
+        };
+        write_new(&self.folder.join(LIST), &serde_json::to_vec_pretty(&list).map_err(Fail::failed)?)
+            .map_err(at)?;
+        if is_json {
+            show::json(&list)?;
+        } else {
+            let (files, root) = (list.files.len(), text::prefix(&list.root, 16));
+            show::line(&format!(
+                "{}: {} entries of par/{}, root {root}, in {files} files",
+                self.folder.display(),
+                list.size,
+                list.log
+            ))?;
+            show::line(
+                "  without the keys that sign: what is restored from it is another log. workspace/ is not in it.",
+            )?;
+        }
+        Ok(exit::OK)
+    }
+}

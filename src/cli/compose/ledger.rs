@@ -1,0 +1,71 @@
+//! The ledger of a home, and the entries that a process begins with.
+
+use crate::cli::exit::{self, Fail};
+use crate::config::{self, Config};
+use crate::gate::{self, Rules};
+use crate::launcher::Report;
+use crate::ledger::payload::{ConfigLoadPayload, ConfigValue, StartPayload};
+use crate::ledger::{Draft, Files, Ledger, Lock, LockError, OpenError, Projection, Rotation};
+use crate::secrets::Secrets;
+use crate::types::limits;
+use crate::{agent, auth, rules};
+use std::time::Duration;
+
+/// Every room's share of state.db.
+pub(in crate::cli) static PROJECTIONS: [Projection; 3] =
+    [auth::PROJECTION, gate::PROJECTION, agent::PROJECTION];
+
+/// The ledger's files of a home.
+pub(in crate::cli) fn files(config: &Config) -> Files {
+    Files {
+        free_bytes_min: config.free_bytes_min,
+        log_key: config::log_key_file(),
+        rotation: Rotation {
+            segment_bytes_max: config.segments.bytes_max,
+            segment_ms_max: config.segments.s_max.map(|s| s.saturating_mul(1_000)),
+            payload_ms_max: config.segments.payload_s_max.map(|s| s.saturating_mul(1_000)),
+        },
+        ..Files::below(&config.home.data)
+    }
+}
+
+/// Opens the ledger for writing, waiting up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.
+pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
+    let files = files(config);
+    let wait = Duration::from_millis(limits::LOCK_WAIT_MS_MAX);
+    let lock = Lock::take(&files, wait).map_err(|e| match e {
+        LockError::Held(_) => Fail::failed(e),
+        LockError::File(..) => Fail::usage(e),
+    })?;
+    Ledger::open(files, lock, &PROJECTIONS).map_err(|e| match e {
+        OpenError::Incomplete(_) | OpenError::Read(_) => Fail::new(exit::UNVERIFIED, e),
+        other => Fail::usage(other),
+    })
+}
+
+/// The entries that a server or a command with tools begins with, one commit. The bundle that they name is
+/// kept when this returns.
+pub(in crate::cli) fn start_drafts(
+    config: &Config,
+    rules: &Rules,
+    what: &str,
+    report: &Report,
+    secrets: &Secrets,
+) -> Result<Vec<Draft>, Fail> {
+    rules::keep_bundle(&config.home.data, &rules.bundle)
+        .map_err(|e| Fail::failed(format!("{}: {e}", config.home.data.join("bundles").display())))?;
+    let shown = config.shown.iter().map(|s| ConfigValue {
+        key: s.key.clone(),
+        value: s.value.clone(),
+        from: s.from.clone(),
+    });
+    let start = StartPayload { command: what.to_owned(), program: crate::types::VERSION.to_owned() };
+    let mut drafts = vec![Draft::new(start), Draft::new(ConfigLoadPayload { keys: shown.collect() })];
+    drafts.extend(rules::load_drafts(rules, report));
+    // What was written where it does not belong, such as in an address, is not recorded either.
+    let cleaned = |draft: Draft| Draft {
+        body: draft.body.changed(|members| secrets.clean(members).into_inner()),
+        ..draft
+    };
+    Ok(drafts.into_iter().map(cleaned).collect())
+}

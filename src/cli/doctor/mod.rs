@@ -1,0 +1,89 @@
+//! `par doctor`: whether this host and this home are as they should be, one line per check.
+//!
+//! # Layout
+//!
+//! `check`: a line · `files`: files of etc/ and data/ · `ledger`: the ledger, and what it says · `around`:
+//! secrets, disk, model · `walls`: what stands around tools · `path`: which layer refuses a path.
+
+mod check;
+mod files;
+mod ledger;
+mod around;
+mod walls;
+mod path;
+
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, remote, show};
+use crate::config::{Config, Home};
+use check::{Checks, Severity};
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Doctor {
+    /// Open the ledger without verifying all of it
+    #[arg(long)]
+    quick: bool,
+    #[command(subcommand)]
+    about: Option<About>,
+}
+
+#[derive(Debug, Subcommand)]
+enum About {
+    /// Say of each tool which layer refuses a path: its manifest, the rights of its user, the policy
+    Path(path::Of),
+}
+
+impl Doctor {
+    pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
+        if let Some(About::Path(of)) = &self.about {
+            return of.run(&Config::load(home).map_err(Fail::usage)?, is_json);
+        }
+        let mut checks = Checks::default();
+        match Config::load(home) {
+            Ok(config) => self.examine(&config, &mut checks),
+            Err(e) => checks.fail("configuration", e.to_string()),
+        }
+        if is_json {
+            checks.0.iter().try_for_each(show::json)?;
+        } else {
+            checks.0.iter().try_for_each(|check| show::line(&check::line(check)))?;
+        }
+        let is_ill = checks.0.iter().any(|check| check.level == Severity::Fail);
+        Ok(if is_ill { exit::FAILED } else { exit::OK })
+    }
+
+    fn examine(&self, config: &Config, checks: &mut Checks) {
+        // First of all, while this process has one thread.
+        walls::examine(config, checks);
+        match compose::load_rules(config) {
+            Ok(rules) => {
+                let (tools, policies) = (rules.catalog.manifests().count(), rules.bundle.policies().count());
+                checks.ok("configuration", format!("{tools} tools, {policies} policies"));
+                ledger::in_force(config, &rules, checks);
+            }
+            Err(e) => checks.fail("configuration", e.what),
+        }
+        files::etc_modes(config, checks);
+        // What a stranger would be told of keys, ledger and server is that they are not there.
+        if let Err(e) = std::fs::read_dir(&config.home.data) {
+            let whose = "only its owner and root can look into it";
+            return checks.fail("files of data/", format!("{}: {e}: {whose}", config.home.data.display()));
+        }
+        files::data_modes(config, checks);
+        let model_key = config.model_key().unwrap_or_else(|e| {
+            checks.fail("model", e.to_string());
+            None
+        });
+        around::secrets(config, model_key.as_ref(), checks);
+        ledger::verified(config, self.quick, checks);
+        ledger::anchors(config, checks);
+        ledger::clock(config, checks);
+        around::disk(config, checks);
+        around::model(config, checks);
+        match remote::url(&compose::files(config)) {
+            Some(url) => checks.ok("server", format!("running at {url}")),
+            None => checks.ok("server", "not running"),
+        }
+    }
+}

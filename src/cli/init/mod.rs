@@ -1,0 +1,79 @@
+//! `par init`: a home with files to edit, from copies embedded in the binary.
+//!
+//! # Layout
+//!
+//! `shipped`: the files of a new home · `people`: who there is to say yes · `files`: making a home ·
+//! `minimum`: the level of the sandbox that it begins with.
+
+mod shipped;
+mod people;
+mod files;
+mod minimum;
+
+pub(super) use files::{give, made, make};
+pub(super) use minimum::settle;
+pub(super) use people::People;
+
+use crate::cli::exit::{self, Fail};
+use crate::cli::{compose, show};
+use crate::config::Home;
+use crate::ledger::Files;
+use clap::Args;
+use serde_json::json;
+use std::io::{self, IsTerminal as _};
+
+#[derive(Debug, Args)]
+pub(super) struct Init {
+    /// Whom the server runs as: owns data/. For root alone
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Who there is to say yes to a call that waits [default: asked on a terminal, else several]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "one|several")]
+    people: Option<People>,
+    /// Whom tools run as: owns workspace/. For root alone
+    #[arg(long, value_name = "USER")]
+    tool_user: Option<String>,
+}
+
+impl Init {
+    pub(super) fn run(&self, home: &Home, is_json: bool) -> Result<u8, Fail> {
+        let owner = |name: &Option<String>| name.as_deref().map(compose::user).transpose();
+        // Looked up first: a home is made whole or not at all.
+        let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
+        if (user.is_some() || tool_user.is_some()) && !rustix::process::geteuid().is_root() {
+            return Err(Fail::usage("only root can make a home for other users"));
+        }
+        if home.is_made() {
+            return Err(Fail::usage(format!("there is a home in `{}` already", home.root.display())));
+        }
+        let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        let people = match self.people {
+            Some(people) => people,
+            None if is_terminal && !is_json => People::ask()?,
+            None => People::Several,
+        };
+        make(home, people)?;
+        let found = settle(home, tool_user.is_some())?;
+        if is_json {
+            let people = people.as_str();
+            let sandbox = json!({ "minimum": found.level, "lacking": found.lacking });
+            let (root, etc, data) = (&home.root, &home.etc, &home.data);
+            show::json(
+                &json!({ "home": root, "etc": etc, "data": data, "people": people, "sandbox": sandbox }),
+            )?;
+        } else {
+            show::line(&made(home))?;
+            found.tell()?;
+        }
+        if let Some(user) = user {
+            let files = Files::below(&home.data);
+            for path in [home.data.clone(), files.log_key(), home.data.join("pepper")] {
+                give(&path, user)?;
+            }
+        }
+        if let Some(user) = tool_user {
+            give(&home.workspace, user)?;
+        }
+        Ok(exit::OK)
+    }
+}

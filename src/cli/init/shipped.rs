@@ -1,0 +1,48 @@
+//! The files of a new home, embedded in the binary.
+
+/// Every file of `etc/` as shipped. From then on the files count, and a person edits them.
+pub(super) const SHIPPED: [(&str, &str); 24] = [
+    ("par.toml", include_str!("par.toml")),
+    ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
+    ("policies/10-read.cedar", include_str!("../../../policies/10-read.cedar")),
+    ("policies/20-deploy.cedar", include_str!("../../../policies/20-deploy.cedar")),
+    ("policies/30-service.cedar.disabled", include_str!("../../../policies/30-service.cedar.disabled")),
+    ("policies/40-taint.cedar", include_str!("../../../policies/40-taint.cedar")),
+    ("policies/90-never.cedar", include_str!("../../../policies/90-never.cedar")),
+    ("policies/entities.toml", include_str!("../../../policies/entities.toml")),
+    ("policies/tests/00-api.toml", include_str!("../../../policies/tests/00-api.toml")),
+    ("policies/tests/10-read.toml", include_str!("../../../policies/tests/10-read.toml")),
+    ("policies/tests/20-deploy.toml", include_str!("../../../policies/tests/20-deploy.toml")),
+    ("policies/tests/40-taint.toml", include_str!("../../../policies/tests/40-taint.toml")),
+    ("policies/tests/90-never.toml", include_str!("../../../policies/tests/90-never.toml")),
+    ("jobs.d/deploy.sh", include_str!("../../../jobs.d/deploy.sh")),
+    ("jobs.d/service_restart.pl", include_str!("../../../jobs.d/service_restart.pl")),
+    ("tools.d/deploy.toml", include_str!("../../../tools.d/deploy.toml")),
+    ("tools.d/git_clone.toml.disabled", include_str!("../../../tools.d/git_clone.toml.disabled")),
+    ("tools.d/health_check.toml", include_str!("../../../tools.d/health_check.toml")),
+    ("tools.d/http_get.toml.disabled", include_str!("../../../tools.d/http_get.toml.disabled")),
+    ("tools.d/list_dir.toml", include_str!("../../../tools.d/list_dir.toml")),
+    ("tools.d/read_file.toml", include_str!("../../../tools.d/read_file.toml")),
+    ("tools.d/search_files.toml", include_str!("../../../tools.d/search_files.toml")),
+    ("tools.d/service_restart.toml.disabled", include_str!("../../../tools.d/service_restart.toml.disabled")),
+    ("tools.d/tail_file.toml", include_str!("../../../tools.d/tail_file.toml")),
+];
+
+/// What is otherwise in `etc/` where one person does all: one's own look at a call, outside the run, is
+/// enough.
+pub(super) const FOR_ONE: [(&str, &str); 3] = [
+    ("policies/20-deploy.cedar", include_str!("../../../policies/one/20-deploy.cedar")),
+    ("policies/tests/20-deploy.toml", include_str!("../../../policies/one/tests/20-deploy.toml")),
+    ("policies/tests/40-taint.toml", include_str!("../../../policies/one/tests/40-taint.toml")),
+];
+
+/// A project to deploy, so that there is something to see: its files below `workspace/`.
+pub(super) const DEMO: [(&str, &str); 7] = [
+    ("demo/incoming/1.0.0/VERSION", include_str!("../../../demo/incoming/1.0.0/VERSION")),
+    ("demo/incoming/1.0.0/app", include_str!("../../../demo/incoming/1.0.0/app")),
+    ("demo/incoming/1.0.1/VERSION", include_str!("../../../demo/incoming/1.0.1/VERSION")),
+    ("demo/incoming/1.0.1/app", include_str!("../../../demo/incoming/1.0.1/app")),
+    ("demo/incoming/1.0.2-broken/BROKEN", include_str!("../../../demo/incoming/1.0.2-broken/BROKEN")),
+    ("demo/incoming/1.0.2-broken/VERSION", include_str!("../../../demo/incoming/1.0.2-broken/VERSION")),
+    ("demo/incoming/1.0.2-broken/app", include_str!("../../../demo/incoming/1.0.2-broken/app")),
+];

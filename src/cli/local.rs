@@ -1,0 +1,80 @@
+//! Work in this process, as the owner of the home, where no server runs.
+
+use super::compose::{self, logs};
+use super::exit::{self, Fail};
+use crate::agent::{Agent, Askers, RunError, RunReply};
+use crate::auth::Principal;
+use crate::config::Config;
+use crate::gate::Granted;
+use crate::launcher::Spec;
+use crate::ledger::payload::StopPayload;
+use crate::ledger::{Draft, Lock};
+use crate::policy::{Door, Over, Power};
+use crate::sandbox;
+
+/// Runs in this process, as the owner of the home.
+pub(super) fn here(
+    config: Config,
+    what: &'static str,
+    work: impl AsyncFnOnce(&Agent, &Principal) -> Result<RunReply, RunError>,
+) -> Result<RunReply, Fail> {
+    inside(config, what, async move |home: &Inside| {
+        let gate = home.agent.gate();
+        let _granted: Granted = gate
+            .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
+            .map_err(|why| Fail::new(exit::DENIED, why))?;
+        work(&home.agent, &home.principal).await.map_err(|e| match e {
+            RunError::Unfit(..) => Fail::usage(e),
+            other => Fail::failed(other),
+        })
+    })
+}
+
+/// What a command without a server works with.
+pub(super) struct Inside {
+    pub(super) agent: Agent,
+    /// The owner of the home, in the configured role.
+    pub(super) principal: Principal,
+    pub(super) askers: Askers,
+}
+
+/// Works in this process, which becomes the front: locked like it, without a listener.
+pub(super) fn inside<T>(
+    config: Config,
+    what: &'static str,
+    work: impl AsyncFnOnce(&Inside) -> Result<T, Fail>,
+) -> Result<T, Fail> {
+    // The launcher is forked before anything that starts a thread, and before the secrets are read: it has no copy.
+    let seed = match sandbox::start(&Spec::of(&config)) {
+        Ok(seed) => seed,
+        Err(e) => return Err(compose::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),
+    };
+    let model_key = compose::model_key(&config)?;
+    let secrets = compose::secrets(&config, model_key.as_ref())?;
+    logs::start(config.log, secrets.clone());
+    if let Some(holder) = Lock::holder(&compose::files(&config)) {
+        tracing::info!(holder = holder.trim(), "waiting for the ledger");
+    }
+    let rules = compose::load_rules(&config)?;
+    let provider = compose::provider(&config, model_key, &secrets)?;
+    let principal = compose::local_principal(&config)?;
+    let report = seed.report().clone();
+    sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;
+    sandbox::narrow_front(seed.dials()).map_err(Fail::failed)?;
+    let ledger = compose::open_ledger(&config)?;
+    compose::load_secrets(&config, &secrets)?;
+    compose::runtime()?.block_on(async move {
+        let launcher = seed.connect().map_err(Fail::failed)?;
+        let _receipts = ledger
+            .append(compose::start_drafts(&config, &rules, what, &report, &secrets)?)
+            .await
+            .map_err(Fail::failed)?;
+        let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;
+        agent.recover().await.map_err(Fail::failed)?;
+        let askers = compose::askers(&config, compose::authority(&config, ledger.clone())?)?;
+        let made = work(&Inside { agent, principal, askers }).await?;
+        let stop = Draft::new(StopPayload { command: what.to_owned() });
+        let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
+        Ok(made)
+    })
+}

@@ -1,0 +1,157 @@
+//! A server, asked over HTTP with the caller's own key.
+
+use super::known;
+use crate::agent::RunReply;
+use crate::cli::compose;
+use crate::cli::exit::{self, Fail};
+use crate::config::{Home, client_key};
+use crate::egress::{Client, Credential, Endpoint, HttpRequest, Response};
+use crate::ledger::{Files, Lock};
+use crate::types::{Secret, limits, text};
+use serde_json::Value;
+use std::time::Duration;
+
+/// The URL of the server that holds the ledger's lock, if one does.
+pub(in crate::cli) fn url(files: &Files) -> Option<String> {
+    let holder = Lock::holder(files)?;
+    holder.lines().find_map(|line| line.strip_prefix("url=")).map(str::to_owned)
+}
+
+/// A server, and the caller's key for it.
+pub(in crate::cli) struct Server {
+    pub(super) url: String,
+    pub(super) key: Secret,
+    /// What its log is remembered by.
+    pub(super) address: String,
+    pub(super) client: Client,
+    pub(super) runtime: tokio::runtime::Runtime,
+}
+
+impl Server {
+    /// Takes the key of the caller's environment. A server to which the key would go in clear is refused.
+    pub(in crate::cli) fn at(url: &str) -> Result<Self, Fail> {
+        if !Endpoint::parse(url, "").map_err(Fail::usage)?.is_private() {
+            return Err(Fail::usage(format!("{url}: the key would go in clear: use https")));
+        }
+        let no_key = || {
+            let places = "give its key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key";
+            Fail::new(exit::UNAUTHENTICATED, format!("a server runs at {url}: {places}"))
+        };
+        let key = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?.ok_or_else(no_key)?;
+        Ok(Self {
+            url: url.to_owned(),
+            key,
+            address: url.trim_end_matches('/').to_owned(),
+            client: Client::new(None),
+            runtime: compose::runtime()?,
+        })
+    }
+
+    /// The server that runs for a home: its log is remembered by the home, wherever it listens.
+    pub(in crate::cli) fn of_home(url: &str, home: &Home) -> Result<Self, Fail> {
+        Ok(Self { address: known::address(home), ..Self::at(url)? })
+    }
+
+    /// Asks for `path`, which is answered in plain text. Blocking.
+    pub(in crate::cli) fn text(&self, path: &str) -> Result<String, Fail> {
+        let bytes = self.runtime.block_on(exchange(&self.client, &self.url, &self.key, path, None))?;
+        String::from_utf8(bytes).map_err(|_| Fail::failed(format!("{}: the answer is no text", self.url)))
+    }
+
+    /// Reads the events of `path` one by one, as their `data`, until `each` wants no more or the server ends
+    /// the stream. Blocking.
+    pub(in crate::cli) fn events(&self, path: &str, mut each: impl FnMut(&str) -> bool) -> Result<(), Fail> {
+        let endpoint = Endpoint::parse(&self.url, path).map_err(Fail::failed)?;
+        let ask = HttpRequest {
+            endpoint: &endpoint,
+            credential: Some(Credential::Bearer(&self.key)),
+            headers: &[("accept", "text/event-stream")],
+            body: None,
+            // A comment comes each 15 seconds.
+            deadline: Duration::from_secs(60),
+        };
+        let mut left = Vec::new();
+        let answer = self.runtime.block_on(self.client.listen(ask, |piece| {
+            left.extend_from_slice(piece);
+            while let Some(end) = left.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = left.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                if line.strip_prefix("data: ").is_some_and(|data| !each(data.trim_end())) {
+                    return false;
+                }
+            }
+            // A header is shorter by far: what has no end is no event.
+            left.len() < limits::REQUEST_BYTES_MAX
+        }));
+        let answer = answer.map_err(|e| Fail::new(exit::UNREACHABLE, format!("{}: {e}", self.url)))?;
+        if answer.status == 200 { Ok(()) } else { Err(refused(&self.url, &answer)) }
+    }
+
+    /// Asks for `path`, with a body by `POST`. Blocking.
+    pub(in crate::cli) fn ask(&self, path: &str, body: Option<&Value>) -> Result<Value, Fail> {
+        self.runtime.block_on(ask(&self.client, &self.url, &self.key, path, body))
+    }
+}
+
+/// Sends a run with `key`.
+pub(in crate::cli) async fn post(
+    client: &Client,
+    url: &str,
+    key: &Secret,
+    body: &Value,
+) -> Result<RunReply, Fail> {
+    let told = ask(client, url, key, "/agent/run", Some(body)).await?;
+    serde_json::from_value(told).map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
+}
+
+async fn ask(
+    client: &Client,
+    url: &str,
+    key: &Secret,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Value, Fail> {
+    let answer = exchange(client, url, key, path, body).await?;
+    serde_json::from_slice(&answer)
+        .map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
+}
+
+async fn exchange(
+    client: &Client,
+    url: &str,
+    key: &Secret,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Vec<u8>, Fail> {
+    let endpoint = Endpoint::parse(url, path).map_err(Fail::failed)?;
+    let body = body.map(Value::to_string);
+    let ask = HttpRequest {
+        endpoint: &endpoint,
+        credential: Some(Credential::Bearer(key)),
+        headers: &[],
+        body: body.as_ref().map(String::as_bytes),
+        deadline: Duration::from_millis(limits::RUN_MS_MAX + limits::MODEL_MS_MAX),
+    };
+    let response =
+        client.exchange(ask).await.map_err(|e| Fail::new(exit::UNREACHABLE, format!("{url}: {e}")))?;
+    if matches!(response.status, 200 | 202) {
+        return Ok(response.body);
+    }
+    Err(refused(url, &response))
+}
+
+/// What an answer that is none says.
+fn refused(url: &str, response: &Response) -> Fail {
+    let problem: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+    let word = |name: &str| text::visible_line(problem.get(name).and_then(Value::as_str).unwrap_or_default());
+    let code = match response.status {
+        401 => exit::UNAUTHENTICATED,
+        403 => exit::DENIED,
+        // What is not there, or stands otherwise by now, is no fault of how it was asked.
+        404 | 409 => exit::FAILED,
+        400 | 405..=422 => exit::USAGE,
+        429 => exit::LIMIT,
+        _ => exit::FAILED,
+    };
+    Fail::new(code, format!("{url}: {} {}: {}", response.status, word("code"), word("detail")))
+}

@@ -1,0 +1,115 @@
+//! The front: behind a supervisor, or alone where launchers are behind a socket.
+
+use super::notify::Notify;
+use super::serving::Serving;
+use super::signals::Signals;
+use crate::cli::compose::{self, logs};
+use crate::cli::exit::Fail;
+use crate::cli::show;
+use crate::config::Config;
+use crate::launcher::Spec;
+use crate::ledger::payload::StopPayload;
+use crate::ledger::{Anchor, Draft, Index, Ledger};
+use crate::rules::{self, Reloader};
+use crate::sandbox::{self, LinkSeed};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Serves as the front itself, with launchers from `socket`; a service manager does what the supervisor
+/// does otherwise.
+pub(super) fn alone(
+    config: Config,
+    what: &'static str,
+    socket: &Path,
+    work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
+) -> Result<u8, Fail> {
+    // The launcher reads the tools too: where they are at fault, the place is what helps.
+    rules::load_or_close(&config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
+    let seed = sandbox::dial(socket).map_err(Fail::failed)?;
+    front(config, what, seed, work)
+}
+
+/// Serves in a front of its own, beside a launcher, for as long as `work` takes; returns its code.
+///
+/// To be called with one thread: the processes are forked before any runtime starts.
+pub(in crate::cli) fn supervise(
+    config: Config,
+    what: &'static str,
+    work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
+) -> Result<u8, Fail> {
+    let spec = Spec::of(&config);
+    let etc = config.home.clone();
+    let served = sandbox::serve(&spec, move |seed| match front(config, what, seed, work) {
+        Ok(code) => code,
+        Err(fail) => {
+            show::note(&format!("par: {fail}"));
+            fail.code
+        }
+    });
+    served.map_err(|e| match Config::load(etc).map_err(Fail::usage).and_then(|c| compose::load_rules(&c)) {
+        // The launcher reads the tools too: where they are at fault, the place is what helps.
+        Err(fail) => fail,
+        Ok(_) => Fail::failed(e),
+    })
+}
+
+fn front(
+    config: Config,
+    what: &'static str,
+    seed: LinkSeed,
+    work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
+) -> Result<u8, Fail> {
+    // Before anything is logged.
+    let model_key = compose::model_key(&config)?;
+    let secrets = compose::secrets(&config, model_key.as_ref())?;
+    logs::start(config.log, secrets.clone());
+    let notify = Notify::open()?;
+    let rules = compose::load_or_close(&config)?;
+    let provider = compose::provider(&config, model_key, &secrets)?;
+    let listener = TcpListener::bind(config.listen)
+        .map_err(|e| Fail::usage(format!("`server.listen`: {}: {e}", config.listen)))?;
+    let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;
+    let (report, dials) = (seed.report().clone(), seed.dials());
+    rules::check_launcher(&rules, &report).map_err(Fail::failed)?;
+    // Before the lock: a file outside of data/ is opened now, and no other can be later.
+    let anchor = Anchor::open(&config.anchoring, &compose::files(&config))
+        .map_err(|e| Fail::usage(format!("`[ledger]`: {e}")))?;
+    // From here on this process starts nothing and writes nowhere but in data/. Threads inherit it.
+    let locks = sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;
+    let ledger = compose::open_ledger(&config)?;
+    compose::load_secrets(&config, &secrets)?;
+    tracing::info!(locks = locks.join(", "), layers = report.layers.join(", "), "front and launcher are up");
+    compose::runtime()?.block_on(async move {
+        let launcher = seed.connect().map_err(Fail::failed)?;
+        let authority = compose::authority(&config, ledger.clone())?;
+        let _receipts = ledger
+            .append(compose::start_drafts(&config, &rules, what, &report, &secrets)?)
+            .await
+            .map_err(Fail::failed)?;
+        let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;
+        let recovered = agent.recover().await.map_err(Fail::failed)?;
+        if recovered > 0 {
+            tracing::warn!(
+                recovered,
+                "a crash had left calls or runs open: they are recorded as interrupted"
+            );
+        }
+        // Before anybody can hear of it: who does may end it at once.
+        let signals = Signals::open().map_err(Fail::failed)?;
+        ledger.tell_url(&url).map_err(Fail::failed)?;
+        let reloader = Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config);
+        let index = index(&ledger);
+        let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify, dials };
+        let code = serving.serve(listener, signals, work).await?;
+        let stop = Draft::new(StopPayload { command: what.to_owned() });
+        let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
+        Ok(code)
+    })
+}
+
+/// The index of queries. They do without, where it cannot be had.
+fn index(ledger: &Ledger) -> Option<Arc<Index>> {
+    let without = |error| tracing::error!(%error, "no index: queries read the ledger");
+    ledger.index().map_err(without).ok().map(Arc::new)
+}

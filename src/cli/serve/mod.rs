@@ -1,0 +1,65 @@
+//! `par serve`: the supervisor, and the front in its own process; or the front alone, where launchers
+//! are behind a socket.
+//!
+//! # Layout
+//!
+//! `launcher`: `par launcher` · `notify`: what the service manager is told · `tend`: the launcher looked
+//! after · `signals` · `serving`: a server that answers · `front`: how it comes up.
+
+mod launcher;
+mod notify;
+mod tend;
+mod signals;
+mod serving;
+mod front;
+
+pub(super) use front::supervise;
+pub(super) use launcher::Launcher;
+pub(super) use serving::Serving;
+pub(super) use signals::Signals;
+
+use crate::cli::exit::{self, Fail};
+use crate::cli::show;
+use crate::config::{Config, LogFormat};
+use clap::Args;
+use front::alone;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Listen here instead of `server.listen`
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Take launchers from this socket instead of forking one: each connection is a launcher
+    #[arg(long, value_name = "SOCKET")]
+    launcher: Option<PathBuf>,
+    /// How log lines are written, instead of `server.log`
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    log_format: Option<String>,
+}
+
+impl Serve {
+    pub(super) fn run(&self, mut config: Config) -> Result<u8, Fail> {
+        if let Some(listen) = self.listen {
+            config.listen = listen;
+        }
+        if let Some(format) = self.log_format.as_deref().and_then(LogFormat::parse) {
+            config.log = format;
+        }
+        let launcher = self.launcher.clone().or_else(|| config.launcher.clone());
+        let work = async |serving: &Serving, signals: Signals| {
+            show::note(&format!(
+                "par: listening on {}, home {}",
+                serving.url,
+                serving.config.home.root.display()
+            ));
+            serving.stopped(signals).await;
+            Ok(exit::OK)
+        };
+        match launcher {
+            None => supervise(config, "serve", work),
+            Some(socket) => alone(config, "serve", &socket, work),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A server that answers, until it is told to stop.
+
+use super::notify::Notify;
+use super::signals::Signals;
+use super::tend::tend;
+use crate::agent::Agent;
+use crate::auth::Authority;
+use crate::cli::compose;
+use crate::cli::exit::Fail;
+use crate::config::Config;
+use crate::http::{self, Answered, App, Bounds, Ready};
+use crate::ledger::{Anchor, Follower, Index};
+use crate::rules::Reloader;
+use crate::sandbox;
+use std::net::TcpListener;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A server that answers.
+pub(in crate::cli) struct Serving {
+    pub(in crate::cli) config: Config,
+    pub(in crate::cli) url: String,
+    pub(in crate::cli) agent: Agent,
+    pub(in crate::cli) authority: Authority,
+    pub(super) anchor: Anchor,
+    pub(super) index: Option<Arc<Index>>,
+    pub(super) reloader: Reloader,
+    pub(super) notify: Notify,
+    pub(super) dials: sandbox::Dials,
+}
+
+impl Serving {
+    pub(super) async fn serve(
+        &self,
+        listener: TcpListener,
+        signals: Signals,
+        work: impl AsyncFnOnce(&Self, Signals) -> Result<u8, Fail>,
+    ) -> Result<u8, Fail> {
+        let (stop, stopping) = watch::channel(false);
+        let app = App {
+            agent: self.agent.clone(),
+            authority: self.authority.clone(),
+            ready: Ready::starting(),
+            hosts: self.config.hosts.clone().into(),
+            anchor: self.anchor.clone(),
+            index: self.index.clone(),
+            exports: http::Exports::default(),
+            answered: Answered::default(),
+            bounds: Bounds::default(),
+        };
+        let admin = http::admin::Socket::open(&self.config.home.data)
+            .map_err(|e| Fail::usage(format!("the admin socket: {e}")))?;
+        sandbox::narrow_front(self.dials).map_err(Fail::failed)?;
+        let room = http::admin::Room {
+            authority: self.authority.clone(),
+            agent: self.agent.clone(),
+            reloader: self.reloader.clone(),
+        };
+        let admin = tokio::spawn(admin.serve(room, raised(stopping.clone())));
+        let askers = compose::askers(&self.config, self.authority.clone())?;
+        let (attendant, stopped) = (self.agent.clone(), raised(stopping.clone()));
+        let attendance = tokio::spawn(async move { attendant.attend(askers, stopped).await });
+        let (anchor, ledger) = (self.anchor.clone(), self.agent.ledger().clone());
+        let stopped = raised(stopping.clone());
+        let anchoring = tokio::spawn(async move { anchor.run(ledger, stopped).await });
+        let follower = self.index.clone().map(Follower::start).transpose().map_err(Fail::failed)?;
+        let server = tokio::spawn(http::serve(listener, app, raised(stopping)));
+        self.notify.ready(&self.url);
+        let code = tokio::select! {
+            code = work(self, signals) => code,
+            never = self.notify.watch(&self.agent) => match never {},
+            never = tend(self.agent.launcher()) => match never {},
+            // Open requests are still told that nothing was recorded.
+            what = self.agent.ledger().poisoned() => Err(Fail::failed(what)),
+        };
+        self.notify.stopping();
+        // Receivers that are gone have stopped already.
+        stop.send_replace(true);
+        server.await.map_err(Fail::failed)?.map_err(Fail::failed)?;
+        admin.await.map_err(Fail::failed)?;
+        attendance.await.map_err(Fail::failed)?;
+        anchoring.await.map_err(Fail::failed)?;
+        if let Some(follower) = follower {
+            tokio::task::spawn_blocking(|| follower.stop()).await.map_err(Fail::failed)?;
+        }
+        code
+    }
+
+    /// Waits for `SIGTERM` or `SIGINT`. A `SIGHUP` loads the rules anew.
+    pub(in crate::cli) async fn stopped(&self, mut signals: Signals) {
+        loop {
+            tokio::select! {
+                () = signals.end.heard() => return,
+                _ = signals.hangup.recv() => match self.reloader.reload(None).await {
+                    Ok(told) => tracing::info!(%told, "SIGHUP: the rules on disk are in force"),
+                    Err(error) => tracing::error!(%error, "SIGHUP: the rules before stay in force"),
+                },
+            }
+        }
+    }
+}
+
+async fn raised(mut flag: watch::Receiver<bool>) {
+    // A sender that is gone stops too.
+    drop(flag.wait_for(|raised| *raised).await);
+}

@@ -1,0 +1,56 @@
+//! Rules exchanged while calls are on their way.
+
+use super::{Bench, EVERYTHING, LOGS, found};
+use crate::call::{Held, Prepared};
+use crate::gate::{Outcome, rules};
+use crate::ledger::{Draft, Kind};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A decision made before the rules were exchanged allows nothing after it, and its child ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_decided_under_rules_that_are_gone_is_a_deny() {
+    let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
+    let other = tokio::task::block_in_place(|| Bench::open(LOGS)).gate.rules();
+    let digest = other.bundle.digest();
+    let (early, again) = (
+        bench.read(found("/var/log/syslog", &[])),
+        bench.pending("read_file", &json!({ "path": "/var/log/x" })),
+    );
+    let load = Draft { policy: Some(digest), ..Draft::untyped(Kind::PolicyLoad, json!({})) };
+    let mut prepared = false;
+    let receipts = bench.gate.exchange(other, vec![load], || prepared = true).await.expect("exchanged");
+    assert!(prepared && receipts.len() == 1);
+    match bench.commit(early).await {
+        Outcome::Refused(result) => {
+            assert_eq!(result.record().decision.as_str(), "deny");
+            let payload = bench.payload(result.seq());
+            assert_eq!(payload["reason"], rules::STALE);
+            let header =
+                bench.gate.ledger().reader().entry(result.seq()).expect("read").expect("there").header;
+            assert_eq!(header.str("policy"), Some(digest.hex().as_str()));
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+    assert_eq!(bench.released.load(Ordering::SeqCst), 1, "its child is let go of");
+    // Opened before, prepared and decided after: under the old rules too, so a deny.
+    let held = Held::new(7, Arc::new(|_| {}));
+    let late = bench.gate.decide(&bench.asking(), again, Prepared { object: found("/var/log/x", &[]), held });
+    assert!(matches!(bench.commit(late).await, Outcome::Refused(_)));
+    // And the same call, asked again, is decided under the new ones.
+    assert!(matches!(bench.commit(bench.read(found("/var/log/syslog", &[]))).await, Outcome::Permit(_)));
+    bench.verified();
+}
+
+/// Where an exchange cannot be recorded, nothing is exchanged.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_that_cannot_be_recorded_do_not_count() {
+    let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
+    let other = tokio::task::block_in_place(|| Bench::open(LOGS)).gate.rules();
+    let before = bench.gate.rules().bundle.digest();
+    let broken = Draft::untyped(Kind::PolicyLoad, json!({ "no number of the ledger": 0.00001 }));
+    let mut prepared = false;
+    assert!(bench.gate.exchange(other, vec![broken], || prepared = true).await.is_err());
+    assert!(!prepared && bench.gate.rules().bundle.digest() == before);
+}

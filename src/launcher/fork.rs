@@ -1,0 +1,59 @@
+//! The launcher's side of the start of a call's child.
+
+use crate::launcher::child::{Birth, run};
+use crate::launcher::host::machine::Machine;
+use crate::launcher::protocol::Ask;
+use crate::launcher::sys;
+use crate::launcher::tool::OpenTool;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// A child, and the launcher's ends of its pipes and its control channel.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) control: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+impl Child {
+    /// Starts the child of `call`, a call of `tool`, with its pipes, its control channel and its namespaces. Its
+    /// first process is in `group` and has the uid `slot`, if they are given.
+    pub(crate) fn start(
+        machine: &Machine,
+        tool: &OpenTool,
+        call: &Ask,
+        group: Option<OwnedFd>,
+        slot: Option<u32>,
+    ) -> Result<Self, String> {
+        let refuse = |e: Errno| format!("the child was not started: {e}");
+        let (stdout, stdout_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
+        let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (control, control_child) = pair.map_err(refuse)?;
+        // Only these ends: the child's may wait.
+        for end in [&stdout, &stderr, &control] {
+            rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
+        }
+        let namespaces = tool.namespaces(machine);
+        let pidfd = machine.as_victim(|| match group {
+            Some(group) => sys::clone_into(&machine.one, namespaces, group.as_fd()),
+            None => sys::clone_call(&machine.one, namespaces),
+        });
+        let Some(pidfd) = pidfd.map_err(|e| format!("the child was not started: {e}"))? else {
+            run(&Birth {
+                machine,
+                tool,
+                identity: machine.identity.map(|(uid, gid)| (slot.unwrap_or(uid), gid)),
+                call,
+                stdout: stdout_child,
+                stderr: stderr_child,
+                control: control_child,
+            })
+        };
+        Ok(Self { pidfd, control, stdout, stderr })
+    }
+}

@@ -1,0 +1,42 @@
+//! What a recorded call leaves out below its object, made again from the record.
+
+use crate::gate::ANY_NAME;
+use crate::ledger::payload::{CallDecisionPayload, Excluded};
+use crate::policy::{Bundle, Recorded, Ruling};
+use serde_json::Value;
+
+/// What differs between the `beneath` and `exclusions` of a decision's payload and what the rules say to
+/// them. Only a call that may come to run has them.
+pub(super) fn difference(
+    payload: &CallDecisionPayload,
+    recorded: &Recorded,
+    bundle: &Bundle,
+    is_allowed: bool,
+) -> Option<String> {
+    let mut exclusions = Vec::new();
+    let in_folder = format!("/{ANY_NAME}");
+    for one in payload.beneath.iter().flatten() {
+        let id = one.resource.get("id").and_then(Value::as_str).unwrap_or_default();
+        let answer = match recorded.about(&one.resource, &one.entities) {
+            Ok(about) => bundle.decide_again(&about).answer,
+            Err(e) => {
+                return Some(format!("what is recorded of `{id}` below the object cannot be read: {e}"));
+            }
+        };
+        if one.decision != answer.decision() || one.policies != answer.policies() {
+            let (then, now) = (one.decision, answer.word());
+            return Some(format!("recorded `{then}` of `{id}` below the object; the rules say `{now}`"));
+        }
+        if !matches!(answer, Ruling::Allow { .. }) {
+            let canonical = id.trim_end_matches(&in_folder).to_owned();
+            exclusions.push(Excluded { canonical, dev: one.dev.clone(), ino: one.ino.clone() });
+        }
+    }
+    let is_object = |one: &Excluded| one.canonical == recorded.resource().1;
+    if is_allowed && exclusions.iter().any(is_object) {
+        return Some("recorded `allow` of a search that may read nothing below its object".to_owned());
+    }
+    let is_recorded = payload.exclusions.as_deref().unwrap_or_default() == exclusions;
+    (!is_recorded)
+        .then(|| "what is recorded as left out below the object is not what the rules leave out".to_owned())
+}

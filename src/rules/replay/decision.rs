@@ -1,0 +1,144 @@
+//! A decision made again from the request that its entry keeps.
+
+use super::beneath;
+use super::kept::KeptBundles;
+use super::share::WalkShare;
+use crate::ledger::payload::CallDecisionPayload;
+use crate::ledger::{Header, Stored};
+use crate::policy::{Again, Bundle, Recorded, Ruling};
+use crate::types::json::parse_strict;
+use crate::types::{Decision, Digest, limits, text};
+use serde_json::Value;
+
+/// Makes one decision again: under its own rules, and under those that it is put `against`.
+pub(super) fn check(
+    stored: &Stored,
+    against: Option<&Bundle>,
+    kept: &KeptBundles<'_>,
+    share: &mut WalkShare,
+) {
+    let header = &stored.header;
+    let policy = header.str("policy").unwrap_or_default();
+    share.told.decisions += 1;
+    share.under(policy, header.seq);
+    let word = header.str("decision").unwrap_or_default();
+    let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
+    let payload = match payload {
+        None => return share.told.without_payload += 1,
+        Some(Err(e)) => return share.differs(header.seq, format!("the payload is no JSON: {e}")),
+        Some(Ok(payload)) if payload.get("cut").is_some() => return share.told.without_payload += 1,
+        Some(Ok(payload)) => payload,
+    };
+    let payload = match serde_json::from_value::<CallDecisionPayload>(payload) {
+        Ok(payload) => payload,
+        Err(e) => return share.differs(header.seq, format!("the payload cannot be read: {e}")),
+    };
+    let is_empty = |request: &Value| request.as_object().is_none_or(serde_json::Map::is_empty);
+    let request = payload.request.as_ref().filter(|request| !is_empty(request));
+    if header.decision() == Some(Decision::Invalid) {
+        // What is no valid call was never a question to the policies.
+        if request.is_some() || header.fields.contains_key("policies") {
+            return share.differs(
+                header.seq,
+                "recorded `invalid` of a call that policies were asked about".to_owned(),
+            );
+        }
+        share.told.invalid += 1;
+        return;
+    }
+    let Some(request) = request else {
+        if header.decision() != Some(Decision::Deny) || header.fields.contains_key("policies") {
+            let what = format!("recorded `{word}` of a call that no policy was asked about");
+            return share.differs(header.seq, what);
+        }
+        share.told.without_request += 1;
+        return;
+    };
+    match Recorded::read(request) {
+        Err(e) => share.differs(header.seq, format!("the recorded request cannot be read: {e}")),
+        Ok(recorded) => {
+            check_own(header, &payload, &recorded, against.is_none(), kept, share);
+            if let Some(against) = against {
+                share.told.compared += 1;
+                share.compare(header, &recorded, &against.decide_other(&recorded));
+            }
+        }
+    }
+}
+
+/// Under its own bundle the request must lead to what is recorded. `counts_shadow`: what policies in shadow
+/// mode would change is noted by the decision's own bundle.
+fn check_own(
+    header: &Header,
+    payload: &CallDecisionPayload,
+    recorded: &Recorded,
+    counts_shadow: bool,
+    kept: &KeptBundles<'_>,
+    share: &mut WalkShare,
+) {
+    let seq = header.seq;
+    let Some(digest) = header.str("policy").and_then(Digest::from_hex) else {
+        return share.differs(seq, "the decision names no policy bundle".to_owned());
+    };
+    if let Some(what) = is_of_another(header, recorded) {
+        return share.differs(seq, what);
+    }
+    let bundle = kept.find(digest);
+    match &*bundle {
+        Err(what) => share.differs(seq, format!("the kept bundle is not what decided: {what}")),
+        Ok(None) => *share.told.not_kept.entry(digest.hex()).or_default() += 1,
+        Ok(Some(bundle)) => {
+            if let Some(engine) = bundle.other_engine() {
+                *share.told.other_engines.entry(engine.to_owned()).or_default() += 1;
+            }
+            *share.told.bundles.entry(digest.hex()).or_default() += 1;
+            let again = bundle.decide_again(recorded);
+            if counts_shadow {
+                share.beside(header, recorded, &again);
+            }
+            let is_allowed = matches!(again.answer, Ruling::Allow { .. });
+            let may_run = !matches!(again.answer, Ruling::Deny { .. });
+            let below = || beneath::difference(payload, recorded, bundle, is_allowed).filter(|_| may_run);
+            match difference(header, payload, &again).or_else(below) {
+                None => share.told.as_recorded += 1,
+                Some(what) => share.differs(seq, format!("{what}, under the bundle {}", digest.short())),
+            }
+        }
+    }
+}
+
+/// A request that is another call's than the header's.
+fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
+    let pairs = [("tool", recorded.tool()), ("session", recorded.session())];
+    let odd = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
+    if let Some((name, is)) = odd {
+        return Some(format!("the request is of the {name} `{is}`, and the header of another"));
+    }
+    let by = header.str("principal").unwrap_or_default();
+    (!recorded.is_by(by))
+        .then(|| format!("the header says `{}`, and the request is another's", text::visible_line(by)))
+}
+
+/// What differs between a record and the answer that its request leads to.
+fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> Option<String> {
+    let word = header.str("decision").unwrap_or_default();
+    let policies = header.policies();
+    let answer = &again.answer;
+    let say = |word: &str, policies: &[String]| match policies {
+        [] => format!("`{word}`"),
+        some => format!("`{word}` by {}", some.join(", ")),
+    };
+    if header.decision() != Some(answer.decision()) || policies != answer.policies() {
+        let (then, now) = (say(word, &policies), say(answer.word(), answer.policies()));
+        return Some(format!("recorded {then}; the rules say {now}"));
+    }
+    let has_errors = payload.errors.as_ref().is_some_and(|errors| !errors.is_empty());
+    if has_errors == answer.errors().is_empty() {
+        let (then, now) = if has_errors { ("an error", "none") } else { ("no error", "one") };
+        return Some(format!("recorded {then}; the rules lead to {now}"));
+    }
+    // Errors are told in words, which may change: that there are any is what counts.
+    let then = payload.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
+    let now = again.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
+    (then != now).then(|| "what is recorded of policies in shadow mode is not what they say".to_owned())
+}

@@ -1,0 +1,129 @@
+//! Answers by the command line: beside a server, without one, and by address with a key.
+
+use super::{People, grant, os_user};
+use crate::support::{TestHome, text};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// One yes over HTTP and one through the admin socket at the same moment; and a late one without a server.
+#[test]
+fn two_ways_to_say_yes_count_once_and_a_late_one_not_at_all() {
+    let people = People::with("[approvals]\nexpire_s = 5\n");
+    let server = people.home.serve();
+    let (run, approval) = people.ask(&server, &people.list());
+    let id = approval["id"].as_str().expect("id").to_owned();
+    let (by_http, by_socket) = std::thread::scope(|scope| {
+        let socket = scope.spawn(|| people.home.par(&["approval", "approve", &id, "--yes"]).status.code());
+        (grant(&server, &people.ben, &approval).status, socket.join().expect("thread"))
+    });
+    assert!(matches!((by_http, by_socket), (200, Some(1)) | (409, Some(0))), "{by_http} {by_socket:?}");
+    assert_eq!(people.ended(&server, &run)["status"], "done");
+    assert_eq!(people.home.entries(&["kind:approval.grant"]).len(), 1);
+    assert_eq!(people.home.entries(&["kind:call.result"]).len(), 1);
+
+    let (_, approval) = people.ask(&server, &people.list());
+    assert_eq!(server.stop(), Some(0));
+    std::thread::sleep(Duration::from_secs(5));
+    let late = people.home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
+    assert_eq!(late.status.code(), Some(1), "{}", text(&late.stderr));
+    assert!(text(&late.stderr).contains("its time is over"), "{}", text(&late.stderr));
+    assert_eq!(people.home.entries(&["kind:call.result"]).len(), 1, "nothing more ran");
+    people.verify();
+}
+
+/// By the command line: the question is shown whole, asked on a terminal only, and answered through the
+/// admin socket.
+#[test]
+fn a_person_answers_by_the_command_line_beside_a_server() {
+    let people = People::new();
+    let home = &people.home;
+    let server = home.serve();
+    let asked = home.command(&["run", &people.list()]).env("PAR_KEY", &people.asker).output().expect("par");
+    assert_eq!(asked.status.code(), Some(4), "{}", text(&asked.stderr));
+    let approvals = home.expect(0, &["approval", "list", "--json"]);
+    let approval: Value = serde_json::from_str(approvals.trim()).expect("one");
+    let id = approval["id"].as_str().expect("id");
+    assert!(text(&asked.stderr).contains(&format!("par approval show {id}")), "{}", text(&asked.stderr));
+    assert!(home.expect(0, &["approval", "list"]).contains(id));
+    let shown = home.expect(0, &["approval", "show", id]);
+    for part in ["list_dir", "release-list policies/50-people.cedar:2", "ask somebody", "[\"release\"]"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(shown.contains(approval["call_hash"].as_str().expect("hash")), "{shown}");
+    let unasked = home.par(&["approval", "approve", id]);
+    assert_eq!(unasked.status.code(), Some(2), "no terminal to ask on: {}", text(&unasked.stderr));
+    let said = home.expect(0, &["approval", "approve", id, "--yes", "--reason", "seen"]);
+    assert!(said.contains(&format!("{id} granted")), "{said}");
+    assert_eq!(people.ended(&server, &approval)["status"], "done");
+    assert_eq!(home.par(&["approval", "deny", id]).status.code(), Some(1), "answered");
+    assert_eq!(home.par(&["approval", "show", "apr_01JD0000000000000000000000"]).status.code(), Some(1));
+    assert_eq!(home.par(&["approval", "show", "x"]).status.code(), Some(2));
+    assert_eq!(home.entries(&["kind:approval.grant"])[0]["principal"], os_user());
+
+    let (run, approval) = people.ask(&server, &people.list());
+    home.expect(0, &["approval", "deny", approval["id"].as_str().expect("id"), "--reason", "no"]);
+    assert_eq!(people.ended(&server, &run)["steps"][0]["status"], "refused");
+    assert_eq!(server.stop(), Some(0));
+    people.verify();
+}
+
+/// A person alone, without a server: one's own confirmation, and no approval of one's own.
+#[test]
+fn a_lone_person_confirms_at_the_terminal_and_the_run_goes_on_there() {
+    let people = People::new();
+    let home = &people.home;
+    home.expect(4, &["run", &people.read()]);
+    let one = |home: &TestHome| -> Value {
+        serde_json::from_str(home.expect(0, &["approval", "list", "--json"]).trim()).expect("one")
+    };
+    let approval = one(home);
+    assert_eq!((&approval["confirm"], &approval["groups"]), (&json!(true), &json!([])));
+    let done =
+        home.expect(0, &["approval", "approve", approval["id"].as_str().expect("id"), "--yes", "--json"]);
+    let reply: Value = serde_json::from_str(done.trim()).expect("reply");
+    assert_eq!((&reply["status"], &reply["run"]), (&json!("done"), &approval["run"]), "{reply}");
+    assert_eq!(home.expect(0, &["approval", "list", "--json"]), "");
+    assert_eq!(home.expect(0, &["approval", "list", "--all", "--json"]).lines().count(), 1);
+
+    home.expect(4, &["tool", "call", "list_dir", &json!({ "path": home.path("workspace/box") }).to_string()]);
+    let approval = one(home);
+    let own = home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
+    assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
+    assert!(text(&own.stderr).contains("who asked cannot approve"), "{}", text(&own.stderr));
+    // Another user, of the group, once a server runs; the call of one's own ends as it would have.
+    let server = home.serve();
+    assert_eq!(grant(&server, &people.ben, &approval).status, 200);
+    let ended = people.ended(&server, &approval);
+    assert_eq!((&ended["status"], &ended["steps"][0]["status"]), (&json!("done"), &json!("ok")), "{ended}");
+    assert_eq!(server.stop(), Some(0));
+    people.verify();
+}
+
+/// Who approves needs no home and no seat at the host: a key and the server's address.
+#[test]
+fn an_approver_answers_by_address_with_a_key() {
+    let people = People::new();
+    let server = people.home.serve();
+    let url = format!("http://{}", server.address);
+    let elsewhere = tempfile::tempdir().expect("folder");
+    let par = |key: &str, args: &[&str]| {
+        let mut command = crate::support::start(&crate::support::binary());
+        command.env_clear().env("PAR_KEY", key).current_dir(elsewhere.path());
+        let output = command.args(args).args(["--url", &url]).output().expect("par starts");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (reply, question) = people.ask(&server, &people.list());
+    let id = question["id"].as_str().expect("id");
+    let (code, listed, why) = par(&people.ben, &["approval", "list"]);
+    assert!(code == Some(0) && listed.contains(id), "{listed} {why}");
+    let (code, _, why) = par(&people.asker, &["approval", "show", id]);
+    assert!(code == Some(3) && why.contains("forbidden"), "who asked has no business here: {why}");
+    let (code, _, why) = par(&people.asker, &["approval", "approve", id, "--yes"]);
+    assert!(code == Some(3), "{why}");
+    let (code, shown, why) = par(&people.ben, &["approval", "approve", id, "--yes", "--reason", "looked"]);
+    assert!(code == Some(0) && shown.contains("list_dir") && shown.contains("granted"), "{shown} {why}");
+    assert_eq!(people.ended(&server, &reply)["status"], "done");
+    let (code, _, why) = par(&people.ben, &["approval", "deny", id]);
+    assert!(code == Some(1) && why.contains("answered"), "{why}");
+    people.verify();
+}
