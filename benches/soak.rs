@@ -116,7 +116,7 @@ impl Soak {
         self.make(200, kind, &self.quiet, |_| {}).await;
         self.quiet.lock().expect("held").clear();
         self.settled(pid).await;
-        let before = Left::of(pid, below);
+        let before = Left::new(pid, below);
         self.make(calls.min(5_000), |_| ("read", None), &self.quiet, |_| {}).await;
         self.ends.lock().expect("held").clear();
         let marks = [calls / 10, calls / 2, calls];
@@ -136,12 +136,12 @@ impl Soak {
         }
         compare(&self.quiet, &self.loud);
         self.settled(pid).await;
-        let mut after = Left::of(pid, below);
+        let mut after = Left::new(pid, below);
         let until = Instant::now() + LEAVE;
         // While the ledger goes over to its next segment, as it does behind some 100,000 calls, the files of both are open.
         while !after.is_no_more_than(&before) && Instant::now() < until {
             tokio::time::sleep(LOOK).await;
-            after = Left::of(pid, below);
+            after = Left::new(pid, below);
         }
         println!("before: {before:?}\nafter:  {after:?}");
         println!("write-ahead logs at the end: {} KiB", write_ahead(below) / 1024);
@@ -277,7 +277,7 @@ struct Left {
 }
 
 impl Left {
-    fn of(pid: u32, below: &Path) -> Self {
+    fn new(pid: u32, below: &Path) -> Self {
         let count = |path: String| std::fs::read_dir(path).ok().map(Iterator::count);
         let lines = |path: String| std::fs::read_to_string(path).ok().map(|text| text.lines().count());
         let mut files = BTreeSet::new();

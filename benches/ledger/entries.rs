@@ -42,13 +42,13 @@ pub fn run(decision: u64) -> Vec<Draft> {
         run: Some(run.clone()),
         session: Some(session.clone()),
         principal: Some("key:Ab3dEf9h".to_owned()),
-        policy: Some(Digest::of(b"bundle")),
+        policy: Some(Digest::sha256(b"bundle")),
         ..Draft::new(StopPayload { command: String::new() })
     };
     let of_call = |draft: Draft| Draft {
         call: Some(call.clone()),
         tool: Some("read_file".to_owned()),
-        manifest: Some(Digest::of(b"manifest")),
+        manifest: Some(Digest::sha256(b"manifest")),
         ..draft
     };
     vec![
@@ -74,7 +74,7 @@ fn body<P: Payload>(bytes: usize, member: &str) -> Body {
     let line = "Nov 22 11:35:49 host sshd[812]: Accepted publickey for ann from 192.0.2.7 port 51234\n";
     // Of members of all kinds; each struct takes its own.
     let mut members = json!({
-        "message": "", "calls_max": 10, "tools": [], "provider": "openai", "model": "m", "request_sha256": Digest::of(b""),
+        "message": "", "calls_max": 10, "tools": [], "provider": "openai", "model": "m", "request_sha256": Digest::sha256(b""),
         "request_messages": 2, "calls": [], "stop": "end_turn", "input_tokens": 10, "output_tokens": 10, "proposed_id": "",
         "end": { "end": "exit", "code": 0 }, "result": "", "truncated": false, "layers": [], "wall_us": 1,
         "run": RunId::generate(), "session": SessionId::generate(), "status": "done", "answer": "", "steps": [],

@@ -90,11 +90,11 @@ pub fn hashing(sample: &[Bytes], times: usize, payloads: bool) -> Duration {
     let mut peaks: Vec<(u32, Digest)> = Vec::new();
     for (header, salt, body) in (0..times).flat_map(|_| sample) {
         if payloads {
-            std::hint::black_box(Digest::of_parts(&[b"par/payload/1\0", salt, body]));
+            std::hint::black_box(Digest::sha256_parts(&[b"par/payload/1\0", salt, body]));
         }
-        let (mut height, mut hash) = (0, Digest::of_parts(&[&[0], header]));
+        let (mut height, mut hash) = (0, Digest::sha256_parts(&[&[0], header]));
         while let Some((_, left)) = peaks.pop_if(|(left, _)| *left == height) {
-            hash = Digest::of_parts(&[&[1], &left.0, &hash.0]);
+            hash = Digest::sha256_parts(&[&[1], &left.0, &hash.0]);
             height += 1;
         }
         peaks.push((height, hash));

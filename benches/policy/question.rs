@@ -41,7 +41,7 @@ pub fn whole(bundle: &Bundle, catalog: &Catalog) -> ([Duration; 3], Value) {
         counts: Counts::default(),
     });
     let decided = start.elapsed();
-    black_box(Digest::of(canonical(&verdict.request).expect("canonical").as_bytes()));
+    black_box(Digest::sha256(canonical(&verdict.request).expect("canonical").as_bytes()));
     let recorded = start.elapsed();
     let Ruling::Allow { policies } = &verdict.answer else { panic!("{:?}", verdict.answer) };
     assert_eq!(policies, &["read-logs"]);

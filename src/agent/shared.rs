@@ -69,7 +69,7 @@ impl Agent {
         let bundle = Bundle::load(&sources, &catalog, &names.keys().cloned().collect()).expect("bundle");
         let rules = Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) };
         let gate = Gate::new(ledger, rules, names, Secrets::default()).expect("gate");
-        let launcher = crate::sandbox::LinkSeed::of_ended().connect().expect("runtime");
+        let launcher = crate::sandbox::LinkSeed::ended().connect().expect("runtime");
         let provider = crate::llm::build(crate::llm::Settings::default()).expect("offline");
         Self::new(gate, launcher, provider)
     }

@@ -208,7 +208,7 @@ impl AuthorityState {
     fn recall(&self, named: &str, local: Role) -> Result<Principal, Refusal> {
         let Some(id) = named.strip_prefix("key:") else {
             let owner = std::fs::metadata(&self.ledger.files().data).map_err(Refusal::unreadable)?;
-            let owner = Principal::of_owner(&owner, local);
+            let owner = Principal::from_owner(&owner, local);
             return Some(owner).filter(|owner| owner.id() == named).ok_or(Refusal::Unknown);
         };
         let id = KeyId::parse(id).ok_or(Refusal::Unknown)?;
@@ -221,7 +221,7 @@ impl AuthorityState {
 
     /// The principal of a key that holds now. A key that does not is forgotten.
     fn standing(&self, created: &Created) -> Result<Principal, Refusal> {
-        let principal = Principal::of_key(created, &self.ledger, &self.revoked);
+        let principal = Principal::from_key(created, &self.ledger, &self.revoked);
         if principal.is_err() {
             self.remembered.forget(created.seq);
         }

@@ -30,7 +30,7 @@ pub fn local(data: &Path, role: Role) -> Result<Principal, NotOwner> {
     if rustix::process::geteuid().as_raw() != meta.uid() {
         return Err(NotOwner::Owner(data.to_owned(), meta.uid()));
     }
-    Ok(Principal::of_owner(&meta, role))
+    Ok(Principal::from_owner(&meta, role))
 }
 
 /// Who may come in by the admin socket: uid 0 and the owner of `data/`, with the token of this start.
@@ -69,7 +69,7 @@ impl AdminDoor {
         if (peer.uid() != 0 && peer.uid() != self.owner) || !bool::from(is_token) {
             return Err(Refusal::Wrong);
         }
-        Ok(Principal::of_peer(&peer, Role::Admin))
+        Ok(Principal::from_peer(&peer, Role::Admin))
     }
 }
 

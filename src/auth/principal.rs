@@ -23,7 +23,7 @@ impl Principal {
     /// revokes it, and it has not expired. Blocking.
     ///
     /// Whether the caller has shown the key's secret, or was recorded under it before, is the authority's to know.
-    pub(super) fn of_key(created: &Created, ledger: &Ledger, revoked: &Revoked) -> Result<Self, Refusal> {
+    pub(super) fn from_key(created: &Created, ledger: &Ledger, revoked: &Revoked) -> Result<Self, Refusal> {
         let row = ledger.state(|state| state_row(state, &created.id)).map_err(Refusal::unreadable)?;
         let row = row.filter(|row| row.cells == created.cells()).ok_or(Refusal::Mismatch)?;
         let is_revoked = revoked.contains(ledger.reader(), created.seq).map_err(Refusal::unreadable)?;
@@ -40,16 +40,16 @@ impl Principal {
     }
 
     /// The owner of the folder that `data` describes, with the role that the configuration gives.
-    pub(super) fn of_owner(data: &Metadata, role: Role) -> Self {
-        Self::of_os_user(data.uid(), role)
+    pub(super) fn from_owner(data: &Metadata, role: Role) -> Self {
+        Self::from_os_user(data.uid(), role)
     }
 
     /// The process at the other end of a socket, by the kernel's word.
-    pub(super) fn of_peer(peer: &UCred, role: Role) -> Self {
-        Self::of_os_user(peer.uid(), role)
+    pub(super) fn from_peer(peer: &UCred, role: Role) -> Self {
+        Self::from_os_user(peer.uid(), role)
     }
 
-    fn of_os_user(uid: u32, role: Role) -> Self {
+    fn from_os_user(uid: u32, role: Role) -> Self {
         let name = name_of(uid);
         let subject = Subject { user: Some(format!("os:{name}")), source: Source::Os { name }, role };
         Self { subject, expires_us: None }

@@ -39,7 +39,7 @@ impl Revoked {
 }
 
 fn scan(reader: &Reader) -> Result<HashSet<u64>, ReadError> {
-    let filter = Filter::of("kind", Kind::KeyRevoke.as_str());
+    let filter = Filter::field("kind", Kind::KeyRevoke.as_str());
     let mut seqs = HashSet::new();
     let mut from = Some(0);
     while let Some(at) = from {

@@ -45,7 +45,7 @@ pub(super) fn inside<T>(
     work: impl AsyncFnOnce(&Inside) -> Result<T, Fail>,
 ) -> Result<T, Fail> {
     // The launcher is forked before anything that starts a thread, and before the secrets are read: it has no copy.
-    let seed = match sandbox::start(&Spec::of(&config)) {
+    let seed = match sandbox::start(&Spec::from_config(&config)) {
         Ok(seed) => seed,
         Err(e) => return Err(compose::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),
     };

@@ -36,7 +36,7 @@ impl Run {
         }
         let config = compose::load(home)?;
         let reply = match remote::url(&compose::files(&config)) {
-            Some(url) => Server::of_home(&url, &config.home)?.run(&self.body(&message))?,
+            Some(url) => Server::with_home_key(&url, &config.home)?.run(&self.body(&message))?,
             None => {
                 let request = RunRequest {
                     message,

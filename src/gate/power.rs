@@ -8,7 +8,7 @@ use super::mint::granted::{Granted, Refused, may};
 use super::point::Gate;
 use super::rules::Rules;
 use crate::auth::Principal;
-use crate::policy::{Door, Over, Power, Ran};
+use crate::policy::{Door, HeldOver, Over, Power, Ran};
 use crate::types::clock::Wall;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -42,7 +42,7 @@ impl Gate {
     pub fn holds(&self, by: &Principal, power: Power, door: Door) -> Result<(), Refused> {
         let rules = self.rules();
         let owner = by.id();
-        let is_of_somebody = power.over() != "Server";
+        let is_of_somebody = power.over() != HeldOver::Server;
         if is_of_somebody && rules.bundle.may_ever(by.subject(), power) {
             return Ok(());
         }

@@ -177,7 +177,7 @@ impl ApprovalStanding {
 
 /// Headers of a run, from `from` on.
 pub(super) fn of_run(reader: &Reader, run: &RunId, from: u64) -> Result<Vec<Header>, ReadError> {
-    let filter = Filter::of("run", run.as_str());
+    let filter = Filter::field("run", run.as_str());
     let mut found = Vec::new();
     let mut next = Some(from);
     while let Some(at) = next {
@@ -278,7 +278,7 @@ fn number(number: u64) -> Cell {
 /// What a person says yes to: SHA-256 of the canonical JSON of the whole call and the digests of what
 /// decides it. `None` where it has no canonical form, which then nobody can be asked about.
 pub(super) fn call_hash(members: Value) -> Option<Digest> {
-    crate::types::json::canonical(&members).ok().map(|text| Digest::of(text.as_bytes()))
+    crate::types::json::canonical(&members).ok().map(|text| Digest::sha256(text.as_bytes()))
 }
 
 #[cfg(test)]

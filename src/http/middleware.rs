@@ -139,7 +139,7 @@ fn finish(response: &mut Response<Body>, id: &str) {
     let is_bare = || response.extensions().get::<AsIs>().is_none();
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    if let Some(problem) = problem.or_else(|| (is_error && is_bare()).then(|| Problem::of_status(status))) {
+    if let Some(problem) = problem.or_else(|| (is_error && is_bare()).then(|| Problem::from_status(status))) {
         problem.fill(response, id);
     }
     let headers = response.headers_mut();

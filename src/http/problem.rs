@@ -111,7 +111,7 @@ impl Problem {
     }
 
     /// For an error that was answered below with no more than a status.
-    pub(super) fn of_status(status: StatusCode) -> Self {
+    pub(super) fn from_status(status: StatusCode) -> Self {
         let code = Code::ALL.iter().copied().find(|code| code.status() == status);
         let code = code.unwrap_or(if status.is_client_error() { Code::Malformed } else { Code::Internal });
         Self::new(code, code.title())

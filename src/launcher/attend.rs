@@ -78,7 +78,7 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
     // All that was to be read of it is read. What is forked from here on, builtins among it, has no copy of a key there.
     sys::overwrite_environment(one, |_| true);
     let ground = Ground::enter(spec.user, spec.landlock_abi_max, tls)?;
-    let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::of).transpose()?;
+    let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::new).transpose()?;
     let (first, second) = namespaces::stages()?;
     match sys::fork(one).map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {

@@ -199,7 +199,7 @@ impl Call {
         let Phase::Held(object) = &self.phase else { return self.fail("it is not waiting for go") };
         let same = go.tool == self.ask.tool
             && go.manifest == self.ask.manifest
-            && go.arguments == Digest::of(self.ask.arguments.as_bytes());
+            && go.arguments == Digest::sha256(self.ask.arguments.as_bytes());
         let refused = match () {
             () if !same => Some("the permitted call is not the one that was prepared"),
             () if go.object != *object => Some("the permitted object is not the one that was prepared"),

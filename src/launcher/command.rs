@@ -71,7 +71,7 @@ impl ServeOptions {
         let front = uid(&self.front_user)?;
         // Its own reading of the files, without any secret: nothing that decides comes from the front.
         let config = Config::load(home).map_err(ExitError::misused)?;
-        let spec = Spec { journal: self.journal.clone(), ..Spec::of(&config) };
+        let spec = Spec { journal: self.journal.clone(), ..Spec::from_config(&config) };
         Ok(attend(&spec, fd, front)?)
     }
 }
@@ -169,7 +169,7 @@ fn text(name: &str, value: OsString) -> Result<String, String> {
 mod tests {
     use super::{CommandLine, ServeOptions, asked};
 
-    fn of(words: &[&str]) -> Result<CommandLine, String> {
+    fn parse(words: &[&str]) -> Result<CommandLine, String> {
         asked(words.iter().map(Into::into))
     }
 
@@ -179,12 +179,12 @@ mod tests {
         let command =
             ServeOptions { fd: Some(3), front_user: "par".to_owned(), journal: Some("/j=1".into()) };
         let home = Some("/h".into());
-        assert_eq!(of(&words), Ok(CommandLine::Run { home, etc: Some("/e".into()), command }));
-        assert_eq!(of(&["--help"]), Ok(CommandLine::Help));
-        assert_eq!(of(&["-V", "--what"]), Ok(CommandLine::Version));
-        assert_eq!(of(&[]), Err("`--front-user` is required".to_owned()));
-        assert_eq!(of(&["--front-user"]), Err("`--front-user` needs a value".to_owned()));
-        assert_eq!(of(&["--fd", "x"]), Err("`--fd`: `x` is not a number".to_owned()));
-        assert_eq!(of(&["serve"]), Err("unexpected argument `serve`, see --help".to_owned()));
+        assert_eq!(parse(&words), Ok(CommandLine::Run { home, etc: Some("/e".into()), command }));
+        assert_eq!(parse(&["--help"]), Ok(CommandLine::Help));
+        assert_eq!(parse(&["-V", "--what"]), Ok(CommandLine::Version));
+        assert_eq!(parse(&[]), Err("`--front-user` is required".to_owned()));
+        assert_eq!(parse(&["--front-user"]), Err("`--front-user` needs a value".to_owned()));
+        assert_eq!(parse(&["--fd", "x"]), Err("`--fd`: `x` is not a number".to_owned()));
+        assert_eq!(parse(&["serve"]), Err("unexpected argument `serve`, see --help".to_owned()));
     }
 }

@@ -203,7 +203,7 @@ impl PacketKind {
         }
     }
 
-    fn of(byte: u8) -> Option<Self> {
+    fn from_byte(byte: u8) -> Option<Self> {
         [Self::Message, Self::Stdout, Self::Stderr].into_iter().find(|kind| kind.byte() == byte)
     }
 }
@@ -251,7 +251,7 @@ impl Assembler {
     pub(crate) fn take<M: DeserializeOwned>(&mut self, packet: &[u8]) -> Result<Arrival<M>, String> {
         let (head, bytes) = packet.split_at_checked(HEAD_BYTES).ok_or("a packet without a head")?;
         let (&[kind], rest) = head.split_first_chunk::<1>().ok_or("a packet without a kind")?;
-        let kind = PacketKind::of(kind).ok_or("a packet of unknown kind")?;
+        let kind = PacketKind::from_byte(kind).ok_or("a packet of unknown kind")?;
         let (id, more) = rest.split_first_chunk::<8>().ok_or("a packet without a number")?;
         let id = u64::from_le_bytes(*id);
         if kind != PacketKind::Message {

@@ -35,10 +35,10 @@ pub struct Spec {
 impl Spec {
     /// What a launcher of the home that `config` is for needs; it reads the manifests itself.
     #[must_use]
-    pub fn of(config: &Config) -> Self {
+    pub fn from_config(config: &Config) -> Self {
         Self {
             tools_dir: config.home.etc.join("tools.d"),
-            places: Places::of(config),
+            places: Places::from_config(config),
             user: None,
             slot_uids: config.slot_uids,
             minimum: config.sandbox_minimum,
@@ -61,7 +61,7 @@ impl StartError {
     }
 
     /// The launcher's own word for it.
-    pub(crate) fn of(reason: String) -> Self {
+    pub(crate) fn from_reason(reason: String) -> Self {
         Self(reason)
     }
 }

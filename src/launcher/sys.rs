@@ -29,7 +29,7 @@ const LEAVING_MS_MAX: u32 = 200;
 impl SingleThread {
     /// Of a scenario of the tests, whose harness only waits; `/proc` may be none of its own.
     #[cfg(test)]
-    pub(crate) fn of_scenario() -> Self {
+    pub(crate) fn in_scenario() -> Self {
         Self(())
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Slots {
 impl Slots {
     /// Of the uids from `first` to `last`. A reason is a range that calls cannot have: one with an id that a user or
     /// group of this host has, or that this process cannot take, or with less than there may be calls.
-    pub(crate) fn of((first, last): (u32, u32)) -> Result<Self, String> {
+    pub(crate) fn new((first, last): (u32, u32)) -> Result<Self, String> {
         let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
         let lists = ["/etc/passwd", "/etc/group"].map(read);
         let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(read);

@@ -126,7 +126,7 @@ mod tests {
             calls: vec![ProposedCall { id: "1".into(), tool: "ab".into(), arguments: "{} ".into() }],
             stop,
             usage: TokenUsage::default(),
-            request_digest: Digest::of(b""),
+            request_digest: Digest::sha256(b""),
             raw: Vec::new(),
             model: String::new(),
             found: SecretCounts::default(),

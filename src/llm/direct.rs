@@ -44,7 +44,7 @@ impl Provider for Direct {
             calls,
             stop,
             usage: TokenUsage::default(),
-            request_digest: Digest::of(b""),
+            request_digest: Digest::sha256(b""),
             raw: Vec::new(),
             model: "none".to_owned(),
             found: SecretCounts::default(),

@@ -29,7 +29,7 @@ pub use load::bundle::Bundle;
 pub use load::error::{PolicyError, SourceFile};
 pub use load::suite::case::CasePlace;
 pub use load::suite::file::Suite;
-pub use power::Power;
+pub use power::{HeldOver, Power};
 pub use request::groups::Groups;
 pub use request::labels::{Labelled, Labels};
 pub use request::question::{Approved, Counts, Question, Resource, Session, TaintSource, UNTRUSTED};

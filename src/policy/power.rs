@@ -72,13 +72,12 @@ impl Power {
         Self::ALL.into_iter().find(|power| power.as_str() == name)
     }
 
-    /// The type of what it is held over, as policies name it: `Server`, `Run` or `Approval`. All but the server
-    /// have an owner.
+    /// The type of what it is held over.
     #[must_use]
-    pub fn over(self) -> &'static str {
+    pub fn over(self) -> HeldOver {
         match self {
-            Self::RunRead => "Run",
-            Self::ApprovalRead | Self::Approve => "Approval",
+            Self::RunRead => HeldOver::Run,
+            Self::ApprovalRead | Self::Approve => HeldOver::Approval,
             Self::Run
             | Self::AuditRead
             | Self::KeyManage
@@ -86,7 +85,28 @@ impl Power {
             | Self::HealthRead
             | Self::Reload
             | Self::Redact
-            | Self::Export => "Server",
+            | Self::Export => HeldOver::Server,
+        }
+    }
+}
+
+/// What a power is held over: the resource type of its requests. All but the server have an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the meaning")]
+pub enum HeldOver {
+    Server,
+    Run,
+    Approval,
+}
+
+impl HeldOver {
+    /// The name of the type in policies.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "Server",
+            Self::Run => "Run",
+            Self::Approval => "Approval",
         }
     }
 }
@@ -94,7 +114,7 @@ impl Power {
 /// Whether the scope of `policy` can meet a use of `power`, whoever uses it.
 pub(super) fn fits_power(policy: &Policy, power: Power) -> bool {
     let names = |uid: &EntityUid| [power.as_str(), GROUP].contains(&uid.id().unescaped());
-    let is_over = |kind: &cedar_policy::EntityTypeName| kind.basename() == power.over();
+    let is_over = |kind: &cedar_policy::EntityTypeName| kind.basename() == power.over().as_str();
     let of_action = match policy.action_constraint() {
         ActionConstraint::Any => true,
         ActionConstraint::In(uids) => uids.iter().any(names),

@@ -112,7 +112,7 @@ mod tests {
         assert_eq!((again.digest(), again.keep()), (digest, bundle.keep()));
 
         // Under another name it is not that bundle, and what a crash or a hand left there is replaced.
-        let other = Digest::of(b"other");
+        let other = Digest::sha256(b"other");
         std::fs::copy(&path, file(data.path(), other)).expect("copied");
         assert!(kept_bundle(data.path(), other).is_err());
         std::fs::write(path.with_extension("new"), "half").expect("written");

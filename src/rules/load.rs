@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// What manifests are resolved against.
 #[must_use]
 pub fn places(config: &Config) -> Places {
-    Places::of(config)
+    Places::from_config(config)
 }
 
 /// The folders of `[paths]`, for cases of the bundle's own tests.

@@ -54,14 +54,14 @@ impl LinkSeed {
 
     /// The seed of a launcher that has ended, for tests of the rooms above.
     #[cfg(test)]
-    pub(crate) fn of_ended() -> Self {
+    pub(crate) fn ended() -> Self {
         let (socket, _) = super::source::pair().expect("a socket pair");
         Self { socket, origin: LauncherOrigin::Forked, report: Report::default() }
     }
 
     /// Connects within a tokio runtime with its I/O driver on.
     pub fn connect(self) -> Result<Launcher, StartError> {
-        let source = LauncherSource::of(self.origin)?;
+        let source = LauncherSource::new(self.origin)?;
         let (link, _) =
             Link::open(self.socket, Some(self.report)).map_err(|e| StartError::new("socket", e))?;
         Ok(Launcher {
@@ -153,7 +153,7 @@ impl Launcher {
         let go = Go {
             tool: order.manifest().name.clone(),
             manifest: order.manifest().digest.hex(),
-            arguments: Digest::of(order.arguments().as_bytes()),
+            arguments: Digest::sha256(order.arguments().as_bytes()),
             decision: order.decision(),
             object: order.object().clone(),
             exclusions: order.exclusions().to_vec(),

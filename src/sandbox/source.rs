@@ -59,7 +59,7 @@ pub(super) fn nonblocking(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 
 impl LauncherSource {
     /// Within a runtime with its I/O driver on.
-    pub(super) fn of(origin: LauncherOrigin) -> Result<Self, StartError> {
+    pub(super) fn new(origin: LauncherOrigin) -> Result<Self, StartError> {
         Ok(match origin {
             LauncherOrigin::Forked => Self::Forked,
             LauncherOrigin::Socket(path) => Self::Socket(path),

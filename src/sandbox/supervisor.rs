@@ -205,7 +205,7 @@ fn greet(socket: OwnedFd, origin: LauncherOrigin) -> Result<LinkSeed, StartError
         };
         match assembler.take(&packet).map_err(|e| StartError::new("hello", e))? {
             Arrival::Message(0, Reply::Hello(Ok(report))) => return Ok(LinkSeed { socket, origin, report }),
-            Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError::of(reason)),
+            Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError::from_reason(reason)),
             Arrival::Piece => {}
             Arrival::Message(..) | Arrival::Output(..) => {
                 return Err(StartError::new("hello", "it said something else first"));

@@ -11,15 +11,15 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// Hashes `bytes`.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
-        Self::of_parts(&[bytes])
+    pub fn sha256(bytes: &[u8]) -> Self {
+        Self::sha256_parts(&[bytes])
     }
 
     /// Hashes the concatenation of `parts`.
     ///
     /// The caller frames the parts: each is of a fixed length, or only the last is not.
     #[must_use]
-    pub fn of_parts(parts: &[&[u8]]) -> Self {
+    pub fn sha256_parts(parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
             hash.update(part);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn hex_round_trips_and_refuses_the_rest() {
-        let digest = Digest::of(b"abc");
+        let digest = Digest::sha256(b"abc");
         assert_eq!(digest.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(Digest::from_hex(&digest.hex()), Some(digest));
         assert_eq!(Digest::from_hex(&digest.hex().to_uppercase()), None);

@@ -51,6 +51,12 @@ impl RunStatus {
         }
     }
 
+    /// Whether a `run.reply` can have it.
+    #[must_use]
+    pub fn is_recorded(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running | Self::Paused)
+    }
+
     /// The state of this word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

@@ -31,7 +31,7 @@ impl fmt::Debug for Secret {
 /// the salt that one of them made, and the value.
 #[must_use]
 pub fn proof_of_same(salt: &[u8; 32], value: &[u8]) -> Digest {
-    Digest::of_parts(&[b"par/same/1\0", salt, value])
+    Digest::sha256_parts(&[b"par/same/1\0", salt, value])
 }
 
 /// The same of several values, in their order: SHA-256 over the proof of each.
@@ -39,7 +39,7 @@ pub fn proof_of_same(salt: &[u8; 32], value: &[u8]) -> Digest {
 pub fn proof_of_all(proofs: impl IntoIterator<Item = Digest>) -> Digest {
     let proofs: Vec<Digest> = proofs.into_iter().collect();
     let parts: Vec<&[u8]> = proofs.iter().map(|proof| proof.0.as_slice()).collect();
-    Digest::of_parts(&parts)
+    Digest::sha256_parts(&parts)
 }
 
 #[cfg(test)]

@@ -117,6 +117,12 @@ impl StepStatus {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
+    /// Whether a `call.result` can have it.
+    #[must_use]
+    pub fn is_recorded(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Running)
+    }
+
     /// Whether a call of this status ran and did not end well. One that the sandbox refused did not run.
     #[must_use]
     pub fn is_failure(self) -> bool {

@@ -14,7 +14,7 @@ use std::convert::Infallible;
 
 /// RFC 6962, section 2.1.
 fn leaf(at: u64) -> Digest {
-    Digest::of(&[&[0_u8][..], &at.to_be_bytes()].concat())
+    Digest::sha256(&[&[0_u8][..], &at.to_be_bytes()].concat())
 }
 
 /// RFC 6962, section 2.1: of a number of leaves that is a power of two.
@@ -23,7 +23,7 @@ fn perfect(leaves: &[Digest]) -> Digest {
         return *leaf;
     }
     let (left, right) = leaves.split_at(leaves.len() / 2);
-    Digest::of(&[&[1_u8][..], &perfect(left).0, &perfect(right).0].concat())
+    Digest::sha256(&[&[1_u8][..], &perfect(left).0, &perfect(right).0].concat())
 }
 
 fn subtree(leaves: &[Digest]) -> impl FnMut(u32, u64) -> Result<Digest, Infallible> + '_ {

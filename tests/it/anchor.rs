@@ -40,7 +40,7 @@ fn secret() -> SigningKey {
 /// Key hash of the type for cosignatures.
 fn key_hash() -> [u8; 4] {
     let public = secret().verifying_key().to_bytes();
-    let digest = Digest::of_parts(&[NAME.as_bytes(), b"\n\x04", &public]);
+    let digest = Digest::sha256_parts(&[NAME.as_bytes(), b"\n\x04", &public]);
     digest.0[..4].try_into().expect("four")
 }
 

@@ -144,7 +144,7 @@ fn a_damaged_log_is_set_aside_whole_and_another_begins() {
         let name = file["name"].as_str().expect("name");
         let bytes = &after[&format!("{log}/{name}")];
         assert_eq!(Some(bytes), before.get(name), "{name}");
-        assert_eq!(file["sha256"].as_str(), Some(par::types::Digest::of(bytes).hex().as_str()));
+        assert_eq!(file["sha256"].as_str(), Some(par::types::Digest::sha256(bytes).hex().as_str()));
     }
     assert_eq!(verify(&home, 5, &["--before", log])["verdict"], "invalid");
     assert_eq!(verify(&home, 0, &[])["entries"], 1);

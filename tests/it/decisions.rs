@@ -4,7 +4,7 @@
 
 use par::auth::{Role, Source as Credential, Subject};
 use par::policy::{
-    Approved, Bundle, Counts, Door, Labels, Over, Power, Question, Ran, Resource, Ruling, Session,
+    Approved, Bundle, Counts, Door, HeldOver, Labels, Over, Power, Question, Ran, Resource, Ruling, Session,
     SourceFile, Use, Via,
 };
 use par::tools::{Catalog, IdKind, Places};
@@ -133,7 +133,7 @@ fn powers(bundle: &Bundle, out: &mut String) {
             let who = subject(role);
             let own = who.id();
             let owners: &[(&str, &str)] = match power.over() {
-                "Server" => &[("", "")],
+                HeldOver::Server => &[("", "")],
                 _ => &[(" of its own", &own), (" of another", "key:somebody")],
             };
             for (whose, owner) in owners {

@@ -175,7 +175,7 @@ impl Stage<'_> {
         let is_over = AtomicBool::new(false);
         let told = std::thread::scope(|scope| {
             scope.spawn(|| make_space(&shared, &is_over));
-            let told = Told::of(self.base, &home, Server::try_start(&mut command, home.beside("serve.log")));
+            let told = Told::new(self.base, &home, Server::try_start(&mut command, home.beside("serve.log")));
             is_over.store(true, Ordering::SeqCst);
             told
         });
@@ -223,7 +223,7 @@ impl std::fmt::Debug for Told {
 
 impl Told {
     /// The scene: a run, one that is approved, one that is erased, and a stop.
-    fn of(people: &People, home: &TestHome, server: Result<Server, (Option<i32>, String)>) -> Self {
+    fn new(people: &People, home: &TestHome, server: Result<Server, (Option<i32>, String)>) -> Self {
         let mut told = Self::default();
         let mut server = match server {
             Ok(server) => server,

@@ -21,7 +21,7 @@ pub(crate) fn forge(home: &TestHome, seq: u64, change: impl FnOnce(&mut Map<Stri
     change(&mut fields, &mut payload);
     let body = canonical(&payload).expect("canonical");
     let salt = [7_u8; 32];
-    let commitment = Digest::of_parts(&[b"par/payload/1\0", &salt, body.as_bytes()]);
+    let commitment = Digest::sha256_parts(&[b"par/payload/1\0", &salt, body.as_bytes()]);
     fields.insert("payload".to_owned(), json!(commitment.hex()));
     fields.insert("payload_len".to_owned(), json!(body.len()));
     let db = connect(&path);

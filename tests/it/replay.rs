@@ -150,7 +150,7 @@ fn a_decision_that_was_edited_is_found_though_the_chain_was_made_anew() {
             header.remove("policy");
         }),
         ("under another bundle", &|header, _| {
-            header.insert("policy".to_owned(), json!(Digest::of(b"another").hex()));
+            header.insert("policy".to_owned(), json!(Digest::sha256(b"another").hex()));
         }),
     ];
     for (what, change) in changes {

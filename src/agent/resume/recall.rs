@@ -60,7 +60,7 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, R
 
 /// The run's headers, from `first` on, by their numbers.
 fn entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<Vec<Header>, ReadError> {
-    let filter = Filter::of("run", run.as_str());
+    let filter = Filter::field("run", run.as_str());
     let (mut found, mut next) = (Vec::new(), Some(first));
     while let Some(at) = next {
         let (headers, on) =
@@ -137,7 +137,7 @@ fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
         calls: said.calls.into_iter().map(call).collect(),
         stop: Stop::ToolCalls,
         usage: crate::llm::TokenUsage::default(),
-        request_digest: Digest::of(b""),
+        request_digest: Digest::sha256(b""),
         raw: Vec::new(),
         model: said.model,
         found: secrets::SecretCounts::default(),

@@ -75,7 +75,7 @@ fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply,
 
 /// A run without its reply: its steps, as their entries tell them.
 fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, ReadError> {
-    let filter = Filter::of("run", run.as_str());
+    let filter = Filter::field("run", run.as_str());
     // A run has a bounded number of entries, and no other run's are more than all of theirs together.
     let entries_max = 4 * limits::CALLS_PER_RUN_MAX as usize * limits::MODEL_ROUNDS_MAX as usize;
     let scan_max = entries_max * limits::RUNS_RUNNING_MAX;

@@ -93,7 +93,7 @@ impl Prove {
 
 /// The numbers of a run's entries.
 fn of_run(reader: &Reader, run: &str) -> Result<Vec<u64>, Fail> {
-    let filter = Filter::of("run", run);
+    let filter = Filter::field("run", run);
     let found = reader.headers(&filter, 0, Order::Ascending, usize::MAX, usize::MAX).map_err(damaged)?;
     match found.0.as_slice() {
         [] => Err(Fail::failed(format!("there is no run `{}`", text::visible_line(run)))),

@@ -77,7 +77,7 @@ fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), FalseClaim>, R
     let Some(body) = &stored.body else { return Ok(Ok(())) };
     let payload: Option<CallDecisionPayload> = header.payload_of(body);
     let arguments = payload.and_then(|payload| canonical(&payload.arguments?).ok());
-    let is_same = arguments.is_some_and(|text| Digest::of(text.as_bytes()).hex() == order.arguments);
+    let is_same = arguments.is_some_and(|text| Digest::sha256(text.as_bytes()).hex() == order.arguments);
     Ok(if is_same { Ok(()) } else { Err(FalseClaim::OtherArguments) })
 }
 

@@ -31,7 +31,7 @@ impl Renew {
         if report.verdict.holds() {
             return Err(Fail::usage("the ledger holds: there is nothing to set aside"));
         }
-        let mut before = Before::of(&files, &report, "damage", &reason);
+        let mut before = Before::new(&files, &report, "damage", &reason);
         let at = |e| Fail::failed(format!("{}: {e}", config.home.data.display()));
         let place = ledger::set_aside(&files, &mut before).map_err(at)?;
         let log = Ledger::succeed(files, lock, &compose::PROJECTIONS).map_err(Fail::failed)?;

@@ -48,7 +48,7 @@ impl Verify {
             outside.push(Outside { from, note: given::note(path)?, key: key.clone() });
         }
         let address = known::address(&config.home);
-        let met = known::of(&address)?;
+        let met = known::find(&address)?;
         let known_key = met.as_ref().map(|(key, _)| key.clone());
         if let Some((key, Some(note))) = met {
             outside.push(Outside { from: "known-logs".to_owned(), note, key: Some(key) });

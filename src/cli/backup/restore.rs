@@ -55,7 +55,7 @@ impl Restore {
         let config = compose::load(home.clone())?;
         let files = compose::files(&config);
         let lock = Lock::take(&files, Duration::ZERO).map_err(Fail::failed)?;
-        let mut before = Before::of(&files, &report, "restore", "par restore");
+        let mut before = Before::new(&files, &report, "restore", "par restore");
         let keys = if self.keep_keys { live_keys(&files, &before.log)? } else { Vec::new() };
         let place = ledger::set_aside(&files, &mut before).map_err(at)?;
         let log = Ledger::succeed(files, lock, &compose::PROJECTIONS).map_err(Fail::failed)?;

@@ -55,7 +55,7 @@ impl Of {
         let path = std::path::absolute(&self.path).map_err(Fail::usage)?;
         let path = path.to_str().ok_or_else(|| Fail::usage("the path is not UTF-8"))?.to_owned();
         // First of all, while this process has one thread.
-        let seed = sandbox::start(&Spec::of(config)).map_err(Fail::failed)?;
+        let seed = sandbox::start(&Spec::from_config(config)).map_err(Fail::failed)?;
         let report = seed.report().clone();
         let rules = compose::load_unproven(config)?;
         let subject = subject(config, &self.who)?;

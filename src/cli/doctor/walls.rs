@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// Starts a launcher as a command here would, and shows what it found.
 pub(super) fn examine(config: &Config, checks: &mut Checks) {
-    let seed = match sandbox::start(&Spec::of(config)) {
+    let seed = match sandbox::start(&Spec::from_config(config)) {
         Ok(seed) => seed,
         Err(e) => return checks.fail("protections", e.to_string()),
     };

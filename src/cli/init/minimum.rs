@@ -27,7 +27,7 @@ pub(in crate::cli) struct Found {
 /// more.
 pub(in crate::cli) fn settle(home: &Home, is_elsewhere: bool) -> Result<Found, Fail> {
     let config = Config::load(home.clone()).map_err(Fail::usage)?;
-    let found = match sandbox::start(&Spec::of(&config)) {
+    let found = match sandbox::start(&Spec::from_config(&config)) {
         Ok(seed) => {
             let report = seed.report();
             let level = report.level.map(|level| if is_elsewhere { Level::Standard } else { level });

@@ -88,14 +88,15 @@ fn print(difference: &RulesDifference, old: &Rules, new: &Rules) -> Result<(), F
 }
 
 fn flip_line(Flip { asked, old, new }: &Flip) -> String {
-    let by = |said: &SideRuling| {
-        let policies = if said.policies.is_empty() { "default".to_owned() } else { said.policies.join(", ") };
-        if said.answer == "no call" { said.answer.clone() } else { format!("{} by {policies}", said.answer) }
+    let by = |said: &SideRuling| match said {
+        SideRuling::NoCall => said.as_str().to_owned(),
+        SideRuling::Ruled { answer, policies } if policies.is_empty() => format!("{answer} by default"),
+        SideRuling::Ruled { answer, policies } => format!("{answer} by {}", policies.join(", ")),
     };
     format!("{asked}: {} → {}", by(old), by(new))
 }
 
 fn flip_json(Flip { asked, old, new }: &Flip) -> Value {
-    let said = |said: &SideRuling| json!({ "answer": said.answer, "policies": said.policies });
+    let said = |said: &SideRuling| json!({ "answer": said.as_str(), "policies": said.policies() });
     json!({ "asked": asked, "old": said(old), "new": said(new) })
 }

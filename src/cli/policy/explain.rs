@@ -10,8 +10,8 @@ use crate::gate::{self, Rules};
 use crate::ledger::payload::CallDecisionPayload;
 use crate::ledger::{Kind, Reader};
 use crate::policy::{
-    Approved, Considered, Counts, Door, Obligation, Over, Power, Question, Ran, Resource, Ruling, Session,
-    UNTRUSTED, Use, Via, nearest,
+    Approved, Considered, Counts, Door, HeldOver, Obligation, Over, Power, Question, Ran, Resource, Ruling,
+    Session, UNTRUSTED, Use, Via, nearest,
 };
 use crate::tools::ProposedCall;
 use crate::types::{KeyId, clock::Wall, limits, text};
@@ -112,11 +112,14 @@ impl Explain {
             name => name,
         };
         let (over, about) = match power.over() {
-            "Server" if self.owner.is_some() => {
+            HeldOver::Server if self.owner.is_some() => {
                 return Err(Fail::usage(format!("`{}` is held over the server: it has no owner", self.tool)));
             }
-            "Server" => (Over::Server, "Server self".to_owned()),
-            kind => (Over::Of { id: "explain", owner }, format!("{kind} of {}", text::visible_line(owner))),
+            HeldOver::Server => (Over::Server, "Server self".to_owned()),
+            kind => (
+                Over::Of { id: "explain", owner },
+                format!("{} of {}", kind.as_str(), text::visible_line(owner)),
+            ),
         };
         let door = Door { via, source_ip: self.from };
         let ran = ran(config, &own)?;

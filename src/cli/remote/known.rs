@@ -33,7 +33,7 @@ pub(in crate::cli) fn address(home: &Home) -> String {
 pub(in crate::cli) type Met = (VerifierKey, Option<Note>);
 
 /// The log that was met at `address`.
-pub(in crate::cli) fn of(address: &str) -> Result<Option<Met>, Fail> {
+pub(in crate::cli) fn find(address: &str) -> Result<Option<Met>, Fail> {
     let Some(path) = known_logs_file() else { return Ok(None) };
     let known = read(&path).map_err(|e| Fail::usage(format!("{}: {e}", path.display())))?;
     let Some(known) = known.into_iter().find(|known| known.address == address) else { return Ok(None) };

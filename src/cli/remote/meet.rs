@@ -21,7 +21,7 @@ impl Server {
     /// says. Blocking.
     pub(in crate::cli) fn run(&self, body: &Value) -> Result<RunReply, Fail> {
         meet(self, &self.address)?;
-        let met = known::of(&self.address)?;
+        let met = known::find(&self.address)?;
         let told = self.runtime.block_on(server::post(&self.client, &self.url, &self.key, body))?;
         match told.ledger.as_ref().and_then(|ledger| ledger.checkpoint.as_deref()) {
             Some(note) => hold(self, &self.address, met, note)?,
@@ -37,7 +37,7 @@ fn meet(server: &Server, address: &str) -> Result<(), Fail> {
     if known_logs_file().is_none() {
         return Ok(());
     }
-    let met = known::of(address)?;
+    let met = known::find(address)?;
     hold(server, address, met, &server.text("/audit/checkpoint")?)
 }
 

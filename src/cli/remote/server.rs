@@ -48,7 +48,7 @@ impl Server {
     }
 
     /// The server that runs for a home: its log is remembered by the home, wherever it listens.
-    pub(in crate::cli) fn of_home(url: &str, home: &Home) -> Result<Self, Fail> {
+    pub(in crate::cli) fn with_home_key(url: &str, home: &Home) -> Result<Self, Fail> {
         Ok(Self { address: known::address(home), ..Self::at(url)? })
     }
 

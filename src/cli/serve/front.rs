@@ -38,7 +38,7 @@ pub(in crate::cli) fn supervise(
     what: &'static str,
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
-    let spec = Spec::of(&config);
+    let spec = Spec::from_config(&config);
     let etc = config.home.clone();
     let served = sandbox::serve(&spec, move |seed| match front(config, what, seed, work) {
         Ok(code) => code,

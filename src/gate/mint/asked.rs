@@ -111,9 +111,9 @@ mod tests {
             tool: "deploy".to_owned(),
             arguments: json!({}),
             resource: json!({}),
-            call_hash: Digest::of(b"this call"),
-            policy: Digest::of(b"policy"),
-            manifest: Digest::of(b"manifest"),
+            call_hash: Digest::sha256(b"this call"),
+            policy: Digest::sha256(b"policy"),
+            manifest: Digest::sha256(b"manifest"),
             why: json!([]),
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
             confirm: groups.is_empty(),
@@ -131,7 +131,7 @@ mod tests {
     fn a_yes_counts_for_its_call_in_its_time_for_its_gates() {
         let yes = || Some(Grant { seq: 6, user: Some("ben".to_owned()) });
         let of = |group: &str| vec![Obligation::Approval { group: group.to_owned() }];
-        let (call, other) = (Digest::of(b"this call"), Digest::of(b"another call"));
+        let (call, other) = (Digest::sha256(b"this call"), Digest::sha256(b"another call"));
         let by = Some("ben");
         let released = asked(&["release"], u64::MAX, yes());
         assert_eq!(released.answered(), 6);

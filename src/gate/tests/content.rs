@@ -7,7 +7,7 @@ use crate::types::{Digest, limits};
 use serde_json::{Value, json};
 
 fn listing() -> Listing {
-    Listing { sha256: Digest::of(b"a listing").hex(), files: 3, folders: 1, bytes: 12 }
+    Listing { sha256: Digest::sha256(b"a listing").hex(), files: 3, folders: 1, bytes: 12 }
 }
 
 fn content(folder: &str, listing: Option<Listing>) -> Object {

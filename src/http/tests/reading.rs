@@ -40,7 +40,7 @@ async fn an_entry_is_told_with_its_bytes_and_hash() {
     assert_eq!(genesis["payload_state"], "shown");
     assert_eq!(genesis["payload"]["program"], crate::types::VERSION);
     let bytes = genesis["header_bytes"].as_str().expect("bytes");
-    assert_eq!(genesis["leaf"], Digest::of_parts(&[&[0], bytes.as_bytes()]).hex());
+    assert_eq!(genesis["leaf"], Digest::sha256_parts(&[&[0], bytes.as_bytes()]).hex());
     let made = app.get("/audit/entries/1", &key).await;
     assert!(!made.body.contains("argon2") && !made.body.contains("hmac"), "{}", made.body);
     let made = made.json();

@@ -282,7 +282,7 @@ async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
             "message": HOSTILE, "calls_max": 1, "tools": [HOSTILE], "provider": HOSTILE, "model": HOSTILE
         }))),
         draft(body::<ModelReplyPayload>(json!({
-            "text": long, "calls": [], "model": HOSTILE, "request_sha256": Digest::of(b""), "request_messages": 1,
+            "text": long, "calls": [], "model": HOSTILE, "request_sha256": Digest::sha256(b""), "request_messages": 1,
             "stop": HOSTILE, "stop_text": HOSTILE, "input_tokens": 1, "output_tokens": 1
         }))),
         Draft {

@@ -20,7 +20,7 @@ pub(super) async fn script(headers: HeaderMap) -> Response {
 }
 
 fn tag(text: &str) -> String {
-    format!("\"{}\"", Digest::of(text.as_bytes()).hex())
+    format!("\"{}\"", Digest::sha256(text.as_bytes()).hex())
 }
 
 /// Asked for each time and sent once: another version of PAR has another tag.

@@ -16,7 +16,7 @@ pub(super) async fn read(time_max: Duration, request: Request) -> Result<Fields,
     let Form(fields) = tokio::time::timeout(time_max, reading)
         .await
         .map_err(late)?
-        .map_err(|e| Problem::of_status(e.into_response().status()))?;
+        .map_err(|e| Problem::from_status(e.into_response().status()))?;
     Ok(fields)
 }
 

@@ -37,7 +37,7 @@ fn told(mut response: Response, id: &str) -> Response {
     let is_error = status.is_client_error() || status.is_server_error();
     let problem = response.extensions_mut().remove::<Problem>();
     let is_bare = is_error && response.extensions().get::<AsIs>().is_none();
-    let Some(problem) = problem.or_else(|| is_bare.then(|| Problem::of_status(status))) else {
+    let Some(problem) = problem.or_else(|| is_bare.then(|| Problem::from_status(status))) else {
         return response;
     };
     let (status, title, detail) = problem.words();

@@ -50,7 +50,7 @@ impl Login {
 
     /// Whether a form comes from the tab that logged in.
     pub(super) fn is_proven(&self, proof: &str) -> bool {
-        self.proof.is_some_and(|own| own.0.ct_eq(&Digest::of(proof.as_bytes()).0).into())
+        self.proof.is_some_and(|own| own.0.ct_eq(&Digest::sha256(proof.as_bytes()).0).into())
     }
 
     /// Whether a form was made for this login.
@@ -79,15 +79,15 @@ impl Logins {
             end_oldest(&mut open, |_| true);
         }
         let is_proof = proof.len() == 64 && proof.bytes().all(|b| b.is_ascii_hexdigit());
-        let proof = is_proof.then(|| Digest::of(proof.as_bytes()));
+        let proof = is_proof.then(|| Digest::sha256(proof.as_bytes()));
         let login = OpenLogin { principal, form_token, proof, opened_us: now_us, seen_us: now_us };
-        open.insert(Digest::of(id.as_bytes()), login);
+        open.insert(Digest::sha256(id.as_bytes()), login);
         Ok(id)
     }
 
     /// The login of this id, which was used just now.
     pub(super) fn find(&self, id: &str, now_us: u64) -> Option<Login> {
-        let hash = Digest::of(id.as_bytes());
+        let hash = Digest::sha256(id.as_bytes());
         let found = self.look(&hash, now_us)?;
         if let Some(login) = self.lock().get_mut(&hash) {
             login.seen_us = now_us;

@@ -60,7 +60,7 @@ pub(super) async fn show(
 
 fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
     let (first, last) = reply.ledger.as_ref().map_or((0, 0), |range| (range.first, range.last));
-    let filter = Filter::of("run", id.as_str());
+    let filter = Filter::field("run", id.as_str());
     let reader = app.agent.ledger().reader();
     let from = from.unwrap_or(first).max(first);
     let (headers, next) =

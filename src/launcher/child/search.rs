@@ -41,7 +41,7 @@ pub(crate) fn search(
     // What was found by then is told: the launcher's clock would leave nothing.
     let end_us = mono_us().saturating_add(limits.wall_ms_max.saturating_mul(750));
     let search = Search::new(&object.canonical, arguments, limits.output_bytes_max, end_us)?;
-    let mount = paths.origins.of(fd.as_fd());
+    let mount = paths.origins.mount(fd.as_fd());
     let mut walk = SearchWalk { paths, excluded, mount, entries_left: ENTRIES_MAX, search };
     let path = object.canonical.trim_end_matches('/').as_bytes();
     match object.kind {
@@ -74,7 +74,7 @@ impl SearchWalk<'_> {
         if self.excluded.iter().any(|one| is_excluded(&one)) {
             return self.search.exclude();
         }
-        let is_here = self.mount.is_some() && self.paths.origins.of(fd.as_fd()) == self.mount;
+        let is_here = self.mount.is_some() && self.paths.origins.mount(fd.as_fd()) == self.mount;
         match kind(&stat) {
             FileKind::Folder if is_here && depth > 0 => {
                 match open_for_reading(self.paths.proc.as_fd(), &fd) {

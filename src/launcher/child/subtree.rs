@@ -64,7 +64,7 @@ impl<'a> Names<'a> {
     /// Names of what lies, or may be met, below `folder`, and not of the folder itself or what holds it.
     pub(crate) fn beneath(&self, folder: &Folder<'_>) -> Result<SubtreeNames, String> {
         let mut found = SubtreeNames::default();
-        let mount = self.origins.of(folder.fd);
+        let mount = self.origins.mount(folder.fd);
         for (name, at) in &self.all {
             let is_above = at.is_ok_and(|at| folder.above.contains(&at));
             if is_above || Path::new(folder.canonical).starts_with(name) {
@@ -104,7 +104,7 @@ impl<'a> Names<'a> {
         };
         let is_below = below(&canonical, folder) || below(name, folder) || above.contains(&folder.id);
         let has_other_names = kind(&stat) != FileKind::Folder && stat.st_nlink > 1;
-        let is_elsewhere = mount.is_some() && self.origins.of(fd.as_fd()) == mount && !has_other_names;
+        let is_elsewhere = mount.is_some() && self.origins.mount(fd.as_fd()) == mount && !has_other_names;
         if is_below || !is_elsewhere {
             let within = self.holding(&canonical, &above);
             found.beneath.push(Beneath { name: name.to_owned(), canonical, id: Some(id(&stat)), within });

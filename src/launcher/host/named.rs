@@ -27,7 +27,7 @@ const LOADERS: &[&str] = if cfg!(target_arch = "x86_64") {
 /// The view of a launcher with these manifests.
 pub(crate) fn plan<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Plan {
     let devices = [NULL, RANDOM].map(|device| (Path::new(device), MountUse::Device));
-    Plan::of(manifests.flat_map(named).chain(devices))
+    Plan::new(manifests.flat_map(named).chain(devices))
 }
 
 /// What one manifest names, and for what.

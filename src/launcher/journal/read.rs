@@ -80,7 +80,7 @@ impl Journals {
                 self.faults.push(format!("{place}: does not follow the line before"));
             }
             self.take(&line, place, &mut open);
-            let hash = Digest::of(bytes);
+            let hash = Digest::sha256(bytes);
             prev = Some(hash);
             before.get_or_insert_default().push(hash);
         }
@@ -125,7 +125,7 @@ mod tests {
         Go {
             tool: "read_file".to_owned(),
             manifest: "0f".repeat(32),
-            arguments: Digest::of(b"{}"),
+            arguments: Digest::sha256(b"{}"),
             decision,
             object: Object::Fixed,
             exclusions: Vec::new(),

@@ -78,7 +78,7 @@ impl Journal {
         // One call, which appends as a whole: less than that is a line that nobody can go on from.
         match rustix::io::write(&self.file, bytes.as_bytes()) {
             Ok(written) if written == bytes.len() => {
-                self.prev = Digest::of(line.as_bytes());
+                self.prev = Digest::sha256(line.as_bytes());
                 Ok(())
             }
             other => {
@@ -114,5 +114,5 @@ fn last_line(path: &Path) -> std::io::Result<Option<Digest>> {
     let mut bytes = Vec::new();
     file.take(2 * LINE_BYTES_MAX).read_to_end(&mut bytes)?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').and_then(|end| bytes.get(..end));
-    Ok(whole.and_then(|whole| whole.rsplit(|byte| *byte == b'\n').next()).map(Digest::of))
+    Ok(whole.and_then(|whole| whole.rsplit(|byte| *byte == b'\n').next()).map(Digest::sha256))
 }

@@ -101,7 +101,7 @@ impl Origins {
     }
 
     /// The mount of the host that a descriptor is on, by itself or through the view.
-    pub(crate) fn of(&self, fd: BorrowedFd<'_>) -> Option<u64> {
+    pub(crate) fn mount(&self, fd: BorrowedFd<'_>) -> Option<u64> {
         mount_of(fd).map(|mount| self.origin(mount))
     }
 

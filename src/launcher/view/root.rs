@@ -98,7 +98,7 @@ struct HostEntry {
 
 impl Plan {
     /// Follows every path of `named`. One that is not there is left out, and so is what lies in `/proc`.
-    pub(crate) fn of<'a>(named: impl IntoIterator<Item = (&'a Path, MountUse)>) -> Self {
+    pub(crate) fn new<'a>(named: impl IntoIterator<Item = (&'a Path, MountUse)>) -> Self {
         let mut plan = Self::default();
         let link = |at: &&str| Some((PathBuf::from(at), std::fs::read_link(at).ok()?));
         plan.links.extend(LINKS.iter().filter_map(link));

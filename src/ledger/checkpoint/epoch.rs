@@ -13,7 +13,7 @@ use crate::types::{Digest, digest};
 /// The log's id: the first 16 bytes, in hex, of SHA-256("par/log/1\0" ‖ log key ‖ key of epoch 1).
 #[must_use]
 pub fn log_id(log: &[u8; 32], first: &[u8; 32]) -> String {
-    let id = Digest::of_parts(&[b"par/log/1\0", log, first]);
+    let id = Digest::sha256_parts(&[b"par/log/1\0", log, first]);
     digest::hex(id.0.first_chunk::<16>().map_or(&[][..], |head| head))
 }
 
@@ -54,7 +54,7 @@ impl Epochs {
     }
 
     /// The keys that a genesis entry of log `log` pins in its payload.
-    pub fn of_genesis(log: &str, payload: &[u8]) -> Result<Self, CheckpointError> {
+    pub fn from_genesis(log: &str, payload: &[u8]) -> Result<Self, CheckpointError> {
         let pinned: GenesisPayload = serde_json::from_slice(payload)?;
         let log_key = verifier("log_key", &pinned.log_key)?;
         let epochs = Self::new(log_key, verifier("epoch_key", &pinned.epoch_key)?)?;
@@ -184,7 +184,7 @@ mod tests {
         fn note(&self, size: u64, number: usize, successor: Option<usize>) -> Note {
             let name = epoch_name(&self.origin, number as u64);
             let extensions = successor.map(|next| format!("{SUCCESSOR}{}", self.verifier(next)));
-            let head = Head { size, root: Digest::of(&size.to_be_bytes()) };
+            let head = Head { size, root: Digest::sha256(&size.to_be_bytes()) };
             let text = Checkpoint {
                 origin: self.origin.clone(),
                 head,

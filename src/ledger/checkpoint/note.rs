@@ -58,7 +58,7 @@ impl VerifierKey {
 
     /// Key hash of a signed note: the first four bytes of SHA-256(name ‖ newline ‖ algorithm ‖ key).
     fn hash(&self) -> [u8; 4] {
-        let digest = Digest::of_parts(&[self.name.as_bytes(), b"\n", &[ED25519], self.public()]);
+        let digest = Digest::sha256_parts(&[self.name.as_bytes(), b"\n", &[ED25519], self.public()]);
         digest.0.first_chunk().copied().unwrap_or_default()
     }
 }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn checkpoint() -> Checkpoint {
-        let head = Head { size: 1_234, root: Digest::of(b"root") };
+        let head = Head { size: 1_234, root: Digest::sha256(b"root") };
         Checkpoint { origin: "par/00".to_owned(), head, extensions: vec!["successor x".to_owned()] }
     }
 
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn the_last_of_several_notes_is_found() {
         let note = |size| {
-            let head = Head { size, root: Digest::of(b"root") };
+            let head = Head { size, root: Digest::sha256(b"root") };
             let text = Checkpoint { origin: "par/00".to_owned(), head, extensions: Vec::new() }.text();
             Note::sign(text, &[("par/00", &key(1)), ("par/00/epoch/1", &key(2))])
         };

@@ -40,7 +40,8 @@ impl WitnessKey {
 
     /// The first four bytes of SHA-256(name ‖ newline ‖ `0x04` ‖ public key).
     fn hash(&self) -> [u8; 4] {
-        let digest = Digest::of_parts(&[self.name.as_bytes(), b"\n", &[COSIGNATURE], self.key.as_bytes()]);
+        let digest =
+            Digest::sha256_parts(&[self.name.as_bytes(), b"\n", &[COSIGNATURE], self.key.as_bytes()]);
         digest.0.first_chunk().copied().unwrap_or_default()
     }
 
@@ -148,7 +149,7 @@ mod tests {
     }
 
     fn note(size: u64) -> Note {
-        let head = Head { size, root: Digest::of(b"root") };
+        let head = Head { size, root: Digest::sha256(b"root") };
         let text = Checkpoint { origin: "par/00".to_owned(), head, extensions: Vec::new() }.text();
         Note::sign(text, &[("par/00", &SigningKey::from_bytes(&[1; 32]))])
     }
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(WitnessKey::parse(&key.to_string()), Some(key.clone()));
         let public = secret.verifying_key().to_bytes();
         let of_type = |kind: u8| {
-            let hash = Digest::of_parts(&[NAME.as_bytes(), b"\n", &[kind], &public]);
+            let hash = Digest::sha256_parts(&[NAME.as_bytes(), b"\n", &[kind], &public]);
             let bytes = [&[kind][..], &public].concat();
             format!("{NAME}+{}+{}", digest::hex(&hash.0[..4]), STANDARD.encode(bytes))
         };

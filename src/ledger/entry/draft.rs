@@ -170,7 +170,7 @@ fn payload_bytes(mut members: Map<String, Value>) -> Result<Vec<u8>, DraftError>
         "v": 1,
         "cut": true,
         "bytes": whole.len(),
-        "sha256": Digest::of(whole.as_bytes()).hex(),
+        "sha256": Digest::sha256(whole.as_bytes()).hex(),
         // Escaping may double the head; a quarter keeps the whole within the limit.
         "head": text::prefix(&whole, limits::PAYLOAD_BYTES_MAX / 4),
     });
@@ -181,5 +181,5 @@ fn payload_bytes(mut members: Map<String, Value>) -> Result<Vec<u8>, DraftError>
 /// text from being guessed.
 #[must_use]
 pub fn commitment(salt: &[u8; 32], body: &[u8]) -> Digest {
-    Digest::of_parts(&[b"par/payload/1\0", salt, body])
+    Digest::sha256_parts(&[b"par/payload/1\0", salt, body])
 }

@@ -131,7 +131,7 @@ mod tests {
         Stamp {
             log: "00",
             seq,
-            prev: Some(Digest::of(b"before")),
+            prev: Some(Digest::sha256(b"before")),
             wall_us: 1,
             mono_us: 2,
             boot: "b",
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_header_of_every_field_is_canonical() {
         let word = || Some("a \"word\" of \u{1}\u{e9}".to_owned());
-        let digest = Some(Digest::of(b"some"));
+        let digest = Some(Digest::sha256(b"some"));
         let draft = Draft {
             run: Some(RunId::generate()),
             session: Some(SessionId::generate()),

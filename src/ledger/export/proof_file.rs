@@ -110,7 +110,7 @@ impl Item {
 
 impl Evidence {
     /// Of the first line of an export: the entry that records it.
-    pub(super) fn of_export(head: &Value) -> Option<Self> {
+    pub(super) fn from_export(head: &Value) -> Option<Self> {
         let (first, seals) = read_epochs(head.get("epochs")?)?;
         let checkpoint = member(head, "checkpoint")?.to_owned();
         let record = read_with_path(head.get("record")?)?;

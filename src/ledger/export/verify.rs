@@ -51,7 +51,7 @@ pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Expo
         return Err(ProofError::Malformed(what));
     }
     let evidence =
-        Evidence::of_export(&head).ok_or_else(|| ProofError::malformed("the first line is malformed"))?;
+        Evidence::from_export(&head).ok_or_else(|| ProofError::malformed("the first line is malformed"))?;
     let Proven { checkpoint, epoch, entries } = evidence.check(&named).map_err(|e| e.at("the first line"))?;
     let record = entries.first().and_then(|(header, payload)| ExportRecord::read(header, payload.as_ref()?));
     let record = record.ok_or_else(|| ProofError::malformed("the first line has no `export` entry"))?;

@@ -34,7 +34,7 @@ pub struct WordError(pub(super) Cow<'static, str>);
 
 impl WordError {
     /// The error of a query that has this word.
-    pub(super) fn of(self, word: &str) -> QueryError {
+    pub(super) fn at(self, word: &str) -> QueryError {
         let word = text::visible_line(text::prefix(word, limits::SHOWN_BYTES_MAX));
         QueryError::Word { word, why: self }
     }

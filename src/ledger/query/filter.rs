@@ -55,7 +55,7 @@ impl Filter {
                 max: limits::QUERY_WORDS_MAX,
             });
         }
-        let term = |word: &&str| Term::parse(word, now_us).map_err(|why| why.of(word));
+        let term = |word: &&str| Term::parse(word, now_us).map_err(|why| why.at(word));
         Ok(Self { terms: split.iter().map(term).collect::<Result<_, _>>()? })
     }
 
@@ -70,7 +70,7 @@ impl Filter {
 
     /// The entries whose field, one of [`Filter::FIELDS`], is `value`.
     #[must_use]
-    pub fn of(name: &'static str, value: &str) -> Self {
+    pub fn field(name: &'static str, value: &str) -> Self {
         let want = Want { value: value.to_owned(), is_start: false };
         Self { terms: vec![Term { is_negated: false, ask: Criterion::Field { name, want } }] }
     }
@@ -132,7 +132,7 @@ impl fmt::Display for Filter {
 #[must_use]
 pub fn word(name: &str, value: &str) -> Option<String> {
     let name = Criterion::names().find(|known| *known == name).filter(|_| !value.is_empty())?;
-    Some(Filter::of(name, value).to_string())
+    Some(Filter::field(name, value).to_string())
 }
 
 /// Cuts a query into its words, as they are written.
@@ -153,7 +153,7 @@ pub fn split(query: &str) -> Result<Vec<&str>, QueryError> {
     }
     found.extend(start.and_then(|from| query.get(from..)));
     match found.last() {
-        Some(last) if is_quoted => Err(WordError::from("the closing quote is missing").of(last)),
+        Some(last) if is_quoted => Err(WordError::from("the closing quote is missing").at(last)),
         _ => Ok(found),
     }
 }

@@ -322,7 +322,7 @@ impl IndexFile {
                 (Some(_), Some(want)) => row
                     .get_ref(3)?
                     .as_str()
-                    .is_ok_and(|text| Digest::of(text.as_bytes()).0.as_slice() == want.as_slice()),
+                    .is_ok_and(|text| Digest::sha256(text.as_bytes()).0.as_slice() == want.as_slice()),
                 _ => false,
             };
             if !fits {

@@ -31,7 +31,7 @@ impl IndexRow {
             leaf: stored.leaf(),
             wall_us: header.fields.get("wall_us").and_then(Value::as_i64).unwrap_or_default(),
             fields: Filter::FIELDS.map(|name| header.str(name).map(str::to_owned)),
-            text: text.map(|text| Digest::of(text.as_bytes())),
+            text: text.map(|text| Digest::sha256(text.as_bytes())),
         }
     }
 
@@ -100,7 +100,7 @@ pub(super) fn digest(lines: &[IndexRow]) -> Digest {
         bytes.push(u8::from(line.text.is_some()));
         bytes.extend(line.text.iter().flat_map(|text| text.0));
     }
-    Digest::of(&bytes)
+    Digest::sha256(&bytes)
 }
 
 pub(super) fn lines(db: &Connection, range: Range<u64>) -> Result<Vec<IndexRow>, rusqlite::Error> {

@@ -47,7 +47,7 @@ impl Reader {
         }
         let (mut found, mut scanned, mut bytes_read) = (Vec::new(), 0, 0);
         for part in parts {
-            let db = segments.of(part.start)?;
+            let db = segments.connection(part.start)?;
             let mut statement = db.prepare_cached(sql)?;
             let mut rows = statement.query([number(part.start), number(part.end)])?;
             while let Some(row) = rows.next()? {
@@ -82,7 +82,7 @@ impl Reader {
         if header.seq != seq || !filter.matches(&header) {
             return Ok((None, 0));
         }
-        let body = if filter.has_text() { body(segments.of(seq)?, &header)? } else { None };
+        let body = if filter.has_text() { body(segments.connection(seq)?, &header)? } else { None };
         let is_it = filter.matches_text(&header, body.as_deref());
         Ok((is_it.then_some(header), body.map_or(0, |body| body.len())))
     }

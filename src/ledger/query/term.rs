@@ -3,10 +3,11 @@
 use super::error::{QueryError, WordError};
 use super::tokens::words;
 use crate::ledger::entry::{Header, Kind};
-use crate::types::{limits, text};
+use crate::types::{Decision, RunStatus, StepStatus, limits, text};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Fields of the header that may be asked for.
@@ -37,35 +38,23 @@ pub(super) enum Criterion {
     },
 }
 
+/// The values of the field `status`: of results, of replies, and of an approval that expired.
+fn statuses() -> Vec<&'static str> {
+    let results = StepStatus::ALL.into_iter().filter(|status| status.is_recorded()).map(StepStatus::as_str);
+    let replies = RunStatus::ALL.into_iter().filter(|status| status.is_recorded()).map(RunStatus::as_str);
+    let mut all: Vec<&str> = results.chain(replies).chain(["expired"]).collect();
+    // `interrupted` is a status of both.
+    let mut seen = BTreeSet::new();
+    all.retain(|status| seen.insert(*status));
+    all
+}
+
 /// A value, or with `is_start` any that begins with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Want {
     pub(super) value: String,
     pub(super) is_start: bool,
 }
-
-/// What the field `decision` may say.
-const DECISIONS: [&str; 4] = ["allow", "deny", "needs_approval", "invalid"];
-/// What the field `status` may say: of results, of replies, and of refusals that time gave.
-const STATUSES: [&str; 17] = [
-    "ok",
-    "error",
-    "signal",
-    "timeout",
-    "oom",
-    "output_cap",
-    "quota",
-    "killed",
-    "refused",
-    "interrupted",
-    "done",
-    "denied",
-    "failed",
-    "limit",
-    "waiting",
-    "cancelled",
-    "expired",
-];
 
 /// Numbers above are not written: a header cannot hold them.
 const SEQ_MAX: u64 = i64::MAX as u64;
@@ -75,15 +64,15 @@ impl Term {
         let (is_negated, rest) = word.strip_prefix('-').map_or((false, word), |rest| (true, rest));
         let colon = rest.find(':').filter(|at| rest.find('"').is_none_or(|quote| *at < quote));
         let ask = match colon.and_then(|at| Some((rest.get(..at)?, rest.get(at + 1..)?))) {
-            Some((name, value)) => Criterion::of_field(name, value, now_us)?,
-            None => Criterion::of_text(Want::parse(rest)?)?,
+            Some((name, value)) => Criterion::parse_field(name, value, now_us)?,
+            None => Criterion::parse_text(Want::parse(rest)?)?,
         };
         Ok(Self { is_negated, ask })
     }
 }
 
 impl Criterion {
-    fn of_field(name: &str, value: &str, now_us: i64) -> Result<Self, WordError> {
+    fn parse_field(name: &str, value: &str, now_us: i64) -> Result<Self, WordError> {
         if value.is_empty() {
             return Err(format!("a value is missing behind `{name}:`").into());
         }
@@ -108,8 +97,8 @@ impl Criterion {
         let Self::Field { name, want } = self else { return None };
         let known: Vec<&str> = match *name {
             "kind" => Kind::ALL.iter().map(|kind| kind.as_str()).collect(),
-            "decision" => DECISIONS.to_vec(),
-            "status" => STATUSES.to_vec(),
+            "decision" => Decision::ALL.map(Decision::as_str).to_vec(),
+            "status" => statuses(),
             _ => return None,
         };
         if known.iter().any(|known| want.is(known)) {
@@ -125,7 +114,7 @@ impl Criterion {
         FIELDS.into_iter().chain(["key"])
     }
 
-    fn of_text(want: Want) -> Result<Self, WordError> {
+    fn parse_text(want: Want) -> Result<Self, WordError> {
         let words: Vec<String> = words(&want.value).collect();
         if words.is_empty() {
             return Err("there is no letter or digit to look for".into());

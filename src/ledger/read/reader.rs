@@ -112,7 +112,7 @@ impl Reader {
         let mut segments = self.segments();
         // A segment that has just begun has none.
         for first in segments.firsts().to_vec().into_iter().rev() {
-            let segment = segments.of(first)?;
+            let segment = segments.connection(first)?;
             let note: Option<Vec<u8>> = segment.query_row(newest, [], |row| row.get(0)).optional()?;
             if let Some(note) = note {
                 return Ok(Some(String::from_utf8_lossy(&note).into_owned()));
@@ -125,7 +125,7 @@ impl Reader {
     pub fn log_key(&self) -> Result<VerifierKey, ReadError> {
         let genesis = self.entry(0)?.ok_or_else(|| ReadError::lacks(0, "the entry"))?;
         let body = genesis.body.unwrap_or_default();
-        let epochs = Epochs::of_genesis(&genesis.header.log, &body);
+        let epochs = Epochs::from_genesis(&genesis.header.log, &body);
         Ok(epochs.map_err(ReadError::damaged(0))?.log().clone())
     }
 
@@ -169,7 +169,7 @@ impl Reader {
             let until = size.min(known.looked + WALK_ENTRIES);
             let mut segments = self.segments();
             for part in segments.parts(known.looked..until) {
-                let mut statement = segments.of(part.start)?.prepare_cached(sql)?;
+                let mut statement = segments.connection(part.start)?.prepare_cached(sql)?;
                 let rows = statement.query_map([number(part.start), number(part.end)], |row| row.get(0))?;
                 let found = rows.collect::<Result<Vec<i64>, _>>()?;
                 known.seqs.extend(found.into_iter().filter_map(|seq| u64::try_from(seq).ok()));
@@ -188,7 +188,7 @@ impl Reader {
     pub(in crate::ledger) fn salted(&self, seq: u64) -> Result<Option<Salted>, ReadError> {
         let row = self
             .segments()
-            .of(seq)?
+            .connection(seq)?
             .prepare_cached(
                 "SELECT e.header, p.salt, p.body FROM entry e LEFT JOIN payload p USING (seq) WHERE seq = ?1",
             )?
@@ -216,7 +216,7 @@ impl Reader {
         let sql = "SELECT seq, header FROM entry WHERE seq >= ?1 AND seq < ?2 ORDER BY seq";
         let mut segments = self.segments();
         for part in segments.parts(range) {
-            let mut statement = segments.of(part.start)?.prepare_cached(sql)?;
+            let mut statement = segments.connection(part.start)?.prepare_cached(sql)?;
             let mut rows = statement.query([number(part.start), number(part.end)])?;
             while let Some(row) = rows.next()? {
                 let seq = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(u64::MAX);
@@ -258,7 +258,7 @@ impl Reader {
         each: &mut impl FnMut(Stored),
     ) -> Result<(), ReadError> {
         let mut segments = self.segments();
-        let db = segments.of(range.start)?;
+        let db = segments.connection(range.start)?;
         let mut headers =
             db.prepare_cached("SELECT seq, header FROM entry WHERE seq >= ?1 AND seq < ?2 ORDER BY seq")?;
         let mut rows = headers.query([number(range.start), number(range.end)])?;

@@ -48,7 +48,7 @@ pub(in crate::ledger) fn subtree(
 
 pub(in crate::ledger) fn header_bytes(segments: &mut OpenSegments, seq: u64) -> Result<Vec<u8>, ReadError> {
     let header = "SELECT header FROM entry WHERE seq = ?1";
-    let found = segments.of(seq)?.prepare_cached(header)?.query_row([number(seq)], |row| row.get(0));
+    let found = segments.connection(seq)?.prepare_cached(header)?.query_row([number(seq)], |row| row.get(0));
     found.optional()?.ok_or_else(|| ReadError::lacks(seq, "the entry"))
 }
 
@@ -59,7 +59,7 @@ pub(in crate::ledger) fn tile(
     index: u64,
 ) -> Result<Option<Vec<Digest>>, ReadError> {
     let stored = "SELECT hashes FROM tile WHERE k = ?1";
-    let segment = segments.of(Tile::filled_by(level, index))?;
+    let segment = segments.connection(Tile::filled_by(level, index))?;
     let found =
         segment.prepare_cached(stored)?.query_row([Tile::key(level, index)], |row| row.get::<_, Vec<u8>>(0));
     Ok(found.optional()?.map(|bytes| Tile::stored(&bytes)))

@@ -83,7 +83,7 @@ impl OpenSegments {
     }
 
     /// The connection to the segment that would hold entry `seq`.
-    pub(in crate::ledger) fn of(&mut self, seq: u64) -> Result<&Connection, ReadError> {
+    pub(in crate::ledger) fn connection(&mut self, seq: u64) -> Result<&Connection, ReadError> {
         let first = self.first_of(seq);
         self.segment(first).map_err(ReadError::Store)
     }
@@ -110,7 +110,7 @@ impl OpenSegments {
 
     /// The connection to the newest segment.
     pub(in crate::ledger) fn newest(&mut self) -> Result<&Connection, ReadError> {
-        self.of(u64::MAX)
+        self.connection(u64::MAX)
     }
 
     /// A range of entries cut at the segments' ends, rising.

@@ -129,7 +129,7 @@ impl Ledger {
         let seqs = match targets {
             Targets::Entries(seqs) => BTreeSet::from_iter(seqs.iter().copied()),
             Targets::Run(run) => {
-                let of_run = runs.of(run)?;
+                let of_run = runs.headers_of(run)?;
                 let erasable = of_run.iter().filter(|header| header.may_be_erased());
                 erasable.map(|header| header.seq).collect()
             }

@@ -33,7 +33,7 @@ fn clean(files: &Files, raw: &RawFiles, payloads: &[PayloadToErase]) -> Result<b
     let mut inner = IndexFile::open(files)?;
     let ledger = Reader::open(&files.ledger())?;
     take_out(&mut inner, &ledger, payloads)?;
-    let words = Traces::of_words(lone_words(&inner, payloads)?)?;
+    let words = Traces::from_words(lone_words(&inner, payloads)?)?;
     if empty_log(&inner)? && !is_found(files, raw, &words)? {
         return Ok(true);
     }

@@ -77,7 +77,7 @@ impl Traces {
     }
 
     /// A search for words.
-    pub(super) fn of_words(words: Vec<String>) -> Result<Self, SearchError> {
+    pub(super) fn from_words(words: Vec<String>) -> Result<Self, SearchError> {
         let pieces: Vec<Vec<u8>> = words.into_iter().map(String::into_bytes).collect();
         let needles = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&pieces);
         Ok(Self { needles: needles?, pieces, salts: 0 })

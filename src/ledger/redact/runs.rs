@@ -21,7 +21,7 @@ impl<'a> RunHeaders<'a> {
         self.known.values().flatten()
     }
 
-    pub(super) fn of(&mut self, run: &str) -> Result<&[Header], ReadError> {
+    pub(super) fn headers_of(&mut self, run: &str) -> Result<&[Header], ReadError> {
         if !self.known.contains_key(run) {
             let headers = self.read(run)?;
             self.known.insert(run.to_owned(), headers);
@@ -35,7 +35,7 @@ impl<'a> RunHeaders<'a> {
         let mut headers = Vec::new();
         let mut segments = self.reader.segments();
         for first in segments.firsts().to_vec() {
-            let mut statement = segments.of(first)?.prepare_cached(sql)?;
+            let mut statement = segments.connection(first)?.prepare_cached(sql)?;
             let rows =
                 statement.query_map([run], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
             for row in rows {
@@ -54,7 +54,7 @@ impl<'a> RunHeaders<'a> {
             return Ok(Some(format!("is a `{}`, which is never erased", text::visible_line(&header.kind))));
         }
         let Some(run) = header.str("run") else { return Ok(None) };
-        let mut replies = self.of(run)?.iter().filter(|of_run| of_run.is(Kind::RunReply));
+        let mut replies = self.headers_of(run)?.iter().filter(|of_run| of_run.is(Kind::RunReply));
         // A run that has ended has no entry behind its reply, and never gets one.
         let has_ended =
             replies.next_back().is_some_and(|reply| reply.str("status") != Some(RunStatus::Waiting.as_str()));

@@ -26,7 +26,7 @@ struct ReadBack {
 }
 
 impl ReadBack {
-    fn of(home: &LedgerHome, report: &Verification) -> Self {
+    fn new(home: &LedgerHome, report: &Verification) -> Self {
         let reader = Reader::open(&home.files().ledger());
         let entry = |seq| format!("{:?}", reader.as_ref().map(|reader| reader.entry(seq)));
         let newest = format!("{:?}", reader.as_ref().map(Reader::newest_checkpoint));
@@ -48,7 +48,7 @@ fn stride(otherwise: usize) -> usize {
 
 /// Flips one bit after the other of a file of `home`, those that `bits` gives, and undoes it.
 fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -> FlipCount {
-    let before = ReadBack::of(home, &home.audit());
+    let before = ReadBack::new(home, &home.audit());
     let path = home.folder.path().join(name);
     let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("file");
     let mut count = FlipCount::default();
@@ -59,7 +59,7 @@ fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -
         file.write_all_at(&[held[0] ^ mask], byte).expect("flipped");
         let report = home.audit();
         if report.verdict.holds() {
-            let told = ReadBack::of(home, &report);
+            let told = ReadBack::new(home, &report);
             assert_eq!(told, before, "{name}, bit {bit}");
             count.without_effect += 1;
         } else {
@@ -68,7 +68,7 @@ fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -
         }
         file.write_all_at(&held, byte).expect("undone");
     }
-    assert_eq!(ReadBack::of(home, &home.audit()), before, "{name} is as it was");
+    assert_eq!(ReadBack::new(home, &home.audit()), before, "{name} is as it was");
     count
 }
 

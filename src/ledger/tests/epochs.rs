@@ -143,7 +143,7 @@ fn an_interrupted_change_is_brought_to_its_end() {
 #[test]
 fn the_only_copy_of_a_key_in_force_is_not_erased() {
     let home = LedgerHome::empty();
-    let (head, day) = (Head { size: 12, root: Digest::of(b"root") }, 86_400_000_000);
+    let (head, day) = (Head { size: 12, root: Digest::sha256(b"root") }, 86_400_000_000);
     let (first, _) = Signer::begin(home.files().keys(), 0).expect("keys");
     let (second, _) = first.next(head, day).expect("next");
     // Its entry is written, and the file stays where it is; a day later the third epoch begins.

@@ -49,7 +49,7 @@ fn chained(drafts: Vec<Draft>) -> (Vec<MadeEntry>, Head) {
         let seq = frontier.size();
         let stamp =
             Stamp { log: held.log_id(), seq, prev, wall_us: seq, mono_us: 0, boot: "b", first_seq: seq };
-        let salt = Digest::of(&seq.to_be_bytes()).0;
+        let salt = Digest::sha256(&seq.to_be_bytes()).0;
         let written = Written::salted(draft, salt).expect("written");
         let header = seal(&written, &stamp).expect("sealed").bytes;
         prev = Some(leaf(&header));

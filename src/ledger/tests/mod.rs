@@ -176,7 +176,7 @@ fn call_drafts(at: usize) -> Vec<Draft> {
         run: Some(run.clone()),
         session: Some(session.clone()),
         principal: Some("key:Ab3dEf9h".to_owned()),
-        policy: Some(Digest::of(b"bundle")),
+        policy: Some(Digest::sha256(b"bundle")),
         ..Draft::untyped(kind, payload)
     };
     let of_call =
@@ -225,7 +225,7 @@ impl HeldKeys {
     }
 
     /// Those that lie in the folder.
-    fn of(home: &LedgerHome) -> Self {
+    fn new(home: &LedgerHome) -> Self {
         let seed = std::fs::read(home.files().log_key()).expect("log key");
         let line = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("epoch key");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -267,7 +267,7 @@ fn follow(walk: &mut ChainWalk, seq: u64, header: &[u8], salt: &[u8], body: &[u8
 
 /// Replaces the stored checkpoints by one over all entries, signed with the keys that lie there.
 fn sign_anew(home: &LedgerHome) {
-    let held = HeldKeys::of(home);
+    let held = HeldKeys::new(home);
     let db = home.db();
     let mut frontier = tree::Frontier::default();
     let mut statement = db.prepare("SELECT header FROM entry ORDER BY seq").expect("select");

@@ -12,7 +12,7 @@ fn reader(home: &LedgerHome) -> Reader {
 
 fn key(home: &LedgerHome) -> VerifierKey {
     let genesis = reader(home).entry(0).expect("read").expect("genesis");
-    Epochs::of_genesis(&genesis.header.log, &genesis.body.expect("payload")).expect("keys").log().clone()
+    Epochs::from_genesis(&genesis.header.log, &genesis.body.expect("payload")).expect("keys").log().clone()
 }
 
 /// The numbers of the entries of the newest run.
@@ -89,7 +89,7 @@ fn a_runs_proof_is_whole() {
     wrong("one twice", &|e| e.items.insert(1, e.items[1].clone()));
     wrong("another run's name", &|e| e.run = Some("run_x".to_owned()));
     wrong("another entry's path", &|e| e.items[1].path = e.items[2].path.clone());
-    wrong("a longer path", &|e| e.items[1].path.push(crate::types::Digest::of(b"")));
+    wrong("a longer path", &|e| e.items[1].path.push(crate::types::Digest::sha256(b"")));
     wrong("another payload", &|e| e.items[1].payload.as_mut().expect("payload").1.push(b' '));
     wrong("a seal left out", &|e| drop(e.seals.remove(0)));
     wrong("the last seal left out", &|e| drop(e.seals.pop()));

@@ -193,7 +193,7 @@ fn the_high_water_mark() {
         drop(copy.open());
     }
     judge(&with(Some(format!("{:020} {root}\n", size + 3))), "ahead", Verdict::Incomplete, &[size]);
-    let other = Digest::of(b"other").hex();
+    let other = Digest::sha256(b"other").hex();
     judge(&with(Some(format!("{size:020} {other}\n"))), "other root", Verdict::Invalid, &[size - 1]);
     judge(&with(Some(format!("{:020} {other}\n", size - 5))), "older root", Verdict::Invalid, &[size - 6]);
     judge(&with(Some(format!("{:020} {other}\n", 0))), "root of nothing", Verdict::Invalid, &[]);
@@ -269,8 +269,8 @@ fn checkpoints_that_are_gone_moved_or_added() {
     check(&home, "UPDATE checkpoint SET note = CAST(note || x'0a' AS BLOB)", Invalid, &[]);
     check(&home, "INSERT INTO checkpoint SELECT 7, size, note FROM checkpoint", Invalid, &[]);
     let copy = home.copy();
-    let held = super::HeldKeys::of(&home);
-    let head = crate::ledger::Head { size: 8, root: Digest::of(b"other") };
+    let held = super::HeldKeys::new(&home);
+    let head = crate::ledger::Head { size: 8, root: Digest::sha256(b"other") };
     copy.db()
         .execute("UPDATE checkpoint SET size = 8, note = ?1", [held.sign(head).to_string().into_bytes()])
         .expect("signed");

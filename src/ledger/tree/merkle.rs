@@ -13,19 +13,19 @@ const TILE_HEIGHT: u32 = 8;
 /// Leaf hash of an entry: SHA-256(0x00 ‖ header) (RFC 6962 section 2.1).
 #[must_use]
 pub fn leaf(header: &[u8]) -> Digest {
-    Digest::of_parts(&[&[0], header])
+    Digest::sha256_parts(&[&[0], header])
 }
 
 /// Interior node: SHA-256(0x01 ‖ left ‖ right).
 #[must_use]
 pub fn node(left: &Digest, right: &Digest) -> Digest {
-    Digest::of_parts(&[&[1], &left.0, &right.0])
+    Digest::sha256_parts(&[&[1], &left.0, &right.0])
 }
 
 /// Root of the tree without leaves: SHA-256 of nothing.
 #[must_use]
 pub fn empty_root() -> Digest {
-    Digest::of(&[])
+    Digest::sha256(&[])
 }
 
 /// The roots of the perfect subtrees that make up a tree, largest first: all that is needed to append

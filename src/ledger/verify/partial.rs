@@ -168,7 +168,7 @@ impl FilledTiles {
     ) -> Result<(), ReadError> {
         for expected in self.filled.drain(..) {
             let key = Tile::key(expected.level, expected.index);
-            let segment = segments.of(Tile::filled_at(key))?;
+            let segment = segments.connection(Tile::filled_at(key))?;
             let mut statement = segment.prepare_cached("SELECT hashes FROM tile WHERE k = ?1")?;
             let mut rows = statement.query([key])?;
             let is: Option<Vec<u8>> = rows.next()?.map(|row| row.get(0)).transpose()?;
@@ -218,7 +218,7 @@ fn sum(
 ) -> Result<i64, ReadError> {
     let mut all = 0;
     for first in segments.firsts().to_vec() {
-        all += count(segments.of(first)?)?;
+        all += count(segments.connection(first)?)?;
     }
     Ok(all)
 }

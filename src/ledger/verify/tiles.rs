@@ -25,7 +25,8 @@ impl ExpectedTiles {
     ) -> Result<(), ReadError> {
         for first in segments.firsts().to_vec() {
             let next = segments.firsts().iter().copied().find(|next| *next > first).unwrap_or(u64::MAX);
-            let mut statement = segments.of(first)?.prepare("SELECT k, hashes FROM tile ORDER BY k")?;
+            let mut statement =
+                segments.connection(first)?.prepare("SELECT k, hashes FROM tile ORDER BY k")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 let (key, hashes): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);

@@ -327,7 +327,7 @@ impl ChainWalk {
     /// Follows the keys: the first entry pins two, and each `key.epoch` names the next.
     fn keys(&mut self, seq: u64, header: &EntryFacts, body: &[u8]) {
         if header.kind.is(Kind::Genesis) {
-            match Epochs::of_genesis(&header.log, body) {
+            match Epochs::from_genesis(&header.log, body) {
                 Ok(epochs) => self.epochs = Some(epochs),
                 Err(what) => self.leave(seq, what.to_string()),
             }

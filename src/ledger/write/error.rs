@@ -37,7 +37,7 @@ impl AppendError {
     }
 
     /// The same of a file that is to be made or opened.
-    pub(super) fn of_store(error: &StoreError) -> Self {
+    pub(super) fn from_store(error: &StoreError) -> Self {
         match error {
             StoreError::Sqlite(_, e) => Self::from_sqlite(e),
             StoreError::File(_, e) if e.kind() == std::io::ErrorKind::StorageFull => Self::Full,

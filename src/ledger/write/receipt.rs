@@ -138,7 +138,7 @@ mod tests {
 
     fn entry(seq: u64) -> (SealedEntry, Written) {
         let written = Written::from_draft(Draft::untyped(Kind::Start, json!({}))).expect("written");
-        let (prev, first_seq) = ((seq > 0).then(|| Digest::of(b"before")), seq);
+        let (prev, first_seq) = ((seq > 0).then(|| Digest::sha256(b"before")), seq);
         let stamp = Stamp { log: "00", seq, prev, wall_us: 1, mono_us: 2, boot: "b", first_seq };
         (seal(&written, &stamp).expect("sealed"), written)
     }
@@ -150,7 +150,7 @@ mod tests {
         let path = folder.path().join("ledger.db");
         let db = store::open_writer(&path, store::Database::Ledger).expect("database");
         let file = SegmentFile::new(db, path.clone()).expect("file");
-        let (head, note) = (Head { size: 3, root: Digest::of(b"root") }, "note".into());
+        let (head, note) = (Head { size: 3, root: Digest::sha256(b"root") }, "note".into());
         let mut open = Uncommitted::begin(&file).expect("begun");
         for seq in 0..3 {
             let (sealed, written) = entry(seq);

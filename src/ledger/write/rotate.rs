@@ -35,7 +35,7 @@ impl Writer {
         let first = self.chain.frontier.size();
         let path = self.files.segment(first);
         let open = || store::make(&path, store::Database::Ledger);
-        let db = open().map_err(|e| AppendError::of_store(&e))?;
+        let db = open().map_err(|e| AppendError::from_store(&e))?;
         let at = path.display().to_string();
         self.file = SegmentFile::new(db, path).map_err(|e| AppendError::Poisoned(format!("{at}: {e}")))?;
         self.logs.is_held = false;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 impl Before {
     /// What can be said of the log in `files`, whose verification gave `report`.
     #[must_use]
-    pub fn of(files: &Files, report: &Verification, why: &str, reason: &str) -> Self {
+    pub fn new(files: &Files, report: &Verification, why: &str, reason: &str) -> Self {
         let reader = Reader::open(&files.ledger()).ok();
         let genesis = reader.as_ref().and_then(|reader| reader.entry(0).ok()?);
         let checkpoint = reader.as_ref().and_then(|reader| reader.newest_checkpoint().ok()?);
@@ -87,7 +87,7 @@ pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
     }
     if before.log.is_empty() {
         let all: String = before.files.iter().map(|file| file.sha256.as_str()).collect();
-        before.log = format!("unread-{}", Digest::of(all.as_bytes()).short());
+        before.log = format!("unread-{}", Digest::sha256(all.as_bytes()).short());
     }
     let place = files.data.join("before").join(&before.log);
     std::fs::create_dir_all(&place)?;

@@ -56,7 +56,7 @@ impl Offline {
         };
         // There is no wire: the newest message stands for the request, the rendered reply for the
         // answer.
-        let request_digest = Digest::of(asked.as_bytes());
+        let request_digest = Digest::sha256(asked.as_bytes());
         let (usage, found) = (TokenUsage::default(), SecretCounts::default());
         let model = self.model().to_owned();
         match next {

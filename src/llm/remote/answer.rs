@@ -123,7 +123,7 @@ mod tests {
             tool: "t".to_owned(),
             arguments: String::new(),
         };
-        proposed(ids.iter().map(call).collect(), Digest::of(b"request"))
+        proposed(ids.iter().map(call).collect(), Digest::sha256(b"request"))
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
         };
         check(&[Some("a"), Some("b")], &["a", "b"]);
         check(&[Some("a"), Some("a"), Some("a_2"), Some("a")], &["a", "a_2", "a_2_2", "a_3"]);
-        let made = format!("call_{}_0", Digest::of(b"request").short());
+        let made = format!("call_{}_0", Digest::sha256(b"request").short());
         for absent in [None, Some(""), Some("a b"), Some("\u{1b}"), Some(&*"x".repeat(129))] {
             check(&[absent, Some("a")], &[&made, "a"]);
         }

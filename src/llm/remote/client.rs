@@ -53,7 +53,7 @@ impl<W: Wire> Remote<W> {
                 Ok(answer) => {
                     let (found, answer) = (answer.found().clone(), answer.into_inner());
                     if is_success(&answer) {
-                        return match read::<W>(answer.body, Digest::of(&body), &self.model) {
+                        return match read::<W>(answer.body, Digest::sha256(&body), &self.model) {
                             Ok(reply) => Ok(ModelReply { found, ..reply }),
                             Err(error) => Err(ModelError { found, ..error }),
                         };

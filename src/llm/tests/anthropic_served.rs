@@ -56,8 +56,8 @@ async fn the_request_says_all_and_its_digest_is_kept() {
     assert_eq!((last.text.as_deref(), last.stop), (Some("hello"), Stop::EndTurn));
     assert_eq!((last.model.as_str(), last.usage.input_tokens, last.usage.output_tokens), ("served-1", 7, 3));
     let seen = server.seen.lock().expect("the log");
-    assert_eq!(first.request_digest, Digest::of(&seen[0].body));
-    assert_eq!(last.request_digest, Digest::of(&seen[1].body));
+    assert_eq!(first.request_digest, Digest::sha256(&seen[0].body));
+    assert_eq!(last.request_digest, Digest::sha256(&seen[1].body));
     assert!(seen[1].head.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{}", seen[1].head);
     for header in
         [&*format!("x-api-key: {KEY}"), "anthropic-version: 2023-06-01", "content-type: application/json"]

@@ -128,7 +128,7 @@ fn conversation(system: String, turns: Vec<Turn>) -> Conversation {
             calls: proposed.collect(),
             stop: Stop::EndTurn,
             usage: TokenUsage::default(),
-            request_digest: Digest::of(b""),
+            request_digest: Digest::sha256(b""),
             raw: Vec::new(),
             model: String::new(),
             found: SecretCounts::default(),

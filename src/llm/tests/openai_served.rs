@@ -43,8 +43,8 @@ async fn the_request_says_all_and_its_digest_is_kept() {
     );
     assert_eq!((last.usage.input_tokens, last.usage.output_tokens), (7, 3));
     let seen = server.seen.lock().expect("the log");
-    assert_eq!(first.request_digest, Digest::of(&seen[0].body));
-    assert_eq!(last.request_digest, Digest::of(&seen[1].body));
+    assert_eq!(first.request_digest, Digest::sha256(&seen[0].body));
+    assert_eq!(last.request_digest, Digest::sha256(&seen[1].body));
     assert!(seen[1].head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{}", seen[1].head);
     assert!(seen[1].head.contains(&format!("authorization: Bearer {KEY}")), "{}", seen[1].head);
     assert!(seen[1].head.contains("content-type: application/json"), "{}", seen[1].head);

@@ -90,7 +90,7 @@ pub(in crate::llm) fn word(value: &Value) -> String {
 
 fn check_reply<W: Wire>(exchange: &Exchange, expected: fn(&Value) -> Expected) -> ModelReply {
     let at = exchange.file.display();
-    let reply = read_reply::<W>(exchange.body.clone().into_bytes(), Digest::of(b""), "asked");
+    let reply = read_reply::<W>(exchange.body.clone().into_bytes(), Digest::sha256(b""), "asked");
     let reply = reply.unwrap_or_else(|e| panic!("{at}: {e}"));
     let body: Value = serde_json::from_str(&exchange.body).expect("JSON");
     let calls = reply.calls.iter();

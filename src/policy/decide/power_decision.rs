@@ -5,7 +5,7 @@ use super::explain::Considered;
 use super::ruling::Ruling;
 use crate::auth::Subject;
 use crate::policy::load::bundle::Bundle;
-use crate::policy::power::{Power, fits_power};
+use crate::policy::power::{HeldOver, Power, fits_power};
 use crate::policy::request::groups::Groups;
 use crate::policy::request::power_use;
 use crate::policy::uses::{Door, Over, Ran, Use};
@@ -22,8 +22,9 @@ impl Bundle {
 
     /// As [`Bundle::decide_use`], with other groups than the bundle's.
     pub(in crate::policy) fn decide_use_among(&self, asked: &Use<'_>, groups: &Groups) -> Evaluation {
-        if (asked.power.over() == "Server") != (asked.over == Over::Server) {
-            let error = format!("`{}` is held over a `{}`", asked.power.as_str(), asked.power.over());
+        if (asked.power.over() == HeldOver::Server) != (asked.over == Over::Server) {
+            let error =
+                format!("`{}` is held over a `{}`", asked.power.as_str(), asked.power.over().as_str());
             let answer = refuse_error(vec![error]);
             return Evaluation { answer, request: json!({}), shadow: None };
         }
@@ -51,7 +52,8 @@ impl Bundle {
     #[must_use]
     pub fn may_ever(&self, subject: &Subject, power: Power) -> bool {
         let owner = subject.id();
-        let over = if power.over() == "Server" { Over::Server } else { Over::Of { id: "", owner: &owner } };
+        let over =
+            if power.over() == HeldOver::Server { Over::Server } else { Over::Of { id: "", owner: &owner } };
         let asked =
             Use { subject, power, over, door: Door::LOCAL, expires_us: None, now_us: 0, ran: Ran::default() };
         let Ok((request, entities)) =

@@ -95,7 +95,7 @@ impl Bundle {
         let digests = tests.into_iter().map(|(name, hex)| Some((name, Digest::from_hex(&hex)?)));
         let tests = digests.collect::<Option<_>>().ok_or(RebuildError::NoDigests)?;
         let (labels, suite) = (Labels::known_by(entities), Suite::known_by(tests));
-        let bundle = Self::of_recipe(recipe, labels, suite)
+        let bundle = Self::from_recipe(recipe, labels, suite)
             .map_err(RebuildError::Apart)?
             .with_groups(Groups::new(groups));
         if bundle.digest() == digest { Ok(bundle) } else { Err(RebuildError::OtherDigest(bundle.digest())) }

@@ -79,7 +79,11 @@ impl Bundle {
     /// The bundle that `recipe` was written of, without its groups, for requests that were recorded: it has no
     /// labels to put on entities, no slices, and offers no tool. No check of a load is made again: it was made before these
     /// rules came into force, perhaps by a version that asked for less.
-    pub(in crate::policy) fn of_recipe(recipe: Recipe, labels: Labels, suite: Suite) -> Result<Self, String> {
+    pub(in crate::policy) fn from_recipe(
+        recipe: Recipe,
+        labels: Labels,
+        suite: Suite,
+    ) -> Result<Self, String> {
         let told =
             |errors: Vec<PolicyError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let tools: Value = serde_json::from_str(&recipe.schema).map_err(|e| format!("schema: {e}"))?;
@@ -135,7 +139,7 @@ impl Bundle {
         let lines = suite.lines();
         let digest = match lines.as_str() {
             "" => self.digest,
-            some => Digest::of_parts(&[&self.digest.0, some.as_bytes()]),
+            some => Digest::sha256_parts(&[&self.digest.0, some.as_bytes()]),
         };
         Self { suite, digest, ..self }
     }
@@ -152,7 +156,7 @@ impl Bundle {
         let lines = groups.lines();
         let digest = match lines.as_str() {
             "" => self.digest,
-            some => Digest::of_parts(&[&self.digest.0, some.as_bytes()]),
+            some => Digest::sha256_parts(&[&self.digest.0, some.as_bytes()]),
         };
         Self { groups, digest, ..self }
     }
@@ -344,6 +348,6 @@ fn groups_named(policy: &Policy) -> impl Iterator<Item = String> {
 fn labelled(digest: Digest, labels: &Labels) -> Digest {
     match labels.digest() {
         None => digest,
-        Some(file) => Digest::of_parts(&[&digest.0, b"entities", &file.0]),
+        Some(file) => Digest::sha256_parts(&[&digest.0, b"entities", &file.0]),
     }
 }

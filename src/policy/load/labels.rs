@@ -66,7 +66,11 @@ impl Labels {
             }
         }
         errors.sort_by_key(|error| error.line);
-        if errors.is_empty() { Ok(Self::new(Digest::of(source.text.as_bytes()), of)) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(Self::new(Digest::sha256(source.text.as_bytes()), of))
+        } else {
+            Err(errors)
+        }
     }
 }
 

@@ -41,7 +41,7 @@ impl Recipe {
     /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema and
     /// the engine's version.
     pub(in crate::policy) fn digest(&self) -> Digest {
-        Digest::of(self.lines.as_bytes())
+        Digest::sha256(self.lines.as_bytes())
     }
 
     /// What is lacking among the lines, or too much: each source has its own, and each policy its source.
@@ -71,13 +71,13 @@ fn line(name: &str, digest: Digest) -> String {
 }
 
 fn of_source(source: &SourceFile) -> String {
-    line(&source.name, Digest::of(source.text.as_bytes()))
+    line(&source.name, Digest::sha256(source.text.as_bytes()))
 }
 
 fn of_schema(base: &str, tools: &str) -> String {
-    line("schema", Digest::of_parts(&[&Digest::of(base.as_bytes()).0, tools.as_bytes()]))
+    line("schema", Digest::sha256_parts(&[&Digest::sha256(base.as_bytes()).0, tools.as_bytes()]))
 }
 
 fn of_engine(version: &str) -> String {
-    line("engine", Digest::of(version.as_bytes()))
+    line("engine", Digest::sha256(version.as_bytes()))
 }

@@ -200,7 +200,7 @@ pub(in crate::policy) fn credential_nodes(subject: &Subject, groups: &Groups) ->
 /// A user in its groups and in `parents`, and those groups.
 fn user_nodes(user: &str, groups: &Groups, mut parents: Vec<Uid>) -> Vec<Node> {
     let mut nodes: Vec<Node> =
-        groups.of(user).map(|group| plain(Uid("Group", group.to_owned()), Vec::new())).collect();
+        groups.containing(user).map(|group| plain(Uid("Group", group.to_owned()), Vec::new())).collect();
     parents.extend(nodes.iter().map(|group| group.uid.clone()));
     nodes.push(plain(Uid("User", user.to_owned()), parents));
     nodes
@@ -252,7 +252,7 @@ fn resource_nodes(resource: &Resource, labels: &Labels, nodes: &mut Vec<Node>) -
 
 fn labelled(kind: &'static str, id: &str, labels: &Labels, nodes: &mut Vec<Node>) -> Uid {
     let uid = Uid(kind, id.to_owned());
-    nodes.push(with_labels(uid.clone(), labels.of(kind, id), Vec::new()));
+    nodes.push(with_labels(uid.clone(), labels.get(kind, id), Vec::new()));
     uid
 }
 
@@ -282,15 +282,15 @@ fn path_nodes(path: &str, within: &[String], labels: &Labels, nodes: &mut Vec<No
     // From the top, so that each folder has what those above it carry.
     let mut carried: Vec<&str> = Vec::new();
     for (at, folder) in above.iter().enumerate().rev() {
-        carried.extend(labels.of("Path", folder));
+        carried.extend(labels.get("Path", folder));
         let parent = above.get(at + 1).map(|parent| uid(parent));
         nodes.push(with_labels(uid(folder), carried.iter().copied(), parent.into_iter().collect()));
     }
     for name in &named {
-        nodes.push(with_labels(uid(name), labels.of("Path", name), Vec::new()));
-        carried.extend(labels.of("Path", name));
+        nodes.push(with_labels(uid(name), labels.get("Path", name), Vec::new()));
+        carried.extend(labels.get("Path", name));
     }
-    carried.extend(labels.of("Path", path));
+    carried.extend(labels.get("Path", path));
     nodes.push(with_labels(uid(path), carried, parents));
     uid(path)
 }

@@ -49,7 +49,7 @@ impl Built {
         }
         for user in self.nodes.iter().filter(|node| node.uid.0 == "User") {
             let is_in = |group: &str| user.parents.iter().any(|uid| uid.0 == "Group" && uid.1 == group);
-            if let Some(group) = groups.of(&user.uid.1).find(|group| !is_in(group)) {
+            if let Some(group) = groups.containing(&user.uid.1).find(|group| !is_in(group)) {
                 return Err(RequestError::LacksGroup { user: user.uid.1.clone(), group: group.to_owned() });
             }
         }
@@ -84,7 +84,7 @@ fn check_resource(
         return Err(RequestError::LacksLabel(label.to_owned()));
     }
     for uid in above.iter().copied().chain([&resource.uid]) {
-        if let Some(label) = labels.of(kind, &uid.1).find(|label| !has(label)) {
+        if let Some(label) = labels.get(kind, &uid.1).find(|label| !has(label)) {
             return Err(RequestError::LacksLabelOf { label: label.to_owned(), of: uid.1.clone() });
         }
     }

@@ -35,7 +35,7 @@ impl Groups {
     }
 
     /// The groups that `user` is in.
-    pub(in crate::policy) fn of<'a>(&'a self, user: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(in crate::policy) fn containing<'a>(&'a self, user: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(|(_, users)| users.contains(user)).map(|(group, _)| group.as_str())
     }
 
@@ -66,7 +66,7 @@ mod tests {
         for (group, user) in [("release", "root"), ("release", "ben"), ("release", ""), ("day", "ana")] {
             assert!(!groups.holds(group, user), "{group} {user}");
         }
-        assert_eq!(groups.of("ana").collect::<Vec<_>>(), ["release"]);
+        assert_eq!(groups.containing("ana").collect::<Vec<_>>(), ["release"]);
         assert_eq!(groups.lines(), "night ben\nrelease ana\nrelease os:root\n");
     }
 

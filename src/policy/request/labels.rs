@@ -61,7 +61,7 @@ impl Labels {
     }
 
     /// What the entity itself carries.
-    pub(in crate::policy) fn of(&self, kind: &'static str, id: &str) -> impl Iterator<Item = &str> {
+    pub(in crate::policy) fn get(&self, kind: &'static str, id: &str) -> impl Iterator<Item = &str> {
         // Nothing is looked up where nothing is labelled, which is most of the time.
         let carried = if self.of.is_empty() { None } else { self.of.get(&Uid(kind, id.to_owned())) };
         carried.into_iter().flat_map(|carried| carried.labels.iter().map(String::as_str))

@@ -141,7 +141,7 @@ fn opaque(name: &str, value: &Value) -> Result<Cedar, LowerError> {
     };
     Ok(Cedar::Record(BTreeMap::from([
         ("length".to_owned(), Cedar::Long(length(name, text.len())?)),
-        ("sha256".to_owned(), Cedar::String(Digest::of(text.as_bytes()).hex())),
+        ("sha256".to_owned(), Cedar::String(Digest::sha256(text.as_bytes()).hex())),
     ])))
 }
 

@@ -22,7 +22,7 @@ pub(in crate::policy) fn build(asked: &Use<'_>, groups: &Groups) -> Built {
     };
     // What somebody else is in is not looked up: a lint refuses rules that would ask for it.
     nodes.extend(owner.iter().filter(|uid| **uid != principal).map(|uid| build::plain(uid.clone(), vec![])));
-    let resource = Uid(asked.power.over(), id.to_owned());
+    let resource = Uid(asked.power.over().as_str(), id.to_owned());
     let attributes = owner.clone().map(|uid| ("owner".to_owned(), Value::Entity(uid)));
     nodes.push(Node { uid: resource.clone(), attributes: attributes.into_iter().collect(), parents: vec![] });
     let datetime = |us: u64| Value::Datetime(build::milliseconds(us));

@@ -12,13 +12,10 @@ use crate::policy::testing::folders::{Folders, expand, place};
 use crate::policy::testing::outcome::told;
 use crate::policy::testing::ready::ReadyCase;
 use crate::tools::{Catalog, IdKind, Manifest, ResourceSpec};
-use crate::types::{HostPort, limits};
+use crate::types::{Decision, HostPort, limits};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The answer where there is no such tool, or none with such arguments.
-const NO_CALL: &str = "no call";
 
 /// Rules with what they are asked over.
 #[derive(Clone, Copy, Debug)]
@@ -42,13 +39,18 @@ pub struct Flip {
     pub new: SideRuling,
 }
 
-/// An answer, in words.
+/// What one side says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SideRuling {
-    /// The answer with the groups that it asks; `no call` where there is no such tool or argument.
-    pub answer: String,
-    /// The determining policies.
-    pub policies: Vec<String>,
+pub enum SideRuling {
+    /// The side has no such tool, or the tool takes no such argument.
+    NoCall,
+    /// The side's rules decide.
+    Ruled {
+        /// The decision, with the groups that it asks.
+        answer: String,
+        /// The determining policies.
+        policies: Vec<String>,
+    },
 }
 
 /// The flips between two sides, and how many questions were asked.
@@ -57,7 +59,7 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
     let mut found = Vec::new();
     let mut asked = BTreeSet::new();
     let mut compare = |words: String, old: SideRuling, new: SideRuling| {
-        if asked.insert(words.clone()) && old.word() != new.word() {
+        if asked.insert(words.clone()) && old.effect() != new.effect() {
             found.push(Flip { asked: words, old, new });
         }
     };
@@ -78,7 +80,7 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
                 let (who, tainted) = (someone(role, false), someone(role, true));
                 let ((old, new), (mut old_tainted, new_tainted)) = (cells(&who), cells(&tainted));
                 // What flips for everybody alike is told once.
-                if (old_tainted.word(), new_tainted.word()) == (old.word(), new.word()) {
+                if (old_tainted.effect(), new_tainted.effect()) == (old.effect(), new.effect()) {
                     old_tainted = new_tainted.clone();
                 }
                 compare(format!("{who} {tool} {words}"), old, new);
@@ -98,9 +100,30 @@ fn someone(role: Role, is_tainted: bool) -> Who {
 }
 
 impl SideRuling {
-    /// The answer; what cannot be called is as good as denied.
-    fn word(&self) -> &str {
-        if self.answer == NO_CALL { "deny" } else { &self.answer }
+    /// The decision in words: `no call`, or the answer.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::NoCall => "no call",
+            Self::Ruled { answer, .. } => answer,
+        }
+    }
+
+    /// The determining policies.
+    #[must_use]
+    pub fn policies(&self) -> &[String] {
+        match self {
+            Self::NoCall => &[],
+            Self::Ruled { policies, .. } => policies,
+        }
+    }
+
+    /// What the caller gets: a call that cannot be made is as good as denied.
+    fn effect(&self) -> &str {
+        match self {
+            Self::NoCall => Decision::Deny.as_str(),
+            Self::Ruled { answer, .. } => answer,
+        }
     }
 }
 
@@ -108,13 +131,13 @@ impl Side<'_> {
     fn case(self, case: &Case) -> SideRuling {
         match ReadyCase::new(case, self.catalog, self.folders, self.bundle.named()) {
             Ok(ready) => said(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
-            Err(_) => no_call(),
+            Err(_) => SideRuling::NoCall,
         }
     }
 
     fn cell(self, who: &Who, tool: &str, words: &str) -> SideRuling {
-        let Some(manifest) = self.catalog.find(tool) else { return no_call() };
-        let Some((resource, arguments)) = self.object(manifest, words) else { return no_call() };
+        let Some(manifest) = self.catalog.find(tool) else { return SideRuling::NoCall };
+        let Some((resource, arguments)) = self.object(manifest, words) else { return SideRuling::NoCall };
         let (subject, session) = (who.subject(), who.session(self.catalog));
         let question = Question {
             subject: &subject,
@@ -219,9 +242,5 @@ fn sample(input: &Value) -> Map<String, Value> {
 }
 
 fn said(answer: &Ruling) -> SideRuling {
-    SideRuling { answer: told(answer), policies: answer.policies().to_vec() }
-}
-
-fn no_call() -> SideRuling {
-    SideRuling { answer: NO_CALL.to_owned(), policies: Vec::new() }
+    SideRuling::Ruled { answer: told(answer), policies: answer.policies().to_vec() }
 }

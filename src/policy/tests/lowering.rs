@@ -150,7 +150,7 @@ fn an_argument_is_lowered_or_a_deny() {
     let input = json!({ "properties": { "s": short, "n": { "type": "integer" }, "d": { "type": "number" },
                         "a": { "type": "array", "items": { "type": "integer" } }, "z": { "type": ["integer", "null"] },
                         "t": { "type": "string" }, "o": { "opaque": true } } });
-    let sha256 = |text: &str| Digest::of(text.as_bytes()).hex();
+    let sha256 = |text: &str| Digest::sha256(text.as_bytes()).hex();
     let opaque = |text: &str| json!({ "length": text.len(), "sha256": sha256(text) });
     let decimal = |text: &str| json!({ "__extn": { "fn": "decimal", "arg": text } });
     for (arguments, expect) in [

@@ -3,14 +3,16 @@
 use super::{Subject, catalog, load, names, os_subject, shipped, source, subject, top, try_load};
 use crate::auth::Role;
 use crate::policy::request::power_use;
-use crate::policy::{Bundle, Door, Evaluation, Groups, Over, Power, Ran, Recorded, Ruling, Use, Via};
+use crate::policy::{
+    Bundle, Door, Evaluation, Groups, HeldOver, Over, Power, Ran, Recorded, Ruling, Use, Via,
+};
 use serde_json::json;
 use std::net::IpAddr;
 
 const HTTP: Door = Door { via: Via::Http, source_ip: None };
 
 fn asked<'a>(who: &'a Subject, power: Power, owner: &'a str, door: Door) -> Use<'a> {
-    let over = if power.over() == "Server" { Over::Server } else { Over::Of { id: "one", owner } };
+    let over = if power.over() == HeldOver::Server { Over::Server } else { Over::Of { id: "one", owner } };
     let (now_us, ran) = (1_700_000_000_000_000, Ran::default());
     Use { subject: who, power, over, door, expires_us: None, now_us, ran }
 }

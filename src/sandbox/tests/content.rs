@@ -81,7 +81,7 @@ fn digest(folder: &Path) -> String {
                 let bytes = std::fs::read(&path).expect("read");
                 entry(out, b'f', mode(&path), &name);
                 out.extend((bytes.len() as u64).to_be_bytes());
-                out.extend(Digest::of(&bytes).0);
+                out.extend(Digest::sha256(&bytes).0);
             }
         }
     }
@@ -89,7 +89,7 @@ fn digest(folder: &Path) -> String {
     let mode = folder.metadata().expect("there").permissions().mode() & 0o755 | 0o700;
     entry(&mut out, b'd', mode, b"");
     below(&mut out, folder, b"");
-    Digest::of(&out).hex()
+    Digest::sha256(&out).hex()
 }
 
 fn open_mode(path: &Path, mode: u32) {

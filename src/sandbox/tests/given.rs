@@ -231,7 +231,7 @@ pub(super) fn gives_secrets_by_descriptor() {
                 let prepared = stage.prepare("keeps", &json!({})).await.expect("prepared");
                 let (object, exclusions) = (prepared.object, Vec::new());
                 let (tool, manifest) = (ask.tool, ask.manifest);
-                let arguments = Digest::of(ask.arguments.as_bytes());
+                let arguments = Digest::sha256(ask.arguments.as_bytes());
                 let go = Go { tool, manifest, arguments, decision: 1, object, exclusions, secrets: proof };
                 stage.launcher.run_go(go, None, &prepared.held, stage.manifest("keeps").limits).await
             }

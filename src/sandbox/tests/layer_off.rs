@@ -149,7 +149,7 @@ pub(super) fn every_layer_has_its_case() {
         shown.chain(reached).chain(&BESIDE).any(|shown| *shown == layer)
     };
     for layer in protection::named() {
-        assert!(has_case(Layer::of(layer)), "{layer:?}");
+        assert!(has_case(Layer::new(layer)), "{layer:?}");
     }
     for (layer, name) in NAMES {
         assert!(has_case(layer), "{name}");

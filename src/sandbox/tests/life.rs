@@ -138,7 +138,7 @@ pub(super) fn keeps_time_when_the_front_does_not_read() {
     let go = Go {
         tool,
         manifest,
-        arguments: Digest::of(arguments.as_bytes()),
+        arguments: Digest::sha256(arguments.as_bytes()),
         decision: 1,
         object: Object::Fixed,
         exclusions: vec![],

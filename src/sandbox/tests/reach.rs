@@ -45,7 +45,7 @@ struct Aims {
 }
 
 impl Aims {
-    fn of(world: &World) -> Self {
+    fn new(world: &World) -> Self {
         let other = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().expect("another process");
         let rules = world.path("tools.d/read_file.toml");
         let door = world.path("outside/door");
@@ -286,7 +286,7 @@ fn tell(done: &io::Result<()>) -> String {
 
 /// Makes every attempt, locks this process as a front, and makes them again.
 fn play(world: &World, dials: Dials) {
-    let aims = Aims::of(world);
+    let aims = Aims::new(world);
     let before: Vec<_> = rows().map(|(_, _, row)| row(&aims)).collect();
     std::fs::set_permissions(&aims.rules, PermissionsExt::from_mode(0o644)).expect("mode");
     let own = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -38,7 +38,7 @@ struct Left {
 }
 
 impl Left {
-    fn of(world: &World, launcher: u32) -> Self {
+    fn new(world: &World, launcher: u32) -> Self {
         let count = |path: String| read_dir(path).ok().map(Iterator::count);
         let lines = |path: String| read_to_string(path).ok().map(|text| text.lines().count());
         let both = ["self".to_owned(), launcher.to_string()];
@@ -65,7 +65,7 @@ pub(super) fn a_thousand_calls_leave_nothing() {
         // What is made at the first use is no leak.
         many(&stage, 2 * WIDTH).await;
         settle(&stage, pid).await;
-        let before = Left::of(world, pid);
+        let before = Left::new(world, pid);
         if geteuid().is_root() {
             assert!(before.descriptors[1].is_some(), "{before:?}");
         } else {
@@ -74,7 +74,7 @@ pub(super) fn a_thousand_calls_leave_nothing() {
         let anew = stage.launcher.renewals();
         many(&stage, CALLS).await;
         settle(&stage, pid).await;
-        assert_eq!(Left::of(world, pid), before);
+        assert_eq!(Left::new(world, pid), before);
         assert_eq!(stage.launcher.renewals(), anew, "the same launcher as before");
         if super::has(&stage.launcher.report(), "cgroup kill") {
             let groups = calls(group_of(pid).parent().expect("the launcher's own"));

@@ -34,7 +34,7 @@ pub(super) fn program(world: &World, name: &str, command: &[&str], read: &[&Path
 
 /// Of a scenario, whose harness only waits.
 pub(super) fn one() -> SingleThread {
-    SingleThread::of_scenario()
+    SingleThread::in_scenario()
 }
 
 /// Plays `scene` in a process of its own, which may enter namespaces since it has one thread.

@@ -165,7 +165,7 @@ impl Stage {
         let go = Go {
             tool: ask.tool,
             manifest: ask.manifest,
-            arguments: Digest::of(ask.arguments.as_bytes()),
+            arguments: Digest::sha256(ask.arguments.as_bytes()),
             decision: 1,
             object,
             exclusions,

@@ -26,7 +26,7 @@ impl Script {
         let etc = manifest.parent().and_then(Path::parent);
         let etc = etc.ok_or_else(|| format!("`{name}`: the manifest lies in no etc/"))?;
         let bytes = trusted::read_below(etc, Path::new(name)).map_err(|e| format!("`{name}`: {e}"))?;
-        let digest = Digest::of(&bytes);
+        let digest = Digest::sha256(&bytes);
         Ok(Self { name: name.to_owned(), bytes: bytes.into(), digest })
     }
 
@@ -52,7 +52,7 @@ impl Script {
     /// one tool, so that whatever is bound to a manifest is bound to its script.
     #[must_use]
     pub fn bind(&self, manifest: Digest) -> Digest {
-        Digest::of_parts(&[b"par/script/1\0", &manifest.0, &self.digest.0])
+        Digest::sha256_parts(&[b"par/script/1\0", &manifest.0, &self.digest.0])
     }
 }
 

@@ -163,7 +163,7 @@ impl Manifest {
             input: raw.input,
             file: file.to_owned(),
             text: text.to_owned(),
-            digest: Digest::of(bytes),
+            digest: Digest::sha256(bytes),
         };
         manifest.digest = manifest.script().map_or(manifest.digest, |script| script.bind(manifest.digest));
         Ok(manifest)

@@ -33,19 +33,21 @@ pub(super) fn checkpoints() -> Vec<Attack> {
         Attack::new(Base::Young, name, move |home, _| {
             let reader = Reader::open(&home.path("data/ledger.db")).expect("reader");
             let size = reader.size().expect("size") - 1;
-            let (size, note) = make(&Keys::of(home), size, reader.head_at(size).expect("root"));
+            let (size, note) = make(&Keys::new(home), size, reader.head_at(size).expect("root"));
             let row = params![(size / 1_024) as i64, size as i64, note.into_bytes()];
             db(home).execute("UPDATE checkpoint SET id = ?1, size = ?2, note = ?3", row).expect("checkpoint");
         })
     };
     let signed = vec![
         note("a checkpoint of another root, signed", |keys, size, _| {
-            (size, keys.note(&keys.text(size, Digest::of(b"other"))))
+            (size, keys.note(&keys.text(size, Digest::sha256(b"other"))))
         }),
         note("a checkpoint of more entries, signed", |keys, size, head| {
             (size + 9, keys.note(&keys.text(size + 9, head.root)))
         }),
-        note("a checkpoint of no entry, signed", |keys, _, _| (0, keys.note(&keys.text(0, Digest::of(b""))))),
+        note("a checkpoint of no entry, signed", |keys, _, _| {
+            (0, keys.note(&keys.text(0, Digest::sha256(b""))))
+        }),
         note("a checkpoint with a leading zero, signed", |keys, size, head| {
             (size, keys.note(&keys.text(size, head.root).replacen('\n', "\n0", 1)))
         }),
@@ -188,13 +190,13 @@ pub(super) fn epochs() -> Vec<Attack> {
     let seal = |name: &str, which: usize, change: fn(&mut serde_json::Value, &Keys)| {
         let name = format!("a change of keys {name}, all made anew");
         Attack::new(Base::Old, &name, move |home, _| {
-            let keys = Keys::of(home);
+            let keys = Keys::new(home);
             forge(home, seals(home)[which], |_, payload| change(payload, &keys));
         })
     };
     let genesis = |name: &str, member: &'static str, value: fn(&Keys) -> String| {
         Attack::new(Base::Old, &format!("a genesis with {name}, all made anew"), move |home, _| {
-            let value = value(&Keys::of(home));
+            let value = value(&Keys::new(home));
             forge(home, 0, |_, payload| payload[member] = json!(value));
         })
     };
@@ -267,7 +269,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(home: &TestHome) -> Self {
+    fn new(home: &TestHome) -> Self {
         let seed = std::fs::read(home.path("data/log.key")).expect("key");
         let line = std::fs::read_to_string(home.path("data/epoch.key")).expect("key");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -310,7 +312,7 @@ fn rewrite(home: &TestHome, from: u64, change: impl Fn(u64, String) -> String) {
             .expect("header")
     };
     for seq in from..size(&db) {
-        let before = Digest::of_parts(&[&[0], &header(seq - 1)]).hex();
+        let before = Digest::sha256_parts(&[&[0], &header(seq - 1)]).hex();
         let mut text = change(seq, String::from_utf8(header(seq)).expect("text"));
         if seq > from
             && let Some(at) = text.find("\"prev\":\"")

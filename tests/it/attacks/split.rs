@@ -94,7 +94,7 @@ fn make_newest_anew(home: &TestHome, change: impl Fn(String) -> String) {
             let at = text.find("\"prev\":\"").expect("prev") + 8;
             text.replace_range(at..at + 64, &before);
         }
-        before = Some(Digest::of_parts(&[&[0], text.as_bytes()]).hex());
+        before = Some(Digest::sha256_parts(&[&[0], text.as_bytes()]).hex());
         db.execute("UPDATE entry SET header = ?2 WHERE seq = ?1", params![seq, text.as_bytes()])
             .expect("header");
     }

@@ -233,7 +233,7 @@ fn launchers_tell_the_same(place: &Place) {
     // A front that was taken over orders a call that nobody decided on.
     let last = files.last().expect("a file");
     let before = std::fs::read_to_string(last).expect("lines");
-    let prev = par::types::Digest::of(before.lines().last().expect("a line").as_bytes()).hex();
+    let prev = par::types::Digest::sha256(before.lines().last().expect("a line").as_bytes()).hex();
     let digest = "0f".repeat(32);
     let order = format!(
         r#"{{"arguments":"{digest}","at_us":1,"call":99,"decision":0,"manifest":"{digest}","prev":"{prev}","t":"par/launcher/1","tool":"deploy","what":"order"}}"#

@@ -17,7 +17,7 @@ const STEP: usize = 500;
 #[test]
 fn the_launcher_reaches_what_the_page_says() {
     let files = files();
-    let house = House::of(&files);
+    let house = House::new(&files);
     let mut reached = BTreeSet::new();
     house.reach(&[vec!["launcher".to_owned(), "main".to_owned()]], &mut reached);
     let (mut lines, mut code) = (0, 0);
@@ -59,7 +59,7 @@ struct House<'a> {
 }
 
 impl<'a> House<'a> {
-    fn of(files: &'a [File]) -> Self {
+    fn new(files: &'a [File]) -> Self {
         let files_by: BTreeMap<Path, &File> =
             files.iter().filter(|file| !file.is_test()).map(|file| (file.module(), file)).collect();
         let children = declared(files);
@@ -240,7 +240,7 @@ fn names_are_followed_to_their_modules() {
         file("b/one.rs", "pub fn go() {}"),
         file("b/two.rs", "pub fn stop() {}"),
     ];
-    let house = House::of(&files);
+    let house = House::new(&files);
     let mut reached = BTreeSet::new();
     house.reach(&[vec!["a".to_owned(), "Low".to_owned()]], &mut reached);
     let reached: Vec<String> = reached.iter().map(|module| module.join("/")).collect();

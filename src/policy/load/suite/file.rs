@@ -42,7 +42,7 @@ impl Suite {
     pub fn parse(sources: &[SourceFile]) -> Result<Self, Vec<PolicyError>> {
         let (mut suite, mut errors) = (Self::default(), Vec::new());
         for source in sources {
-            suite.files.insert(source.name.clone(), Digest::of(source.text.as_bytes()));
+            suite.files.insert(source.name.clone(), Digest::sha256(source.text.as_bytes()));
             match toml::from_str::<RawSuite>(&source.text) {
                 Ok(file) => errors.extend(suite.add(source, file).err()),
                 Err(e) => {

@@ -4,7 +4,7 @@
 
 use super::case::{CasePlace, Expect, NOW_US, PowerCase, Who};
 use super::words::{Many, RawGroups, each, moment};
-use crate::policy::power::Power;
+use crate::policy::power::{HeldOver, Power};
 use crate::policy::uses::{Door, Ran, Via};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -92,8 +92,10 @@ impl RawUse {
     fn owners(&self, power: Power) -> Result<Vec<Option<String>>, String> {
         let name = power.as_str();
         match (&self.owner, power.over()) {
-            (None, "Server") => Ok(vec![None]),
-            (Some(_), "Server") => Err(format!("`{name}` is held over the server, which has no `owner`")),
+            (None, HeldOver::Server) => Ok(vec![None]),
+            (Some(_), HeldOver::Server) => {
+                Err(format!("`{name}` is held over the server, which has no `owner`"))
+            }
             (None, _) => Err(format!("`{name}`: say the `owner`, such as \"self\" or \"other\"")),
             (Some(owners), _) => Ok(owners.words().iter().cloned().map(Some).collect()),
         }

@@ -209,7 +209,7 @@ impl LayerStage {
                 (&folder, MountUse::Write),
                 (null, MountUse::Device),
             ];
-            root::enter(&Plan::of(named), is_root()).map_err(|e| format!("{e:?}"))?;
+            root::enter(&Plan::new(named), is_root()).map_err(|e| format!("{e:?}"))?;
         }
         if has(Locked) {
             second.lock_mounts(pid)??;

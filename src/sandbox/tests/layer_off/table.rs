@@ -92,7 +92,7 @@ impl Layer {
     }
 
     /// A layer that is added to the table of protections has to be given a case here.
-    pub(super) fn of(layer: protection::Layer) -> Self {
+    pub(super) fn new(layer: protection::Layer) -> Self {
         match layer {
             protection::Layer::Landlock => Rules,
             protection::Layer::MountView => View,
