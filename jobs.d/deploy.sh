@@ -1,16 +1,17 @@
 #!/bin/sh
-# Deploys incoming/VERSION of the project in whose folder it runs:
+# Deploys incoming/VERSION of a project. Runs in the project's folder:
 #
-#   incoming/VERSION/   what to deploy: `app`, and `VERSION`, whose first line is the version; no links
-#   releases/VERSION/   what was deployed, whole or not at all
-#   current             a link to the release that is live, switched by one rename
+#   incoming/VERSION/   what to deploy: `app`, and `VERSION`, whose first line is the version;
+#                       no links
+#   releases/VERSION/   what was deployed, complete or not at all
+#   current             a link to the release that is live, switched with one rename
 #
-# What it deploys is not that folder but PAR's copy of it, `$PAR_CONTENT`: what was approved, and what nobody who
-# uploads can change any more.
+# The script deploys PAR's copy of incoming/VERSION, `$PAR_CONTENT`: the content that was approved,
+# which an uploader can no longer change.
 #
-# Prints one JSON object. Exit 0: the version is live. Exit 1: it is not, and `current` is as before.
-# One call at a time works here: PAR holds a lock on the folder. A call that is killed leaves `current`
-# as it was or switched; what it left beside that is cleared away by the next.
+# Prints one JSON object. Exit 0: the version is live. Exit 1: it is not, and `current` is as
+# before. PAR holds a lock on the folder, so one call at a time works here. A call that is killed
+# leaves `current` either as it was or switched; the next call removes anything else that it left.
 set -u
 umask 022
 LC_ALL=C
@@ -22,7 +23,7 @@ release=releases/$version
 link=.current.new
 rolled_back=false
 
-# In JSON: a version, or null where it is none. Whoever made the link chose the words.
+# A version as JSON, or null if it is not a valid one: the link may hold any text.
 name_of() {
     case $1 in
         '' | [!a-z0-9]* | *[!a-z0-9._-]*) printf 'null' ;;
@@ -37,52 +38,52 @@ live() {
     esac
 }
 
-# tell STATUS REASON: the result, and the end.
-tell() {
+# finish STATUS REASON: print the result and exit.
+finish() {
     [ -z "$content" ] || rm -rf "$content"
     printf '{"project":"%s","version":"%s","previous":%s,"current":%s,"rolled_back":%s,"reason":"%s"}\n' \
         "$project" "$version" "$(name_of "$previous")" "$(name_of "$(live)")" "$rolled_back" "$2"
     exit "$1"
 }
 
-# whole FOLDER: all is there that a release consists of.
-whole() {
+# is_complete FOLDER: whether the folder has all files of a release, for this version.
+is_complete() {
     found=
     [ -f "$1/app" ] && [ -f "$1/VERSION" ] && read -r found <"$1/VERSION"
     [ "$found" = "$version" ]
 }
 
-# The check of what is live: the place to ask the app itself.
+# The check of the live release. Extend it with a request to the app itself.
 healthy() {
-    whole current && [ ! -e current/BROKEN ]
+    is_complete current && [ ! -e current/BROKEN ]
 }
 
-# switch NAME: `current` leads to the one release or to the other at every moment.
+# switch NAME: at every moment `current` leads to either the old release or the new one.
 switch() {
     rm -f "$link" && ln -s "releases/$1" "$link" && mv -fT "$link" current
 }
 
 previous=$(live)
 
-[ -n "$content" ] || tell 1 "there is no incoming/$version"
+[ -n "$content" ] || finish 1 "incoming/$version does not exist"
 if [ "$previous" = "$version" ]; then
-    healthy || tell 1 "it was live already, and its check fails"
-    tell 0 "it was live already, and nothing was changed: other content wants another version"
+    healthy || finish 1 "it was live already, and its check fails"
+    finish 0 "it was live already, and nothing was changed: deploy other content under another version"
 fi
 
-whole "$content" || tell 1 "it is not whole: app or VERSION is missing or another"
-# A release of this name that is not live is what an earlier call left.
-rm -rf "$release" && mv -T "$content" "$release" || tell 1 "its release could not be put in place"
+is_complete "$content" || finish 1 "it is incomplete: app or VERSION is missing, or VERSION names another version"
+# A release with this name that is not live is left over from an earlier call.
+rm -rf "$release" && mv -T "$content" "$release" || finish 1 "its release could not be moved into releases/"
 
-switch "$version" || tell 1 "current could not be switched"
-healthy && tell 0 "deployed"
+switch "$version" || finish 1 "current could not be switched"
+healthy && finish 0 "deployed"
 
-# Back, by the same step. Where nothing was live before, nothing is.
+# Switch back in the same way. If nothing was live before, nothing is live afterwards.
 if [ -n "$previous" ]; then
-    switch "$previous" || tell 1 "its check fails, and current could not be switched back"
+    switch "$previous" || finish 1 "its check fails, and current could not be switched back"
 else
-    rm -f current || tell 1 "its check fails, and current could not be removed"
+    rm -f current || finish 1 "its check fails, and current could not be removed"
 fi
 rolled_back=true
 rm -rf "$release"
-tell 1 "its check failed after the switch: rolled back"
+finish 1 "its check failed after the switch: rolled back"

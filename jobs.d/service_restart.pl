@@ -1,9 +1,11 @@
-# Restarts one service of systemd, over the system bus, and waits until the job is done.
+# Restarts one systemd service over the system bus, and waits until the job is done.
 #
-# The bus is on the descriptor of PAR_CONNECT_1, connected under the tool's own user; who may restart what, polkit
-# decides besides. The first argument is the unit. Prints one JSON object; ends with 0 where the job's result is `done`.
+# PAR_CONNECT_1 is the descriptor of the bus, connected as the tool's own user; polkit also decides
+# what that user may restart. The first argument is the unit. Prints one JSON object, and exits
+# with 0 if the job's result is `done`.
 #
-# D-Bus by hand, with nothing but Perl: a message is a header, an array of fields, and a body, all little-endian here.
+# Speaks D-Bus directly, so that it needs only Perl. A message is a header, an array of fields and a
+# body, all little-endian here.
 use strict;
 use warnings;
 
@@ -21,7 +23,7 @@ sub field {
     return pack('C C a x', $code, 1, $type) . ($is_signature ? pack('C/a* x', $value) : text($value));
 }
 
-sub tell_bus {
+sub send_bytes {
     my ($bytes) = @_;
     while (length $bytes) {
         my $sent = syswrite($bus, $bytes) // die "the bus: $!\n";
@@ -29,17 +31,17 @@ sub tell_bus {
     }
 }
 
-sub hear {
+sub read_bytes {
     my ($length) = @_;
     my $bytes = '';
     while (length $bytes < $length) {
         my $got = sysread($bus, $bytes, $length - length $bytes, length $bytes) // die "the bus: $!\n";
-        die "the bus has hung up\n" if $got == 0;
+        die "the bus closed the connection\n" if $got == 0;
     }
     return $bytes;
 }
 
-# Texts of a body, each at a multiple of four.
+# Strings of a body, each aligned to four bytes.
 sub texts {
     my (@texts) = @_;
     my $body = '';
@@ -55,19 +57,19 @@ sub call {
     my $fields = '';
     $fields = padded($fields, 8) . $_ for @fields;
     my $head = pack('a C C C V V V/a*', 'l', 1, 0, 1, length $body, ++$serial, $fields);
-    tell_bus(padded($head, 8) . $body);
+    send_bytes(padded($head, 8) . $body);
     my $answer;
     do { $answer = message() } until $answer->{answers} == $serial;
     die "$member: $answer->{error}: $answer->{text}\n" if $answer->{kind} == 3;
     return $answer;
 }
 
-# The next message: its kind, the fields that are needed, and the texts of its body in their order.
+# Reads the next message: its kind, the fields that are needed, and the strings of its body.
 sub message {
-    my ($order, $kind, undef, undef, $length, undef, $room) = unpack('a C C C V V V', hear(16));
-    die "the bus speaks in another order of bytes\n" if $order ne 'l';
-    my $fields = hear($room + -$room % 8);
-    my $body   = hear($length);
+    my ($order, $kind, undef, undef, $length, undef, $room) = unpack('a C C C V V V', read_bytes(16));
+    die "the bus uses another byte order than little-endian\n" if $order ne 'l';
+    my $fields = read_bytes($room + -$room % 8);
+    my $body   = read_bytes($length);
     my %message = (kind => $kind, answers => 0);
     my $at = 0;
     while ($at < $room) {
@@ -106,12 +108,12 @@ sub read_texts {
     return @texts;
 }
 
-# Who this is, the bus sees by the socket: no name is told.
-tell_bus("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n");
+# The bus takes the user from the socket's credentials, so EXTERNAL is sent without a name.
+send_bytes("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n");
 for my $expect (qr/^DATA/, qr/^OK /) {
     my $line = '';
-    $line .= hear(1) until $line =~ /\r\n\z/;
-    die "the bus does not take this user: $line" if $line !~ $expect;
+    $line .= read_bytes(1) until $line =~ /\r\n\z/;
+    die "the bus rejects this user: $line" if $line !~ $expect;
 }
 
 my @bus     = ('org.freedesktop.DBus', '/org/freedesktop/DBus', 'org.freedesktop.DBus');

@@ -137,7 +137,7 @@ fn a_failing_check_rolls_back_and_says_so() {
     let third = deploy(&home, "1.0.3");
     assert_eq!(third["result"]["rolled_back"], false, "{third}");
     assert_eq!((&third["status"], live(&home).as_deref()), (&json!("error"), Some("1.0.1")));
-    assert_eq!(deploy(&home, "7.7.7")["result"]["reason"], "there is no incoming/7.7.7");
+    assert_eq!(deploy(&home, "7.7.7")["result"]["reason"], "incoming/7.7.7 does not exist");
     let step = call(&home, "deploy", &json!({ "project": "demo", "version": "1.0.0" }));
     assert_eq!(step["status"], "ok", "{step}");
 }

@@ -77,9 +77,9 @@ fn published_strings_lead_nowhere() {
 fn leads_nowhere(tool: &str, step: &Value) -> bool {
     match step["status"].as_str() {
         Some("refused") => true,
-        Some("error") if tool == "deploy" => step["result"]["reason"]
-            .as_str()
-            .is_some_and(|reason| reason.starts_with("there is no incoming/")),
+        Some("error") if tool == "deploy" => {
+            step["result"]["reason"].as_str().is_some_and(|reason| reason.starts_with("incoming/"))
+        }
         Some("error") => step["result"]["error"] == "not permitted or not found",
         _ => false,
     }
