@@ -25,7 +25,7 @@ mod vectors;
 // What the documents tell people to type works.
 mod readme; // as an ordinary user too
 // The examples do what their page says.
-mod examples; // as an ordinary user too
+mod examples;
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // They are told as events.
