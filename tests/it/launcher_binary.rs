@@ -35,6 +35,7 @@ fn holds_nothing_of_the_front() {
         eprintln!("\nSKIPPED: {} has no symbols: it was stripped\n", file.display());
         return;
     }
+    println!("{}", sizes(&bytes, &symbols));
     let own = symbols.iter().filter(|(name, _)| owner(name).as_deref() == Some("par")).count();
     assert!(own > 100, "{own} symbols of PAR's own: names are not read as they are written");
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -47,6 +48,20 @@ fn holds_nothing_of_the_front() {
     let told = |(owner, symbols): (&String, &Vec<String>)| format!("{owner}:\n{}", symbols.join("\n"));
     let told: Vec<String> = found.iter().map(told).collect();
     assert!(found.is_empty(), "par-launcher holds code of the front's:\n{}", told.join("\n"));
+}
+
+/// Where the bytes of the binary are: its sections, then its symbols by crate, the largest first.
+fn sizes(file: &[u8], symbols: &[(String, u64)]) -> String {
+    let mut by_crate: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, size) in symbols {
+        *by_crate.entry(owner(name).unwrap_or_else(|| "C and the compiler".to_owned())).or_default() += size;
+    }
+    let mut by_crate: Vec<(String, u64)> = by_crate.into_iter().collect();
+    by_crate.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    let row = |(name, size): &(String, u64)| format!("{size:>10}  {name}");
+    let sections = sections(file).into_iter().filter(|(_, size)| *size > 4_096);
+    let rows = sections.chain([(String::new(), 0)]).chain(by_crate.into_iter().take(30));
+    rows.map(|each| row(&each)).collect::<Vec<_>>().join("\n")
 }
 
 fn is_of_front(name: &str) -> bool {
@@ -104,33 +119,68 @@ fn symbols_are_read_by_their_owner() {
     assert!(is_of_front("sqlite3VdbeExec") && !is_of_front("memcpy"));
 }
 
-/// Names and sizes in the symbol table of a 64-bit little-endian ELF file (elf(5)); none of one that was stripped.
+/// A section header of a 64-bit ELF file (elf(5), `Elf64_Shdr`).
+struct Section {
+    /// Offset of its name in the section that holds names.
+    name: usize,
+    kind: u64,
+    offset: usize,
+    size: usize,
+    /// The section that holds the names of its symbols.
+    link: usize,
+}
+
+/// The little-endian number in `bytes` bytes of `file` from `at` on.
+fn number(file: &[u8], at: usize, bytes: usize) -> usize {
+    let number = file[at..at + bytes].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    usize::try_from(number).expect("an offset in the file")
+}
+
+fn section_headers(file: &[u8]) -> Vec<Section> {
+    assert_eq!(&file[..6], b"\x7fELF\x02\x01", "not a 64-bit little-endian ELF file");
+    let (table, size, count) = (number(file, 0x28, 8), number(file, 0x3a, 2), number(file, 0x3c, 2));
+    let heads = (0..count).map(|at| table + at * size);
+    heads
+        .map(|head| Section {
+            name: number(file, head, 4),
+            kind: number(file, head + 4, 4) as u64,
+            offset: number(file, head + 0x18, 8),
+            size: number(file, head + 0x20, 8),
+            link: number(file, head + 0x28, 4),
+        })
+        .collect()
+}
+
+/// The text from `at` on up to its NUL.
+fn text_at(file: &[u8], at: usize) -> String {
+    let bytes = file[at..].split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The sections that a running program has in memory, with their bytes, the largest first.
+fn sections(file: &[u8]) -> Vec<(String, u64)> {
+    const FLAG_ALLOC: usize = 2;
+    let table = number(file, 0x28, 8);
+    let headers = section_headers(file);
+    let names = headers[number(file, 0x3e, 2)].offset;
+    let is_mapped = |at: usize| number(file, table + at * 64 + 8, 8) & FLAG_ALLOC != 0;
+    let mapped = headers.iter().enumerate().filter(|(at, _)| is_mapped(*at));
+    let mut found: Vec<(String, u64)> =
+        mapped.map(|(_, section)| (text_at(file, names + section.name), section.size as u64)).collect();
+    found.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    found
+}
+
+/// Names and sizes in the symbol table; empty if the binary was stripped.
 fn symbols(file: &[u8]) -> Vec<(String, u64)> {
-    const SYMBOL_TABLE: u32 = 2;
-    assert_eq!(&file[..6], b"\x7fELF\x02\x01", "no such ELF file");
-    let number = |at: usize, bytes: usize| {
-        file[at..at + bytes].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
-    };
-    let place = |number: u64| usize::try_from(number).expect("a place in the file");
-    let (sections, size, count) = (place(number(0x28, 8)), place(number(0x3a, 2)), place(number(0x3c, 2)));
-    let section = |at: usize| {
-        let head = sections + at * size;
-        let kind = u32::try_from(number(head + 4, 4)).expect("a kind");
-        (kind, place(number(head + 0x18, 8)), place(number(head + 0x20, 8)), place(number(head + 0x28, 4)))
-    };
-    let Some((_, table, length, names)) = (0..count).map(section).find(|(kind, ..)| *kind == SYMBOL_TABLE)
-    else {
-        return Vec::new();
-    };
-    let (_, names, names_length, _) = section(names);
-    let names = &file[names..names + names_length];
-    let name = |at: usize| {
-        let bytes = names[at..].split(|byte| *byte == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(bytes).into_owned()
-    };
-    (table..table + length)
-        .step_by(24)
-        .map(|at| (name(place(number(at, 4))), number(at + 16, 8)))
+    const SYMBOL_TABLE: u64 = 2;
+    const SYMBOL_BYTES: usize = 24;
+    let headers = section_headers(file);
+    let Some(table) = headers.iter().find(|section| section.kind == SYMBOL_TABLE) else { return Vec::new() };
+    let names = headers[table.link].offset;
+    (table.offset..table.offset + table.size)
+        .step_by(SYMBOL_BYTES)
+        .map(|at| (text_at(file, names + number(file, at, 4)), number(file, at + 16, 8) as u64))
         .filter(|(_, size)| *size > 0)
         .collect()
 }

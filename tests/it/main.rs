@@ -24,6 +24,8 @@ mod ledger;
 mod vectors;
 // What the documents tell people to type works.
 mod readme; // as an ordinary user too
+// The examples do what their page says.
+mod examples;
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // They are told as events.

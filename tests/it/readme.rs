@@ -146,7 +146,7 @@ fn run(home: &TestHome, block: &str) {
     run_in(home, block, folder.path(), &[]);
 }
 
-fn run_in(home: &TestHome, block: &str, folder: &Path, environment: &[(&str, &str)]) {
+pub(crate) fn run_in(home: &TestHome, block: &str, folder: &Path, environment: &[(&str, &str)]) {
     let place = tempfile::tempdir().expect("folder");
     std::os::unix::fs::symlink(binary(), place.path().join("par")).expect("link");
     let path = format!("{}:/usr/bin:/bin", place.path().display());
@@ -170,7 +170,7 @@ fn run_in(home: &TestHome, block: &str, folder: &Path, environment: &[(&str, &st
 }
 
 /// The fenced blocks of a document with this word behind the fence.
-fn blocks(document: &str, word: &str) -> Vec<String> {
+pub(crate) fn blocks(document: &str, word: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = document.lines();
     while let Some(line) = lines.next() {

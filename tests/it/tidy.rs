@@ -1,9 +1,11 @@
 //! The house rules that no compiler knows: which room may name which, where unsafe code is, and what
 //! words the source does not use.
 
+mod english;
 mod inside;
 mod lines;
 mod names;
+mod packages;
 mod reach;
 pub(crate) mod source;
 

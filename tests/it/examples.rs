@@ -1,0 +1,29 @@
+//! `examples/`, as `examples/README.md` says to use them.
+
+use crate::readme::{blocks, run_in};
+use crate::support::{TestHome, start};
+use std::path::Path;
+
+/// Each `sh` block of the page runs to its end, on a home and a server of its own.
+#[test]
+fn each_example_does_what_its_page_says() {
+    for tool in ["curl", "jq"] {
+        let is_there = start(Path::new(tool)).arg("--version").output().is_ok_and(|o| o.status.success());
+        if !is_there {
+            assert!(std::env::var_os("CI").is_none(), "{tool} is missing");
+            eprintln!("\nSKIPPED: {tool} is missing\n");
+            return;
+        }
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let blocks = blocks(include_str!("../../examples/README.md"), "sh");
+    assert!(blocks.len() >= 5, "the page has lost its blocks");
+    for block in blocks {
+        let home = TestHome::init();
+        let server = home.serve();
+        let url = format!("http://{}", server.address);
+        let folder = tempfile::tempdir().expect("folder");
+        std::os::unix::fs::symlink(&source, folder.path().join("examples")).expect("link");
+        run_in(&home, &block, folder.path(), &[("PAR_URL", &url)]);
+    }
+}
