@@ -1,5 +1,7 @@
 //! `examples/`, as `examples/README.md` says to use them.
 
+#![expect(clippy::disallowed_methods, reason = "a test looks at the environment")]
+
 use crate::readme::{blocks, run_in};
 use crate::support::{TestHome, start};
 use std::path::Path;
