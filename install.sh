@@ -153,7 +153,8 @@ make_users() {
     done
 }
 
-# Creates etc/ and data/ if they do not exist; otherwise applies only what changed in the shipped files.
+# Creates etc/ and data/ if they do not exist. Otherwise applies only what changed in the shipped
+# files.
 put_home() {
     say "Home: $etc and $home"
     if [ -n "$dry" ]; then
@@ -205,8 +206,8 @@ merge_etc() {
     done <"$stage/files"
 }
 
-# Cases and policies belong together: with the shipped cases, edited policies would be refused at the
-# next start.
+# Cases and policies belong together: with the shipped cases, the next start would refuse edited
+# policies.
 has_own_policies() {
     for policy in "$stage"/etc/policies/*.cedar; do
         cmp -s -- "$policy" "$etc/policies/${policy##*/}" || return 0

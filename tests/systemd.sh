@@ -30,7 +30,8 @@ clean_up() {
     status=$?
     trap - EXIT
     if [ -n "$keeper" ]; then
-        # On TERM, nspawn stops the container. The keeper then removes the cgroups; its mounts end with it.
+        # On TERM, nspawn stops the container. The keeper then removes the cgroups, and its mounts
+        # end with it.
         kill "$(cat "$work/nspawn" 2>/dev/null || echo "$keeper")" 2>/dev/null || true
         for _ in $(seq 100); do kill -0 "$keeper" 2>/dev/null || break; sleep 0.1; done
         kill -KILL "$keeper" 2>/dev/null || true
@@ -52,8 +53,8 @@ cp -- "$binary" "$root/root/par/par"
 cp -- "$(dirname -- "$binary")/par-launcher" "$root/root/par/par-launcher"
 
 # Runs nspawn in a private mount namespace: one cgroup2, and a private /run for what nspawn leaves.
-# The seccomp filter of nspawn is off because it hides Landlock. /proc and /sys are not masked because
-# the kernel refuses a fresh /proc below a masked one. Status 133 is a reboot.
+# The seccomp filter of nspawn is off because it hides Landlock. /proc and /sys are not masked
+# because the kernel refuses a fresh /proc below a masked one. Status 133 is a reboot.
 cat >"$work/keep" <<'END'
 set -u
 mount --make-rprivate /

@@ -191,7 +191,10 @@ fn an_update_keeps_what_a_person_edited() {
         write(cases, "# older\n");
         write(&format!("{older}/policies/tests/90-never.toml"), "# older\n");
         let said = place.install(&[]);
-        assert!(said.contains("the policies were edited; the cases of the shipped policies are in"), "{said}");
+        assert!(
+            said.contains("the policies were edited; the cases of the shipped policies are in"),
+            "{said}"
+        );
         assert_eq!(
             (place.read(cases).as_str(), place.read(&format!("{cases}.new"))),
             ("# older\n", shipped.clone())
