@@ -4,8 +4,8 @@
     verify_ledger.py DATA_FOLDER [--checkpoint FILE]
 
 Prints one JSON object: `verdict` (a verdict of that page), `entries`, `payloads` and `checkpoints`
-(the number of each), and `findings`, a list of {"seq": entry number or null, "what": text}. Warnings
-go to standard error. Exits with 0 if the ledger is verified, with 5 if it is not, and with 2 if the
+(the number of each), and `findings`, a list of {"seq": entry number or null, "what": text}.
+Warnings go to standard error. Exits with 0 if the ledger is verified, with 5 if it is not, and with 2 if the
 command line is wrong.
 
 Needs Python 3.9 and its standard library with SQLite 3.37. Writes nothing next to the ledger. Reads
@@ -66,7 +66,7 @@ def node(left, right):
 
 
 class Tree:
-    """The roots of the complete subtrees over the leaves so far, largest first, as (leaves, hash)."""
+    """The roots of the complete subtrees over the leaves, largest first, as (leaves, hash)."""
 
     def __init__(self, size=0, peaks=()):
         self.size, self.peaks = size, list(peaks)
@@ -202,8 +202,8 @@ def same(a, b):
 
 
 def point(data):
-    """Decodes 32 bytes to a point. None if they encode no point, a point of small order, or one in a
-    non-canonical encoding."""
+    """Decodes 32 bytes to a point. None if they encode no point or a point of small order, or if the
+    encoding is not canonical."""
     number = int.from_bytes(data, "little")
     sign, y = number >> 255, number & (2**255 - 1)
     if y >= P:
@@ -299,7 +299,7 @@ class Note:
         return parts[1], data[:4], data[4:]
 
     def demand(self, *keys):
-        """Raises unless each of these keys signed the note, and each of its signature lines verifies."""
+        """Raises unless each of these keys signed, and all of its signature lines verify."""
         for key in keys:
             found = [one[2] for one in self.signatures if one[:2] == (key.name, key.hash)]
             if not found or not all(is_signed(key.public, one, self.text) for one in found):
@@ -332,7 +332,7 @@ def read_mark(folder):
 
 
 class Verifier:
-    """Checks one ledger, entry by entry. `findings` holds what it found, `worst` the worst verdict."""
+    """Checks one ledger, entry by entry. `worst` is the worst verdict of the `findings`."""
 
     def __init__(self, mark, kept):
         self.mark, self.kept = mark, kept
@@ -467,7 +467,7 @@ class Verifier:
             self.full[k] = sha256(hashes)
 
     def rotation(self, seq, kind, body):
-        """Checks a seal, which names the segment that it ends, or a drop, which covers sealed segments."""
+        """Checks a seal, which names its own segment, or a drop, which covers sealed segments."""
         if not self.is_whole:
             return
         try:
@@ -485,7 +485,7 @@ class Verifier:
             self.find("invalid", seq, str(error))
 
     def link(self, seq, header, fields):
-        """Checks the chain. If a link is broken, the next entry shows which neighbour was changed."""
+        """Checks the chain. After a broken link, the next entry shows which neighbour was changed."""
         prev = fields.get("prev") if fields else None
         link = bytes.fromhex(prev) if prev else None
         if self.pending is not None:
@@ -605,7 +605,7 @@ class Verifier:
             self.find("invalid", seq, f"the signed checkpoint of {note.size}: {error}")
 
     def demand(self, note):
-        """Raises unless the note is of this log, signed by the log key and the epoch of its size."""
+        """Raises unless the note is of this log and signed by the log key and its size's epoch."""
         if note.origin != self.log_key.name:
             raise Wrong("it is another log's")
         keys = [key for began, key in self.epochs if began < note.size]
@@ -648,7 +648,7 @@ class Verifier:
                 self.find("invalid", seq, "its payload was erased and no entry says so")
 
     def decide(self):
-        """Returns which of the last two entries was changed: the mark's root decides, else the earlier."""
+        """Returns which of the last two entries was changed, by the mark's root; else the earlier."""
         seq, link, before, hash_ = self.pending
         size, root = self.mark or (None, None)
         before.push(link)
@@ -658,8 +658,8 @@ class Verifier:
         return seq if is_earlier_whole or not is_later_whole else seq - 1
 
     def outran(self, size):
-        """Judges a checkpoint from outside that covers more entries than exist. Its epoch is unknown, so
-        only the signature of the log key counts."""
+        """Judges a checkpoint from outside that covers more entries than exist. Its epoch is unknown,
+        so only the signature of the log key counts."""
         try:
             if self.log_key and self.kept.origin != self.log_key.name:
                 raise Wrong("it is another log's")
@@ -706,8 +706,9 @@ def check_applied(rows, verifier):
 
 
 def snapshot(folder, name, scratch):
-    """Opens a read-only connection. If a `-shm` exists, a writer may be active, and SQLite isolates the
-    two. Without one, SQLite would have to create it, so the content of a `-wal` is read from a copy."""
+    """Opens a read-only connection. If a `-shm` exists, a writer may be active, and SQLite isolates
+    the two. Without one, SQLite would have to create it, so the content of a `-wal` is read from a
+    copy."""
     path = os.path.join(os.path.abspath(folder), name)
     how = "mode=ro"
     if not os.path.exists(path + "-shm"):
