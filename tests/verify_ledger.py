@@ -5,8 +5,8 @@
 
 Prints one JSON object: `verdict` (a verdict of that page), `entries`, `payloads` and `checkpoints`
 (the number of each), and `findings`, a list of {"seq": entry number or null, "what": text}.
-Warnings go to standard error. Exits with 0 if the ledger is verified, with 5 if it is not, and with 2 if the
-command line is wrong.
+Warnings go to standard error. Exits with 0 if the ledger is verified, with 5 if it is not, and with
+2 if the command line is wrong.
 
 Needs Python 3.9 and its standard library with SQLite 3.37. Writes nothing next to the ledger. Reads
 only `applied` of state.db, because only PAR can build the rest.
@@ -202,8 +202,8 @@ def same(a, b):
 
 
 def point(data):
-    """Decodes 32 bytes to a point. None if they encode no point or a point of small order, or if the
-    encoding is not canonical."""
+    """Decodes 32 bytes to a point. None if they encode no point or a point of small order, or if
+    the encoding is not canonical."""
     number = int.from_bytes(data, "little")
     sign, y = number >> 255, number & (2**255 - 1)
     if y >= P:
@@ -485,7 +485,7 @@ class Verifier:
             self.find("invalid", seq, str(error))
 
     def link(self, seq, header, fields):
-        """Checks the chain. After a broken link, the next entry shows which neighbour was changed."""
+        """Checks the chain. After a broken link, the next entry shows which side was changed."""
         prev = fields.get("prev") if fields else None
         link = bytes.fromhex(prev) if prev else None
         if self.pending is not None:
@@ -648,7 +648,7 @@ class Verifier:
                 self.find("invalid", seq, "its payload was erased and no entry says so")
 
     def decide(self):
-        """Returns which of the last two entries was changed, by the mark's root; else the earlier."""
+        """Returns the changed one of the last two entries, by the mark's root; else the earlier."""
         seq, link, before, hash_ = self.pending
         size, root = self.mark or (None, None)
         before.push(link)
@@ -658,8 +658,8 @@ class Verifier:
         return seq if is_earlier_whole or not is_later_whole else seq - 1
 
     def outran(self, size):
-        """Judges a checkpoint from outside that covers more entries than exist. Its epoch is unknown,
-        so only the signature of the log key counts."""
+        """Judges a checkpoint from outside that covers more entries than exist. Its epoch is
+        unknown, so only the signature of the log key counts."""
         try:
             if self.log_key and self.kept.origin != self.log_key.name:
                 raise Wrong("it is another log's")
