@@ -1,19 +1,19 @@
 #!/bin/sh
-# Installs PAR on this host: binaries, units, users, etc/ and homes. Each step is said before it is done.
+# Installs PAR on this host: binaries, units, users, etc/ and home. Prints each step.
 #
 #   ./install.sh [--dry-run] [--root DIR] [--binary FILE]
 #   ./install.sh --uninstall [--dry-run] [--root DIR]
 #
-#   --binary FILE  what to install, with the par-launcher beside it [default: target/release/par, else
-#                  target/debug/par, beside this file]
-#   --root DIR     everything below DIR: no users are made and nothing is started
-#   --dry-run      say each step and do none
-#   --uninstall    remove what was installed; ledger, keys and etc/ stay
+#   --binary FILE  the par to install; par-launcher must be in the same folder [default:
+#                  target/release/par, target/debug/par or par, next to this file]
+#   --root DIR     install below DIR: create no users and start nothing
+#   --dry-run      print each step and perform none
+#   --uninstall    remove what was installed; keep ledger, keys and etc/
 #
-# May be run again at any time: files of etc/ that were edited are kept, and the shipped ones are put
-# beside them as *.new.
+# Can be run again at any time: it keeps edited files of etc/ and puts the shipped versions next to
+# them as *.new.
 set -eu
-# What is put in place is for all to read, whatever the caller's own mask.
+# Installed files are world-readable, whatever the caller's umask.
 umask 022
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -26,7 +26,7 @@ stage=
 fail() { printf 'install.sh: %s\n' "$1" >&2; exit "${2:-1}"; }
 say() { printf '%s\n' "$*"; }
 note() { printf '  %s\n' "$*"; }
-# Does a step, unless it is only to be said.
+# Performs a step, or only prints it in a dry run.
 run() { if [ -n "$dry" ]; then note "would: $*"; else "$@"; fi; }
 
 while [ $# -gt 0 ]; do
@@ -59,17 +59,17 @@ fish_completion=$root/usr/share/fish/vendor_completions.d/par.fish
 
 has() { command -v "$1" >/dev/null 2>&1; }
 is_host() { [ -z "$root" ]; }
-# Whether there is a service manager to give units to; below --root they are only files.
+# Whether a service manager exists that takes units. Below --root, units are only files.
 has_systemd() { has systemctl && { [ -n "$root" ] || [ -d /run/systemd/system ]; }; }
 
 check_rights() {
     if is_host; then
-        [ "$(id -u)" = 0 ] || fail 'only root can install on this host. Use sudo, or --root DIR to look at the result.'
+        [ "$(id -u)" = 0 ] || fail 'only root can install on this host. Use sudo, or --root DIR to inspect the result.'
     else
-        # The nearest folder that is there has to take new ones.
+        # The nearest existing folder must be writable.
         at=$root
         while [ ! -d "$at" ]; do at=$(dirname -- "$at"); done
-        [ -w "$at" ] || fail "may not write in $at. Nothing was changed."
+        [ -w "$at" ] || fail "$at is not writable. Nothing was changed."
     fi
 }
 
@@ -79,15 +79,15 @@ find_binary() {
             if [ -x "$at" ]; then binary=$at; break; fi
         done
     fi
-    [ -n "$binary" ] || fail 'there is no binary. Build it with `cargo build --release`, or give --binary FILE.' 2
-    [ -x "$binary" ] || fail "$binary is no program" 2
+    [ -n "$binary" ] || fail 'no par binary found. Build it with `cargo build --release`, or pass --binary FILE.' 2
+    [ -x "$binary" ] || fail "$binary is not an executable file" 2
     version=$("$binary" --version) || fail "$binary does not run on this host"
     launcher=$(dirname -- "$binary")/par-launcher
-    [ -x "$launcher" ] || fail "there is no par-launcher beside $binary. \`cargo build --release\` makes both." 2
+    [ -x "$launcher" ] || fail "no par-launcher found next to $binary. \`cargo build --release\` builds both." 2
     "$launcher" --version >/dev/null || fail "$launcher does not run on this host"
 }
 
-# A file is replaced whole, so that a running program keeps the one that it has.
+# Replaces a file by a rename, so that a running program keeps the old one.
 put() { # mode, from, to
     run mkdir -p "$(dirname -- "$3")"
     if [ -n "$dry" ]; then note "would: put $3"; return; fi
@@ -122,7 +122,7 @@ put_manual() {
 
 put_units() {
     if ! has_systemd; then
-        say 'Units: none, since this host does not run systemd'
+        say 'Units: none, because this host does not run systemd'
         return
     fi
     say 'Units and users'
@@ -142,22 +142,23 @@ make_users() {
     fi
     for user in par par-tool; do
         if id "$user" >/dev/null 2>&1; then
-            note "$user is there"
+            note "$user exists"
         elif has useradd; then
             run useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin "$user"
         elif has adduser; then
             run adduser -S -D -H -h / -s /sbin/nologin "$user"
         else
-            fail "neither useradd nor adduser is there: make the users par and par-tool, and run this again"
+            fail "neither useradd nor adduser found: create the users par and par-tool, then run this script again"
         fi
     done
 }
 
-# etc/ and data/ where they are not, and then only what changed in the shipped files.
+# Creates etc/ and data/ if they do not exist. Otherwise applies only what changed in the shipped
+# files.
 put_home() {
     say "Home: $etc and $home"
     if [ -n "$dry" ]; then
-        [ -f "$etc/par.toml" ] || note "would: make $etc and $home"
+        [ -f "$etc/par.toml" ] || note "would: create $etc and $home"
         note "would: compare the shipped files with those in $etc, and keep every edited one"
         return
     fi
@@ -165,12 +166,12 @@ put_home() {
     mkdir -p "$(dirname -- "$etc")" "$(dirname -- "$home")"
     if [ ! -d "$home/data" ] && [ ! -f "$etc/par.toml" ]; then
         make_home
-        note "made $etc and $home"
+        note "created $etc and $home"
     else
         [ -d "$home/data" ] || make_home
         merge_etc
     fi
-    # What was shipped, to tell an edited file from one that is only older.
+    # Keeps what was shipped, to distinguish an edited file from one that is only older.
     rm -rf -- "$share/etc"
     mkdir -p "$share"
     cp -R -- "$stage/etc" "$share/etc"
@@ -197,7 +198,7 @@ merge_etc() {
                 cmp -s -- "$stage/etc/$file" "$etc/$file" && continue
                 mkdir -p "$etc/policies/tests"
                 cp -- "$stage/etc/$file" "$etc/$file.new"
-                note "$file: the policies are edited here; the cases of the shipped ones are $etc/$file.new"
+                note "$file: the policies were edited; the cases of the shipped policies are in $etc/$file.new"
                 continue
             fi ;;
         esac
@@ -205,7 +206,8 @@ merge_etc() {
     done <"$stage/files"
 }
 
-# Cases and policies belong together: cases of the shipped ones would refuse edited ones at the next start.
+# Cases and policies belong together: with the shipped cases, the next start would refuse edited
+# policies.
 has_own_policies() {
     for policy in "$stage"/etc/policies/*.cedar; do
         cmp -s -- "$policy" "$etc/policies/${policy##*/}" || return 0
@@ -216,7 +218,7 @@ has_own_policies() {
 merge_file() { # shipped now, in etc/, shipped before, name
     if [ ! -e "$2" ]; then
         if [ -e "$3" ]; then
-            note "$4: was removed here, and stays away"
+            note "$4: was removed, not restored"
         else
             mkdir -p "$(dirname -- "$2")"
             cp -- "$1" "$2"
@@ -227,20 +229,20 @@ merge_file() { # shipped now, in etc/, shipped before, name
     elif [ -e "$3" ] && cmp -s -- "$2" "$3"; then
         cp -- "$1" "$2.par-new"
         mv -f -- "$2.par-new" "$2"
-        note "$4: brought up to date"
+        note "$4: updated"
     elif [ -e "$3" ] && cmp -s -- "$1" "$3"; then
-        note "$4: edited here, and kept"
+        note "$4: edited, kept"
     else
         cp -- "$1" "$2.new"
-        note "$4: edited here, and kept; the shipped one is $2.new"
+        note "$4: edited, kept; the shipped version is $2.new"
     fi
 }
 
 start() {
     if ! has_systemd; then
-        say 'To run it, have a supervisor of your own keep this command going, as the owner of the data:'
+        say 'To run it, have your own supervisor keep this command running, as the owner of the data:'
         note "$root/usr/bin/par --home $home --etc $etc serve"
-        if is_host; then note "such as: su -s /bin/sh par -c '/usr/bin/par --home $home --etc $etc serve'"; fi
+        if is_host; then note "for example: su -s /bin/sh par -c '/usr/bin/par --home $home --etc $etc serve'"; fi
         return
     fi
     is_host || return 0
@@ -249,9 +251,9 @@ start() {
     run systemctl daemon-reload
     run systemctl enable --now par-launcher.socket
     run systemctl enable par.service
-    # Earlier starts that failed must not keep this one from being tried.
+    # Earlier failed starts must not prevent this one.
     [ -n "$dry" ] || systemctl reset-failed par.service 2>/dev/null || true
-    run systemctl restart par.service || fail 'par.service did not start: journalctl -u par.service -n 20 says why.'
+    run systemctl restart par.service || fail 'par.service did not start. See: journalctl -u par.service -n 20'
 }
 
 install_all() {
@@ -268,7 +270,7 @@ install_all() {
     put_home
     start
     if is_host && has_systemd; then
-        say 'Next: make a key, and ask'
+        say 'Next: create a key, then check the installation'
         note 'par key create me --role operator'
         note 'par doctor'
     fi
@@ -292,9 +294,9 @@ uninstall() {
     done
     [ ! -d "$share" ] || run rm -rf -- "$share"
     if is_host && has_systemd; then run systemctl daemon-reload; fi
-    say 'Kept, for you to remove or to move away:'
+    say 'Kept, for you to remove or move:'
     note "$home/data: the ledger and its keys"
-    note "$home/workspace: what tools made"
+    note "$home/workspace: what tools wrote"
     note "$etc: configuration, policies and tools"
     if is_host; then note 'the users par and par-tool, who own them'; fi
 }

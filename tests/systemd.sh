@@ -1,11 +1,11 @@
 #!/bin/bash
-# PAR under a real systemd: makes a small Debian root, boots it as a container of its own, installs PAR there
-# with install.sh, and looks at what the service manager makes of it. Everything is undone at the end.
+# Tests PAR under a real systemd: creates a small Debian root, boots it as a container, installs PAR
+# there with install.sh, and checks how the service manager runs it. Undoes everything at the end.
 #
 #   tests/systemd.sh [BINARY]        [default: target/release/par]
 #
-# Needs root and the packages mmdebstrap and systemd-container. Where the machine cannot boot it says so and
-# ends with 0; with 1 where a check fails.
+# Needs root and the packages mmdebstrap and systemd-container. If the container cannot boot, the
+# script says so and exits with 0. If a check fails, it exits with 1.
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "$0")/.." && pwd)
@@ -18,19 +18,20 @@ keeper=
 skip() { printf 'skipped: %s\n0 passed, 0 failed, 1 skipped\n' "$1"; exit 0; }
 say() { printf '%4ds  %s\n' $((SECONDS - began)) "$*"; }
 
-[ "$(id -u)" = 0 ] || skip 'only root boots a machine'
+[ "$(id -u)" = 0 ] || skip 'booting a container needs root'
 for tool in mmdebstrap systemd-nspawn unshare nsenter; do
-    command -v $tool >/dev/null || skip "$tool is not there: apt-get install mmdebstrap systemd-container"
+    command -v $tool >/dev/null || skip "$tool is missing: apt-get install mmdebstrap systemd-container"
 done
 for file in "$binary" "$(dirname -- "$binary")/par-launcher"; do
-    [ -x "$file" ] || skip "there is no $file: cargo build --release"
+    [ -x "$file" ] || skip "$file is missing: cargo build --release"
 done
 
 clean_up() {
     status=$?
     trap - EXIT
     if [ -n "$keeper" ]; then
-        # nspawn ends the machine at TERM; the keeper then takes its cgroups away, and its mounts go with it.
+        # On TERM, nspawn stops the container. The keeper then removes the cgroups, and its mounts
+        # end with it.
         kill "$(cat "$work/nspawn" 2>/dev/null || echo "$keeper")" 2>/dev/null || true
         for _ in $(seq 100); do kill -0 "$keeper" 2>/dev/null || break; sleep 0.1; done
         kill -KILL "$keeper" 2>/dev/null || true
@@ -45,15 +46,15 @@ root=$work/root
 
 say 'a Debian root with systemd'
 mmdebstrap --quiet --variant=essential --include=systemd,systemd-sysv,dbus bookworm "$root" >"$work/log" 2>&1 ||
-    { tail -3 "$work/log" || true; skip 'no root could be made'; }
+    { tail -3 "$work/log" || true; skip 'the Debian root could not be created'; }
 mkdir -p "$root/root/par"
 cp -R -- "$here/install.sh" "$here/systemd" "$root/root/par/"
 cp -- "$binary" "$root/root/par/par"
 cp -- "$(dirname -- "$binary")/par-launcher" "$root/root/par/par-launcher"
 
-# In mounts of its own: one cgroup2 and an own /run for what nspawn leaves. Seccomp of nspawn is off since it
-# hides Landlock, and /proc and /sys are whole since a masked /proc allows no fresh one below it. 133 is a
-# reboot.
+# Runs nspawn in a private mount namespace: one cgroup2, and a private /run for what nspawn leaves.
+# The seccomp filter of nspawn is off because it hides Landlock. /proc and /sys are not masked
+# because the kernel refuses a fresh /proc below a masked one. Status 133 is a reboot.
 cat >"$work/keep" <<'END'
 set -u
 mount --make-rprivate /
@@ -74,14 +75,15 @@ while [ $status = 133 ]; do
 done
 END
 
-# Enters the machine by its first process, and runs a line as a unit of its own.
+# enter: runs a command in the namespaces of the container's first process.
+# inside: runs a shell line in the container, as its own systemd unit.
 enter() { nsenter -t "$leader" -m -u -i -n -p -C -- "$@"; }
 inside() {
     enter env -i PATH=/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8 \
         systemd-run --quiet --pipe --wait --collect -E HOME=/root --working-directory=/root/par \
         bash -euo pipefail -c "$1"
 }
-# Waits for a first process that is not $1, and for the end of its boot.
+# Waits until the container has a first process other than $1 and has finished booting.
 booted() {
     leader=
     for _ in $(seq 300); do
@@ -100,7 +102,7 @@ keeper=$!
 booted '' || { tail -5 "$work/console" || true; skip 'systemd did not boot in a container here'; }
 say "booted: $(enter systemctl --version | head -1)"
 
-check() { # what, a line that must succeed inside
+check() { # description, a shell line that must succeed inside
     if inside "$2" >"$work/out" 2>&1; then
         passed=$((passed + 1))
         say "ok    $1"
@@ -112,17 +114,17 @@ check() { # what, a line that must succeed inside
         exit 1
     fi
 }
-# What the checks share.
+# Functions that the checks share.
 cat >"$root/root/par/lib" <<'END'
 export PAR_KEY_FILE=/root/key
 front() { systemctl show -p MainPID --value par.service; }
-# Those of the launchers: the one that waits and the one that serves.
+# The launchers' processes: the one that waits and the one that serves.
 tools() {
     for at in /proc/[0-9]*; do
         [ "$(stat -c %U "$at" 2>/dev/null)" != par-tool ] || echo "${at#/proc/}"
     done
 }
-within() { # seconds, a line
+within() { # seconds, a shell line
     for _ in $(seq "$1"); do if eval "$2"; then return 0; fi; sleep 1; done
     echo "not within $1 s: $2"
     return 1
@@ -135,11 +137,11 @@ reads() {
 END
 
 check 'install.sh' './install.sh --binary ./par'
-check 'the unit is up, and said so itself' '
+check 'the unit is up, and reported it itself' '
     . ./lib; is_up
     test "$(systemctl show -p Type --value par.service)" = notify
     systemctl status --no-pager par.service | grep "Status: \"listening on"'
-check 'two users; the front has no capability' '
+check 'there are two users, and the front has no capability' '
     . ./lib
     test "$(stat -c %U /proc/$(front))" = par
     test "$(tools | wc -l)" = 2
@@ -151,14 +153,14 @@ check 'a governed call reads a file of the workspace' '
     reads; par audit verify'
 check 'what no policy permits is refused' '
     . ./lib; par run "read_file(path=\"/etc/shadow\")" | tee /dev/stderr | grep "deny .*par.outside"'
-check 'the job deploys, once a person said yes' '
+check 'the job deploys once a person has approved it' '
     . ./lib
     sed -i "s/^# release = .*/release = [\"os:root\"]/" /etc/par/par.toml
     par config check; systemctl restart par.service
     code=0; par run "deploy(project=\"demo\", version=\"1.0.0\")" || code=$?; test $code = 4
     par approval approve --yes "$(par approval list --json | grep -o "apr_[0-9A-Z]*" | head -1)"
     within 10 "test \"\$(readlink /var/lib/par/workspace/demo/current)\" = releases/1.0.0"'
-check 'rules are loaded anew while it runs, or not at all' '
+check 'rules are reloaded while the server runs, or not at all' '
     . ./lib; before=$(front)
     printf "%s\n" "@id(\"closed\") forbid (principal, action, resource is PAR::Host)" \
         "when { context.call.dry_run == false };" > /etc/par/policies/50-closed.cedar
@@ -170,7 +172,7 @@ check 'rules are loaded anew while it runs, or not at all' '
     rm /etc/par/policies/50-closed.cedar; mv /root/cases/tests /etc/par/policies
     systemctl reload par.service; reads; test "$(front)" = "$before"
     par audit show kind:policy.load | tee /dev/stderr | grep -c os:par'
-check 'strangers get neither to the launchers nor to a key' '
+check 'other users reach neither the launchers nor a key' '
     as() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"; }
     test -S /run/par/launcher.sock
     as 65534 test ! -w /run/par/launcher.sock
@@ -186,16 +188,16 @@ check 'the key of the model is a credential' '
     systemctl daemon-reload; systemctl restart par.service; is_up
     test "$(stat -c %U:%a /run/credentials/par.service/llm_api_key)" = par:400
     rm -r /etc/systemd/system/par.service.d; systemctl daemon-reload; systemctl restart par.service'
-check 'a front that is killed comes back' '
+check 'a killed front is restarted' '
     . ./lib; before=$(front); systemctl reset-failed par.service
     kill -KILL "$before"
     within 15 "test \$(front) != 0 && test \$(front) != $before && is_up"
     reads; par audit verify'
-check 'a launcher that is killed is replaced' '
+check 'a killed launcher is replaced' '
     . ./lib; before=$(front)
     kill -KILL $(tools)
     within 15 reads; test "$(front)" = "$before"'
-check 'the watchdog ends a front that hangs' '
+check 'the watchdog kills a front that hangs' '
     . ./lib
     mkdir -p /run/systemd/system/par.service.d
     printf "[Service]\nWatchdogSec=6s\n" > /run/systemd/system/par.service.d/soon.conf
@@ -204,12 +206,12 @@ check 'the watchdog ends a front that hangs' '
     kill -STOP "$before"
     within 25 "test \$(front) != 0 && test \$(front) != $before && is_up"
     journalctl -u par.service --no-pager | grep "Watchdog timeout"'
-check 'a launcher that hangs is replaced, and the front stays' '
+check 'a launcher that hangs is replaced, and the front keeps running' '
     . ./lib; before=$(front); stopped=$(tools)
     kill -STOP $stopped
     within 25 reads; test "$(front)" = "$before"
     kill -CONT $stopped'
-check 'stop is clean, and fast' '
+check 'stopping is clean and fast' '
     . ./lib; start=$(date +%s); systemctl stop par.service; test $(($(date +%s) - start)) -lt 5
     test "$(systemctl show -p Result --value par.service)" = success
     within 5 "test -z \"\$(tools)\""
@@ -217,12 +219,12 @@ check 'stop is clean, and fast' '
 
 was=$leader
 enter systemctl reboot 2>/dev/null || true
-booted "$was" || { say 'FAIL  the machine did not come back'; exit 1; }
-check 'all is back after a reboot' '. ./lib; within 20 is_up; reads; par audit verify'
+booted "$was" || { say 'FAIL  the container did not come back'; exit 1; }
+check 'everything runs again after a reboot' '. ./lib; within 20 is_up; reads; par audit verify'
 
-check 'install.sh again changes nothing that was edited' '
-    ./install.sh --binary ./par | tee /dev/stderr | grep "par.toml: edited here, and kept"; grep os:root /etc/par/par.toml'
-check 'uninstall takes all but ledger, workspace and etc/' '
+check 'running install.sh again changes no edited file' '
+    ./install.sh --binary ./par | tee /dev/stderr | grep "par.toml: edited, kept"; grep os:root /etc/par/par.toml'
+check 'uninstall removes everything but ledger, workspace and etc/' '
     ./install.sh --uninstall
     test ! -e /usr/bin/par; test ! -e /usr/bin/par-launcher; test -z "$(systemctl list-units --all --plain --no-legend "par*")"
     test -f /var/lib/par/data/ledger.db; test -f /etc/par/par.toml'

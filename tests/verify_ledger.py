@@ -3,12 +3,13 @@
 
     verify_ledger.py DATA_FOLDER [--checkpoint FILE]
 
-Prints one JSON object: `verdict` (the words of that page), `entries`, `payloads` and `checkpoints` (how many
-were there), and `findings`, a list of {"seq": entry number or null, "what": text}. Warnings go to standard
-error. Ends with 0 where the verdict holds, with 5 where it does not, and with 2 where it was called wrongly.
+Prints one JSON object: `verdict` (a verdict of that page), `entries`, `payloads` and `checkpoints`
+(the number of each), and `findings`, a list of {"seq": entry number or null, "what": text}.
+Warnings go to standard error. Exits with 0 if the ledger is verified, with 5 if it is not, and with
+2 if the command line is wrong.
 
-It needs Python 3.9 and its standard library with SQLite 3.37, writes nothing beside the ledger, and of state.db
-looks at `applied` alone: what else is in it only PAR can build.
+Needs Python 3.9 and its standard library with SQLite 3.37. Writes nothing next to the ledger. Reads
+only `applied` of state.db, because only PAR can build the rest.
 """
 
 import argparse
@@ -39,17 +40,17 @@ TILE = 256
 STRINGS = "t log prev kind boot payload run session call principal policy manifest decision status tool".split()
 INTEGERS = "seq wall_us mono_us payload_len ref".split()
 ALWAYS = "t log seq kind wall_us mono_us boot payload payload_len".split()
-# Kinds whose payloads are never gone.
+# Kinds whose payloads are never erased.
 KEPT = """genesis start config.load policy.load policy.refuse tools.load key.create key.revoke key.epoch approval.request
     approval.grant approval.refuse anchor redaction segment.seal payload.drop recovery stop""".split()
 HEX64 = re.compile(r"[0-9a-f]{64}")
 
 
 class Wrong(Exception):
-    """What was read is not what the page says."""
+    """The input does not match the specification."""
 
 
-# Hashes and the tree of RFC 6962.
+# Hashes, and the tree of RFC 6962.
 
 
 def sha256(*parts):
@@ -65,7 +66,7 @@ def node(left, right):
 
 
 class Tree:
-    """The roots of the complete subtrees that the leaves so far form, biggest first, as (leaves, hash)."""
+    """The roots of the complete subtrees over the leaves, largest first, as (leaves, hash)."""
 
     def __init__(self, size=0, peaks=()):
         self.size, self.peaks = size, list(peaks)
@@ -91,13 +92,13 @@ class Tree:
 
 
 class Tiles:
-    """The full tiles that the leaves lead to, given out as they become full."""
+    """Computes the full tiles over the leaves, and yields each as it becomes full."""
 
     def __init__(self):
         self.levels = []
 
     def push(self, hash_, level=0):
-        """Yields (k, hashes) of each tile that this hash fills."""
+        """Yields (k, hashes) for each tile that this hash fills."""
         if level == len(self.levels):
             self.levels.append([0, []])
         held = self.levels[level]
@@ -111,7 +112,8 @@ class Tiles:
             yield from self.push(tree.root(), level + 1)
 
 
-# Strict JSON: no name twice, no floats, no integer that another reader would round, no half characters.
+# Strict JSON: no duplicate name, no float, no integer that another reader would round, no unpaired
+# surrogate.
 
 
 def strict_json(data):
@@ -141,7 +143,7 @@ def strict_json(data):
 
 
 def read_header(data):
-    """The fields of a header of at most its size, with the types of the page's table."""
+    """Returns the fields of a header, after checking its size and the types of the page's table."""
     if len(data) > HEADER_BYTES_MAX:
         raise Wrong("the header is too long")
     fields = strict_json(data)
@@ -200,7 +202,8 @@ def same(a, b):
 
 
 def point(data):
-    """The point that 32 bytes stand for; None where there is none, it is of small order, or written otherwise."""
+    """Decodes 32 bytes to a point. None if they encode no point or a point of small order, or if
+    the encoding is not canonical."""
     number = int.from_bytes(data, "little")
     sign, y = number >> 255, number & (2**255 - 1)
     if y >= P:
@@ -227,11 +230,11 @@ def is_signed(key, signature, message):
     return same(times(scalar, BASE), add(nonce, times(int.from_bytes(digest, "little") % L, at)))
 
 
-# Verifier keys and notes of C2SP.
+# Verifier keys and signed notes of C2SP.
 
 
 def from_base64(text):
-    """Bytes of RFC 4648 section 4, written in the one way."""
+    """Decodes base64 of RFC 4648 section 4; only the canonical encoding is accepted."""
     try:
         data = base64.b64decode(text.encode("ascii"), validate=True)
     except ValueError as error:
@@ -264,8 +267,8 @@ class Key:
 
 
 class Note:
-    """A signed note: `text` (bytes, with the last newline), `lines`, `size`, `root`, and `signatures` as
-    (name, hash, signature)."""
+    """A signed note: `text` (bytes, including the last newline), `lines`, `size`, `root`, and
+    `signatures` as (name, hash, signature)."""
 
     def __init__(self, data):
         try:
@@ -296,7 +299,7 @@ class Note:
         return parts[1], data[:4], data[4:]
 
     def demand(self, *keys):
-        """Each of these keys signed it, in every line that says so."""
+        """Raises unless each of these keys signed, and all of its signature lines verify."""
         for key in keys:
             found = [one[2] for one in self.signatures if one[:2] == (key.name, key.hash)]
             if not found or not all(is_signed(key.public, one, self.text) for one in found):
@@ -304,7 +307,7 @@ class Note:
 
 
 def outside(path):
-    """The checkpoint of a file: a note, or a run's reply as JSON that holds one."""
+    """Reads the checkpoint in a file: a note, or the JSON of a run's reply that contains one."""
     with open(path, "rb") as file:
         data = file.read()
     if data.lstrip().startswith(b"{"):
@@ -314,7 +317,7 @@ def outside(path):
 
 
 def read_mark(folder):
-    """(size, root) of the high-water file; None where there is none."""
+    """Returns (size, root) of the high-water file; None if it is missing or empty."""
     try:
         with open(os.path.join(folder, "high-water"), "rb") as file:
             line = file.read()
@@ -329,7 +332,7 @@ def read_mark(folder):
 
 
 class Verifier:
-    """Checks one ledger, entry by entry. What it found is in `findings`, the worst of it in `worst`."""
+    """Checks one ledger, entry by entry. `worst` is the worst verdict of the `findings`."""
 
     def __init__(self, mark, kept):
         self.mark, self.kept = mark, kept
@@ -352,7 +355,7 @@ class Verifier:
     # The files.
 
     def ledger(self, segments):
-        """Looks at the segments, a list of (first entry, connection) by rising number."""
+        """Verifies the segments, a list of (first entry, connection) in ascending order."""
         for _, db in segments:
             self.schema(db)
         if self.findings:
@@ -383,13 +386,13 @@ class Verifier:
             self.find("unreadable", None, f"SQLite finds the file damaged: {said[0][0].decode(errors='replace')}")
 
     def segment(self, at, first):
-        """The entries from `first` on come next, out of another file."""
+        """Moves on to the next file, whose entries begin at `first`."""
         self.first = first
         self.segments = at + 1
         if at == 0 or first == self.next:
             return
         if not self.is_whole:
-            # Where entries are missing, two files have no link that says anything.
+            # If entries are missing, the link between two files proves nothing.
             self.last = self.pending = None
             return
         if first > self.next:
@@ -399,7 +402,7 @@ class Verifier:
         self.is_whole, self.last, self.pending = False, None, None
 
     def checkpoints(self, db):
-        """Reads the table; what it says of roots and keys is looked at where its size is reached."""
+        """Reads the table. Roots and signatures are checked when the walk reaches each size."""
         for id_, size, data in db.execute("SELECT id, size, note FROM checkpoint ORDER BY id"):
             try:
                 note = Note(data)
@@ -464,7 +467,7 @@ class Verifier:
             self.full[k] = sha256(hashes)
 
     def rotation(self, seq, kind, body):
-        """A seal tells of the segment that it ends; payloads go by whole segments."""
+        """Checks a seal, which names its own segment, or a drop, which covers sealed segments."""
         if not self.is_whole:
             return
         try:
@@ -482,7 +485,7 @@ class Verifier:
             self.find("invalid", seq, str(error))
 
     def link(self, seq, header, fields):
-        """The chain. Of two neighbours whose link is broken the entry behind them tells which was changed."""
+        """Checks the chain. After a broken link, the next entry shows which side was changed."""
         prev = fields.get("prev") if fields else None
         link = bytes.fromhex(prev) if prev else None
         if self.pending is not None:
@@ -507,7 +510,7 @@ class Verifier:
             self.find("invalid", seq, f"the kind {fields['kind']} does not belong here")
 
     def payload(self, seq, fields, row, salt, body):
-        """Returns the payload where it is the one that the header commits to."""
+        """Returns the payload if it is the one that the header commits to."""
         if row is None:
             return self.find("invalid", seq, "its payload's row is missing")
         self.payloads += body is not None
@@ -541,7 +544,7 @@ class Verifier:
             self.find("invalid", 0, f"its keys: {error}")
 
     def epoch(self, seq, body):
-        """The next epoch, and the seal of the one before it."""
+        """Checks that the entry begins the next epoch, and checks the seal of the previous one."""
         if not self.epochs:
             return
         try:
@@ -572,12 +575,12 @@ class Verifier:
     # Roots.
 
     def is_clean(self):
-        """Whether a root that is another one tells something that was not told before."""
+        """Whether a wrong root would reveal something that no finding has reported yet."""
         told = any(one["seq"] is not None for one in self.findings)
         return self.is_whole and self.pending is None and not told
 
     def at_size(self, size):
-        """Compares the roots that somebody wrote down of the tree as it is now."""
+        """Compares the recorded roots for this size with the root of the tree."""
         clean = self.is_clean()
         for note in self.at.get(size, []):
             self.checkpoint(note, clean)
@@ -602,7 +605,7 @@ class Verifier:
             self.find("invalid", seq, f"the signed checkpoint of {note.size}: {error}")
 
     def demand(self, note):
-        """It is this log's, and signed by the log key and the epoch that its size falls into."""
+        """Raises unless the note is of this log and signed by the log key and its size's epoch."""
         if note.origin != self.log_key.name:
             raise Wrong("it is another log's")
         keys = [key for began, key in self.epochs if began < note.size]
@@ -627,7 +630,7 @@ class Verifier:
             self.find("invalid", self.decide(), "it is not what its neighbour was chained to")
         size = self.next
         if self.is_clean() and self.stored and self.signed < size:
-            # Where nothing is signed no entry is the first that is not.
+            # If nothing is signed, the finding names no first unsigned entry.
             self.find("incomplete", self.signed or None, "no checkpoint covers the last entries, as each commit's does")
         if size == 0:
             self.find("incomplete", 0, "there is no entry")
@@ -645,7 +648,7 @@ class Verifier:
                 self.find("invalid", seq, "its payload was erased and no entry says so")
 
     def decide(self):
-        """Which of the last two was changed: the mark's root knows. Where it does not, the earlier is named."""
+        """Returns the changed one of the last two entries, by the mark's root; else the earlier."""
         seq, link, before, hash_ = self.pending
         size, root = self.mark or (None, None)
         before.push(link)
@@ -655,7 +658,8 @@ class Verifier:
         return seq if is_earlier_whole or not is_later_whole else seq - 1
 
     def outran(self, size):
-        """A checkpoint from outside that is of more entries than there are: which epoch signs it nobody knows."""
+        """Judges a checkpoint from outside that covers more entries than exist. Its epoch is
+        unknown, so only the signature of the log key counts."""
         try:
             if self.log_key and self.kept.origin != self.log_key.name:
                 raise Wrong("it is another log's")
@@ -667,7 +671,7 @@ class Verifier:
 
 
 def segments(folder):
-    """(first entry, name) of the files of the ledger, by rising number; and the names that are like theirs and of none."""
+    """Returns (first entry, name) of the segments in ascending order, and the names of strays."""
     found, strays = [], []
     for name in os.listdir(folder):
         digits = re.fullmatch(r"ledger-([0-9]+)\.db", name)
@@ -681,7 +685,7 @@ def segments(folder):
 
 
 def read_applied(folder, scratch):
-    """The rows of `applied` in state.db; None where there is no such file."""
+    """Returns the rows of `applied` in state.db; None if the file does not exist."""
     if not os.path.exists(os.path.join(folder, "state.db")):
         return None
     db = snapshot(folder, "state.db", scratch)
@@ -692,7 +696,7 @@ def read_applied(folder, scratch):
 
 
 def check_applied(rows, verifier):
-    """One row, with a number of entries that the ledger has."""
+    """Checks that `applied` has one row, with at most as many entries as the ledger."""
     if rows is None:
         return
     if len(rows) != 1 or rows[0][0] != 1 or rows[0][1] < 0:
@@ -702,8 +706,9 @@ def check_applied(rows, verifier):
 
 
 def snapshot(folder, name, scratch):
-    """A read-only connection. Beside a `-shm` somebody may be writing, and SQLite keeps the two apart; where
-    there is none SQLite would have to make one, so that what is in a `-wal` is read from a copy."""
+    """Opens a read-only connection. If a `-shm` exists, a writer may be active, and SQLite isolates
+    the two. Without one, SQLite would have to create it, so the content of a `-wal` is read from a
+    copy."""
     path = os.path.join(os.path.abspath(folder), name)
     how = "mode=ro"
     if not os.path.exists(path + "-shm"):
@@ -723,12 +728,12 @@ def snapshot(folder, name, scratch):
 
 
 def written(folder, names):
-    """The files beside which somebody is writing."""
+    """Returns the files that a writer may have open."""
     return [name for name in names if os.path.exists(os.path.join(folder, name + "-shm"))]
 
 
 def verify(folder, kept):
-    """Returns the verifier, after it has looked at all."""
+    """Returns the verifier after the complete verification."""
     verifier = Verifier(None, kept)
     try:
         verifier.mark = read_mark(folder)
@@ -744,7 +749,7 @@ def verify(folder, kept):
     with tempfile.TemporaryDirectory() as scratch:
         open_ = []
         try:
-            # What is read first may only be older.
+            # What is read first can only be older.
             applied = read_applied(folder, scratch)
             for first, name in files:
                 open_.append((first, snapshot(folder, name, scratch)))
@@ -759,7 +764,7 @@ def verify(folder, kept):
     for name in strays:
         verifier.find("invalid", None, f"{name} is named like a segment, and no segment has that name")
     if set(written(folder, names + ["state.db"])) - set(was_open):
-        # Somebody began to write meanwhile: what was read without a lock says nothing.
+        # A writer started meanwhile: what was read without a lock proves nothing.
         return verify(folder, kept)
     return verifier
 

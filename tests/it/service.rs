@@ -178,7 +178,7 @@ fn an_update_keeps_what_a_person_edited() {
     let said = place.install(&[]);
     assert!(place.read("etc/par/par.toml").starts_with("# mine\n"));
     assert_eq!(place.read("etc/par/par.toml.new"), shipped);
-    assert!(said.contains("par.toml: edited here, and kept; the shipped one is"), "{said}");
+    assert!(said.contains("par.toml: edited, kept; the shipped version is"), "{said}");
     assert!(place.read("etc/par/tools.d/list_dir.toml").contains("list_dir"), "brought up to date");
     assert!(!place.at("etc/par/tools.d/tail_file.toml").exists(), "what was removed stays away");
     assert_eq!(place.read("etc/par/policies/50-mine.cedar"), "// mine\n");
@@ -191,7 +191,10 @@ fn an_update_keeps_what_a_person_edited() {
         write(cases, "# older\n");
         write(&format!("{older}/policies/tests/90-never.toml"), "# older\n");
         let said = place.install(&[]);
-        assert!(said.contains("the policies are edited here; the cases of the shipped ones are"), "{said}");
+        assert!(
+            said.contains("the policies were edited; the cases of the shipped policies are in"),
+            "{said}"
+        );
         assert_eq!(
             (place.read(cases).as_str(), place.read(&format!("{cases}.new"))),
             ("# older\n", shipped.clone())
