@@ -1,4 +1,4 @@
-//! `par reload`: the running server puts the rules on disk in force.
+//! `par reload`: the running server loads the rules on disk and puts them in force.
 
 use super::exit::{self, Fail};
 use super::show;
@@ -18,7 +18,7 @@ impl Reload {
             Err(AdminError::NotRunning) => return Err(Fail::new(exit::UNREACHABLE, AdminError::NotRunning)),
             Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Rules, why)) => {
-                show::note("par: nothing was loaded, the rules before stay in force:");
+                show::note("par: nothing was loaded; the previous rules stay in force:");
                 return Err(Fail::usage(why.replace('\n', "\npar: ")));
             }
             Err(other) => return Err(Fail::failed(other)),
@@ -34,7 +34,7 @@ impl Reload {
     }
 }
 
-/// What changed, a line each.
+/// The changes, one line each.
 fn lines(told: &Value) -> Vec<String> {
     let word = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let short = |name: &str| word(name).chars().take(12).collect::<String>();
@@ -62,6 +62,6 @@ fn lines(told: &Value) -> Vec<String> {
         let word = |name: &str| refused.get(name).and_then(Value::as_str).unwrap_or("-");
         lines.push(format!("  ! tool {} is refused: {}", word("tool"), word("reason")));
     }
-    lines.extend(each("/not_loaded").iter().map(|key| format!("  ! {key} counts from the next start")));
+    lines.extend(each("/not_loaded").iter().map(|key| format!("  ! {key} takes effect at the next start")));
     lines
 }

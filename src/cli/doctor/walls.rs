@@ -26,10 +26,10 @@ pub(super) fn examine(config: &Config, checks: &mut Checks) {
         checks.warn("level", lacking.clone());
     }
     for missing in &report.missing {
-        checks.warn("protections", format!("lacking: {missing}"));
+        checks.warn("protections", format!("missing: {missing}"));
     }
     for missing in &report.groups_missing {
-        checks.warn("cgroups", format!("lacking: {missing}"));
+        checks.warn("cgroups", format!("missing: {missing}"));
     }
     for refused in &report.refused {
         checks.warn("tool", format!("{} is refused: {}", refused.tool, refused.reason));

@@ -51,6 +51,6 @@ impl Found {
             Some(level) => show::line(&format!("Sandbox: {0}, and par.toml demands it", level.as_str()))?,
             None => show::line("Sandbox: none on this machine: no tool will run")?,
         }
-        self.lacking.iter().try_for_each(|lacking| show::line(&format!("  lacking: {lacking}")))
+        self.lacking.iter().try_for_each(|lacking| show::line(&format!("  missing: {lacking}")))
     }
 }

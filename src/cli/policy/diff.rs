@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Diff {
-    /// The folder of the old rules, an `etc/`
+    /// Folder of the old rules, laid out like etc/
     old: PathBuf,
-    /// The folder of the new rules [default: the home's own]
+    /// Folder of the new rules, laid out like etc/ [default: the home's own]
     new: Option<PathBuf>,
 }
 
@@ -50,11 +50,11 @@ impl Diff {
     }
 }
 
-/// Rules of a folder. Cases are not held against them: what does not hold is what one looks for here.
+/// Loads the rules of a folder, without running their cases: `diff` shows what no longer holds.
 fn load(config: &Config, etc: &Path) -> Result<(Rules, Folders), Fail> {
     let etc = std::path::absolute(etc).map_err(Fail::usage)?;
     let home = |etc: PathBuf| Home { etc, ..config.home.clone() };
-    // A folder without its own configuration has the paths and groups of the home.
+    // A folder without its own configuration uses the paths and groups of the home.
     let own = etc.join("par.toml").exists();
     let loaded = Config::load(home(if own { etc.clone() } else { config.home.etc.clone() }));
     let config = Config { home: home(etc), ..loaded.map_err(Fail::usage)? };
@@ -65,7 +65,7 @@ fn side((rules, folders): &(Rules, Folders)) -> Side<'_> {
     Side { bundle: &rules.bundle, catalog: &rules.catalog, folders }
 }
 
-/// Whether policies, tools, groups and labels are what they were.
+/// Whether policies, tools, groups and labels are unchanged.
 fn is_none(difference: &RulesDifference) -> bool {
     *difference == RulesDifference::default()
 }

@@ -22,71 +22,72 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// The tool; or alone a power of the API, such as `run`, or the number of a `call.decision` on the ledger
+    /// Tool to call; without arguments, a power of the API such as `run`, or the number of a
+    /// `call.decision` entry
     #[arg(value_name = "TOOL|POWER|SEQ")]
     tool: String,
-    /// The tool's arguments, a JSON object
+    /// Arguments of the tool, a JSON object
     arguments: Option<String>,
-    /// For whom to ask: a key by its id or name, or a role [default: operator]
+    /// Ask as this key, by its id or name, or as a role [default: operator]
     #[arg(long = "as", value_name = "KEY")]
     who: Option<String>,
-    /// The user to ask for: as `par key create --user` names one, or `os:NAME`
+    /// Ask as this user: a name from `par key create --user`, or `os:NAME`
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Of a power over runs or approvals: whose, `self`, `other` or a name as the ledger has it [default:
-    /// other]
+    /// For a power over runs or approvals, the owner: `self`, `other` or a principal on the ledger
+    /// [default: other]
     #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
-    /// Of a power: by which door, `http`, `page`, `socket` or `local` [default: http]
+    /// For a power, the door: `http`, `page`, `socket` or `local` [default: http]
     #[arg(long, value_name = "DOOR")]
     via: Option<String>,
-    /// From which address
+    /// Ask as from this IP address
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Of a tool: for a run that has read untrusted text
+    /// For a tool, ask for a run that has read untrusted text
     #[arg(long)]
     tainted: bool,
 }
 
-/// An answer with everything that it comes from.
+/// A ruling with everything that led to it.
 struct Told {
     answer: Ruling,
     considered: Vec<Considered>,
-    /// The object.
+    /// The resource.
     about: String,
-    /// What that does not say.
+    /// The limit of this answer, as a clause after the resource.
     but: &'static str,
-    /// What the ledger says of it, where the question is from there.
+    /// The recorded decision, if the question comes from the ledger.
     then: Option<Then>,
 }
 
-/// A decision as it was recorded.
+/// A decision as recorded.
 struct Then {
     seq: u64,
     decision: String,
     policies: Vec<String>,
-    /// The digest of the rules then.
+    /// Digest of the bundle that decided it.
     policy: String,
-    /// The digest of the rules now.
+    /// Digest of the bundle on disk.
     now: String,
 }
 
 impl Explain {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
-        // Also where a case does not hold: that is when one asks.
+        // Loads also when a case fails: that is when people ask.
         let rules = compose::load_unproven(config)?;
         let seq = self.tool.trim_start_matches('#').parse::<u64>().ok();
         let is_power = seq.is_none() && self.arguments.is_none();
         if !is_power && (self.owner.is_some() || self.via.is_some()) {
-            return Err(Fail::usage("`--owner` and `--via` go with a power of the API"));
+            return Err(Fail::usage("`--owner` and `--via` are for a power of the API"));
         }
         let told = match (seq, &self.arguments) {
             (Some(_), None) if self.who.is_some() || self.user.is_some() || self.from.is_some() => {
-                return Err(Fail::usage("who asked is on the ledger: `--as` and `--user` go with a tool"));
+                return Err(Fail::usage("the entry names the principal: `--as` and `--user` are for a tool"));
             }
             (Some(seq), None) => recorded(config, &rules, seq)?,
             (None, None) if Power::parse(&self.tool).is_some() => self.power(config, &rules)?,
-            (None, None) => return Err(Fail::usage("a tool wants arguments, a JSON object such as '{}'")),
+            (None, None) => return Err(Fail::usage("a tool needs arguments, a JSON object such as '{}'")),
             (_, Some(arguments)) => self.asked(config, &rules, arguments)?,
         };
         told.print(is_json)?;
@@ -97,14 +98,14 @@ impl Explain {
         })
     }
 
-    /// A use of a power, by a key without an end.
+    /// Asks for a power, with a key that does not expire.
     fn power(&self, config: &Config, rules: &Rules) -> Result<Told, Fail> {
-        let power = Power::parse(&self.tool).ok_or_else(|| Fail::usage("there is no such power"))?;
+        let power = Power::parse(&self.tool).ok_or_else(|| Fail::usage("unknown power"))?;
         let subject = self.subject(config)?;
         let word = self.via.as_deref().unwrap_or("http");
         let doors = || Via::ALL.map(Via::as_str).join(", ");
         let via = Via::parse(word)
-            .ok_or_else(|| Fail::usage(format!("`{word}` is no door: doors are {}", doors())))?;
+            .ok_or_else(|| Fail::usage(format!("unknown door `{word}`, expected one of {}", doors())))?;
         let own = subject.id();
         let owner = match self.owner.as_deref().unwrap_or("other") {
             "self" => &own,
@@ -113,7 +114,10 @@ impl Explain {
         };
         let (over, about) = match power.over() {
             HeldOver::Server if self.owner.is_some() => {
-                return Err(Fail::usage(format!("`{}` is held over the server: it has no owner", self.tool)));
+                return Err(Fail::usage(format!(
+                    "`{}` is a power over the server, which has no owner",
+                    self.tool
+                )));
             }
             HeldOver::Server => (Over::Server, "Server self".to_owned()),
             kind => (
@@ -130,7 +134,7 @@ impl Explain {
             considered: rules.bundle.explain_use(&asked),
             about,
             but: if power == Power::Approve {
-                "; a key that may run answers nothing, whatever they say"
+                "; a key that may run never answers approvals, whatever the policies say"
             } else {
                 ""
             },
@@ -174,17 +178,18 @@ impl Explain {
             answer: rules.bundle.decide(&question).answer,
             considered: rules.bundle.explain(&question),
             about: resource_text(&resource),
-            but: "; as the first call of a run, which the sandbox looks at anew",
+            but: "; as the first call of a run; the sandbox checks the resource again at the call",
             then: None,
         })
     }
 
-    /// A key that there is; or in a role, a key of the user that is named or a user of this host.
+    /// The subject: an existing key, or a role, held by a key of the named user or by a user of
+    /// this host.
     fn subject(&self, config: &Config) -> Result<Subject, Fail> {
         let word = self.who.as_deref().unwrap_or("operator");
         let Some(role) = Role::parse(word) else {
             if self.user.is_some() {
-                return Err(Fail::usage("a key has its user: `--user` goes with a role"));
+                return Err(Fail::usage("the key names its user: `--user` is for a role"));
             }
             return key_subject(&key::find(config, word)?);
         };
@@ -192,13 +197,13 @@ impl Explain {
         if let Some(name) = user.strip_prefix("os:") {
             return Ok(Subject { source: Source::Os { name: name.to_owned() }, role, user: None });
         }
-        let id = KeyId::parse("explain0").ok_or_else(|| Fail::failed("no identifier for a key"))?;
+        let id = KeyId::parse("explain0").ok_or_else(|| Fail::failed("no id for a key"))?;
         let source = Source::Key { id, name: "explain".to_owned() };
         Ok(Subject { source, role, user: Some(user.to_owned()) })
     }
 }
 
-/// What a caller has run within the last hour, by the ledger; nothing where there is none yet.
+/// What a caller has run within the last hour, from the ledger; zero if there is no ledger yet.
 fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
     let path = compose::files(config).ledger();
     if !path.exists() {
@@ -208,7 +213,7 @@ fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
     gate::ran(&reader, principal, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
-/// How the tool was used within the last hour, by the ledger; as not at all where there is none yet.
+/// How the tool was used within the last hour, from the ledger; zero if there is no ledger yet.
 fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
     let path = compose::files(config).ledger();
     if !path.exists() {
@@ -218,7 +223,7 @@ fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
     gate::counts(&reader, tool, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
-/// The decision `seq` of the ledger, made again under the rules on disk.
+/// Makes the decision `seq` of the ledger again, under the rules on disk.
 fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
     let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
@@ -226,7 +231,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
     if !stored.header.is(Kind::CallDecision) {
         let kind = &stored.header.kind;
         let query = "`par audit show kind:call.decision` lists decisions";
-        return Err(Fail::usage(format!("entry {seq} is a `{kind}`, no decision: {query}")));
+        return Err(Fail::usage(format!("entry {seq} is a `{kind}`, not a `call.decision`: {query}")));
     }
     let body =
         stored.body.as_deref().ok_or_else(|| Fail::failed(format!("the payload of {seq} is erased")))?;
@@ -236,7 +241,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
         |name: &str| text::visible_line(request.pointer(name).and_then(Value::as_str).unwrap_or_default());
     let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {
         let reason = payload.reason.as_deref().map(text::visible_line);
-        let reason = reason.map_or_else(String::new, |reason| format!("; it was denied, since {reason}"));
+        let reason = reason.map_or_else(String::new, |reason| format!("; it was denied because {reason}"));
         Fail::failed(format!("the decision {seq} cannot be made again: {e}{reason}"))
     })?;
     Ok(Told {
@@ -271,12 +276,12 @@ impl Told {
         let Some(then) = &self.then else {
             return show::line(&format!("  asked about {about}{}", self.but));
         };
-        show::line(&format!("  asked about {about}, as entry {} has it", then.seq))?;
+        show::line(&format!("  asked about {about}, as recorded in entry {}", then.seq))?;
         let by = if then.policies.is_empty() { "default".to_owned() } else { then.policies.join(", ") };
         show::line(&format!("  recorded: {} by {by}", then.decision))?;
         if then.policy != then.now {
             show::line(&format!(
-                "  recorded under other rules, bundle {}; on disk is {}",
+                "  recorded under other rules: bundle {}, now on disk {}",
                 then.policy, then.now
             ))?;
         }
@@ -313,12 +318,12 @@ impl Told {
     }
 }
 
-/// Built-in policies are told of where they forbid.
+/// Built-in policies are listed only if they forbid.
 fn is_told(one: &Considered) -> bool {
     one.origin.is_some() || one.matched || one.error.is_some()
 }
 
-/// A policy with what it does, or what of it does not hold and where that stands.
+/// A policy with its effect, or with the condition that fails and the position of that condition.
 fn row(one: &Considered) -> String {
     let text = match (&one.error, &one.failed) {
         (Some(error), _) => error.clone(),
@@ -336,12 +341,12 @@ fn why(answer: &Ruling, considered: usize) -> String {
         Ruling::Deny { reason, .. } => format!("{reason} ({considered} considered)"),
         Ruling::Allow { policies } => policies.join(", "),
         Ruling::NeedsApproval { policies, gates } => {
-            format!("asked for by {}: {} has to say yes", policies.join(", "), who(gates))
+            format!("asked for by {}: {} must approve", policies.join(", "), who(gates))
         }
     }
 }
 
-/// Whom the gates ask: one person, who is in every group that is named.
+/// Who must approve for the gates: one person who is in every named group.
 fn who(gates: &[Obligation]) -> String {
     let groups: BTreeSet<&str> = gates
         .iter()

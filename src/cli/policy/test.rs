@@ -7,7 +7,8 @@ use crate::policy::{CaseFailure, Change, MutationScore, Survivor};
 use crate::rules;
 use serde_json::{Value, json};
 
-/// Runs the bundle's own tests, and then on changed policies: what no case notices survives.
+/// Runs the bundle's own tests, then runs them on mutated policies. A mutant that no case notices
+/// survives.
 pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
     let rules = compose::load_unproven(config)?;
     let folders = rules::folders(config);
@@ -39,7 +40,7 @@ fn tell(score: &MutationScore) -> Result<(), Fail> {
     show::line(&format!("{noticed} of {made} changes to policies are noticed: mutation score {percent} %"))
 }
 
-/// Every policy has a name: that one could go without anybody noticing makes the test fail.
+/// Every policy has a name, so a policy that can be dropped unnoticed fails the test.
 fn is_drop(survivor: &Survivor) -> bool {
     survivor.change == Change::Drop
 }
