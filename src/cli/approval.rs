@@ -1,5 +1,5 @@
-//! `par approval`: through the admin socket of the running server, else on the ledger directly; or with the
-//! caller's own key at any server.
+//! `par approval`: through the admin socket of the running server, or directly on the ledger if
+//! none runs; with `--url`, at any server with the caller's own key.
 
 use super::exit::{self, Fail};
 use super::local::{self, Inside};
@@ -19,7 +19,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 #[derive(Debug, Args)]
 pub(super) struct Approvals {
-    /// The server to ask with your own key, which needs no home here [env: PAR_URL]
+    /// Ask the server at this URL with your own key; needs no home here [env: PAR_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     #[command(subcommand)]
@@ -28,38 +28,38 @@ pub(super) struct Approvals {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalCommand {
-    /// List what waits for a person
+    /// List the calls that wait for approval
     List {
-        /// Those that were answered too
+        /// Include answered and expired approvals
         #[arg(long)]
         all: bool,
     },
-    /// Show one, with the exact call
+    /// Show one approval with the exact call
     Show {
-        /// Its identifier, `apr_…`
+        /// Id of the approval, `apr_…`
         id: String,
     },
-    /// Say yes to exactly this call; its run goes on
+    /// Approve exactly this call and resume its run
     Approve(Say),
-    /// Say no; its run goes on without the call
+    /// Deny this call; its run resumes without it
     Deny(Say),
 }
 
 #[derive(Debug, Args)]
 struct Say {
-    /// Its identifier, `apr_…`
+    /// Id of the approval, `apr_…`
     id: String,
-    /// Why, for the record
+    /// Reason for the answer, recorded on the ledger
     #[arg(long)]
     reason: Option<String>,
-    /// Do not ask
+    /// Approve without asking for confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// Where questions are kept.
+/// Where approvals are kept.
 enum Desk {
-    /// A home: its server by the admin socket, or its ledger.
+    /// A home: its server through the admin socket, or its ledger.
     Home(Box<Config>),
     Server(Box<Server>),
 }
@@ -83,7 +83,7 @@ impl Approvals {
             }
             ApprovalCommand::Approve(say) => {
                 let approval = desk.find(&say.id)?;
-                // What is asked is shown, also where standard output is for a program.
+                // The call is shown even if standard output is for a program.
                 if !is_json {
                     lines(&approval).iter().try_for_each(|line| show::line(line))?;
                 } else if !say.yes {
@@ -134,7 +134,7 @@ impl Say {
         Ok(exit::OK)
     }
 
-    /// Without a server: answers as the owner of the home, and goes on with the run.
+    /// Without a server: answers as the owner of the home, and resumes the run.
     fn here(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
         let (id, by) = (parse(&self.id)?, owner(&config)?);
         let reply = local::inside(config, "approval", async move |home: &Inside| {
@@ -162,7 +162,7 @@ async fn go_on(
 }
 
 impl Desk {
-    /// A page of questions behind `after`, and where the next one begins.
+    /// Returns a page of approvals after `after`, and the position of the next page.
     fn page(&self, all: bool, after: u64) -> Result<(Vec<Value>, Option<u64>), Fail> {
         let page = match self {
             Self::Server(server) => {
@@ -186,7 +186,7 @@ impl Desk {
                 }
             }
         };
-        // A number from the socket, and text over HTTP.
+        // A number from the socket, a string over HTTP.
         let next = match page.get("next") {
             Some(Value::String(next)) => next.parse().ok(),
             next => next.and_then(Value::as_u64),
@@ -194,7 +194,7 @@ impl Desk {
         Ok((page.get("items").and_then(Value::as_array).cloned().unwrap_or_default(), next))
     }
 
-    /// The question `id`, as the server or the ledger tells it.
+    /// The approval `id`, as the server or the ledger shows it.
     fn find(&self, id: &str) -> Result<Value, Fail> {
         let id = parse(id)?;
         match self {
@@ -243,7 +243,7 @@ fn list(desk: &Desk, all: bool, is_json: bool) -> Result<u8, Fail> {
     Ok(exit::OK)
 }
 
-/// The ledger, for a look: by the owner of the home only.
+/// Opens the ledger for reading. Only the owner of the home may.
 fn ledger(config: &Config) -> Result<Ledger, Fail> {
     owner(config)?;
     compose::open_ledger(config)
@@ -256,10 +256,11 @@ fn owner(config: &Config) -> Result<Principal, Fail> {
 fn parse(id: &str) -> Result<ApprovalId, Fail> {
     let shown = || text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX));
     ApprovalId::parse(id)
-        .ok_or_else(|| Fail::usage(format!("`{}` is no approval: they are `apr_…`", shown())))
+        .ok_or_else(|| Fail::usage(format!("`{}` is not the id of an approval, which is `apr_…`", shown())))
 }
 
-/// Every word of a question that a person decides on; what a model wrote is made visible.
+/// Everything that a person needs for the decision, with control characters made visible: a model
+/// wrote part of it.
 fn lines(approval: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, at) in [
@@ -302,15 +303,15 @@ fn lines(approval: &Value) -> Vec<String> {
 }
 
 fn answered_line(told: &Value) -> String {
-    format!("{} {}; its run {} goes on", word(told, "/id"), word(told, "/state"), word(told, "/run"))
+    format!("{} {}; its run {} resumes", word(told, "/id"), word(told, "/state"), word(told, "/run"))
 }
 
-/// A value on one line, for a table.
+/// A value on one line, cut to fit a table.
 fn word(value: &Value, at: &str) -> String {
     text::prefix(&whole(value, at), limits::SHOWN_BYTES_MAX).to_owned()
 }
 
-/// A value on one line, to its end.
+/// A value on one line, complete.
 fn whole(value: &Value, at: &str) -> String {
     match value.pointer(at) {
         None | Some(Value::Null) => "-".to_owned(),
@@ -319,10 +320,12 @@ fn whole(value: &Value, at: &str) -> String {
     }
 }
 
-/// Asks on the person's own terminal. Without one nobody can be asked.
+/// Asks for confirmation on the terminal. Without a terminal this is an error.
 fn is_confirmed() -> Result<bool, Fail> {
     if !std::io::stdin().is_terminal() {
-        return Err(Fail::usage("there is no terminal to ask on: look at it, then give `--yes`"));
+        return Err(Fail::usage(
+            "there is no terminal to confirm on: read the call with `par approval show`, then add `--yes`",
+        ));
     }
     eprint!("approve? [y/N] ");
     std::io::stderr().flush().map_err(Fail::failed)?;

@@ -244,9 +244,9 @@ fn a_power_is_explained_like_a_call() {
     home.expect(0, &["policy", "explain", "run_read", "--owner", "self"]);
     home.expect(0, &["policy", "explain", "reload", "--as", "admin", "--via", "socket"]);
     for (args, why) in [
-        (["run", "--owner", "self"], "it has no owner"),
-        (["run", "--via", "window"], "no door"),
-        (["run", "--as", "root"], "is no key and no role"),
+        (["run", "--owner", "self"], "which has no owner"),
+        (["run", "--via", "window"], "unknown door"),
+        (["run", "--as", "root"], "unknown key or role"),
     ] {
         let output = home.par(&[["policy", "explain"].as_slice(), args.as_slice()].concat());
         assert!(

@@ -35,7 +35,7 @@ fn stable(words: &str, home: &TestHome) -> String {
     let user = text(&start(Path::new("id")).arg("-un").output().expect("id").stdout);
     let words = words.replace(&root, "HOME").replace(&format!("os:{}", user.trim()), "os:USER");
     // What of the labelled paths there is, each host knows for itself.
-    let lines = words.lines().filter(|line| !line.starts_with("note") || !line.ends_with("is not there"));
+    let lines = words.lines().filter(|line| !line.starts_with("note") || !line.ends_with("does not exist"));
     // What of the sandbox there is too.
     let lines = lines.filter(|line| !line.starts_with("  missing: "));
     let lines =

@@ -144,7 +144,7 @@ fn doctor(home: &TestHome, starters: &[&OsStr]) -> (Option<i32>, String) {
     let about = ["protections", "level", "tool"];
     let is_about = |line: &&str| line.split_whitespace().nth(1).is_some_and(|what| about.contains(&what));
     // Which folders of logs a host has is its own affair.
-    let lines = told.lines().filter(is_about).filter(|line| !line.ends_with("is not there"));
+    let lines = told.lines().filter(is_about).filter(|line| !line.ends_with("does not exist"));
     (output.status.code(), lines.map(|line| neutral(line) + "\n").collect())
 }
 

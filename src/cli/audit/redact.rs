@@ -1,4 +1,5 @@
-//! `par audit redact`: through the admin socket of the running server, else on the ledger directly.
+//! `par audit redact`: through the admin socket of the running server, or directly on the ledger if
+//! none runs.
 
 use crate::auth::{self, Role};
 use crate::cli::exit::{self, Fail};
@@ -12,13 +13,13 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Redact {
-    /// Numbers of entries
+    /// Numbers of the entries
     #[arg(required_unless_present = "run", conflicts_with = "run", value_name = "SEQ")]
     entries: Vec<u64>,
-    /// Every payload of this run
+    /// Erase every payload of this run
     #[arg(long)]
     run: Option<String>,
-    /// Why: it stays on the ledger
+    /// Reason, which stays on the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
@@ -34,12 +35,10 @@ impl Redact {
         if list(&told, "left").is_empty() {
             return Ok(exit::OK);
         }
-        Err(Fail::failed(
-            "the payloads are erased, but something of them may still be found in the files above",
-        ))
+        Err(Fail::failed("the payloads are erased, but parts of them may remain in the files above"))
     }
 
-    /// Has it done by the running server, else here.
+    /// Sends the request to the running server, or erases in this process if none runs.
     fn ask(&self, config: &Config) -> Result<Value, Fail> {
         let op = Operation::AuditRedact.as_str();
         let request = match &self.run {
@@ -55,7 +54,7 @@ impl Redact {
         }
     }
 
-    /// The same without a server: takes the ledger's lock, and asks no policy.
+    /// Does the same without a server: takes the ledger's lock and asks no policy.
     fn here(&self, config: &Config) -> Result<Value, Fail> {
         if let Some(holder) = Lock::holder(&compose::files(config)) {
             show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
@@ -83,7 +82,7 @@ fn list<'a>(told: &'a Value, name: &str) -> &'a [Value] {
     told.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What was done and what was not, a line each.
+/// The outcome, one line for each part.
 fn lines(told: &Value) -> Vec<String> {
     let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -92,7 +91,7 @@ fn lines(told: &Value) -> Vec<String> {
         .map(|erased| {
             let (seq, bytes, by) =
                 (number(erased, "seq"), number(erased, "bytes"), number(erased, "redaction"));
-            format!("erased #{seq} {}, {bytes} bytes: entry #{by} says so", word(erased, "kind"))
+            format!("erased #{seq} {}, {bytes} bytes: recorded in entry #{by}", word(erased, "kind"))
         })
         .collect();
     let same = |may: bool| {
@@ -105,12 +104,10 @@ fn lines(told: &Value) -> Vec<String> {
     };
     let (others, stay) = (same(true), same(false));
     if !others.is_empty() {
-        lines.push(format!(
-            "the same words stand in {others}: redact these too, or all of the run with --run"
-        ));
+        lines.push(format!("the same text is in {others}: redact these too, or the whole run with --run"));
     }
     if !stay.is_empty() {
-        lines.push(format!("the same words stay in {stay}, which are never erased"));
+        lines.push(format!("the same text stays in {stay}, which are never erased"));
     }
     let left = list(told, "left");
     let files = number(told, "files");

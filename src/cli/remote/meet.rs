@@ -1,4 +1,5 @@
-//! Holding a server to what the caller has seen of its log. A log that does not go on from there is refused.
+//! Compares a server's log with what the caller has seen of it. A log that does not extend it is
+//! refused.
 
 use super::known;
 use super::server::{self, Server};
@@ -11,14 +12,14 @@ use crate::types::{Digest, text};
 use serde_json::Value;
 
 impl Server {
-    /// The server, once its log was found to go on from what this caller remembers of it. Blocking.
+    /// Returns the server if its log extends what this caller remembers of it. Blocking.
     pub(in crate::cli) fn met(self) -> Result<Self, Fail> {
         meet(&self, &self.address)?;
         Ok(self)
     }
 
-    /// Sends a run to a log that goes on from what this caller remembers of it, and remembers what the reply
-    /// says. Blocking.
+    /// Sends a run to a server whose log extends what this caller remembers of it, and remembers
+    /// the checkpoint in the reply. Blocking.
     pub(in crate::cli) fn run(&self, body: &Value) -> Result<RunReply, Fail> {
         meet(self, &self.address)?;
         let met = known::find(&self.address)?;
@@ -31,8 +32,8 @@ impl Server {
     }
 }
 
-/// Asks a server for its newest checkpoint, which has to go on from the one that was seen last, and remembers
-/// it. A log that was not met before is taken at its word, and that is said.
+/// Asks a server for its newest checkpoint, which must extend the last one seen, and remembers it.
+/// A log seen for the first time is trusted, and a message says so.
 fn meet(server: &Server, address: &str) -> Result<(), Fail> {
     if known_logs_file().is_none() {
         return Ok(());
@@ -41,8 +42,8 @@ fn meet(server: &Server, address: &str) -> Result<(), Fail> {
     hold(server, address, met, &server.text("/audit/checkpoint")?)
 }
 
-/// Holds a server to what was known of its log before it was asked, and remembers `note`, which it then told
-/// as its newest checkpoint. What another command has seen meanwhile may be newer, and is no reason to alarm.
+/// Checks `note`, the newest checkpoint of the server, against what was known before the request,
+/// and remembers it. If another command has meanwhile seen a newer one, that is not an alarm.
 fn hold(server: &Server, address: &str, met: Option<known::Met>, note: &str) -> Result<(), Fail> {
     if known_logs_file().is_none() {
         return Ok(());
@@ -55,14 +56,14 @@ fn hold(server: &Server, address: &str, met: Option<known::Met>, note: &str) -> 
         None => {
             let told = server.text("/audit/key")?;
             let key =
-                VerifierKey::parse(told.trim_end()).ok_or_else(|| unlike("it tells no verifier key"))?;
-            show::note(&format!("{address}: met for the first time; its log is remembered as {key}"));
+                VerifierKey::parse(told.trim_end()).ok_or_else(|| unlike("it returns no verifier key"))?;
+            show::note(&format!("{address}: first contact; its log is remembered as {key}"));
             (key, None)
         }
     };
     if now.origin != key.name() || !newest.is_signed_by(&key) {
         let shown = text::visible_line(&now.origin);
-        return Err(unlike(&format!("its log is `{shown}`, and `{}` was met here", key.name())));
+        return Err(unlike(&format!("its log is `{shown}`, but `{}` is remembered", key.name())));
     }
     if let Some(seen) = seen {
         let before = Checkpoint::parse(seen.text()).map_err(|e| unlike(&e.to_string()))?.head;
@@ -71,10 +72,10 @@ fn hold(server: &Server, address: &str, met: Option<known::Met>, note: &str) -> 
     known::remember(address, &key, Some(&newest))
 }
 
-/// That the tree of a server begins with the one that was seen.
+/// Checks that the server's tree begins with the remembered one.
 fn extends(server: &Server, address: &str, before: Head, here: Head) -> Result<(), Fail> {
     if here.size < before.size {
-        let what = format!("it has {} entries, and had {}", here.size, before.size);
+        let what = format!("it has {} entries, but had {}", here.size, before.size);
         return Err(unlike(address, &what));
     }
     let path = match here.size > before.size {
@@ -84,7 +85,7 @@ fn extends(server: &Server, address: &str, before: Head, here: Head) -> Result<(
     if proof::is_extended(before, here, &path) {
         return Ok(());
     }
-    Err(unlike(address, &format!("its first {} entries are not those that were there", before.size)))
+    Err(unlike(address, &format!("its first {} entries have changed", before.size)))
 }
 
 fn consistency(server: &Server, from: u64, to: u64) -> Result<Vec<Digest>, Fail> {
@@ -95,12 +96,12 @@ fn consistency(server: &Server, from: u64, to: u64) -> Result<Vec<Digest>, Fail>
 
 fn unlike(address: &str, what: &str) -> Fail {
     let trust =
-        format!("If that is right, `par audit trust {address} --key KEY` takes the log as it is now.");
+        format!("If that is expected, `par audit trust {address} --key KEY` accepts the log as it is now.");
     Fail::new(
         exit::UNVERIFIED,
         format!(
-            "{address}: the ledger is not the one that was met here: {what}. It was rolled back, rewritten or \
-                 exchanged. {trust}"
+            "{address}: the ledger is not the one that is remembered: {what}. It was rolled back, rewritten or \
+                 replaced. {trust}"
         ),
     )
 }

@@ -1,12 +1,12 @@
-//! Looking after the launcher for as long as a server runs.
+//! Monitors the launcher for as long as a server runs.
 
 use crate::sandbox::Launcher;
 use crate::types::limits::LAUNCHER_PING_EVERY_MS;
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Asks the launcher again and again whether it answers, and has it replaced where it does not. What changes
-/// is logged.
+/// Asks the launcher periodically whether it answers, and replaces it if it does not. Changes are
+/// logged.
 pub(super) async fn tend(launcher: &Launcher) -> Infallible {
     let mut was_well = true;
     let mut renewals = launcher.renewals();

@@ -109,8 +109,8 @@ fn the_doctor_names_what_is_wrong() {
     let told = home.expect(1, &["doctor"]);
     for wrong in [
         "tools.d/read_file.toml: is writable by others",
-        "data/pepper: mode 0644 lets others in",
-        "data/log.key: is not there",
+        "data/pepper: mode 0644 gives access to others",
+        "data/log.key: does not exist",
         "http://127.0.0.1:1/v1: ",
     ] {
         assert!(told.lines().any(|line| line.starts_with("fail") && line.contains(wrong)), "{wrong}\n{told}");
