@@ -75,11 +75,11 @@ fn a_key_that_may_run_anywhere_answers_nothing() {
     assert_eq!(refused.status, 403);
     assert!(text(&refused.body).contains("may approve and may not run"), "{}", text(&refused.body));
     assert_eq!(people.state(&server, &approval), "pending");
-    // Nor is it shown a button that would not count.
+    // Nor is it shown a button that may not answer.
     let path = format!("/ui/approvals/{}", approval["id"].as_str().expect("id"));
     let page = |key: &str| text(&server.send("GET", &path, &log_in(&server, key), b"").body);
     let (of_dan, of_ben) = (page(&dan), page(&people.ben));
-    assert!(!of_dan.contains("name=\"answer\"") && of_dan.contains("would not count"), "{of_dan}");
+    assert!(!of_dan.contains("name=\"answer\"") && of_dan.contains("may not answer"), "{of_dan}");
     assert!(of_ben.contains("name=\"answer\""), "{of_ben}");
     // Who is not of the group, and who asked, likewise.
     for (name, user, why) in

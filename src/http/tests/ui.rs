@@ -60,7 +60,7 @@ async fn a_login_begins_with_a_key_and_ends_with_the_form() {
         let page = app.page(path, &login).await;
         assert_eq!(page.status, 200, "{path}: {page:?}");
         assert!(page.body.len() < 100_000, "{path}");
-        assert!(page.body.contains("The same as curl"), "{path}");
+        assert!(page.body.contains("The same with curl"), "{path}");
         for (name, value) in [
             ("content-type", "text/html; charset=utf-8"),
             ("cache-control", "no-store"),
@@ -162,7 +162,7 @@ async fn a_cookie_without_its_tab_answers_nothing() {
             let answer = app.form(path, &format!("{login}{OWN}"), &fields).await;
             // Of one that is taken there is no such question.
             assert_eq!(answer.status, if is_taken { 404 } else { 403 }, "{word}{given}: {answer:?}");
-            assert_eq!(answer.body.contains("wants the tab that logged in"), !is_taken, "{answer:?}");
+            assert_eq!(answer.body.contains("needs the tab that logged in"), !is_taken, "{answer:?}");
         }
     }
     // Who has the cookie can end the login, which gives nothing away.

@@ -1,4 +1,4 @@
-//! Stylesheet and script, embedded, with an `ETag` (RFC 9110, 8.8.3).
+//! Stylesheet and script, embedded in the binary, with an `ETag` (RFC 9110, 8.8.3).
 
 use crate::types::Digest;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -23,7 +23,8 @@ fn tag(text: &str) -> String {
     format!("\"{}\"", Digest::sha256(text.as_bytes()).hex())
 }
 
-/// Asked for each time and sent once: another version of PAR has another tag.
+/// Sends an asset once. Browsers revalidate it each time, and another version of PAR has another
+/// tag.
 fn give(headers: &HeaderMap, tag: &'static str, kind: &'static str, text: &'static str) -> Response {
     let known: [(HeaderName, &str); 3] = [(CACHE_CONTROL, "no-cache"), (ETAG, tag), (CONTENT_TYPE, kind)];
     let asked = headers.get(IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `/ui/runs/{id}`: one run, as a timeline, to be read, and as JSON.
+//! `/ui/runs/{id}`: one run as a timeline, as text and as JSON.
 
 use super::page::{self, Here, Page, block};
 use super::state::Ui;
@@ -21,9 +21,9 @@ use axum::response::Html;
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// Entries of one page; a run has a bounded number, and few have as many.
+/// Number of entries on a page. A run has a bounded number, and few have as many.
 const ENTRIES_MAX: usize = 120;
-/// Blocks of the reader together, in bytes.
+/// Total size of the reader's blocks, in bytes.
 const READER_BYTES_MAX: usize = 48 << 10;
 const READER_BLOCK_BYTES_MAX: usize = 4 << 10;
 const JSON_BYTES_MAX: usize = 32 << 10;
@@ -32,7 +32,7 @@ const VIEWS: [(&str, &str); 3] = [("timeline", "Timeline"), ("reader", "Reader")
 struct RunPage {
     reply: RunReply,
     entries: Vec<Stored>,
-    /// Where the entries go on.
+    /// The first entry of the next page.
     next: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ fn body(id: &RunId, told: &RunPage, view: &str) -> Markup {
         @if let (Some(answer), "timeline") = (&told.reply.answer, view) {
             section aria-labelledby="answer" {
                 h2 #answer { "Answer" }
-                p.muted { "Written by the model: text, not a fact." }
+                p.muted { "Written by the model, or by PAR if the run did not finish. Not a verified fact." }
                 (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
             }
         }
@@ -140,7 +140,7 @@ fn cards(told: &RunPage) -> Markup {
     html! {
         ul.figures {
             li.card { span { "Duration" } b { (format::span(took)) } }
-            li.card { span { "Model" } b { (usage.model_calls) " " small { "asked" } } }
+            li.card { span { "Model" } b { (usage.model_calls) " " small { "replies" } } }
             li.card { span { "Tokens" } b { (format::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
             li.card { span { "Tool calls" } b { (reply.steps.len()) } }
             li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }
@@ -175,21 +175,21 @@ fn reader(told: &RunPage) -> Markup {
     html! { ol.reader { @for block in &blocks { (block) } } }
 }
 
-/// What an entry says to who reads along, and under which title.
+/// The text of an entry in the reader, and its title.
 fn spoken(stored: &Stored) -> Option<(String, String)> {
     if stored.body.is_none() {
         let title = format::line(&stored.header.kind, 32);
-        return Some((title, "The text of this entry was erased.".to_owned()));
+        return Some((title, "The payload of this entry was erased.".to_owned()));
     }
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let tool = format::line(stored.header.str("tool").unwrap_or_default(), 64);
     let said =
         |title: &str, text: Option<String>| Some((title.to_owned(), text.filter(|text| !text.is_empty())?));
     match stored.header.known_kind()? {
-        Kind::RunRequest => said("Asked", Some(stored.payload::<RunRequestPayload>()?.message)),
+        Kind::RunRequest => said("Request", Some(stored.payload::<RunRequestPayload>()?.message)),
         Kind::ModelReply => said("Model", stored.payload::<ModelReplyPayload>()?.text),
         Kind::ModelError => {
-            said("No answer of the model", Some(stored.payload::<ModelErrorPayload>()?.error))
+            said("The model did not reply", Some(stored.payload::<ModelErrorPayload>()?.error))
         }
         Kind::CallDecision => {
             let payload: CallDecisionPayload = stored.payload()?;
