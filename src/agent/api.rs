@@ -54,7 +54,7 @@ pub struct RunReply {
     pub session: SessionId,
     /// The status of the run.
     pub status: RunStatus,
-    /// The final text of the model, or the reason why there is none.
+    /// The final text of the model, or the reason why it is missing.
     pub answer: Option<String>,
     /// The name of the limit that ended the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]

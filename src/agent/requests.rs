@@ -45,7 +45,7 @@ impl Agent {
         resume::recover(self).await
     }
 
-    /// Returns a run, read from its entries, or `None` if there is none in `sight`. Blocking.
+    /// Returns a run, read from its entries, or `None` if it is not in `sight`. Blocking.
     pub fn find(&self, sight: &Sight, run: &RunId) -> Result<Option<RunReply>, ReadError> {
         views::find(self.ledger(), run, |owner| sight.sees(owner))
     }

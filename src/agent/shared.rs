@@ -132,13 +132,13 @@ impl Agent {
         matches!(principal.source(), Source::Key { .. }) && bytes() >= self.key_hour.bytes
     }
 
-    /// Waits for a slot for a run that resumes: there is no client to refuse. Resumed runs of a key
+    /// Waits for a slot for a resumed run, which has no client to refuse. Resumed runs of a key
     /// wait for its share, as new ones do.
     pub(super) async fn wait_for_place(&self, principal: &str) -> Share {
         self.places.take(principal).await
     }
 
-    /// Takes a slot for a new run, or says why there is none.
+    /// Takes a slot for a new run, or returns why none is free.
     pub(super) fn take_place(&self, principal: &str) -> Result<Share, RunError> {
         self.places.try_take(principal).map_err(|full| RunError::Busy { of_key: full == Full::Share })
     }

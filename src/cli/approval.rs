@@ -324,7 +324,7 @@ fn whole(value: &Value, at: &str) -> String {
 fn is_confirmed() -> Result<bool, Fail> {
     if !std::io::stdin().is_terminal() {
         return Err(Fail::usage(
-            "there is no terminal to confirm on: read the call with `par approval show`, then add `--yes`",
+            "a confirmation needs a terminal: read the call with `par approval show`, then add `--yes`",
         ));
     }
     eprint!("approve? [y/N] ");

@@ -103,8 +103,8 @@ impl Key {
     }
 }
 
-/// Prints the key, the only time it is shown. If that fails, the key is revoked at once: nobody
-/// could use it, and it would stay valid.
+/// Prints the key, the only time it is shown. If that fails, the key is revoked at once: a
+/// key that was never seen must not stay valid.
 fn show_once(config: &Config, answer: &Value, is_json: bool) -> Result<(), Fail> {
     let shown = if is_json {
         show::hand_over(&answer.to_string())

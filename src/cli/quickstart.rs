@@ -70,8 +70,7 @@ async fn tour(serving: &Serving, mut signals: Signals, once: bool) -> Result<u8,
         },
         Err(_) => Ok(()),
     };
-    // On any failure the key is revoked, so that no key stays that is no longer needed or that
-    // nobody saw.
+    // On any failure the key is revoked: a key that was never seen must not stay valid.
     if once || shown.is_err() {
         serving.authority.revoke(&by, &name, Some(power()?)).await.map_err(Fail::failed)?;
     }

@@ -49,7 +49,7 @@ impl Tool {
                 if !is_json {
                     reply.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
-                // A refused or failed call is no success, whatever the status of the run.
+                // A refused or failed call makes the command fail, whatever the status of the run.
                 let went_well = reply.steps.iter().all(|step| step.status == StepStatus::Ok);
                 let code = exit::of_run(reply.status);
                 Ok(if code == exit::OK && !went_well { exit::FAILED } else { code })
@@ -58,7 +58,7 @@ impl Tool {
     }
 }
 
-/// Tells the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
+/// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
 /// role may never use does not exist.
 fn note_hidden(agent: &Agent, principal: &Principal, name: &str) {
     let is_there = agent.gate().rules().catalog.find(name).is_some();

@@ -86,7 +86,7 @@ pub(super) fn prove(extensions: &Extensions, principal: &Principal) -> Result<()
     is_in_share.then_some(()).ok_or_else(too_many)
 }
 
-/// Returns the key of a request, empty if there is none. Two different keys are refused: the server
+/// Returns the key of a request, empty without one. Two different keys are refused: the server
 /// does not guess which one was meant.
 fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
     let bearer = only(headers, AUTHORIZATION)?.map(|value| match value.split_once(' ') {

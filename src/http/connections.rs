@@ -9,7 +9,7 @@
 //!
 //! If the address with the most slots holds more than its share ([`limits::CONNECTIONS_SHARE`]),
 //! its connection that has waited longest is closed; otherwise the one of any address that has
-//! waited longest. The share is not a limit: behind a proxy, and on the loopback, all clients have
+//! waited longest. The share is not a limit: through a proxy, and on the loopback, all clients have
 //! one address, which a limit would lock out. It only decides who gives way, and a single address
 //! gives way to itself.
 

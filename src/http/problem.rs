@@ -108,7 +108,7 @@ impl Problem {
 
     /// A run that does not exist for the caller.
     pub(super) fn no_run(run: Option<RunId>) -> Self {
-        Self { run, ..Self::new(Code::NotFound, "there is no such run, or this key may not see it") }
+        Self { run, ..Self::new(Code::NotFound, "no such run, or this key may not see it") }
     }
 
     /// An error that a lower layer answered with only a status.

@@ -31,7 +31,7 @@ type Alive = mpsc::Sender<Infallible>;
 /// Serves until `shutdown` is ready. Then accepts no more connections, lets open requests finish
 /// for at most `stop_max`, and returns. It also waits for runs whose client is gone.
 ///
-/// While this runs, refused keys are recorded on the ledger at intervals, and once more at the end.
+/// While this runs, refused keys are recorded on the ledger at intervals and at the end.
 pub async fn serve(
     listener: std::net::TcpListener,
     app: App,

@@ -75,7 +75,7 @@ fn a_key_that_may_run_anywhere_answers_nothing() {
     assert_eq!(refused.status, 403);
     assert!(text(&refused.body).contains("may approve and may not run"), "{}", text(&refused.body));
     assert_eq!(people.state(&server, &approval), "pending");
-    // Nor is it shown a button that may not answer.
+    // Nor does the page show it a button that it may not use.
     let path = format!("/ui/approvals/{}", approval["id"].as_str().expect("id"));
     let page = |key: &str| text(&server.send("GET", &path, &log_in(&server, key), b"").body);
     let (of_dan, of_ben) = (page(&dan), page(&people.ben));

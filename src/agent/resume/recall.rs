@@ -108,10 +108,10 @@ fn begun(
     asked: &RunRequestPayload,
 ) -> Result<RecalledRun, ReadError> {
     let first = request.header.seq;
-    let lacks = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
+    let missing = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
     let session_id = request.header.str("session").and_then(SessionId::parse);
-    let session_id = session_id.ok_or_else(|| lacks("session"))?;
-    let calls_max = u32::try_from(asked.calls_max).map_err(|_| lacks("bound of calls"))?;
+    let session_id = session_id.ok_or_else(|| missing("session"))?;
+    let calls_max = u32::try_from(asked.calls_max).map_err(|_| missing("bound of calls"))?;
     let calls_max = calls_max.min(limits::CALLS_PER_RUN_MAX);
     let source_ip = asked.source_ip.as_ref().and_then(|ip| ip.parse().ok());
     let mut conversation = Conversation::new(run::SYSTEM.to_owned());

@@ -1,7 +1,8 @@
 //! One run, from its request to its reply.
 //!
 //! ```text
-//! run.request → model → group of calls: validate, prepare, decide, commit, run, settle → model → … → run.reply
+//! run.request → model → group of calls → model → … → run.reply
+//! group of calls: validate, prepare, decide, commit, run, settle
 //! ```
 //!
 //! The model is asked here, and its calls pass the gate and the sandbox. The model reads the

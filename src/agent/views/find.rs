@@ -151,7 +151,7 @@ fn settle(steps: &mut [Step], stored: &Stored) {
     step.ledger.result = Some(stored.header.seq);
 }
 
-/// Stands for an erased value.
+/// The value that replaces an erased one.
 fn erased(stored: &Stored) -> Value {
     if stored.body.is_none() { Value::from("erased") } else { Value::Null }
 }

@@ -38,7 +38,7 @@ impl Show {
             && let Ok(seq) = one.trim_start_matches('#').parse()
         {
             let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-            let stored = stored.ok_or_else(|| Fail::failed(format!("there is no entry {seq}")))?;
+            let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
             show_entry(&stored, is_json)?;
             return Ok(exit::OK);
         }
@@ -102,11 +102,11 @@ impl Show {
 }
 
 /// Opens the index of a ledger for reading. If it cannot be used, a message says why every entry is
-/// read; if there is none, only for a ledger that `is_long`.
+/// read; without an index, only for a ledger that `is_long`.
 fn index_of(files: &Files, is_long: bool) -> Option<Index> {
     let why = match Index::reading(files) {
         Ok(index) => return Some(index),
-        Err(_) if !files.index().exists() && is_long => "there is no index.db".to_owned(),
+        Err(_) if !files.index().exists() && is_long => "index.db does not exist".to_owned(),
         Err(_) if !files.index().exists() => return None,
         Err(error) => error.to_string(),
     };

@@ -96,7 +96,7 @@ fn of_run(reader: &Reader, run: &str) -> Result<Vec<u64>, Fail> {
     let filter = Filter::field("run", run);
     let found = reader.headers(&filter, 0, Order::Ascending, usize::MAX, usize::MAX).map_err(damaged)?;
     match found.0.as_slice() {
-        [] => Err(Fail::failed(format!("there is no run `{}`", text::visible_line(run)))),
+        [] => Err(Fail::failed(format!("run `{}` is not on the ledger", text::visible_line(run)))),
         headers => Ok(headers.iter().map(|header| header.seq).collect()),
     }
 }

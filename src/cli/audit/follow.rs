@@ -105,7 +105,7 @@ fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Resul
         if !written? {
             return Ok(exit::OK);
         }
-        // The server ended the stream: it stops, or the key is no longer valid, which the next
+        // The server ended the stream: it stops, or the key is not valid any more, which the next
         // request shows.
         show::note("par: the stream ended; asking again");
         std::thread::sleep(Duration::from_secs(1));

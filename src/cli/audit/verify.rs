@@ -95,7 +95,7 @@ impl Verify {
         let is_name = !log.is_empty() && log.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let data = config.home.data.join("before").join(log);
         if !is_name || !data.is_dir() {
-            let what = format!("there is no log `{}` in data/before/", text::visible_line(log));
+            let what = format!("log `{}` is not in data/before/", text::visible_line(log));
             return Err(Fail::usage(what));
         }
         let key = self.key.as_deref().map(given::verifier).transpose()?;

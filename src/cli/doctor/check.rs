@@ -38,7 +38,7 @@ impl Checks {
     }
 }
 
-/// Adds each of `wrong` as a failure, or `fine` if there is none.
+/// Adds each of `wrong` as a failure, or `fine` if `wrong` is empty.
 pub(super) fn report(checks: &mut Checks, what: &'static str, wrong: Vec<String>, fine: String) {
     if wrong.is_empty() {
         return checks.ok(what, fine);

@@ -103,7 +103,8 @@ fn subject(config: &Config, who: &str) -> Result<Subject, Fail> {
     }
 }
 
-/// A call of the tool on `path`, with the smallest values that its schema requires otherwise.
+/// A call of the tool on `path`. Other required arguments get the smallest values that the schema
+/// allows.
 fn sample(rules: &Rules, manifest: &Manifest, argument: &str, path: &str) -> Result<ValidCall, Invalid> {
     let required = manifest.input.get("required").and_then(Value::as_array).into_iter().flatten();
     let value = |name: &str| match name {

@@ -109,7 +109,7 @@ impl Explain {
         let own = subject.id();
         let owner = match self.owner.as_deref().unwrap_or("other") {
             "self" => &own,
-            "other" => "key:somebody",
+            "other" => "key:another",
             name => name,
         };
         let (over, about) = match power.over() {
@@ -203,7 +203,7 @@ impl Explain {
     }
 }
 
-/// What a caller has run within the last hour, from the ledger; zero if there is no ledger yet.
+/// What a caller has run within the last hour, from the ledger; zero without a ledger.
 fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
     let path = compose::files(config).ledger();
     if !path.exists() {
@@ -213,7 +213,7 @@ fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
     gate::ran(&reader, principal, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
-/// How the tool was used within the last hour, from the ledger; zero if there is no ledger yet.
+/// How the tool was used within the last hour, from the ledger; zero without a ledger.
 fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
     let path = compose::files(config).ledger();
     if !path.exists() {
@@ -227,7 +227,7 @@ fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
 fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
     let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-    let stored = stored.ok_or_else(|| Fail::failed(format!("there is no entry {seq}")))?;
+    let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
     if !stored.header.is(Kind::CallDecision) {
         let kind = &stored.header.kind;
         let query = "`par audit show kind:call.decision` lists decisions";

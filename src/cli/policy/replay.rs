@@ -113,7 +113,7 @@ fn own(told: &Replayed) -> Vec<String> {
     for (digest, count) in &told.not_kept {
         let decisions = many(*count, "decision");
         lines.push(format!(
-            "  not made again: {decisions} under the bundle {digest}, which is no longer stored"
+            "  not made again: {decisions} under the bundle {digest}, which is not stored any more"
         ));
     }
     for (engine, count) in &told.other_engines {
@@ -168,7 +168,7 @@ fn against(config: &Config, folder: &Path) -> Result<Rules, Fail> {
     other.home = home(has_own("tools.d"));
     let rules = rules::load_rules_of(&other, policies).map_err(|e| refuse(&e))?;
     if rules.bundle.policies().next().is_none() {
-        return Err(Fail::usage(format!("there is no policy in `{}`", policies.display())));
+        return Err(Fail::usage(format!("`{}` contains no policy", policies.display())));
     }
     Ok(rules)
 }

@@ -78,13 +78,13 @@ pub enum FailureCode {
     Unfit,
     /// A live key has that name already.
     Taken,
-    /// There is no such key.
+    /// No such key exists.
     Unknown,
     /// A key's row in state.db does not match the ledger.
     Mismatch,
     /// An approval's row in state.db does not match the ledger.
     Damaged,
-    /// There is no such approval.
+    /// No such approval exists.
     NotFound,
     /// The requester of a call cannot approve it.
     OwnRequest,

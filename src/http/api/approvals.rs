@@ -102,7 +102,7 @@ impl OpenApprovals {
                 Approval::list(ledger, None, *after, limits::PAGE_ITEMS_MAX, |owner| sight.sees(owner))?;
             for approval in items {
                 *after = approval.ledger.max(*after);
-                // Of the approvals that existed before, only the pending ones are sent.
+                // Only the pending ones among the earlier approvals are sent.
                 if is_first && approval.state != Standing::Pending {
                     if is_open(approval.state) {
                         told.insert(approval.id, approval.state);

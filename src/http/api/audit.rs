@@ -54,7 +54,7 @@ pub(in crate::http) async fn show(
     Path(seq): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     caller.holding(Power::AuditRead)?;
-    let none = || Problem::new(Code::NotFound, "there is no entry with this number");
+    let none = || Problem::new(Code::NotFound, "no entry has this number");
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let read = move || Ok(app.agent.ledger().reader().entry(seq)?);
     let stored = blocking(read).await?;

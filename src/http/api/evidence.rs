@@ -70,7 +70,7 @@ pub(in crate::http) async fn proof(
     let seq = seq.map_err(|_| Problem::new(Code::Unfit, "`seq` must be the number of an entry"))?.seq;
     let size = app.agent.ledger().head().size;
     if seq >= size {
-        return Err(Problem::new(Code::NotFound, "there is no entry with this number"));
+        return Err(Problem::new(Code::NotFound, "no entry has this number"));
     }
     let evidence = blocking(move || Ok(app.agent.ledger().reader().prove(None, &[seq])?)).await?;
     evidence.write().map_err(Problem::internal)

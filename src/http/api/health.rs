@@ -55,7 +55,7 @@ pub(in crate::http) fn told(app: &App) -> Value {
     })
 }
 
-/// The state of the anchors; null if there are none.
+/// The state of the anchors; null without anchors.
 fn anchor(app: &App) -> Value {
     let told = app.anchor.standing().map(|standing| {
         json!({

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Authentication and roles.
 
 use super::{TestApp, bearer};
 use crate::auth::Role;
@@ -91,7 +91,7 @@ async fn a_key_that_is_damaged_is_tried_ten_times_a_minute() {
     assert!((1..=60).contains(&wait), "{wait}");
 }
 
-/// Which role may ask for what: the whole surface, to be read in a diff.
+/// Which role may use which route: the whole surface, reviewable as a diff.
 #[tokio::test]
 async fn the_table_of_roles_and_routes() {
     let golden = "\

@@ -1,4 +1,4 @@
-//! Reading the ledger and the state of health.
+//! Reads the ledger and the state of health.
 
 use super::TestApp;
 use crate::auth::Role;

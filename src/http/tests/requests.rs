@@ -1,4 +1,4 @@
-//! Requests that do not fit, each with the answer that it gets.
+//! Invalid requests, each with its response.
 
 use super::{TestApp, bearer};
 use crate::auth::Role;
@@ -49,7 +49,7 @@ async fn bodies_that_are_malformed_and_bodies_that_do_not_fit() {
     assert_eq!(app.home.entries("kind:run.request").len(), 0, "none of them became a run");
 }
 
-/// A client that asks first is told before it sends anything.
+/// A client that expects `100 Continue` gets the error before it sends the body.
 #[tokio::test]
 async fn a_large_body_is_not_asked_for() {
     let app = TestApp::start().await;

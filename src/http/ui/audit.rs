@@ -154,7 +154,7 @@ fn exports(asked: &AuditQuery) -> Markup {
     }
 }
 
-/// Each condition of the query with a link that removes it, or suggestions if there is none.
+/// Each condition of the query with a link that removes it, or suggestions for an empty query.
 fn conditions(asked: &AuditQuery) -> Markup {
     let words = query::split(&asked.q).unwrap_or_default();
     let without = |at: usize| {

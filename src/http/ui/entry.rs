@@ -35,7 +35,7 @@ pub(super) async fn show(
     Path(seq): Path<String>,
 ) -> Result<Html<String>, Problem> {
     visitor.holding(Power::AuditRead)?;
-    let none = || Problem::new(Code::NotFound, "there is no entry with this number");
+    let none = || Problem::new(Code::NotFound, "no entry has this number");
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let app = ui.app.clone();
     let around = blocking(move || {

@@ -45,5 +45,5 @@ async fn front() -> Redirect {
 }
 
 async fn nothing() -> Problem {
-    Problem::new(Code::NotFound, "there is no such page")
+    Problem::new(Code::NotFound, "this page does not exist")
 }
