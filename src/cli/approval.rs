@@ -40,13 +40,13 @@ enum ApprovalCommand {
         id: String,
     },
     /// Approve exactly this call and resume its run
-    Approve(Say),
+    Approve(AnswerArgs),
     /// Deny this call; its run resumes without it
-    Deny(Say),
+    Deny(AnswerArgs),
 }
 
 #[derive(Debug, Args)]
-struct Say {
+struct AnswerArgs {
     /// Id of the approval, `apr_…`
     id: String,
     /// Reason for the answer, recorded on the ledger
@@ -58,7 +58,7 @@ struct Say {
 }
 
 /// Where approvals are kept.
-enum Desk {
+enum ApprovalSource {
     /// A home: its server through the admin socket, or its ledger.
     Home(Box<Config>),
     Server(Box<Server>),
@@ -66,14 +66,14 @@ enum Desk {
 
 impl Approvals {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        let desk = match self.url.clone().or_else(server_url) {
-            Some(url) => Desk::Server(Box::new(Server::at(&url)?.met()?)),
-            None => Desk::Home(Box::new(compose::load(home)?)),
+        let source = match self.url.clone().or_else(server_url) {
+            Some(url) => ApprovalSource::Server(Box::new(Server::at(&url)?.checked()?)),
+            None => ApprovalSource::Home(Box::new(compose::load(home)?)),
         };
         match &self.command {
-            ApprovalCommand::List { all } => list(&desk, *all, is_json),
+            ApprovalCommand::List { all } => list(&source, *all, is_json),
             ApprovalCommand::Show { id } => {
-                let approval = desk.find(id)?;
+                let approval = source.find(id)?;
                 if is_json {
                     show::json(&approval)?;
                 } else {
@@ -81,37 +81,37 @@ impl Approvals {
                 }
                 Ok(exit::OK)
             }
-            ApprovalCommand::Approve(say) => {
-                let approval = desk.find(&say.id)?;
+            ApprovalCommand::Approve(args) => {
+                let approval = source.find(&args.id)?;
                 // The call is shown even if standard output is for a program.
                 if !is_json {
                     lines(&approval).iter().try_for_each(|line| show::line(line))?;
-                } else if !say.yes {
+                } else if !args.yes {
                     lines(&approval).iter().for_each(|line| show::note(line));
                 }
-                if !say.yes && !is_confirmed()? {
+                if !args.yes && !is_confirmed()? {
                     return Err(Fail::failed("not approved"));
                 }
-                say.send(desk, &approval, true, is_json)
+                args.send(source, &approval, true, is_json)
             }
-            ApprovalCommand::Deny(say) => {
-                let approval = desk.find(&say.id)?;
-                say.send(desk, &approval, false, is_json)
+            ApprovalCommand::Deny(args) => {
+                let approval = source.find(&args.id)?;
+                args.send(source, &approval, false, is_json)
             }
         }
     }
 }
 
-impl Say {
-    fn send(&self, desk: Desk, approval: &Value, grant: bool, is_json: bool) -> Result<u8, Fail> {
+impl AnswerArgs {
+    fn send(&self, source: ApprovalSource, approval: &Value, grant: bool, is_json: bool) -> Result<u8, Fail> {
         let call_hash = approval.get("call_hash").and_then(Value::as_str).unwrap_or_default();
-        let told = match desk {
-            Desk::Server(server) => {
+        let answered = match source {
+            ApprovalSource::Server(server) => {
                 let answer = if grant { "grant" } else { "refuse" };
                 let body = json!({ "answer": answer, "call_hash": call_hash, "reason": self.reason });
                 server.ask(&format!("/approvals/{}", parse(&self.id)?), Some(&body))?
             }
-            Desk::Home(config) => {
+            ApprovalSource::Home(config) => {
                 let asked = json!({
                     "op": Operation::ApprovalAnswer.as_str(), "id": self.id, "grant": grant,
                     "call_hash": call_hash, "reason": self.reason,
@@ -120,25 +120,25 @@ impl Say {
                     Err(AdminError::NotRunning) => {
                         let reason = self.reason.clone();
                         let answer = Answer { grant, call_hash: call_hash.to_owned(), reason };
-                        return self.here(*config, answer, is_json);
+                        return self.answer_locally(*config, answer, is_json);
                     }
                     answered => ok(answered)?.get("approval").cloned().unwrap_or_default(),
                 }
             }
         };
         if is_json {
-            show::json(&told)?;
+            show::json(&answered)?;
         } else {
-            show::line(&answered_line(&told))?;
+            show::line(&answered_line(&answered))?;
         }
         Ok(exit::OK)
     }
 
     /// Without a server: answers as the owner of the home, and resumes the run.
-    fn here(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
+    fn answer_locally(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
         let (id, by) = (parse(&self.id)?, owner(&config)?);
-        let reply = local::inside(config, "approval", async move |home: &Inside| {
-            go_on(home, &by, &id, answer).await
+        let reply = local::with_front(config, "approval", async move |home: &Inside| {
+            answer_and_resume(home, &by, &id, answer).await
         })?;
         match reply {
             Some(reply) => show::reply(&reply, is_json),
@@ -148,7 +148,7 @@ impl Say {
     }
 }
 
-async fn go_on(
+async fn answer_and_resume(
     home: &Inside,
     by: &Principal,
     id: &ApprovalId,
@@ -156,12 +156,12 @@ async fn go_on(
 ) -> Result<Option<RunReply>, Fail> {
     home.agent.gate().expire().await.map_err(refused)?;
     let answered = home.agent.gate().answer(by, Door::LOCAL, id, answer).await.map_err(refused)?;
-    let told = serde_json::to_value(&answered).map_err(Fail::failed)?;
-    show::note(&answered_line(&told));
+    let shown = serde_json::to_value(&answered).map_err(Fail::failed)?;
+    show::note(&answered_line(&shown));
     home.agent.go_on(&home.askers, &answered.run).await.map_err(Fail::failed)
 }
 
-impl Desk {
+impl ApprovalSource {
     /// Returns a page of approvals after `after`, and the position of the next page.
     fn page(&self, all: bool, after: u64) -> Result<(Vec<Value>, Option<u64>), Fail> {
         let page = match self {
@@ -216,11 +216,11 @@ impl Desk {
     }
 }
 
-fn list(desk: &Desk, all: bool, is_json: bool) -> Result<u8, Fail> {
+fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {
     let mut items: Vec<Value> = Vec::new();
     let mut next = Some(0);
     while let Some(after) = next {
-        let page = desk.page(all, after)?;
+        let page = source.page(all, after)?;
         items.extend(page.0);
         next = page.1;
     }
@@ -302,8 +302,13 @@ fn lines(approval: &Value) -> Vec<String> {
     lines
 }
 
-fn answered_line(told: &Value) -> String {
-    format!("{} {}; its run {} resumes", word(told, "/id"), word(told, "/state"), word(told, "/run"))
+fn answered_line(answered: &Value) -> String {
+    format!(
+        "{} {}; its run {} resumes",
+        word(answered, "/id"),
+        word(answered, "/state"),
+        word(answered, "/run")
+    )
 }
 
 /// A value on one line, cut to fit a table.

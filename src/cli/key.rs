@@ -56,7 +56,7 @@ impl Key {
     /// Sends the request to the running server, or answers it in this process if none runs.
     fn ask(&self, config: &Config) -> Result<Value, Fail> {
         match admin::call(&config.home.data, &self.request()) {
-            Err(AdminError::NotRunning) => self.here(config),
+            Err(AdminError::NotRunning) => self.apply_locally(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
             Err(other) => Err(Fail::failed(other)),
@@ -79,7 +79,7 @@ impl Key {
     }
 
     /// Does the same without a server: takes the ledger's lock, appends, and returns the same JSON.
-    fn here(&self, config: &Config) -> Result<Value, Fail> {
+    fn apply_locally(&self, config: &Config) -> Result<Value, Fail> {
         if let Some(holder) = Lock::holder(&compose::files(config)) {
             show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
         }

@@ -13,12 +13,12 @@ use crate::policy::{Door, Over, Power};
 use crate::sandbox;
 
 /// Runs `work` with an agent and the owner of the home as the principal.
-pub(super) fn here(
+pub(super) fn run_here(
     config: Config,
     what: &'static str,
     work: impl AsyncFnOnce(&Agent, &Principal) -> Result<RunReply, RunError>,
 ) -> Result<RunReply, Fail> {
-    inside(config, what, async move |home: &Inside| {
+    with_front(config, what, async move |home: &Inside| {
         let gate = home.agent.gate();
         let _granted: Granted = gate
             .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
@@ -40,7 +40,7 @@ pub(super) struct Inside {
 
 /// Runs `work` in this process, which becomes the front: it locks itself like a server, without a
 /// listener.
-pub(super) fn inside<T>(
+pub(super) fn with_front<T>(
     config: Config,
     what: &'static str,
     work: impl AsyncFnOnce(&Inside) -> Result<T, Fail>,

@@ -17,25 +17,25 @@ pub(super) struct Progress {
     started: Instant,
     is_wanted: bool,
     /// Milliseconds between the start and the last update; 0 before the first one.
-    told_ms: AtomicU64,
+    updated_ms: AtomicU64,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
         let is_wanted = std::io::stderr().is_terminal();
-        Self { started: Instant::now(), is_wanted, told_ms: AtomicU64::new(0) }
+        Self { started: Instant::now(), is_wanted, updated_ms: AtomicU64::new(0) }
     }
 
     /// Shows `done` of `all` entries. May be called from any thread.
-    pub(super) fn tell(&self, done: u64, all: u64) {
+    pub(super) fn update(&self, done: u64, all: u64) {
         let ms = self.started.elapsed().as_millis();
         if !self.is_wanted || ms < QUIET_MS {
             return;
         }
         let ms = u64::try_from(ms).unwrap_or(u64::MAX);
-        let told = self.told_ms.load(Ordering::Relaxed);
-        let is_mine = ms.saturating_sub(told) >= WORD_MS
-            && self.told_ms.compare_exchange(told, ms, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let updated = self.updated_ms.load(Ordering::Relaxed);
+        let is_mine = ms.saturating_sub(updated) >= WORD_MS
+            && self.updated_ms.compare_exchange(updated, ms, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if is_mine {
             // The line may be lost: it is only for people.
             drop(write!(std::io::stderr().lock(), "\r{}", line(done, all)));
@@ -45,7 +45,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.told_ms.load(Ordering::Relaxed) > 0 {
+        if self.updated_ms.load(Ordering::Relaxed) > 0 {
             drop(write!(std::io::stderr().lock(), "\r\u{1b}[K"));
         }
     }

@@ -34,7 +34,7 @@ impl Quickstart {
         if !home.is_made() {
             init::make(&home, init::People::Several)?;
             show::line(&init::made(&home))?;
-            init::settle(&home, false)?.tell()?;
+            init::set_minimum(&home, false)?.print()?;
         }
         let mut config = Config::load(home).map_err(Fail::usage)?;
         if self.once {
@@ -106,12 +106,12 @@ async fn ask(serving: &Serving, key: &str) -> Result<(), Fail> {
     for message in MESSAGES {
         show::line(&format!("\n> {message}"))?;
         let reply = remote::post(&client, &serving.url, &key, &json!({ "message": message })).await?;
-        tell(&reply)?;
+        print_reply(&reply)?;
     }
     Ok(())
 }
 
-fn tell(reply: &RunReply) -> Result<(), Fail> {
+fn print_reply(reply: &RunReply) -> Result<(), Fail> {
     reply.steps.iter().try_for_each(|step| show::line(&show::step(step)))?;
     let answer = reply.answer.as_deref().unwrap_or("no answer");
     answer.lines().try_for_each(|line| show::line(&format!("  {line}")))

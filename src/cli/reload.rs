@@ -24,22 +24,22 @@ impl Reload {
             Err(other) => return Err(Fail::failed(other)),
             Ok(answer) => answer,
         };
-        let told = answer.get("reload").unwrap_or(&Value::Null);
+        let reloaded = answer.get("reload").unwrap_or(&Value::Null);
         if is_json {
-            show::json(told)?;
+            show::json(reloaded)?;
         } else {
-            lines(told).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
+            lines(reloaded).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
         }
         Ok(exit::OK)
     }
 }
 
 /// The changes, one line each.
-fn lines(told: &Value) -> Vec<String> {
-    let word = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+fn lines(reloaded: &Value) -> Vec<String> {
+    let word = |name: &str| reloaded.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let short = |name: &str| word(name).chars().take(12).collect::<String>();
     let each = |pointer: &str| {
-        let names = told.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+        let names = reloaded.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
         names.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
     let mut lines = vec![if word("policy") == word("was") {
@@ -54,11 +54,11 @@ fn lines(told: &Value) -> Vec<String> {
         }
     }
     for what in ["groups", "labels", "secrets"] {
-        if told.get(what).and_then(Value::as_bool) == Some(true) {
+        if reloaded.get(what).and_then(Value::as_bool) == Some(true) {
             lines.push(format!("  ~ {what}"));
         }
     }
-    for refused in told.get("refused").and_then(Value::as_array).into_iter().flatten() {
+    for refused in reloaded.get("refused").and_then(Value::as_array).into_iter().flatten() {
         let word = |name: &str| refused.get(name).and_then(Value::as_str).unwrap_or("-");
         lines.push(format!("  ! tool {} is refused: {}", word("tool"), word("reason")));
     }

@@ -43,7 +43,7 @@ impl Run {
                     limits: RunLimits { calls_max: self.calls_max },
                     ..RunRequest::default()
                 };
-                local::here(config, "run", async move |agent, principal| {
+                local::run_here(config, "run", async move |agent, principal| {
                     agent.run(principal, None, request).await
                 })?
             }

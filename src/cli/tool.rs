@@ -41,7 +41,7 @@ impl Tool {
                     )));
                 }
                 let (name, arguments) = (name.clone(), arguments.clone());
-                let reply = local::here(config, "tool call", async move |agent, principal| {
+                let reply = local::run_here(config, "tool call", async move |agent, principal| {
                     note_hidden(agent, principal, &name);
                     agent.call(principal, name, arguments).await
                 })?;

@@ -19,7 +19,7 @@ pub(super) fn routes(app: App) -> Router {
         .route("/tools", get(tools::list))
         .route("/audit", get(audit::list).layer(Extension(streams.clone())))
         .route("/audit/entries", get(audit::list).layer(Extension(streams.clone())))
-        .route("/audit/export", get(export::tell))
+        .route("/audit/export", get(export::export))
         .route("/audit/entries/{seq}", get(audit::show))
         .route("/audit/key", get(evidence::key))
         .route("/audit/checkpoint", get(evidence::checkpoint))

@@ -53,8 +53,8 @@ pub(super) async fn serve_routes(
     let authority = app.authority.clone();
     let warming = authority.clone();
     let _warm = tokio::task::spawn_blocking(move || warming.warm());
-    let (teller, told) = (authority.clone(), stopping.clone());
-    let telling = tokio::spawn(async move { teller.tell_refusals(raised(told)).await });
+    let (recorder, stopped) = (authority.clone(), stopping.clone());
+    let recording = tokio::spawn(async move { recorder.tell_refusals(raised(stopped)).await });
     app.ready.begin();
     tokio::select! {
         () = shutdown => {}
@@ -67,7 +67,7 @@ pub(super) async fn serve_routes(
     if tokio::time::timeout(app.bounds.stop_max, all_ended.recv()).await.is_err() {
         tracing::warn!("requests were still open when the time to stop was over");
     }
-    drop(telling.await);
+    drop(recording.await);
     authority.flush().await;
     Ok(())
 }

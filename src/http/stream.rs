@@ -35,7 +35,7 @@ pub(super) trait Events: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<String>> + Send;
 
     /// Whether the reader still has access.
-    fn stands(&self) -> impl Future<Output = bool> + Send;
+    fn has_access(&self) -> impl Future<Output = bool> + Send;
 }
 
 impl Streams {
@@ -51,7 +51,7 @@ impl Streams {
         })?;
         let (out, body) = Channel::new(8);
         tokio::spawn(async move {
-            pour(app, events, out).await;
+            send_events(app, events, out).await;
             drop(place);
         });
         let kept =
@@ -60,16 +60,16 @@ impl Streams {
     }
 }
 
-async fn pour(app: App, mut events: impl Events, mut out: Out) {
+async fn send_events(app: App, mut events: impl Events, mut out: Out) {
     let mut spoken_us = clock::mono_us();
     let mut stood_us = spoken_us;
-    if say(&mut out, "retry: 2000\n\n".to_owned()).await.is_none() {
+    if send(&mut out, "retry: 2000\n\n".to_owned()).await.is_none() {
         return;
     }
     while app.ready.obstacle() != Some("stopping") {
         let now = clock::mono_us();
         if now.saturating_sub(stood_us) >= STANDING_US {
-            if !events.stands().await {
+            if !events.has_access().await {
                 return;
             }
             stood_us = now;
@@ -84,12 +84,12 @@ async fn pour(app: App, mut events: impl Events, mut out: Out) {
             None => return,
         };
         spoken_us = now;
-        if say(&mut out, text).await.is_none() {
+        if send(&mut out, text).await.is_none() {
             return;
         }
     }
 }
 
-async fn say(out: &mut Out, text: String) -> Option<()> {
+async fn send(out: &mut Out, text: String) -> Option<()> {
     out.send_data(Bytes::from(text)).await.ok()
 }

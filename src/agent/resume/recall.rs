@@ -130,17 +130,17 @@ fn begun(
 
 /// A reply of the model, read from its entry.
 fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
-    let said: ModelReplyPayload = payload(stored)?;
-    run::add(usage, said.input_tokens, said.output_tokens);
+    let recorded: ModelReplyPayload = payload(stored)?;
+    run::add(usage, recorded.input_tokens, recorded.output_tokens);
     let call = |CallProposed { id, tool, arguments }| ProposedCall { id, tool, arguments };
     Ok(ModelReply {
-        text: said.text,
-        calls: said.calls.into_iter().map(call).collect(),
+        text: recorded.text,
+        calls: recorded.calls.into_iter().map(call).collect(),
         stop: Stop::ToolCalls,
         usage: crate::llm::TokenUsage::default(),
         request_digest: Digest::sha256(b""),
         raw: Vec::new(),
-        model: said.model,
+        model: recorded.model,
         found: secrets::SecretCounts::default(),
     })
 }
@@ -157,7 +157,7 @@ fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut V
                 recalled.begun.session.calls_used += 1;
                 run::taint(&mut recalled.begun.session, &known.record);
                 match known.recall {
-                    Recall::Told(result) => PartState::Told(result),
+                    Recall::Told(result) => PartState::Settled(result),
                     Recall::Again(asked) => PartState::Again(asked),
                     Recall::Waiting => PartState::Waiting,
                 }
@@ -165,13 +165,13 @@ fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut V
         };
         parts.push(Part { call: call.clone(), at });
     }
-    if parts.iter().all(|part| matches!(part.at, PartState::Told(_))) {
+    if parts.iter().all(|part| matches!(part.at, PartState::Settled(_))) {
         recalled.conversation.push_reply(&reply);
-        let told = parts.into_iter().filter_map(|part| match part.at {
-            PartState::Told(result) => Some(*result),
+        let results = parts.into_iter().filter_map(|part| match part.at {
+            PartState::Settled(result) => Some(*result),
             PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
         });
-        recalled.conversation.push_results(told.collect());
+        recalled.conversation.push_results(results.collect());
     } else {
         recalled.open = Some(OpenTurn { reply, parts, before: Vec::new() });
     }

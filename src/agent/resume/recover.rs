@@ -34,18 +34,18 @@ pub(in crate::agent) async fn recover(agent: &Agent) -> Result<usize, RecoverErr
 
 /// The reply of a run that a crash ended: its recorded steps, with the status `interrupted`.
 fn reply(agent: &Agent, run: RunId, owner: &str) -> Result<Option<Draft>, RecoverError> {
-    let told = views::find(agent.ledger(), &run, |_| true).map_err(RecoverError::Read)?;
-    let Some(mut told) = told else { return Ok(None) };
-    let first = told.ledger.take().map_or(0, |range| range.first);
-    told.status = RunStatus::Interrupted;
-    told.answer = Some("interrupted: the server ended before the run did".to_owned());
-    let session = told.session.clone();
+    let found = views::find(agent.ledger(), &run, |_| true).map_err(RecoverError::Read)?;
+    let Some(mut reply) = found else { return Ok(None) };
+    let first = reply.ledger.take().map_or(0, |range| range.first);
+    reply.status = RunStatus::Interrupted;
+    reply.answer = Some("interrupted: the server ended before the run did".to_owned());
+    let session = reply.session.clone();
     Ok(Some(Draft {
         run: Some(run),
         session: Some(session),
         principal: Some(owner.to_owned()),
         answers: Some(Ref::Seq(first)),
         status: Some(RunStatus::Interrupted.as_str()),
-        ..Draft::new(told.payload())
+        ..Draft::new(reply.payload())
     }))
 }

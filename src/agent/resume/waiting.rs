@@ -123,7 +123,7 @@ impl Agent {
                 () = self.gate().stirred() => seen.clear(),
                 () = sleep_until(next_us) => {}
                 Some(ended) = going.join_next() => {
-                    if let Some(run) = tell(ended) {
+                    if let Some(run) = log_outcome(ended) {
                         under_way.remove(&run);
                     }
                 }
@@ -161,7 +161,7 @@ impl Askers {
 }
 
 /// Logs how a resumed run ended.
-fn tell(
+fn log_outcome(
     ended: Result<(RunId, Result<Option<RunStatus>, GoOnError>), tokio::task::JoinError>,
 ) -> Option<RunId> {
     let (run, went) = match ended {
@@ -231,20 +231,20 @@ fn unreadable(what: &str) -> GoOnError {
 /// Ends a run whose principal may no longer act. Its approvals become void.
 async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Result<RunReply, GoOnError> {
     tracing::warn!(run = %run, principal = owner, ?refusal, "a waiting run ends: its requester may not run");
-    let told = views::find(agent.ledger(), run, |_| true)?;
-    let mut told = told.ok_or_else(|| unreadable("the run is gone"))?;
-    let first = told.ledger.take().map_or(0, |range| range.first);
-    told.status = RunStatus::Cancelled;
-    told.answer = Some("cancelled: the key that started this run may no longer run".to_owned());
+    let reply = views::find(agent.ledger(), run, |_| true)?;
+    let mut reply = reply.ok_or_else(|| unreadable("the run is gone"))?;
+    let first = reply.ledger.take().map_or(0, |range| range.first);
+    reply.status = RunStatus::Cancelled;
+    reply.answer = Some("cancelled: the key that started this run may no longer run".to_owned());
     let draft = Draft {
         run: Some(run.clone()),
-        session: Some(told.session.clone()),
+        session: Some(reply.session.clone()),
         principal: Some(owner.to_owned()),
         answers: Some(Ref::Seq(first)),
         status: Some(RunStatus::Cancelled.as_str()),
-        ..Draft::new(told.payload())
+        ..Draft::new(reply.payload())
     };
     let receipt = agent.ledger().append_one(draft).await?;
-    told.ledger = Some(views::range(first, &receipt));
-    Ok(told)
+    reply.ledger = Some(views::range(first, &receipt));
+    Ok(reply)
 }

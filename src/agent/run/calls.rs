@@ -47,7 +47,7 @@ impl RunWalk<'_> {
                 }
                 Outcome::Refused(result) => {
                     steps.insert(place, result.record().clone());
-                    part.at = PartState::Told(Box::new(result));
+                    part.at = PartState::Settled(Box::new(result));
                 }
             }
         }
@@ -56,7 +56,7 @@ impl RunWalk<'_> {
             // Wait 3: results are durable before the model reads them.
             for ((place, part), result) in running.into_iter().zip(self.agent.gate().settle(ran).await?) {
                 steps.insert(place, result.record().clone());
-                part.at = PartState::Told(Box::new(result));
+                part.at = PartState::Settled(Box::new(result));
             }
         }
         for record in steps.values() {

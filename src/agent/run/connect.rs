@@ -26,19 +26,19 @@ pub(super) async fn run(launcher: Launcher, order: Order) -> Execution {
 /// A builtin works with one host and receives an open connection to it.
 async fn connected(launcher: &Launcher, order: Order, connecting: &Connecting) -> Execution {
     let Some(to) = connecting.hosts().first() else { return launcher.run(order, None).await };
-    let mut told = Connection { to: to.as_str().to_owned(), ..Connection::default() };
+    let mut connection = Connection { to: to.as_str().to_owned(), ..Connection::default() };
     let mut execution = match open(to, &order, connecting).await {
         Ok((socket, address)) => {
-            told.address = Some(address);
+            connection.address = Some(address);
             launcher.run(order, Some(socket)).await
         }
         Err(reason) => {
-            told.refused = Some(reason.to_string());
+            connection.refused = Some(reason.to_string());
             Execution::without_output(End::Refused { reason: format!("no connection to `{to}`: {reason}") })
         }
     };
     // Only the child sees what passes over the connection.
-    execution.connections = Connections { told: vec![told], ..Connections::default() };
+    execution.connections = Connections { told: vec![connection], ..Connections::default() };
     execution
 }
 

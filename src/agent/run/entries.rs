@@ -38,8 +38,8 @@ impl RunWalk<'_> {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
         };
-        let (stop, stop_text) = told_stop(&reply.stop);
-        let (raw, raw_base64) = told_raw(&reply.raw);
+        let (stop, stop_text) = stop_reason(&reply.stop);
+        let (raw, raw_base64) = text_or_base64(&reply.raw);
         self.draft(ModelReplyPayload {
             model: reply.model.clone(),
             request_sha256: reply.request_digest,
@@ -59,7 +59,7 @@ impl RunWalk<'_> {
 
     /// Why the model gave no reply, with what its server sent instead.
     pub(super) fn error_draft(&self, error: &ModelError) -> Draft {
-        let (raw, raw_base64) = error.raw.as_deref().map(told_raw).unwrap_or_default();
+        let (raw, raw_base64) = error.raw.as_deref().map(text_or_base64).unwrap_or_default();
         self.draft(ModelErrorPayload {
             provider: self.provider.name().to_owned(),
             error: error.to_string(),
@@ -93,7 +93,7 @@ fn exact(count: u64) -> u64 {
 }
 
 /// Why a model stopped, in the terms of the ledger.
-fn told_stop(stop: &Stop) -> (StopReason, Option<String>) {
+fn stop_reason(stop: &Stop) -> (StopReason, Option<String>) {
     match stop {
         Stop::EndTurn => (StopReason::EndTurn, None),
         Stop::ToolCalls => (StopReason::ToolCalls, None),
@@ -104,7 +104,7 @@ fn told_stop(stop: &Stop) -> (StopReason, Option<String>) {
 }
 
 /// A server's bytes: as text if they are UTF-8, otherwise in base64.
-fn told_raw(raw: &[u8]) -> (Option<String>, Option<String>) {
+fn text_or_base64(raw: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(raw) {
         Ok(text) => (Some(text.to_owned()), None),
         Err(_) => (None, Some(STANDARD.encode(raw))),

@@ -60,5 +60,5 @@ pub(in crate::agent) enum PartState {
     /// It waits for an approval.
     Waiting,
     /// Its outcome is durable.
-    Told(Box<ToolResult>),
+    Settled(Box<ToolResult>),
 }

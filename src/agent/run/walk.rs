@@ -134,7 +134,7 @@ impl RunWalk<'_> {
         self.said.clone_from(&reply.text);
         let agent = self.agent;
         for group in groups(&mut parts, |part| is_read(agent, &part.call.tool)) {
-            if group.iter().all(|part| matches!(part.at, PartState::Told(_))) {
+            if group.iter().all(|part| matches!(part.at, PartState::Settled(_))) {
                 continue;
             }
             if clock::mono_us() >= self.end_us {
@@ -151,13 +151,13 @@ impl RunWalk<'_> {
                 return Ok(Some(WalkEnd { before, status: RunStatus::Waiting, answer, limit: None }));
             }
         }
-        let told = parts.into_iter().filter_map(|part| match part.at {
-            PartState::Told(result) => Some(*result),
+        let results = parts.into_iter().filter_map(|part| match part.at {
+            PartState::Settled(result) => Some(*result),
             PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
         });
         // The reply and every result are durable: the model may read them.
         self.conversation.push_reply(&reply);
-        self.conversation.push_results(told.collect());
+        self.conversation.push_results(results.collect());
         Ok(None)
     }
 }

@@ -28,17 +28,17 @@ pub(in crate::agent) fn find(
     }
     let number = |seq: i64| u64::try_from(seq).unwrap_or(0);
     let first = number(first);
-    let mut told = match reply.map(number) {
+    let mut found = match reply.map(number) {
         Some(seq) => ended(ledger, run, first, seq)?,
         None => from_entries(ledger, run, first)?,
     };
-    if told.status == RunStatus::Waiting && !waits_for_a_person(ledger, run)? {
-        told = RunReply { answer: None, ..from_entries(ledger, run, first)? };
+    if found.status == RunStatus::Waiting && !waits_for_a_person(ledger, run)? {
+        found = RunReply { answer: None, ..from_entries(ledger, run, first)? };
     }
     let (head, checkpoint) = (ledger.head(), ledger.checkpoint().map(|note| note.to_string()));
     let last = reply.map_or(head.size.saturating_sub(1), number);
-    told.ledger = Some(LedgerRange { first, last, size: head.size, root: head.root.hex(), checkpoint });
-    Ok(Some(told))
+    found.ledger = Some(LedgerRange { first, last, size: head.size, root: head.root.hex(), checkpoint });
+    Ok(Some(found))
 }
 
 /// Whether an approval of the run is open. A waiting run without one is about to resume.
@@ -81,7 +81,7 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
     let scan_max = entries_max * limits::RUNS_RUNNING_MAX;
     let (headers, _) = ledger.reader().headers(&filter, first, Order::Ascending, entries_max, scan_max)?;
     let session = headers.iter().find_map(|header| SessionId::parse(header.str("session")?));
-    let mut told = RunReply {
+    let mut reply = RunReply {
         run: run.clone(),
         session: session.ok_or_else(|| ReadError::Damaged(first, "the run has no session".to_owned()))?,
         status: RunStatus::Running,
@@ -93,22 +93,22 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
     };
     for header in &headers {
         match header.known_kind() {
-            Some(Kind::ModelReply) => told.usage.model_calls += 1,
+            Some(Kind::ModelReply) => reply.usage.model_calls += 1,
             Some(Kind::CallDecision) => {
                 let stored = ledger.reader().entry(header.seq)?;
                 if let Some(step) = stored.as_ref().and_then(decided) {
-                    put(&mut told.steps, step);
+                    put(&mut reply.steps, step);
                 }
             }
             Some(Kind::CallResult) => {
                 if let Some(stored) = ledger.reader().entry(header.seq)? {
-                    settle(&mut told.steps, &stored);
+                    settle(&mut reply.steps, &stored);
                 }
             }
             _ => {}
         }
     }
-    Ok(told)
+    Ok(reply)
 }
 
 fn decided(stored: &Stored) -> Option<Step> {

@@ -113,7 +113,7 @@ fn row(
     let asked = header(ledger, first)?.filter(|header| header.str("run") == Some(id)).ok_or_else(damaged)?;
     let answered = reply.map(|seq| header(ledger, seq)).transpose()?.flatten();
     let message = payload(ledger, &asked)?.map(|asked: RunRequestPayload| asked.message);
-    let told = answered.as_ref().map(|header| payload(ledger, header)).transpose()?.flatten();
+    let recorded = answered.as_ref().map(|header| payload(ledger, header)).transpose()?.flatten();
     Ok(RunRow {
         run: RunId::parse(id).ok_or_else(damaged)?,
         status: RunStatus::parse(status).ok_or_else(damaged)?,
@@ -121,7 +121,7 @@ fn row(
         message: message.map(|text| text::visible_line(text::prefix(&text, limits::SHOWN_BYTES_MAX))),
         started_us: asked.u64("wall_us").unwrap_or(0),
         ended_us: answered.as_ref().and_then(|header| header.u64("wall_us")),
-        figures: told.map(figures),
+        figures: recorded.map(figures),
         first_seq: first,
         reply_seq: reply,
     })

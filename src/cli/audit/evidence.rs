@@ -109,7 +109,7 @@ impl CheckProof {
         let evidence = Evidence::read(&given::slurp(&self.file)?).map_err(fail)?;
         let proven = evidence.check(&key).map_err(fail)?;
         if is_json {
-            show::json(&told(&evidence, &proven))?;
+            show::json(&report(&evidence, &proven))?;
         } else {
             lines(&evidence, &proven).iter().try_for_each(|line| show::line(line))?;
         }
@@ -117,7 +117,7 @@ impl CheckProof {
     }
 }
 
-fn told(evidence: &Evidence, proven: &Proven) -> Value {
+fn report(evidence: &Evidence, proven: &Proven) -> Value {
     let entries =
         proven.entries.iter().map(|(header, payload)| json!({ "header": header.fields, "payload": payload }));
     json!({

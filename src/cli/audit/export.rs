@@ -99,14 +99,14 @@ pub(super) fn verify(path: &Path, key: Option<&str>, is_json: bool) -> Result<u8
         Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {}", text::visible_line(&what.to_string())))
     })?;
     if is_json {
-        show::json(&told(&found))?;
+        show::json(&report(&found))?;
     } else {
         lines(&found, key.is_some()).iter().try_for_each(|line| show::line(line))?;
     }
     Ok(exit::OK)
 }
 
-fn told(found: &Exported) -> Value {
+fn report(found: &Exported) -> Value {
     json!({
         "log": found.checkpoint.origin,
         "key": found.key.to_string(),

@@ -50,8 +50,8 @@ pub(super) fn files(path: &Path, filter: &Filter, mut from: u64, out: &Out) -> R
                 return Ok(exit::OK);
             }
         }
-        let told = headers.last().map_or(from, |header| header.seq + 1);
-        from = next.unwrap_or(told.max(size));
+        let shown = headers.last().map_or(from, |header| header.seq + 1);
+        from = next.unwrap_or(shown.max(size));
         if next.is_none() {
             drop(reader);
             std::thread::sleep(Duration::from_millis(limits::TAIL_MS));

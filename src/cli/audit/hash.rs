@@ -28,18 +28,19 @@ impl Hash {
         }
         let secrets = compose::secrets(config, compose::model_key(config)?.as_ref())?;
         let (digest, clean) = (secrets.now().digest(&value), secrets.clean(value));
-        let told = String::from_utf8_lossy(&clean);
-        let name = told.strip_prefix("[secret:").and_then(|rest| rest.split_once(':')).map(|(name, _)| name);
+        let cleaned = String::from_utf8_lossy(&clean);
+        let name =
+            cleaned.strip_prefix("[secret:").and_then(|rest| rest.split_once(':')).map(|(name, _)| name);
         // A value that is not known as a whole was not replaced as a whole either.
-        let name = name.filter(|name| *told == format!("[secret:{name}:{digest}]"));
-        let shown = if clean.found().is_none() { None } else { Some(told.as_ref()) };
+        let name = name.filter(|name| *cleaned == format!("[secret:{name}:{digest}]"));
+        let shown = if clean.found().is_none() { None } else { Some(cleaned.as_ref()) };
         if is_json {
             show::json(&json!({ "digest": digest, "name": name, "replaced": shown }))?;
         } else {
             show::line(&format!("digest    {digest}"))?;
             show::line(&format!("name      {}", name.unwrap_or("none: no named secret has this value")))?;
             match shown {
-                Some(told) => show::line(&format!("replaced  {told}"))?,
+                Some(cleaned) => show::line(&format!("replaced  {cleaned}"))?,
                 None => {
                     show::line(&format!("replaced  not now; as a secret named NAME: [secret:NAME:{digest}]"))?
                 }

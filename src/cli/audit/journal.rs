@@ -34,8 +34,8 @@ pub(super) fn compare(report: &mut Verification, reader: &Reader, path: &Path) -
         let what = match ordered.get(decision) {
             None => "it has a result, but no launcher was ordered to start it".to_owned(),
             Some(order) => match &order.end {
-                Some(told) if told != end => {
-                    format!("ended by `{told}` at {}, but by `{end}` here", order.place)
+                Some(result_end) if result_end != end => {
+                    format!("ended by `{result_end}` at {}, but by `{end}` here", order.place)
                 }
                 _ => continue,
             },

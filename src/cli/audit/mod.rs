@@ -84,7 +84,13 @@ impl Audit {
             Self::Show(entries::Show { url: Some(url), query, limit, follow, .. }) => {
                 let query = query::join(query);
                 Filter::parse(&query).map_err(Fail::usage)?;
-                follow::server(&Server::at(url)?.met()?, &query, *limit, *follow, &follow::Out { is_json })
+                follow::server(
+                    &Server::at(url)?.checked()?,
+                    &query,
+                    *limit,
+                    *follow,
+                    &follow::Out { is_json },
+                )
             }
             Self::Show(show) => show.run(&compose::load(home)?, is_json),
             Self::Export(take) => take.run(&compose::load(home)?),

@@ -26,13 +26,13 @@ pub(in crate::cli) struct Redact {
 
 impl Redact {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
-        let told = self.ask(config)?;
+        let report = self.ask(config)?;
         if is_json {
-            show::json(&told)?;
+            show::json(&report)?;
         } else {
-            lines(&told).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
+            lines(&report).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
         }
-        if list(&told, "left").is_empty() {
+        if list(&report, "left").is_empty() {
             return Ok(exit::OK);
         }
         Err(Fail::failed("the payloads are erased, but parts of them may remain in the files above"))
@@ -46,7 +46,7 @@ impl Redact {
             None => json!({ "op": op, "entries": self.entries, "reason": self.reason }),
         };
         match admin::call(&config.home.data, &request) {
-            Err(AdminError::NotRunning) => self.here(config),
+            Err(AdminError::NotRunning) => self.redact_locally(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
             Err(other) => Err(Fail::failed(other)),
@@ -55,7 +55,7 @@ impl Redact {
     }
 
     /// Does the same without a server: takes the ledger's lock and asks no policy.
-    fn here(&self, config: &Config) -> Result<Value, Fail> {
+    fn redact_locally(&self, config: &Config) -> Result<Value, Fail> {
         if let Some(holder) = Lock::holder(&compose::files(config)) {
             show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
         }
@@ -69,24 +69,24 @@ impl Redact {
             .clean(self.reason.clone())
             .into_inner();
         let erasure = Erasure { targets, reason, principal: by.id(), power: None };
-        let told = compose::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
+        let report = compose::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
             RedactError::Unfit(..) => Fail::usage(e),
             RedactError::Read(_) => Fail::new(exit::UNVERIFIED, e),
             other => Fail::failed(other),
         })?;
-        serde_json::to_value(told).map_err(Fail::failed)
+        serde_json::to_value(report).map_err(Fail::failed)
     }
 }
 
-fn list<'a>(told: &'a Value, name: &str) -> &'a [Value] {
-    told.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The outcome, one line for each part.
-fn lines(told: &Value) -> Vec<String> {
+fn lines(report: &Value) -> Vec<String> {
     let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let mut lines: Vec<String> = list(told, "entries")
+    let mut lines: Vec<String> = list(report, "entries")
         .iter()
         .map(|erased| {
             let (seq, bytes, by) =
@@ -96,7 +96,7 @@ fn lines(told: &Value) -> Vec<String> {
         .collect();
     let same = |may: bool| {
         let those =
-            list(told, "same_words").iter().filter(|same| same.get("may_be_erased") == Some(&json!(may)));
+            list(report, "same_words").iter().filter(|same| same.get("may_be_erased") == Some(&json!(may)));
         those
             .map(|same| format!("#{} {}", number(same, "seq"), word(same, "kind")))
             .collect::<Vec<_>>()
@@ -109,8 +109,8 @@ fn lines(told: &Value) -> Vec<String> {
     if !stay.is_empty() {
         lines.push(format!("the same text stays in {stay}, which are never erased"));
     }
-    let left = list(told, "left");
-    let files = number(told, "files");
+    let left = list(report, "left");
+    let files = number(report, "files");
     lines.push(if left.is_empty() {
         format!("searched the raw bytes of {files} files of data/: nothing of it is left")
     } else {
@@ -118,6 +118,6 @@ fn lines(told: &Value) -> Vec<String> {
     });
     lines.extend(left.iter().filter_map(Value::as_str).map(|left| format!("  ! {left}")));
     lines.push("not reached:".to_owned());
-    lines.extend(list(told, "beyond").iter().filter_map(Value::as_str).map(|what| format!("  - {what}")));
+    lines.extend(list(report, "beyond").iter().filter_map(Value::as_str).map(|what| format!("  - {what}")));
     lines
 }

@@ -60,7 +60,7 @@ pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
     lines
 }
 
-pub(in crate::cli) fn told(report: &Verification, is_json: bool) -> Result<u8, Fail> {
+pub(in crate::cli) fn print(report: &Verification, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         show::json(report)?;
     } else {

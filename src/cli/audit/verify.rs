@@ -50,9 +50,9 @@ impl Verify {
             outside.push(Outside { from, note: given::note(path)?, key: key.clone() });
         }
         let address = known::address(&config.home);
-        let met = known::find(&address)?;
-        let known_key = met.as_ref().map(|(key, _)| key.clone());
-        if let Some((key, Some(note))) = met {
+        let known = known::find(&address)?;
+        let known_key = known.as_ref().map(|(key, _)| key.clone());
+        if let Some((key, Some(note))) = known {
             outside.push(Outside { from: "known-logs".to_owned(), note, key: Some(key) });
         }
         let last = if self.since_last { Some(last_verified(&address)?) } else { None };
@@ -66,10 +66,10 @@ impl Verify {
             may_begin(from, &files, &outside)?;
         }
         let progress = Progress::new();
-        let tell = |done, all| progress.tell(done, all);
+        let update = |done, all| progress.update(done, all);
         let report = match from {
-            None => ledger::audit_telling(&files, &compose::PROJECTIONS, &outside, &tell),
-            Some(from) => ledger::audit_from(&files, from, &outside, &tell),
+            None => ledger::audit_telling(&files, &compose::PROJECTIONS, &outside, &update),
+            Some(from) => ledger::audit_from(&files, from, &outside, &update),
         };
         drop(progress);
         let mut report = same_key(report, config, key.as_ref().into_iter().chain(&known_key));
@@ -87,7 +87,7 @@ impl Verify {
         {
             report.warnings.push(format!("the result is not remembered: {fail}"));
         }
-        summary::told(&report, is_json)
+        summary::print(&report, is_json)
     }
 
     /// Verifies a log that a newer one has replaced.
@@ -103,7 +103,7 @@ impl Verify {
         if let Some(path) = &self.checkpoint {
             outside.push(Outside { from: path.display().to_string(), note: given::note(path)?, key });
         }
-        summary::told(&ledger::audit(&Files::below(&data), &compose::PROJECTIONS, &outside), is_json)
+        summary::print(&ledger::audit(&Files::below(&data), &compose::PROJECTIONS, &outside), is_json)
     }
 }
 

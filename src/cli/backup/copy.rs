@@ -11,14 +11,14 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 /// Changes the owner of a folder and of everything in it.
-pub(super) fn give_all(path: &Path, to: compose::HostUser) -> Result<(), Fail> {
+pub(super) fn set_owner_of_tree(path: &Path, to: compose::HostUser) -> Result<(), Fail> {
     let at = |e: io::Error| Fail::failed(format!("{}: {e}", path.display()));
     if std::fs::symlink_metadata(path).map_err(at)?.is_dir() {
         for entry in std::fs::read_dir(path).map_err(at)? {
-            give_all(&entry.map_err(at)?.path(), to)?;
+            set_owner_of_tree(&entry.map_err(at)?.path(), to)?;
         }
     }
-    init::give(path, to)
+    init::set_owner(path, to)
 }
 
 pub(super) fn folder(path: &Path, mode: u32) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! `par restore`: makes a home from a backup, with a new log after the old one.
 
-use super::copy::{copy_tree, digests, folder, give_all};
+use super::copy::{copy_tree, digests, folder, set_owner_of_tree};
 use super::list::{FORMAT, LIST, List};
 use crate::auth;
 use crate::cli::exit::{self, Fail};
@@ -73,7 +73,7 @@ impl Restore {
         // The writer's thread ends with the lock.
         drop(Lock::take(&compose::files(&config), Duration::from_secs(5)).map_err(Fail::failed)?);
         for (folder, owner) in [(&home.data, user), (&home.workspace, tool_user)] {
-            owner.map_or(Ok(()), |owner| give_all(folder, owner))?;
+            owner.map_or(Ok(()), |owner| set_owner_of_tree(folder, owner))?;
         }
         if is_json {
             show::json(

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-pub(in crate::cli) fn give(path: &Path, to: HostUser) -> Result<(), Fail> {
+pub(in crate::cli) fn set_owner(path: &Path, to: HostUser) -> Result<(), Fail> {
     // A symbolic link is never followed: another user may have put it there.
     std::os::unix::fs::lchown(path, Some(to.uid), Some(to.gid))
         .map_err(|e| Fail::failed(format!("{}: {e}", path.display())))

@@ -16,7 +16,7 @@ pub(in crate::cli) struct Found {
     /// The level required from now on; `None` if no launcher starts here.
     pub(in crate::cli) level: Option<Level>,
     /// What keeps the level below `strict`, or a launcher from starting.
-    pub(in crate::cli) lacking: Vec<String>,
+    pub(in crate::cli) missing: Vec<String>,
 }
 
 /// Finds the level and writes it to a `par.toml` that names none. To be called with one thread.
@@ -24,15 +24,15 @@ pub(in crate::cli) struct Found {
 /// If tools will run as a separate user under a service manager, a launcher of this command says
 /// nothing about theirs. Then `standard` is required, and a person who has seen `par doctor` there
 /// may require more.
-pub(in crate::cli) fn settle(home: &Home, is_elsewhere: bool) -> Result<Found, Fail> {
+pub(in crate::cli) fn set_minimum(home: &Home, is_elsewhere: bool) -> Result<Found, Fail> {
     let config = Config::load(home.clone()).map_err(Fail::usage)?;
     let found = match sandbox::start(&Spec::from_config(&config)) {
         Ok(seed) => {
             let report = seed.report();
             let level = report.level.map(|level| if is_elsewhere { Level::Standard } else { level });
-            Found { level, lacking: report.missing.iter().chain(&report.lacking).cloned().collect() }
+            Found { level, missing: report.missing.iter().chain(&report.lacking).cloned().collect() }
         }
-        Err(e) => Found { level: None, lacking: vec![e.to_string()] },
+        Err(e) => Found { level: None, missing: vec![e.to_string()] },
     };
     let path = home.file();
     let refuse = |e: std::io::Error| Fail::failed(format!("{}: {e}", path.display()));
@@ -45,11 +45,11 @@ pub(in crate::cli) fn settle(home: &Home, is_elsewhere: bool) -> Result<Found, F
 }
 
 impl Found {
-    pub(in crate::cli) fn tell(&self) -> Result<(), Fail> {
+    pub(in crate::cli) fn print(&self) -> Result<(), Fail> {
         match self.level {
             Some(level) => show::line(&format!("Sandbox: {0}, now required by par.toml", level.as_str()))?,
             None => show::line("Sandbox: not available on this machine, so no tool will run")?,
         }
-        self.lacking.iter().try_for_each(|lacking| show::line(&format!("  missing: {lacking}")))
+        self.missing.iter().try_for_each(|missing| show::line(&format!("  missing: {missing}")))
     }
 }

@@ -12,8 +12,8 @@ mod people;
 mod files;
 mod minimum;
 
-pub(super) use files::{give, made, make};
-pub(super) use minimum::settle;
+pub(super) use files::{made, make, set_owner};
+pub(super) use minimum::set_minimum;
 pub(super) use people::People;
 
 use crate::cli::exit::{self, Fail};
@@ -56,26 +56,26 @@ impl Init {
             None => People::Several,
         };
         make(home, people)?;
-        let found = settle(home, tool_user.is_some())?;
+        let found = set_minimum(home, tool_user.is_some())?;
         if is_json {
             let people = people.as_str();
-            let sandbox = json!({ "minimum": found.level, "lacking": found.lacking });
+            let sandbox = json!({ "minimum": found.level, "lacking": found.missing });
             let (root, etc, data) = (&home.root, &home.etc, &home.data);
             show::json(
                 &json!({ "home": root, "etc": etc, "data": data, "people": people, "sandbox": sandbox }),
             )?;
         } else {
             show::line(&made(home))?;
-            found.tell()?;
+            found.print()?;
         }
         if let Some(user) = user {
             let files = Files::below(&home.data);
             for path in [home.data.clone(), files.log_key(), home.data.join("pepper")] {
-                give(&path, user)?;
+                set_owner(&path, user)?;
             }
         }
         if let Some(user) = tool_user {
-            give(&home.workspace, user)?;
+            set_owner(&home.workspace, user)?;
         }
         Ok(exit::OK)
     }

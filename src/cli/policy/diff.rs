@@ -28,8 +28,8 @@ impl Diff {
         let cases = old.0.bundle.suite().changes(new.0.bundle.suite());
         let is_same = is_none(&difference) && cases.is_empty() && flips.is_empty();
         if is_json {
-            let mut told = json!(difference);
-            if let Some(members) = told.as_object_mut() {
+            let mut shown = json!(difference);
+            if let Some(members) = shown.as_object_mut() {
                 members.insert("same".to_owned(), json!(is_same));
                 members.insert("asked".to_owned(), json!(asked));
                 let CaseChanges { added, removed, changed } = &cases;
@@ -37,7 +37,7 @@ impl Diff {
                 members.insert("cases".to_owned(), cases);
                 members.insert("flips".to_owned(), flips.iter().map(flip_json).collect());
             }
-            show::json(&told)?;
+            show::json(&shown)?;
         } else {
             print(&difference, &old.0, &new.0)?;
             for (sign, names) in [('-', &cases.removed), ('+', &cases.added), ('~', &cases.changed)] {
@@ -88,8 +88,8 @@ fn print(difference: &RulesDifference, old: &Rules, new: &Rules) -> Result<(), F
 }
 
 fn flip_line(Flip { asked, old, new }: &Flip) -> String {
-    let by = |said: &SideRuling| match said {
-        SideRuling::NoCall => said.as_str().to_owned(),
+    let by = |side: &SideRuling| match side {
+        SideRuling::NoCall => side.as_str().to_owned(),
         SideRuling::Ruled { answer, policies } if policies.is_empty() => format!("{answer} by default"),
         SideRuling::Ruled { answer, policies } => format!("{answer} by {}", policies.join(", ")),
     };
@@ -97,6 +97,6 @@ fn flip_line(Flip { asked, old, new }: &Flip) -> String {
 }
 
 fn flip_json(Flip { asked, old, new }: &Flip) -> Value {
-    let said = |said: &SideRuling| json!({ "answer": said.as_str(), "policies": said.policies() });
-    json!({ "asked": asked, "old": said(old), "new": said(new) })
+    let side = |side: &SideRuling| json!({ "answer": side.as_str(), "policies": side.policies() });
+    json!({ "asked": asked, "old": side(old), "new": side(new) })
 }

@@ -1,6 +1,6 @@
 //! `par policy explain`.
 
-use super::subject::{NOBODY, key_subject, resource};
+use super::subject::{EXPLAIN_USER, key_subject, resource};
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::{self, Fail};
 use crate::cli::tool::unknown;
@@ -50,19 +50,19 @@ pub(in crate::cli) struct Explain {
 }
 
 /// A ruling with everything that led to it.
-struct Told {
+struct Explanation {
     answer: Ruling,
     considered: Vec<Considered>,
     /// The resource.
     about: String,
     /// The limit of this answer, as a clause after the resource.
-    but: &'static str,
+    caveat: &'static str,
     /// The recorded decision, if the question comes from the ledger.
-    then: Option<Then>,
+    recorded: Option<RecordedDecision>,
 }
 
 /// A decision as recorded.
-struct Then {
+struct RecordedDecision {
     seq: u64,
     decision: String,
     policies: Vec<String>,
@@ -81,7 +81,7 @@ impl Explain {
         if !is_power && (self.owner.is_some() || self.via.is_some()) {
             return Err(Fail::usage("`--owner` and `--via` are for a power of the API"));
         }
-        let told = match (seq, &self.arguments) {
+        let explanation = match (seq, &self.arguments) {
             (Some(_), None) if self.who.is_some() || self.user.is_some() || self.from.is_some() => {
                 return Err(Fail::usage("the entry names the principal: `--as` and `--user` are for a tool"));
             }
@@ -90,8 +90,8 @@ impl Explain {
             (None, None) => return Err(Fail::usage("a tool needs arguments, a JSON object such as '{}'")),
             (_, Some(arguments)) => self.asked(config, &rules, arguments)?,
         };
-        told.print(is_json)?;
-        Ok(match told.answer {
+        explanation.print(is_json)?;
+        Ok(match explanation.answer {
             Ruling::Allow { .. } => exit::OK,
             Ruling::Deny { .. } => exit::DENIED,
             Ruling::NeedsApproval { .. } => exit::WAITING,
@@ -99,7 +99,7 @@ impl Explain {
     }
 
     /// Asks for a power, with a key that does not expire.
-    fn power(&self, config: &Config, rules: &Rules) -> Result<Told, Fail> {
+    fn power(&self, config: &Config, rules: &Rules) -> Result<Explanation, Fail> {
         let power = Power::parse(&self.tool).ok_or_else(|| Fail::usage("unknown power"))?;
         let subject = self.subject(config)?;
         let word = self.via.as_deref().unwrap_or("http");
@@ -129,20 +129,20 @@ impl Explain {
         let ran = ran(config, &own)?;
         let asked =
             Use { subject: &subject, power, over, door, expires_us: None, now_us: Wall::now().0, ran };
-        Ok(Told {
+        Ok(Explanation {
             answer: rules.bundle.decide_use(&asked).answer,
             considered: rules.bundle.explain_use(&asked),
             about,
-            but: if power == Power::Approve {
+            caveat: if power == Power::Approve {
                 "; a key that may run never answers approvals, whatever the policies say"
             } else {
                 ""
             },
-            then: None,
+            recorded: None,
         })
     }
 
-    fn asked(&self, config: &Config, rules: &Rules, arguments: &str) -> Result<Told, Fail> {
+    fn asked(&self, config: &Config, rules: &Rules, arguments: &str) -> Result<Explanation, Fail> {
         let subject = self.subject(config)?;
         if rules.catalog.find(&self.tool).is_none() {
             return Err(Fail::usage(unknown(config, &self.tool)));
@@ -174,12 +174,12 @@ impl Explain {
             source_ip: self.from,
             counts: counts(config, &self.tool)?,
         };
-        Ok(Told {
+        Ok(Explanation {
             answer: rules.bundle.decide(&question).answer,
             considered: rules.bundle.explain(&question),
             about: resource_text(&resource),
-            but: "; as the first call of a run; the sandbox checks the resource again at the call",
-            then: None,
+            caveat: "; as the first call of a run; the sandbox checks the resource again at the call",
+            recorded: None,
         })
     }
 
@@ -193,7 +193,7 @@ impl Explain {
             }
             return key_subject(&key::find(config, word)?);
         };
-        let user = self.user.as_deref().unwrap_or(NOBODY);
+        let user = self.user.as_deref().unwrap_or(EXPLAIN_USER);
         if let Some(name) = user.strip_prefix("os:") {
             return Ok(Subject { source: Source::Os { name: name.to_owned() }, role, user: None });
         }
@@ -224,7 +224,7 @@ fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
 }
 
 /// Makes the decision `seq` of the ledger again, under the rules on disk.
-fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
+fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fail> {
     let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
     let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
@@ -244,12 +244,12 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
         let reason = reason.map_or_else(String::new, |reason| format!("; it was denied because {reason}"));
         Fail::failed(format!("the decision {seq} cannot be made again: {e}{reason}"))
     })?;
-    Ok(Told {
+    Ok(Explanation {
         answer,
         considered,
         about: format!("{} {}", words("/resource/type").trim_start_matches("PAR::"), words("/resource/id")),
-        but: "",
-        then: Some(Then {
+        caveat: "",
+        recorded: Some(RecordedDecision {
             seq,
             decision: stored.header.str("decision").unwrap_or_default().to_owned(),
             policies: stored.header.policies().iter().map(|policy| text::visible_line(policy)).collect(),
@@ -259,13 +259,13 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
     })
 }
 
-impl Told {
+impl Explanation {
     fn print(&self, is_json: bool) -> Result<(), Fail> {
         if is_json {
             return show::json(&self.json());
         }
         show::line(&format!("{:<6} {}", self.answer.word(), why(&self.answer, self.considered.len())))?;
-        self.considered.iter().filter(|one| is_told(one)).try_for_each(|one| show::line(&row(one)))?;
+        self.considered.iter().filter(|one| is_listed(one)).try_for_each(|one| show::line(&row(one)))?;
         if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
             show::line(&format!("  nearest to a permit: {}, but {}", nearest.policy, nearest.failing()))?;
         }
@@ -273,8 +273,8 @@ impl Told {
             advice.iter().try_for_each(|line| show::line(&format!("  advice: {line}")))?;
         }
         let about = &self.about;
-        let Some(then) = &self.then else {
-            return show::line(&format!("  asked about {about}{}", self.but));
+        let Some(then) = &self.recorded else {
+            return show::line(&format!("  asked about {about}{}", self.caveat));
         };
         show::line(&format!("  asked about {about}, as recorded in entry {}", then.seq))?;
         let by = if then.policies.is_empty() { "default".to_owned() } else { then.policies.join(", ") };
@@ -300,7 +300,7 @@ impl Told {
                     "failed_at": c.failed_at, "failing": failing.collect::<Vec<_>>(),
                     "error": c.error, "origin": c.origin })
         });
-        let then = self.then.as_ref().map(|then| {
+        let then = self.recorded.as_ref().map(|then| {
             json!({ "seq": then.seq, "decision": then.decision, "policies": then.policies,
                     "policy": then.policy, "same_rules": then.policy == then.now })
         });
@@ -319,7 +319,7 @@ impl Told {
 }
 
 /// Built-in policies are listed only if they forbid.
-fn is_told(one: &Considered) -> bool {
+fn is_listed(one: &Considered) -> bool {
     one.origin.is_some() || one.matched || one.error.is_some()
 }
 

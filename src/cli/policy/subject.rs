@@ -9,11 +9,11 @@ use crate::types::{HostPort, KeyId};
 use serde_json::Value;
 
 /// The principal if only a role is given.
-pub(super) const NOBODY: &str = "os:explain";
+pub(super) const EXPLAIN_USER: &str = "os:explain";
 
 /// A user of this host with this role.
 pub(in crate::cli) fn role_subject(role: Role) -> Subject {
-    let name = NOBODY.trim_start_matches("os:").to_owned();
+    let name = EXPLAIN_USER.trim_start_matches("os:").to_owned();
     Subject { source: Source::Os { name }, role, user: None }
 }
 

@@ -27,13 +27,13 @@ pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
         failures.iter().try_for_each(|failure| show::line(&failure.to_string()))?;
         show::line(&format!("{} of {count} cases hold", count - failures.len()))?;
         if let Some(score) = &score {
-            tell(score)?;
+            print_score(score)?;
         }
     }
     Ok(if is_ok { exit::OK } else { exit::FAILED })
 }
 
-fn tell(score: &MutationScore) -> Result<(), Fail> {
+fn print_score(score: &MutationScore) -> Result<(), Fail> {
     score.survivors.iter().try_for_each(|survivor| show::line(&survivor.to_string()))?;
     let noticed = score.made - score.survivors.len();
     let (made, percent) = (score.made, score.percent());

@@ -30,10 +30,10 @@ pub(in crate::cli) fn address(home: &Home) -> String {
 }
 
 /// A log's key and the newest checkpoint seen.
-pub(in crate::cli) type Met = (VerifierKey, Option<Note>);
+pub(in crate::cli) type KnownLog = (VerifierKey, Option<Note>);
 
 /// Returns the log known at `address`.
-pub(in crate::cli) fn find(address: &str) -> Result<Option<Met>, Fail> {
+pub(in crate::cli) fn find(address: &str) -> Result<Option<KnownLog>, Fail> {
     let Some(path) = known_logs_file() else { return Ok(None) };
     let known = read(&path).map_err(|e| Fail::usage(format!("{}: {e}", path.display())))?;
     let Some(known) = known.into_iter().find(|known| known.address == address) else { return Ok(None) };

@@ -101,8 +101,8 @@ pub(in crate::cli) async fn post(
     key: &Secret,
     body: &Value,
 ) -> Result<RunReply, Fail> {
-    let told = ask(client, url, key, "/agent/run", Some(body)).await?;
-    serde_json::from_value(told).map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
+    let reply = ask(client, url, key, "/agent/run", Some(body)).await?;
+    serde_json::from_value(reply).map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
 }
 
 async fn ask(

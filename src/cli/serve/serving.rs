@@ -2,7 +2,7 @@
 
 use super::notify::Notify;
 use super::signals::Signals;
-use super::tend::tend;
+use super::tend::watch_launcher;
 use crate::agent::Agent;
 use crate::auth::Authority;
 use crate::cli::compose;
@@ -69,7 +69,7 @@ impl Serving {
         let code = tokio::select! {
             code = work(self, signals) => code,
             never = self.notify.watch(&self.agent) => match never {},
-            never = tend(self.agent.launcher()) => match never {},
+            never = watch_launcher(self.agent.launcher()) => match never {},
             // Open requests still receive the answer that nothing was recorded.
             what = self.agent.ledger().poisoned() => Err(Fail::failed(what)),
         };
@@ -92,7 +92,7 @@ impl Serving {
             tokio::select! {
                 () = signals.end.heard() => return,
                 _ = signals.hangup.recv() => match self.reloader.reload(None).await {
-                    Ok(told) => tracing::info!(%told, "SIGHUP: the rules on disk are in force"),
+                    Ok(reloaded) => tracing::info!(%reloaded, "SIGHUP: the rules on disk are in force"),
                     Err(error) => tracing::error!(%error, "SIGHUP: the previous rules stay in force"),
                 },
             }

@@ -80,8 +80,8 @@ pub(super) async fn act(
                 call_hash: text(asked, "call_hash")?.ok_or_else(|| missing("call_hash"))?.to_owned(),
                 reason: text(asked, "reason")?.map(ToOwned::to_owned),
             };
-            let told = gate.answer(principal, Door::SOCKET, &approval_id(asked)?, answer).await?;
-            Ok(json!({ "approval": told }))
+            let answered = gate.answer(principal, Door::SOCKET, &approval_id(asked)?, answer).await?;
+            Ok(json!({ "approval": answered }))
         }
         Some(Operation::AuditRedact) => {
             known(asked, &["op", "entries", "run", "reason"])?;
@@ -113,8 +113,8 @@ async fn redact(
     let mut erasure = erasure(asked, principal, power)?;
     erasure.reason = agent.secrets().clean(erasure.reason).into_inner();
     let ledger = agent.ledger().clone();
-    let told = tokio::task::spawn_blocking(move || ledger.redact(&erasure)).await;
-    Ok(json!({ "redacted": told.map_err(failed)?? }))
+    let redacted = tokio::task::spawn_blocking(move || ledger.redact(&erasure)).await;
+    Ok(json!({ "redacted": redacted.map_err(failed)?? }))
 }
 
 /// Records an export. The client then reads the entries from the files.

@@ -53,8 +53,8 @@ pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
     let answer = exchange(&mut stream, &Zeroizing::new(format!("{request}\n"))).map_err(AdminError::Io)?;
     let mut answer = parse_strict(&answer, limits::JSON_DEPTH_MAX)
         .map_err(|e| AdminError::Io(io::Error::new(io::ErrorKind::InvalidData, e)))?;
-    if let Some(told) = answer.get_mut("ok") {
-        return Ok(told.take());
+    if let Some(result) = answer.get_mut("ok") {
+        return Ok(result.take());
     }
     let word =
         |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).unwrap_or("none");

@@ -85,7 +85,7 @@ async fn converse(mut stream: UnixStream, door: &AdminDoor, room: &Room) {
         Err(failure) => Err(failure),
     };
     let answer = match outcome {
-        Ok(told) => json!({ "ok": told }),
+        Ok(result) => json!({ "ok": result }),
         Err(Failure { code, detail }) => json!({ "error": { "code": code.as_str(), "detail": detail } }),
     };
     // It may contain a new key.

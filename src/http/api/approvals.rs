@@ -68,7 +68,7 @@ struct OpenApprovals {
     principal: Principal,
     door: Door,
     /// The state of each one that was sent last.
-    told: BTreeMap<ApprovalId, Standing>,
+    sent: BTreeMap<ApprovalId, Standing>,
     /// The last entry that was searched.
     after: u64,
     /// The ledger's size at the last check, and the time of that check.
@@ -77,24 +77,24 @@ struct OpenApprovals {
 
 impl OpenApprovals {
     fn new(app: App, principal: Principal, door: Door) -> Self {
-        Self { app, principal, door, told: BTreeMap::new(), after: 0, looked: None }
+        Self { app, principal, door, sent: BTreeMap::new(), after: 0, looked: None }
     }
 
     /// Reads the changes from the ledger. Blocking.
     fn look(
         app: &App,
         sight: &Sight,
-        told: &mut BTreeMap<ApprovalId, Standing>,
+        sent: &mut BTreeMap<ApprovalId, Standing>,
         after: &mut u64,
         is_first: bool,
     ) -> Result<String, Problem> {
         let ledger = app.agent.ledger();
         let mut out = String::new();
-        for id in told.keys().cloned().collect::<Vec<_>>() {
+        for id in sent.keys().cloned().collect::<Vec<_>>() {
             if let Some(approval) =
                 Approval::find(ledger, &id)?.filter(|approval| sight.sees(&approval.requester.principal))
             {
-                tell(&approval, told, &mut out);
+                write_event(&approval, sent, &mut out);
             }
         }
         loop {
@@ -105,10 +105,10 @@ impl OpenApprovals {
                 // Only the pending ones among the earlier approvals are sent.
                 if is_first && approval.state != Standing::Pending {
                     if is_open(approval.state) {
-                        told.insert(approval.id, approval.state);
+                        sent.insert(approval.id, approval.state);
                     }
                 } else {
-                    tell(&approval, told, &mut out);
+                    write_event(&approval, sent, &mut out);
                 }
             }
             if next.is_none() {
@@ -127,19 +127,19 @@ impl Events for OpenApprovals {
             return Some(String::new());
         }
         let is_first = self.looked.replace((size, now)).is_none();
-        let (app, mut told, mut after) = (self.app.clone(), std::mem::take(&mut self.told), self.after);
+        let (app, mut sent, mut after) = (self.app.clone(), std::mem::take(&mut self.sent), self.after);
         // Asked again each time: the rules may have changed.
         let sight = app.agent.gate().sight(&self.principal, Power::ApprovalRead, self.door).ok()?;
         let look = move || {
-            let text = Self::look(&app, &sight, &mut told, &mut after, is_first);
-            text.map(|text| (text, told, after))
+            let text = Self::look(&app, &sight, &mut sent, &mut after, is_first);
+            text.map(|text| (text, sent, after))
         };
-        let (text, told, after) = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
-        (self.told, self.after) = (told, after);
+        let (text, sent, after) = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
+        (self.sent, self.after) = (sent, after);
         Some(text)
     }
 
-    async fn stands(&self) -> bool {
+    async fn has_access(&self) -> bool {
         let may = |by: &Principal| self.app.agent.gate().holds(by, Power::ApprovalRead, self.door).is_ok();
         self.app.authority.standing(&self.principal).await.is_ok_and(|by| may(&by))
     }
@@ -151,14 +151,14 @@ fn is_open(state: Standing) -> bool {
 
 /// Writes one event if the approval differs from what was sent last. JSON contains no line breaks
 /// here.
-fn tell(approval: &Approval, told: &mut BTreeMap<ApprovalId, Standing>, out: &mut String) {
-    if told.get(&approval.id) == Some(&approval.state) {
+fn write_event(approval: &Approval, sent: &mut BTreeMap<ApprovalId, Standing>, out: &mut String) {
+    if sent.get(&approval.id) == Some(&approval.state) {
         return;
     }
     if is_open(approval.state) {
-        told.insert(approval.id.clone(), approval.state);
+        sent.insert(approval.id.clone(), approval.state);
     } else {
-        told.remove(&approval.id);
+        sent.remove(&approval.id);
     }
     let one = serde_json::to_string(approval).unwrap_or_default();
     out.push_str(&format!("event: approval\ndata: {one}\n\n"));

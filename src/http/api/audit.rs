@@ -37,14 +37,16 @@ pub(in crate::http) async fn list(
         let follow = Follow::new(app.clone(), principal, door, page.filter, page.after, &headers);
         return streams.answer(app, &reader, follow);
     }
-    let told = blocking(move || page.fill(&app)).await?;
-    let Some(next) = told.get("next").and_then(Value::as_str) else { return Ok(Json(told).into_response()) };
+    let page_json = blocking(move || page.fill(&app)).await?;
+    let Some(next) = page_json.get("next").and_then(Value::as_str) else {
+        return Ok(Json(page_json).into_response());
+    };
     let mut on: Vec<(&str, &str)> =
         asked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     on.retain(|(name, _)| *name != "after");
     on.push(("after", next));
     let on = format!("<{}>; rel=\"next\"", link("/audit/entries", &on));
-    Ok(([(LINK, on)], Json(told)).into_response())
+    Ok(([(LINK, on)], Json(page_json)).into_response())
 }
 
 /// Returns one entry: its header, the bytes that were hashed, their hash, and the payload.
@@ -58,10 +60,10 @@ pub(in crate::http) async fn show(
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let read = move || Ok(app.agent.ledger().reader().entry(seq)?);
     let stored = blocking(read).await?;
-    stored.as_ref().map(told).map(Json).ok_or_else(none)
+    stored.as_ref().map(entry_json).map(Json).ok_or_else(none)
 }
 
-fn told(stored: &Stored) -> Value {
+fn entry_json(stored: &Stored) -> Value {
     // The verifiers of a key are never shown to any caller.
     let is_secret = stored.header.is(Kind::KeyCreate);
     let (state, payload) = match &stored.body {

@@ -21,7 +21,7 @@ pub(in crate::http) struct ExportQuery {
     format: Format,
 }
 
-pub(in crate::http) async fn tell(
+pub(in crate::http) async fn export(
     State(app): State<App>,
     caller: Caller,
     Query(asked): Query<Vec<(String, String)>>,
@@ -75,7 +75,7 @@ pub(in crate::http) async fn answer(
     .await?;
     let format = export.format();
     let (out, body) = Channel::new(2);
-    tokio::spawn(pour(export, out, place));
+    tokio::spawn(stream(export, out, place));
     let name = format!("attachment; filename=\"par-export.{}\"", format.as_str());
     let head = [(CONTENT_TYPE, format.media_type().to_owned()), (CONTENT_DISPOSITION, name)];
     Ok((head, Body::new(body)).into_response())
@@ -83,7 +83,7 @@ pub(in crate::http) async fn answer(
 
 /// Ends with the reader or with the export. If the ledger can no longer be read, the response is
 /// aborted, so that it cannot pass for complete.
-async fn pour(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: Share) {
+async fn stream(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: Share) {
     loop {
         let next = tokio::task::spawn_blocking(move || {
             let piece = export.piece();

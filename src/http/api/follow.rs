@@ -50,7 +50,7 @@ impl Follow {
 }
 
 impl Events for Follow {
-    async fn stands(&self) -> bool {
+    async fn has_access(&self) -> bool {
         let gate = self.app.agent.gate();
         let may = |by: &Principal| gate.may(by, Power::AuditRead, Over::Server, self.door).is_ok();
         self.app.authority.standing(&self.principal).await.is_ok_and(|by| may(&by))
@@ -82,7 +82,7 @@ pub(in crate::http) async fn newer(app: &App, filter: &Filter, from: &mut u64) -
         Ok(reader.headers(&filter, start, Order::Ascending, EVENTS_MAX, SCAN_MAX)?)
     };
     let (headers, next) = blocking(read).await.ok()?;
-    let told = headers.last().map_or(0, |header| header.seq.saturating_add(1));
-    *from = next.unwrap_or_else(|| told.max(size));
+    let read_to = headers.last().map_or(0, |header| header.seq.saturating_add(1));
+    *from = next.unwrap_or_else(|| read_to.max(size));
     Some(headers)
 }

@@ -32,11 +32,11 @@ pub(in crate::http) async fn ready(State(app): State<App>) -> Response {
 /// The state of the server, for a caller with a key.
 pub(in crate::http) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<Value>, Problem> {
     caller.holding(Power::HealthRead)?;
-    Ok(Json(told(&app)))
+    Ok(Json(report(&app)))
 }
 
 /// The state of the server as JSON.
-pub(in crate::http) fn told(app: &App) -> Value {
+pub(in crate::http) fn report(app: &App) -> Value {
     let word = obstacle(app);
     let rules = app.agent.gate().rules();
     let obstacles = app.agent.obstacle().into_iter().chain(app.authority.obstacle());
@@ -57,7 +57,7 @@ pub(in crate::http) fn told(app: &App) -> Value {
 
 /// The state of the anchors; null without anchors.
 fn anchor(app: &App) -> Value {
-    let told = app.anchor.standing().map(|standing| {
+    let standing_json = app.anchor.standing().map(|standing| {
         json!({
             "place": standing.place,
             "size": standing.size,
@@ -67,7 +67,7 @@ fn anchor(app: &App) -> Value {
             "error": standing.error,
         })
     });
-    told.unwrap_or_default()
+    standing_json.unwrap_or_default()
 }
 
 fn obstacle(app: &App) -> Option<&'static str> {

@@ -29,7 +29,7 @@ pub(in crate::http) async fn start(
     refuse_unsupported(&parts.headers)?;
     let asked = read_json(&parts.headers, body, &app.bounds).await?;
     let reply = app.agent.run(&principal, Some(source), fit(asked)?).await?;
-    Ok(told(reply))
+    Ok(respond(reply))
 }
 
 /// Returns a run that the caller may read.
@@ -54,7 +54,7 @@ pub(in crate::http) async fn list(
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Json<Value>, Problem> {
     let sight = caller.seeing(Power::RunRead)?;
-    let query = wanted(&asked)?;
+    let query = run_query(&asked)?;
     let limit = query.limit;
     let found = tokio::task::spawn_blocking(move || app.agent.runs(&sight, &query)).await;
     let rows = found.map_err(Problem::internal)??;
@@ -63,7 +63,7 @@ pub(in crate::http) async fn list(
 }
 
 /// Parses the filter. The pages use the same parameters.
-pub(in crate::http) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
+pub(in crate::http) fn run_query(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
     let mut query = RunQuery { limit: limits::PAGE_ITEMS, ..RunQuery::default() };
     for (name, value) in asked {
         let unfit = |must: &str| Problem::new(Code::Unfit, format!("`{name}` must be {must}"));
@@ -90,7 +90,7 @@ pub(in crate::http) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Pr
 }
 
 /// The response: 200 if the run has ended, 202 with a `Location` if it continues.
-fn told(reply: RunReply) -> Response {
+fn respond(reply: RunReply) -> Response {
     use RunStatus::{Cancelled, Denied, Done, Failed, Interrupted, Limit, Paused, Pending, Running, Waiting};
     match reply.status {
         Done | Denied | Failed | Limit | Cancelled | Interrupted => Json(reply).into_response(),
@@ -199,7 +199,7 @@ fn check_limits(value: &Value) -> Result<(), WrongShape> {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::respond;
     use crate::agent::{RunError, RunReply};
     use crate::http::problem::Problem;
     use axum::response::IntoResponse as _;
@@ -226,7 +226,7 @@ mod tests {
                 "usage": { "model_calls": 0, "input_tokens": 0, "output_tokens": 0 }
             }))
             .expect("reply");
-            let response = told(reply);
+            let response = respond(reply);
             assert_eq!(response.status(), code, "{status}");
             let location = response.headers().get("location").map(|at| at.to_str().expect("text"));
             assert_eq!(location, (code == 202).then_some("/runs/run_01JD0000000000000000000000"));
@@ -248,9 +248,9 @@ mod tests {
             assert_eq!(response.status(), code);
             let wait = response.headers().get("retry-after").map(|wait| wait.to_str().expect("text"));
             assert_eq!(wait, retry_after);
-            let told = response.into_body().collect().await.expect("body").to_bytes();
-            let told = String::from_utf8_lossy(&told).into_owned();
-            assert!(!told.contains("ledger.db"), "{told}");
+            let body = response.into_body().collect().await.expect("body").to_bytes();
+            let body = String::from_utf8_lossy(&body).into_owned();
+            assert!(!body.contains("ledger.db"), "{body}");
         }
     }
 }

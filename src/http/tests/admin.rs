@@ -70,7 +70,7 @@ fn raw(data: &Path, line: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_withdrawn_while_the_server_runs() {
+async fn keys_are_created_listed_and_revoked_while_the_server_runs() {
     let server = Served::start().await;
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
     let asked = json!({"op": "key.create", "name": "ci", "role": "operator", "user": "ops@example"});
@@ -94,7 +94,7 @@ async fn keys_are_made_listed_and_withdrawn_while_the_server_runs() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_code() {
+async fn invalid_requests_are_refused_by_code() {
     let server = Served::start().await;
     for (asked, code) in [
         (json!({}), "unfit"),

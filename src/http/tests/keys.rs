@@ -64,7 +64,7 @@ async fn a_key_comes_in_either_header_and_two_must_agree() {
 }
 
 #[tokio::test]
-async fn wrong_keys_keep_no_right_key_out_and_are_told() {
+async fn wrong_keys_lock_out_no_right_key_and_are_recorded() {
     let app = TestApp::start().await;
     let fresh = app.key(Role::Operator).await;
     for _ in 0..REFUSALS_PER_MINUTE_MAX * 2 {

@@ -62,7 +62,7 @@ fn patient() -> Bounds {
 
 /// Silent sockets and unfinished forms, many times as many as there are slots (issue 12).
 #[tokio::test]
-async fn connections_that_wait_for_their_clients_keep_nobody_out() {
+async fn waiting_connections_do_not_block_new_clients() {
     let app = TestApp::start_with(patient(), |router| router).await;
     let key = app.key(Role::Operator).await;
     let form = format!(
@@ -110,7 +110,7 @@ fn is_ended(mut stream: &std::net::TcpStream) -> bool {
 
 /// Any number of requests without a key close neither an authenticated request nor its body.
 #[tokio::test]
-async fn a_request_with_a_key_keeps_its_place() {
+async fn an_authenticated_request_keeps_its_slot() {
     let slow = Slow::default();
     let app = TestApp::start_with(patient(), slow.route()).await;
     let (viewer, operator) = (app.key(Role::Viewer).await, app.key(Role::Operator).await);

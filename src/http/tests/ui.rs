@@ -139,7 +139,7 @@ async fn a_stolen_cookie_is_worth_nothing_once_the_key_is_revoked() {
 /// A browser sends the cookie to every port of its host: another server on the loopback receives
 /// it, and reads the token of every form with it.
 #[tokio::test]
-async fn a_cookie_without_its_tab_answers_nothing() {
+async fn a_cookie_without_its_tab_cannot_answer() {
     let app = TestApp::start().await;
     let key = app.key(Role::Approver).await;
     let proof = "5a".repeat(32);
@@ -363,7 +363,7 @@ async fn hostile_text_is_only_ever_text() {
 }
 
 #[tokio::test]
-async fn a_tail_goes_on_behind_the_last_event() {
+async fn a_stream_continues_after_the_last_event() {
     let app = TestApp::start().await;
     let login = app.log_in(&app.key(Role::Viewer).await).await;
     for role in [Role::Operator, Role::Approver, Role::Admin] {

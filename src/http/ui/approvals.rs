@@ -125,8 +125,8 @@ pub(super) async fn answer(
         call_hash: field(&fields, "call_hash").to_owned(),
         reason: (!reason.is_empty()).then(|| reason.to_owned()),
     };
-    let told = ui.app.agent.gate().answer(principal, visitor.door(), &id, answer).await?;
-    Ok(Redirect::to(&format!("/ui/approvals/{}", told.id)))
+    let answered = ui.app.agent.gate().answer(principal, visitor.door(), &id, answer).await?;
+    Ok(Redirect::to(&format!("/ui/approvals/{}", answered.id)))
 }
 
 fn table(items: &[Approval]) -> Markup {

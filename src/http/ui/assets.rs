@@ -11,12 +11,12 @@ const SCRIPT: &str = include_str!("par.js");
 
 pub(super) async fn style(headers: HeaderMap) -> Response {
     static TAG: OnceLock<String> = OnceLock::new();
-    give(&headers, TAG.get_or_init(|| tag(STYLE)), "text/css; charset=utf-8", STYLE)
+    send(&headers, TAG.get_or_init(|| tag(STYLE)), "text/css; charset=utf-8", STYLE)
 }
 
 pub(super) async fn script(headers: HeaderMap) -> Response {
     static TAG: OnceLock<String> = OnceLock::new();
-    give(&headers, TAG.get_or_init(|| tag(SCRIPT)), "text/javascript; charset=utf-8", SCRIPT)
+    send(&headers, TAG.get_or_init(|| tag(SCRIPT)), "text/javascript; charset=utf-8", SCRIPT)
 }
 
 fn tag(text: &str) -> String {
@@ -25,7 +25,7 @@ fn tag(text: &str) -> String {
 
 /// Sends an asset once. Browsers revalidate it each time, and another version of PAR has another
 /// tag.
-fn give(headers: &HeaderMap, tag: &'static str, kind: &'static str, text: &'static str) -> Response {
+fn send(headers: &HeaderMap, tag: &'static str, kind: &'static str, text: &'static str) -> Response {
     let known: [(HeaderName, &str); 3] = [(CACHE_CONTROL, "no-cache"), (ETAG, tag), (CONTENT_TYPE, kind)];
     let asked = headers.get(IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
     if asked.split(',').any(|one| one.trim().trim_start_matches("W/") == tag) {

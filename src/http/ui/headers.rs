@@ -14,12 +14,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
      img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
 
-pub(super) async fn dress(request: Request, next: Next) -> Response {
+pub(super) async fn wrap(request: Request, next: Next) -> Response {
     let is_page = wants_page(request.headers());
     let id = request.extensions().get::<Id>().map(|id| id.0.clone()).unwrap_or_default();
     let mut response = next.run(request).await;
     if is_page {
-        response = told(response, &id);
+        response = as_page(response, &id);
     }
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
@@ -31,7 +31,7 @@ pub(super) async fn dress(request: Request, next: Next) -> Response {
 }
 
 /// Renders an error as a page. Other responses stay unchanged.
-fn told(mut response: Response, id: &str) -> Response {
+fn as_page(mut response: Response, id: &str) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     let problem = response.extensions_mut().remove::<Problem>();

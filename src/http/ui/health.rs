@@ -15,9 +15,9 @@ use serde_json::Value;
 
 pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<String>, Problem> {
     visitor.holding(Power::HealthRead)?;
-    let told = health::told(&ui.app);
-    let text = |at: &str| told.pointer(at).and_then(Value::as_str).unwrap_or("–").to_owned();
-    let obstacles: Vec<&str> = told
+    let report = health::report(&ui.app);
+    let text = |at: &str| report.pointer(at).and_then(Value::as_str).unwrap_or("–").to_owned();
+    let obstacles: Vec<&str> = report
         .get("obstacles")
         .and_then(Value::as_array)
         .into_iter()
@@ -37,7 +37,7 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
                     dt { "runs" } dd { @if ready == "–" { (page::outcome("ready")) } @else { "not accepted: " (ready) } }
                     dt { "version" } dd { (text("/version")) }
                     dt { "log" } dd { code { (format::short(&text("/ledger/log"), 32)) } }
-                    dt { "entries" } dd { a href="/ui/audit" { (format::count(told.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
+                    dt { "entries" } dd { a href="/ui/audit" { (format::count(report.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
                     dt { "root" } dd { code { (text("/ledger/root")) } }
                 }
             }

@@ -48,7 +48,7 @@ struct LiveTail {
 }
 
 impl Events for LiveTail {
-    async fn stands(&self) -> bool {
+    async fn has_access(&self) -> bool {
         let login = self.ui.logins.look(&self.login.hash, clock::mono_us());
         match login {
             // The rules may have changed, or the login may have expired.

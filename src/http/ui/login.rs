@@ -22,7 +22,7 @@ pub(super) async fn form(
     Query(asked): Query<Fields>,
 ) -> Html<String> {
     let base = base(Exposure::from_request(ends, &headers), &headers);
-    Html(shown(&base, wanted(&asked), None).into_string())
+    Html(shown(&base, next_page(&asked), None).into_string())
 }
 
 /// Opens a login for a key that may read the audit or approve, and redirects to the requested page.
@@ -33,7 +33,7 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
     let reach = Exposure::from_request(ends, request.headers());
     let base = base(reach, request.headers());
     let fields = read(ui.app.bounds.body_unproven_read_max, request).await?;
-    let next = wanted(&fields);
+    let next = next_page(&fields);
     let refused = |status: StatusCode, why: &str| {
         let page = shown(&base, next, Some(why));
         Ok((status, Extension(AsIs), Html(page.into_string())).into_response())
@@ -81,7 +81,7 @@ fn may_enter(ui: &Ui, principal: &Principal, door: Door) -> bool {
 }
 
 /// The page to continue with: one of ours and no other.
-fn wanted(fields: &Fields) -> &str {
+fn next_page(fields: &Fields) -> &str {
     let next = field(fields, "next");
     let is_plain = next.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') && !next.contains("//");
     if next.starts_with("/ui/") && is_plain { next } else { "/ui/" }
@@ -120,7 +120,7 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::wanted;
+    use super::next_page;
 
     #[test]
     fn the_login_leads_only_to_our_own_pages() {
@@ -136,7 +136,7 @@ mod tests {
             ("javascript:alert(1)", "/ui/"),
             ("/agent/run", "/ui/"),
         ] {
-            assert_eq!(wanted(&vec![("next".to_owned(), next.to_owned())]), expect, "{next:?}");
+            assert_eq!(next_page(&vec![("next".to_owned(), next.to_owned())]), expect, "{next:?}");
         }
     }
 }

@@ -36,7 +36,7 @@ pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
         .route("/ui/par.js", get(assets::script))
         .route("/ui/{*rest}", any(nothing))
         .route_layer(DefaultBodyLimit::max(limits::FORM_BYTES_MAX))
-        .route_layer(from_fn(headers::dress))
+        .route_layer(from_fn(headers::wrap))
         .with_state(ui)
 }
 

@@ -5,7 +5,7 @@ use super::page::{self, Here, Page, empty};
 use super::state::Ui;
 use super::visitor::Visitor;
 use crate::agent::{RunQuery, RunRow};
-use crate::http::api::runs::wanted;
+use crate::http::api::runs::run_query;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::Problem;
@@ -32,7 +32,7 @@ pub(super) async fn show(
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::RunRead)?;
-    let query = wanted(&asked)?;
+    let query = run_query(&asked)?;
     let (app, asking) = (ui.app.clone(), query.clone());
     let rows = blocking(move || Ok(app.agent.runs(&sight, &asking)?)).await?;
     let same = list_link("/runs", &query, None);

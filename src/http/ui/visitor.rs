@@ -90,7 +90,7 @@ impl FromRequestParts<Ui> for Visitor {
         let ends = ends(parts).map_err(Problem::into_response)?;
         let reach = Exposure::from_request(ends, &parts.headers);
         let login = reach.read(&parts.headers).and_then(|id| ui.logins.find(id, clock::mono_us()));
-        let Some(login) = login else { return Err(away(parts)) };
+        let Some(login) = login else { return Err(to_login(parts)) };
         // Checked for each request: a revoked or expired key opens nothing any more.
         match ui.app.authority.standing(&login.proven).await {
             Ok(principal) => {
@@ -102,7 +102,7 @@ impl FromRequestParts<Ui> for Visitor {
             Err(Refusal::Unreadable) => Err(Problem::from(Refusal::Unreadable).into_response()),
             Err(_) => {
                 ui.logins.end_of(&login.proven);
-                Err(away(parts))
+                Err(to_login(parts))
             }
         }
     }
@@ -126,7 +126,7 @@ pub(super) fn wants_page(headers: &HeaderMap) -> bool {
 }
 
 /// Redirects a visitor without a login to the login page, and from there to the requested page.
-fn away(parts: &Parts) -> Response {
+fn to_login(parts: &Parts) -> Response {
     if parts.method == Method::GET && wants_page(&parts.headers) {
         let wanted = parts.uri.path_and_query().map_or("/ui/", |wanted| wanted.as_str());
         let to = match wanted {
