@@ -50,7 +50,7 @@ struct AnswerArgs {
     /// Id of the approval, `apr_…`
     id: String,
     /// Reason for the answer, recorded on the ledger
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Approve without asking for confirmation
     #[arg(long)]

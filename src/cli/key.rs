@@ -21,6 +21,7 @@ pub(super) enum Key {
     /// Revoke a key at once, by its id or its name
     Revoke {
         /// Id or name of the key
+        #[arg(value_name = "ID|NAME")]
         key: String,
     },
 }
@@ -34,10 +35,10 @@ pub(super) struct Create {
     #[arg(long, value_parser = ["viewer", "operator", "approver", "admin"])]
     role: String,
     /// User that the key belongs to; policies and groups name it [default: none]
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Lifetime: a number and `m`, `h` or `d`, for example `90d` [default: no end]
-    #[arg(long, value_parser = lifetime)]
+    #[arg(long, value_name = "LIFETIME", value_parser = lifetime)]
     expires: Option<u64>,
 }
 

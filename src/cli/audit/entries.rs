@@ -20,7 +20,7 @@ pub(in crate::cli) struct Show {
     /// are alternatives. A `-` before a term excludes what matches it.
     pub(super) query: Vec<String>,
     /// Show at most this many entries, the newest
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: usize,
     /// Continue with new entries as they are appended
     #[arg(long, short)]

@@ -17,7 +17,7 @@ pub(in crate::cli) struct Redact {
     #[arg(required_unless_present = "run", conflicts_with = "run", value_name = "SEQ")]
     entries: Vec<u64>,
     /// Erase every payload of this run
-    #[arg(long)]
+    #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Reason, which stays on the ledger
     #[arg(long, value_name = "TEXT")]

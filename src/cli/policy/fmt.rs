@@ -52,18 +52,18 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if !meta.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    let beside = path.with_extension("cedar.par-new");
-    let written = write_beside(&beside, bytes, &meta).and_then(|()| std::fs::rename(&beside, path));
+    let fresh = path.with_extension("cedar.par-new");
+    let written = write_fresh(&fresh, bytes, &meta).and_then(|()| std::fs::rename(&fresh, path));
     if written.is_err() {
         // A leftover is not loaded as a policy: its name does not end in `.cedar`.
-        let _gone = std::fs::remove_file(&beside);
+        let _gone = std::fs::remove_file(&fresh);
         return written;
     }
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-fn write_beside(beside: &Path, bytes: &[u8], meta: &std::fs::Metadata) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(beside)?;
+fn write_fresh(fresh: &Path, bytes: &[u8], meta: &std::fs::Metadata) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(fresh)?;
     file.write_all(bytes)?;
     if (meta.uid(), meta.gid()) != (file.metadata()?.uid(), file.metadata()?.gid()) {
         std::os::unix::fs::fchown(&file, Some(meta.uid()), Some(meta.gid()))?;

@@ -72,9 +72,9 @@ async fn wrong_keys_lock_out_no_right_key_and_are_recorded() {
     }
     assert_eq!(app.get("/tools", &fresh).await.status, 200);
     let home = app.stop().await;
-    let told = home.entries("kind:auth.refused");
-    assert_eq!(told.len(), 1);
-    let body = String::from_utf8(told[0].body.clone().expect("payload")).expect("text");
+    let recorded = home.entries("kind:auth.refused");
+    assert_eq!(recorded.len(), 1);
+    let body = String::from_utf8(recorded[0].body.clone().expect("payload")).expect("text");
     assert!(body.contains(r#""reasons":{"unknown":20}"#), "{body}");
 }
 

@@ -131,8 +131,8 @@ async fn a_stolen_cookie_is_worth_nothing_once_the_key_is_revoked() {
     assert_eq!((page.status, page.header("location")), (303, Some("/ui/login")));
     let events = app.send("GET", "/ui/events", &login, b"").await;
     assert_eq!((events.status, events.problem().as_str()), (401, "unauthenticated"));
-    let told = tokio::time::timeout(Duration::from_secs(15), tail.end()).await.expect("ends");
-    assert_eq!(told.status, 200);
+    let answer = tokio::time::timeout(Duration::from_secs(15), tail.end()).await.expect("ends");
+    assert_eq!(answer.status, 200);
     assert_eq!(app.form("/ui/login", OWN, &format!("key={key}")).await.status, 401);
 }
 
@@ -349,17 +349,17 @@ async fn hostile_text_is_only_ever_text() {
     let tail = format!("GET /ui/events?after={} HTTP/1.1\r\nHost: {}\r\n{login}\r\n", first - 1, app.address);
     let tail = Tail::open(app.address, tail, &format!("id: {last}\n")).await;
     app.home.authority.revoke(&app.home.owner, "viewer", None).await.expect("revoked");
-    let told = tail.end().await;
-    assert_eq!(told.header("content-type"), Some("text/event-stream"));
-    assert_eq!(told.header("x-accel-buffering"), Some("no"));
+    let answer = tail.end().await;
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    assert_eq!(answer.header("x-accel-buffering"), Some("no"));
     for seq in first..=last {
         assert!(
-            told.body.contains(&format!("id: {seq}\nevent: entry\ndata: {{\"seq\":{seq},")),
+            answer.body.contains(&format!("id: {seq}\nevent: entry\ndata: {{\"seq\":{seq},")),
             "{}",
-            told.body
+            answer.body
         );
     }
-    assert!(!told.body.contains('\u{1b}') && !told.body.contains('\u{202e}'));
+    assert!(!answer.body.contains('\u{1b}') && !answer.body.contains('\u{202e}'));
 }
 
 #[tokio::test]
@@ -376,9 +376,9 @@ async fn a_stream_continues_after_the_last_event() {
     let began = Instant::now();
     app.stop().await;
     assert!(began.elapsed() < Duration::from_secs(10), "a tail holds up no stop");
-    let told = tail.end().await.body;
-    assert!(told.contains("id: 3\n") && told.contains("id: 4\n"), "{told}");
-    assert!(!told.contains("id: 2\n") && !told.contains("id: 1\n"), "{told}");
+    let answer = tail.end().await.body;
+    assert!(answer.contains("id: 3\n") && answer.contains("id: 4\n"), "{answer}");
+    assert!(!answer.contains("id: 2\n") && !answer.contains("id: 1\n"), "{answer}");
 }
 
 #[tokio::test]
