@@ -1,33 +1,33 @@
 //! PAR: a policy-driven, secure operations agent with an audit ledger.
 //!
-//! A message comes in; a language model chooses tools; every choice passes a JSON Schema, a Cedar
-//! policy and a sandboxed child, and every step is on a hash-chained ledger before anything happens
-//! because of it. The model is presumed hostile. `ARCHITECTURE.md` walks one request through this
-//! code.
+//! A message arrives, and a language model chooses tools. Every call passes a JSON Schema and a
+//! Cedar policy and runs in a sandboxed child. Every step is on a hash-chained ledger before it has any
+//! effect. The model is presumed hostile. `ARCHITECTURE.md` follows one request through this code.
 //!
 //! # Layout
 //!
-//! The rooms, lowest first; an arrow goes only downward (`tests/it/tidy.rs` holds it):
+//! The rooms, lowest first. A room uses only rooms above it in this table, which `tests/it/tidy.rs`
+//! checks.
 //!
-//! | room | owns, and alone may do |
+//! | room | owns |
 //! |---|---|
 //! | [`types`] | ids, digests, strict JSON, limits; the only clock |
-//! | [`call`] | what launcher and gate both speak of: plain values |
-//! | [`secrets`] | replaces named secrets; only maker of a [`secrets::Clean`] |
-//! | [`config`] | flag > environment > file > default; the only environment |
-//! | [`tools`] | manifests, schema, builtin tools; only maker of a [`tools::ValidCall`] |
-//! | [`launcher`] | one confined child per call; all `unsafe`, in one file |
-//! | [`store`] | opens SQLite |
+//! | [`call`] | plain values that launcher and gate share |
+//! | [`secrets`] | replacement of named secrets; the only source of [`secrets::Clean`] |
+//! | [`config`] | settings: flag > environment > file > default; the only reader of the environment |
+//! | [`tools`] | manifests, schema, builtin tools; the only source of [`tools::ValidCall`] |
+//! | [`launcher`] | one confined child per call; all `unsafe` code, in one file |
+//! | [`store`] | opening SQLite |
 //! | [`egress`] | every outbound connection |
-//! | [`ledger`] | append, verify, read; only maker of a [`ledger::Receipt`] |
-//! | [`auth`] | keys and users; only maker of a [`auth::Principal`] |
-//! | [`policy`] | the decision point, pure |
-//! | [`gate`] | the enforcement point; only maker of a permit, a running call and a tool result |
+//! | [`ledger`] | append, verify, read; the only source of [`ledger::Receipt`] |
+//! | [`auth`] | keys and users; the only source of [`auth::Principal`] |
+//! | [`policy`] | the decision point; pure functions |
+//! | [`gate`] | the enforcement point; the only source of permits, running calls and tool results |
 //! | [`llm`] | model providers |
-//! | [`sandbox`] | the supervisor, the front's lock, its way to a launcher |
-//! | [`rules`] | what decides: loaded, kept, exchanged, replayed |
-//! | [`agent`] | the loop |
-//! | [`http`] | routes and status codes |
+//! | [`sandbox`] | the supervisor, the front's lock, the connection to a launcher |
+//! | [`rules`] | loads, stores, replaces and replays tools and policies |
+//! | [`agent`] | the agent loop |
+//! | [`http`] | routes, pages and status codes |
 //! | [`cli`] | commands and exit codes |
 
 pub mod agent;

@@ -1,4 +1,4 @@
-//! The command `par`.
+//! The binary `par`.
 
 use std::process::ExitCode;
 

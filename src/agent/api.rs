@@ -1,4 +1,4 @@
-//! What the outside asks of the agent and is told by it, in the shapes of the HTTP API.
+//! Requests to the agent and its replies, in the shapes of the HTTP API.
 
 use crate::ledger::payload::RunReplyPayload;
 use crate::tools::Manifest;
@@ -9,67 +9,67 @@ use serde_json::Value;
 pub use crate::ledger::payload::{Step, StepLedger, Usage};
 pub use crate::types::RunStatus;
 
-/// A message to the agent. Unknown fields are refused; fields of later versions are known by name, so
-/// that they are refused as not supported and never ignored.
+/// A message to the agent. Unknown fields are refused. Fields of later versions are known by name,
+/// so that they are refused as not supported and never ignored.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
-    /// What is asked.
+    /// The message of the person or script.
     pub message: String,
-    /// A conversation to go on with.
+    /// The conversation to continue. Not supported yet.
     #[serde(default)]
     pub session: Option<String>,
-    /// Another agent than the default.
+    /// An agent other than the default. Not supported yet.
     #[serde(default)]
     pub agent: Option<String>,
-    /// Decide everything, run nothing.
+    /// Decides every call and runs none. Not supported yet.
     #[serde(default)]
     pub dry_run: bool,
-    /// Answer at once, run on.
+    /// Replies at once and continues in the background. Not supported yet.
     #[serde(default)]
     pub background: bool,
-    /// Start tainted.
+    /// Starts the run tainted. Not supported yet.
     #[serde(default)]
     pub untrusted: bool,
-    /// Bounds below the configured ones.
+    /// Limits below the configured ones.
     #[serde(default)]
     pub limits: RunLimits,
 }
 
-/// Bounds that one request may lower.
+/// Limits that a request may lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename = "Limits", deny_unknown_fields)]
 pub struct RunLimits {
-    /// Tool calls in the run.
+    /// Largest number of tool calls in the run; 1 to [`limits::CALLS_PER_RUN_MAX`].
     #[serde(default)]
     pub calls_max: Option<u32>,
 }
 
-/// A run as told to who may see it.
+/// A run, for a caller who may see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReply {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// Its conversation.
+    /// The conversation that the run belongs to.
     pub session: SessionId,
-    /// How it stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// The last words of the model, or what kept it from any.
+    /// The final text of the model, or the reason why it is missing.
     pub answer: Option<String>,
-    /// Which limit ended it, by its name.
+    /// The name of the limit that ended the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<String>,
     /// Every proposed call, in order.
     pub steps: Vec<Step>,
-    /// What the model cost.
+    /// Tokens and replies of the model.
     pub usage: Usage,
-    /// Where it stands on the ledger. Not part of the recorded payload, and so absent there.
+    /// Its entries on the ledger. Absent from the recorded payload.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ledger: Option<LedgerRange>,
 }
 
 impl RunReply {
-    /// As the ledger keeps it: without its place there.
+    /// The payload of `run.reply`: everything except the place on the ledger.
     #[must_use]
     pub fn payload(&self) -> RunReplyPayload {
         let Self { run, session, status, answer, limit, steps, usage, ledger: _ } = self.clone();
@@ -84,34 +84,35 @@ impl From<RunReplyPayload> for RunReply {
     }
 }
 
-/// A run's place on the ledger, and the ledger behind the commit that held its reply.
+/// The entries of a run, and the head of the ledger after the commit that held its reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerRange {
-    /// Its first entry.
+    /// The number of its first entry.
     pub first: u64,
-    /// Its last entry.
+    /// The number of its last entry.
     pub last: u64,
-    /// Number of entries.
+    /// Number of entries on the ledger.
     pub size: u64,
-    /// Merkle root, in hexadecimal.
+    /// Merkle root over them, in hexadecimal.
     pub root: String,
-    /// The newest signed checkpoint, a C2SP signed note: of a run that ended now, over all of it.
+    /// The newest signed checkpoint, a C2SP signed note. For a run that has just ended it covers
+    /// every entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
 }
 
-/// A tool as told to a principal.
+/// A tool, for a principal that may use it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolView {
-    /// Its name.
+    /// The name of the tool.
     pub name: String,
-    /// One sentence.
+    /// A summary in one sentence.
     pub summary: String,
-    /// Its class.
+    /// The class, as in the manifest.
     pub class: &'static str,
-    /// Its risk.
+    /// The risk, as in the manifest.
     pub risk: &'static str,
-    /// Digest of its manifest.
+    /// SHA-256 of its manifest, in hexadecimal.
     pub digest: String,
     /// JSON Schema of its arguments.
     pub input: Value,
@@ -130,31 +131,31 @@ impl From<&Manifest> for ToolView {
     }
 }
 
-/// Why a run was not taken, or not answered.
+/// Why a run was not accepted or not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// A field is not supported yet, or a value is out of bounds: its name and the reason.
+    /// A field is not supported yet, or a value is out of range: its name and the reason.
     #[error("`{0}`: {1}")]
     Unfit(&'static str, String),
-    /// As many runs as may be at once are running; of this key where true.
+    /// Too many runs are active: of this key if `of_key`, otherwise of all.
     #[error("{}", if *of_key {
-        "this key has as many runs as it may have at once"
+        "this key already has the largest number of runs at once"
     } else {
-        "as many runs as may be at once are running"
+        "the largest number of runs is already active"
     })]
     Busy {
-        /// Whether it is the key's own bound.
+        /// Whether the limit of the key was reached.
         of_key: bool,
     },
-    /// This key has used up what it may run within an hour.
-    #[error("this key has used up its {of} of this hour: try again in {retry_after_s} s")]
+    /// The key has used up its quota for this hour.
+    #[error("this key has used up its {of} for this hour: try again in {retry_after_s} s")]
     Spent {
-        /// Of what: `runs` or `bytes`.
+        /// The exhausted quota: `runs` or `bytes`.
         of: &'static str,
-        /// Until it may run again, in seconds.
+        /// Time until the key may run again, in seconds.
         retry_after_s: u64,
     },
-    /// The ledger cannot be written: nothing ran since, and nothing more is told.
+    /// The ledger cannot be written. Nothing runs, and no result is returned.
     #[error("{0}")]
     Ledger(String),
 }

@@ -1,12 +1,15 @@
-//! The loop: who acts next. One walk for every channel and every provider.
+//! The agent loop. Every channel and every provider uses the same walk.
 //!
-//! Architecture invariant: what the model is told of a call comes out of the gate as a `ToolResult`.
+//! Invariant: the model reads the outcome of a call only as a `ToolResult` from the gate.
 //!
 //! # Layout
 //!
-//! `api`: what is asked and answered · `views/`: runs as the ledger has them · `shared`: what all runs share
-//! · `run/`: one run, from its request to its reply · `resume/`: runs found again, ended by a crash or gone
-//! on with · `requests`: what can be asked of the agent.
+//! * `api`: requests and replies
+//! * `views/`: runs as recorded on the ledger
+//! * `shared`: what all runs share
+//! * `run/`: one run, from its request to its reply
+//! * `resume/`: runs rebuilt from the ledger, after a crash or an approval
+//! * `requests`: the operations of the agent
 
 mod api;
 mod views;

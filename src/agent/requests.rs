@@ -1,4 +1,4 @@
-//! What can be asked of the agent: run, find, tools, recover.
+//! The operations of the agent: run, find, list tools, recover.
 
 use super::api::{RunError, RunReply, RunRequest, ToolView};
 use super::shared::Agent;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 impl Agent {
     /// Runs a message to its end. Returns after the reply is durable.
     ///
-    /// To be awaited to its end: a run dropped half way is closed by the next start's recovery.
+    /// To be awaited to completion: a run that is dropped half way is closed by the recovery of the
+    /// next start.
     pub async fn run(
         &self,
         principal: &Principal,
@@ -27,7 +28,7 @@ impl Agent {
         self.walk(principal, source_ip, request, provider).await
     }
 
-    /// Walks one call of a person's own through every check, like a model's.
+    /// Runs one call that a person makes, through the same checks as a model's call.
     pub async fn call(
         &self,
         principal: &Principal,
@@ -38,28 +39,28 @@ impl Agent {
         self.walk(principal, None, request, Arc::new(Direct::new(tool, arguments))).await
     }
 
-    /// Closes what a crash left open, by the functions that close it otherwise: allowed calls without
-    /// a result, then runs without a reply. Returns how many; no tool runs again.
+    /// Closes what a crash left open, with the functions that close it normally: first allowed
+    /// calls without a result, then runs without a reply. Returns their number. No tool runs again.
     pub async fn recover(&self) -> Result<usize, RecoverError> {
         resume::recover(self).await
     }
 
-    /// A run, as its ledger entries tell it; `None` where there is none in `sight`. Blocking.
+    /// Returns a run, read from its entries, or `None` if it is not in `sight`. Blocking.
     pub fn find(&self, sight: &Sight, run: &RunId) -> Result<Option<RunReply>, ReadError> {
         views::find(self.ledger(), run, |owner| sight.sees(owner))
     }
 
-    /// Runs in `sight`, newest first. Blocking.
+    /// Returns the runs in `sight`, newest first. Blocking.
     pub fn runs(&self, sight: &Sight, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
         views::list(self.ledger(), query, |owner| sight.sees(owner))
     }
 
-    /// Every run, newest first, for who reads the audit: all of it stands there. Blocking.
+    /// Returns every run, newest first, for callers who may read the audit. Blocking.
     pub fn all_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, ReadError> {
         views::list(self.ledger(), query, |_| true)
     }
 
-    /// The tools that `principal` may use at all.
+    /// Returns the tools that `principal` may use.
     #[must_use]
     pub fn tools(&self, principal: &Principal) -> Vec<ToolView> {
         let session = self.session(SessionId::generate().as_str(), limits::CALLS_PER_RUN_MAX);
@@ -77,7 +78,8 @@ impl Agent {
         if let Some(obstacle) = self.obstacle() {
             return Err(RunError::Ledger(obstacle));
         }
-        // Before any entry: what is refused takes no room. Of one key no more runs begin at once than it has places.
+        // Before any entry: a refused request takes no slot. A key starts at most as many runs at
+        // once as it has slots.
         if let Some((of, retry_after_s)) = self.spent(principal) {
             return Err(RunError::Spent { of, retry_after_s });
         }
@@ -85,7 +87,7 @@ impl Agent {
     }
 }
 
-/// Refuses what a later version will do, by name, and what is out of bounds.
+/// Refuses fields of later versions by name, and values out of range.
 fn check(request: &RunRequest) -> Result<(), RunError> {
     let not_yet = |field| Err(RunError::Unfit(field, "is not supported by this version".to_owned()));
     if request.session.is_some() {
@@ -105,11 +107,11 @@ fn check(request: &RunRequest) -> Result<(), RunError> {
         return Err(RunError::Unfit("message", "is empty".to_owned()));
     }
     if request.message.contains('\0') {
-        return Err(RunError::Unfit("message", "holds a NUL character".to_owned()));
+        return Err(RunError::Unfit("message", "contains a NUL character".to_owned()));
     }
     match request.limits.calls_max {
         Some(calls) if calls == 0 || calls > limits::CALLS_PER_RUN_MAX => {
-            let reason = format!("is not within 1 and {}", limits::CALLS_PER_RUN_MAX);
+            let reason = format!("must be between 1 and {}", limits::CALLS_PER_RUN_MAX);
             Err(RunError::Unfit("limits.calls_max", reason))
         }
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! What all runs share: gate, launcher, provider, and places to run in.
+//! What all runs share: gate, launcher, provider and run slots.
 
 use super::api::RunError;
 use crate::auth::{Principal, Source};
@@ -14,14 +14,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// The agent: one loop for every channel. Cheap to clone.
+/// The agent. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
     pub(super) gate: Gate,
     pub(super) launcher: Launcher,
     pub(super) provider: Arc<dyn Provider>,
     places: Shares,
-    /// What one key may run within an hour.
+    /// The quota of one key for an hour.
     key_hour: Hour,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// An agent that asks `provider`, decides at `gate` and runs in the sandbox behind `launcher`.
+    /// An agent that asks `provider`, decides at `gate` and runs calls through `launcher`.
     #[must_use]
     pub fn new(gate: Gate, launcher: Launcher, provider: Arc<dyn Provider>) -> Self {
         let places = Shares::new(limits::RUNS_RUNNING_MAX, limits::KEY_RUNS_RUNNING_MAX);
@@ -40,15 +40,14 @@ impl Agent {
         Self { gate, launcher, provider, places, key_hour }
     }
 
-    /// The same, where one key may run as much as `key_hour` within an hour. The owner of the home may run more by
-    /// commands of its own.
+    /// Sets the hourly quota of each key. Commands of the home's owner are not limited by it.
     #[must_use]
     pub fn with_key_hour(self, key_hour: Hour) -> Self {
         Self { key_hour, ..self }
     }
 
-    /// An agent with the shipped tools and policies whose launcher has ended, for tests of the rooms
-    /// above: every call is decided, and none can run.
+    /// An agent with the shipped tools and policies and a launcher that has ended, for tests of the
+    /// rooms above: every call is decided and none can run.
     #[cfg(test)]
     pub(crate) fn without_sandbox(ledger: Ledger) -> Self {
         use crate::gate::Rules;
@@ -74,7 +73,7 @@ impl Agent {
         Self::new(gate, launcher, provider)
     }
 
-    /// What keeps runs from being taken, if anything.
+    /// Returns what keeps the agent from accepting runs, if anything.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         self.ledger().obstacle()
@@ -92,19 +91,19 @@ impl Agent {
         &self.gate
     }
 
-    /// What is replaced in what comes from outside.
+    /// The secrets that are replaced in text from outside.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         self.gate.secrets()
     }
 
-    /// The sandbox's front side.
+    /// The front's side of the sandbox.
     #[must_use]
     pub fn launcher(&self) -> &Launcher {
         &self.launcher
     }
 
-    /// A fresh session, with every tool in its ceiling.
+    /// A new session with every tool in its ceiling.
     pub(super) fn session(&self, id: &str, budget: u32) -> Session {
         Session {
             id: id.to_owned(),
@@ -117,7 +116,8 @@ impl Agent {
         }
     }
 
-    /// Of what a key has used up its hour, if of anything, and until when, in seconds.
+    /// Returns the quota that the key has used up for this hour, if any, and the time until it may
+    /// run, in seconds.
     pub(super) fn spent(&self, principal: &Principal) -> Option<(&'static str, u64)> {
         let Source::Key { .. } = principal.source() else { return None };
         let (by, now_us) = (principal.id(), Wall::now().0);
@@ -126,19 +126,19 @@ impl Agent {
         Some((if is_of_runs { "runs" } else { "bytes" }, wait_s))
     }
 
-    /// Whether the runs of a key have put as much on the ledger within the hour as they may.
+    /// Whether the runs of a key have used up the bytes that it may record within the hour.
     pub(super) fn is_full(&self, principal: &Principal) -> bool {
         let bytes = || self.ledger().hour(&principal.id(), Wall::now().0).bytes;
         matches!(principal.source(), Source::Key { .. }) && bytes() >= self.key_hour.bytes
     }
 
-    /// A place for a run that goes on: waited for, since nobody is there to be turned away. Runs of one key that go on
-    /// wait for its share as new ones do.
+    /// Waits for a slot for a resumed run, which has no client to refuse. Resumed runs of a key
+    /// wait for its share, as new ones do.
     pub(super) async fn wait_for_place(&self, principal: &str) -> Share {
         self.places.take(principal).await
     }
 
-    /// A place for a run that begins, or why there is none.
+    /// Takes a slot for a new run, or returns why none is free.
     pub(super) fn take_place(&self, principal: &str) -> Result<Share, RunError> {
         self.places.try_take(principal).map_err(|full| RunError::Busy { of_key: full == Full::Share })
     }

@@ -1,5 +1,5 @@
-//! `par approval`: through the admin socket of the running server, else on the ledger directly; or with the
-//! caller's own key at any server.
+//! `par approval`: through the admin socket of the running server, or directly on the ledger if
+//! none runs; with `--url`, at any server with the caller's own key.
 
 use super::exit::{self, Fail};
 use super::local::{self, Inside};
@@ -19,7 +19,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 #[derive(Debug, Args)]
 pub(super) struct Approvals {
-    /// The server to ask with your own key, which needs no home here [env: PAR_URL]
+    /// Ask the server at this URL with your own key; needs no home here [env: PAR_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     #[command(subcommand)]
@@ -28,52 +28,52 @@ pub(super) struct Approvals {
 
 #[derive(Debug, Subcommand)]
 enum ApprovalCommand {
-    /// List what waits for a person
+    /// List the calls that wait for approval
     List {
-        /// Those that were answered too
+        /// Include answered and expired approvals
         #[arg(long)]
         all: bool,
     },
-    /// Show one, with the exact call
+    /// Show one approval with the exact call
     Show {
-        /// Its identifier, `apr_…`
+        /// Id of the approval, `apr_…`
         id: String,
     },
-    /// Say yes to exactly this call; its run goes on
-    Approve(Say),
-    /// Say no; its run goes on without the call
-    Deny(Say),
+    /// Approve exactly this call and resume its run
+    Approve(AnswerArgs),
+    /// Deny this call; its run resumes without it
+    Deny(AnswerArgs),
 }
 
 #[derive(Debug, Args)]
-struct Say {
-    /// Its identifier, `apr_…`
+struct AnswerArgs {
+    /// Id of the approval, `apr_…`
     id: String,
-    /// Why, for the record
-    #[arg(long)]
+    /// Reason for the answer, recorded on the ledger
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Do not ask
+    /// Approve without asking for confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// Where questions are kept.
-enum Desk {
-    /// A home: its server by the admin socket, or its ledger.
+/// Where approvals are kept.
+enum ApprovalSource {
+    /// A home: its server through the admin socket, or its ledger.
     Home(Box<Config>),
     Server(Box<Server>),
 }
 
 impl Approvals {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
-        let desk = match self.url.clone().or_else(server_url) {
-            Some(url) => Desk::Server(Box::new(Server::at(&url)?.met()?)),
-            None => Desk::Home(Box::new(compose::load(home)?)),
+        let source = match self.url.clone().or_else(server_url) {
+            Some(url) => ApprovalSource::Server(Box::new(Server::at(&url)?.checked()?)),
+            None => ApprovalSource::Home(Box::new(compose::load(home)?)),
         };
         match &self.command {
-            ApprovalCommand::List { all } => list(&desk, *all, is_json),
+            ApprovalCommand::List { all } => list(&source, *all, is_json),
             ApprovalCommand::Show { id } => {
-                let approval = desk.find(id)?;
+                let approval = source.find(id)?;
                 if is_json {
                     show::json(&approval)?;
                 } else {
@@ -81,37 +81,37 @@ impl Approvals {
                 }
                 Ok(exit::OK)
             }
-            ApprovalCommand::Approve(say) => {
-                let approval = desk.find(&say.id)?;
-                // What is asked is shown, also where standard output is for a program.
+            ApprovalCommand::Approve(args) => {
+                let approval = source.find(&args.id)?;
+                // The call is shown even if standard output is for a program.
                 if !is_json {
                     lines(&approval).iter().try_for_each(|line| show::line(line))?;
-                } else if !say.yes {
+                } else if !args.yes {
                     lines(&approval).iter().for_each(|line| show::note(line));
                 }
-                if !say.yes && !is_confirmed()? {
+                if !args.yes && !is_confirmed()? {
                     return Err(Fail::failed("not approved"));
                 }
-                say.send(desk, &approval, true, is_json)
+                args.send(source, &approval, true, is_json)
             }
-            ApprovalCommand::Deny(say) => {
-                let approval = desk.find(&say.id)?;
-                say.send(desk, &approval, false, is_json)
+            ApprovalCommand::Deny(args) => {
+                let approval = source.find(&args.id)?;
+                args.send(source, &approval, false, is_json)
             }
         }
     }
 }
 
-impl Say {
-    fn send(&self, desk: Desk, approval: &Value, grant: bool, is_json: bool) -> Result<u8, Fail> {
+impl AnswerArgs {
+    fn send(&self, source: ApprovalSource, approval: &Value, grant: bool, is_json: bool) -> Result<u8, Fail> {
         let call_hash = approval.get("call_hash").and_then(Value::as_str).unwrap_or_default();
-        let told = match desk {
-            Desk::Server(server) => {
+        let answered = match source {
+            ApprovalSource::Server(server) => {
                 let answer = if grant { "grant" } else { "refuse" };
                 let body = json!({ "answer": answer, "call_hash": call_hash, "reason": self.reason });
                 server.ask(&format!("/approvals/{}", parse(&self.id)?), Some(&body))?
             }
-            Desk::Home(config) => {
+            ApprovalSource::Home(config) => {
                 let asked = json!({
                     "op": Operation::ApprovalAnswer.as_str(), "id": self.id, "grant": grant,
                     "call_hash": call_hash, "reason": self.reason,
@@ -120,25 +120,25 @@ impl Say {
                     Err(AdminError::NotRunning) => {
                         let reason = self.reason.clone();
                         let answer = Answer { grant, call_hash: call_hash.to_owned(), reason };
-                        return self.here(*config, answer, is_json);
+                        return self.answer_locally(*config, answer, is_json);
                     }
                     answered => ok(answered)?.get("approval").cloned().unwrap_or_default(),
                 }
             }
         };
         if is_json {
-            show::json(&told)?;
+            show::json(&answered)?;
         } else {
-            show::line(&answered_line(&told))?;
+            show::line(&answered_line(&answered))?;
         }
         Ok(exit::OK)
     }
 
-    /// Without a server: answers as the owner of the home, and goes on with the run.
-    fn here(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
+    /// Without a server: answers as the owner of the home, and resumes the run.
+    fn answer_locally(&self, config: Config, answer: Answer, is_json: bool) -> Result<u8, Fail> {
         let (id, by) = (parse(&self.id)?, owner(&config)?);
-        let reply = local::inside(config, "approval", async move |home: &Inside| {
-            go_on(home, &by, &id, answer).await
+        let reply = local::with_front(config, "approval", async move |home: &Inside| {
+            answer_and_resume(home, &by, &id, answer).await
         })?;
         match reply {
             Some(reply) => show::reply(&reply, is_json),
@@ -148,7 +148,7 @@ impl Say {
     }
 }
 
-async fn go_on(
+async fn answer_and_resume(
     home: &Inside,
     by: &Principal,
     id: &ApprovalId,
@@ -156,13 +156,13 @@ async fn go_on(
 ) -> Result<Option<RunReply>, Fail> {
     home.agent.gate().expire().await.map_err(refused)?;
     let answered = home.agent.gate().answer(by, Door::LOCAL, id, answer).await.map_err(refused)?;
-    let told = serde_json::to_value(&answered).map_err(Fail::failed)?;
-    show::note(&answered_line(&told));
+    let shown = serde_json::to_value(&answered).map_err(Fail::failed)?;
+    show::note(&answered_line(&shown));
     home.agent.go_on(&home.askers, &answered.run).await.map_err(Fail::failed)
 }
 
-impl Desk {
-    /// A page of questions behind `after`, and where the next one begins.
+impl ApprovalSource {
+    /// Returns a page of approvals after `after`, and the position of the next page.
     fn page(&self, all: bool, after: u64) -> Result<(Vec<Value>, Option<u64>), Fail> {
         let page = match self {
             Self::Server(server) => {
@@ -186,7 +186,7 @@ impl Desk {
                 }
             }
         };
-        // A number from the socket, and text over HTTP.
+        // A number from the socket, a string over HTTP.
         let next = match page.get("next") {
             Some(Value::String(next)) => next.parse().ok(),
             next => next.and_then(Value::as_u64),
@@ -194,7 +194,7 @@ impl Desk {
         Ok((page.get("items").and_then(Value::as_array).cloned().unwrap_or_default(), next))
     }
 
-    /// The question `id`, as the server or the ledger tells it.
+    /// The approval `id`, as the server or the ledger shows it.
     fn find(&self, id: &str) -> Result<Value, Fail> {
         let id = parse(id)?;
         match self {
@@ -216,11 +216,11 @@ impl Desk {
     }
 }
 
-fn list(desk: &Desk, all: bool, is_json: bool) -> Result<u8, Fail> {
+fn list(source: &ApprovalSource, all: bool, is_json: bool) -> Result<u8, Fail> {
     let mut items: Vec<Value> = Vec::new();
     let mut next = Some(0);
     while let Some(after) = next {
-        let page = desk.page(all, after)?;
+        let page = source.page(all, after)?;
         items.extend(page.0);
         next = page.1;
     }
@@ -243,7 +243,7 @@ fn list(desk: &Desk, all: bool, is_json: bool) -> Result<u8, Fail> {
     Ok(exit::OK)
 }
 
-/// The ledger, for a look: by the owner of the home only.
+/// Opens the ledger for reading. Only the owner of the home may.
 fn ledger(config: &Config) -> Result<Ledger, Fail> {
     owner(config)?;
     compose::open_ledger(config)
@@ -256,10 +256,11 @@ fn owner(config: &Config) -> Result<Principal, Fail> {
 fn parse(id: &str) -> Result<ApprovalId, Fail> {
     let shown = || text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX));
     ApprovalId::parse(id)
-        .ok_or_else(|| Fail::usage(format!("`{}` is no approval: they are `apr_…`", shown())))
+        .ok_or_else(|| Fail::usage(format!("`{}` is not the id of an approval, which is `apr_…`", shown())))
 }
 
-/// Every word of a question that a person decides on; what a model wrote is made visible.
+/// Everything that a person needs for the decision, with control characters made visible: a model
+/// wrote part of it.
 fn lines(approval: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, at) in [
@@ -301,16 +302,21 @@ fn lines(approval: &Value) -> Vec<String> {
     lines
 }
 
-fn answered_line(told: &Value) -> String {
-    format!("{} {}; its run {} goes on", word(told, "/id"), word(told, "/state"), word(told, "/run"))
+fn answered_line(answered: &Value) -> String {
+    format!(
+        "{} {}; its run {} resumes",
+        word(answered, "/id"),
+        word(answered, "/state"),
+        word(answered, "/run")
+    )
 }
 
-/// A value on one line, for a table.
+/// A value on one line, cut to fit a table.
 fn word(value: &Value, at: &str) -> String {
     text::prefix(&whole(value, at), limits::SHOWN_BYTES_MAX).to_owned()
 }
 
-/// A value on one line, to its end.
+/// A value on one line, complete.
 fn whole(value: &Value, at: &str) -> String {
     match value.pointer(at) {
         None | Some(Value::Null) => "-".to_owned(),
@@ -319,10 +325,12 @@ fn whole(value: &Value, at: &str) -> String {
     }
 }
 
-/// Asks on the person's own terminal. Without one nobody can be asked.
+/// Asks for confirmation on the terminal. Without a terminal this is an error.
 fn is_confirmed() -> Result<bool, Fail> {
     if !std::io::stdin().is_terminal() {
-        return Err(Fail::usage("there is no terminal to ask on: look at it, then give `--yes`"));
+        return Err(Fail::usage(
+            "a confirmation needs a terminal: read the call with `par approval show`, then add `--yes`",
+        ));
     }
     eprint!("approve? [y/N] ");
     std::io::stderr().flush().map_err(Fail::failed)?;

@@ -1,4 +1,4 @@
-//! The definition of the command line, and what each command leads to.
+//! Defines the command line and dispatches each command.
 
 use super::exit::{self, Fail};
 use super::{
@@ -23,22 +23,23 @@ struct Cli {
 
 #[derive(Debug, Args)]
 struct Place {
-    /// The home: etc/, data/, workspace/ [default: the service's folders, else ./par-home; env: PAR_HOME]
+    /// Home folder with etc/, data/ and workspace/ [default: the service's folders, else
+    /// ./par-home] [env: PAR_HOME]
     #[arg(long, global = true, value_name = "DIR")]
     home: Option<PathBuf>,
-    /// Configuration, policies and tools, where they are not in the home
+    /// Folder of configuration, policies and tools [default: the home's etc/]
     #[arg(long, global = true, value_name = "DIR")]
     etc: Option<PathBuf>,
-    /// Print data as JSON: one object, or one a line for lists
+    /// Print data as JSON: one object, or one object a line for lists
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a home if needed, serve, send one real request, and show what happened
+    /// Try PAR: make a home if needed, start a server, send two messages and show the result
     Quickstart(quickstart::Quickstart),
-    /// Make a home: configuration, policies, tools, ledger key
+    /// Make a home: configuration, policies, tools and the ledger's key
     Init(init::Init),
     /// Run the server in the foreground
     #[command(visible_alias = "start")]
@@ -46,36 +47,36 @@ enum Command {
     /// Start tools for a front at the other end of a socket
     #[command(hide = true)]
     Launcher(serve::Launcher),
-    /// Have the running server load tools, scripts, policies, groups and secrets anew, all or nothing
+    /// Reload tools, scripts, policies, groups and secrets in the running server, all or nothing
     Reload(reload::Reload),
-    /// Send a message to the agent: to the running server, else in this process
+    /// Send a message to the agent: to the running server, or in this process if none runs
     Run(run::Run),
-    /// Calls that wait for a person: look at them, approve them, deny them
+    /// List, show, approve and deny the calls that wait for a person's approval
     Approval(approval::Approvals),
-    /// API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::Key),
-    /// The ledger: verify it, read it, prove what is in it
+    /// Verify, search, export and prove the ledger
     #[command(subcommand)]
     Audit(audit::Audit),
-    /// Copy a home to a folder: all but the keys that sign, and workspace/
+    /// Back up a home to a folder, without the signing keys and workspace/
     Backup(backup::Backup),
-    /// Make a home of such a copy: its log is set aside, and a new one begins behind it
+    /// Restore a backup into a new home: keep its log aside and begin a new one after it
     Restore(backup::Restore),
-    /// Policies: check them, ask them
+    /// Check, test, explain, replay, compare and format policies
     #[command(subcommand)]
     Policy(policy::Policy),
-    /// Tools: list, show, call
+    /// List, show and call tools
     #[command(subcommand)]
     Tool(tool::Tool),
-    /// The configuration in force
+    /// Show or check the effective configuration
     #[command(subcommand)]
     Config(config::Configuration),
-    /// Check this host and this home: protections, files, ledger, clock, disk, model
+    /// Check this host and this home: protections, files, ledger, clock, disk and model
     Doctor(doctor::Doctor),
-    /// Print completions for a shell
+    /// Print a completion script for a shell
     Completion(manual::Completion),
-    /// Print the manual
+    /// Print the manual page
     Man(manual::Manual),
 }
 
@@ -87,7 +88,7 @@ pub fn main() -> u8 {
         Err(e) => {
             let code = if e.use_stderr() { exit::USAGE } else { exit::OK };
             return match e.print() {
-                // Help that nobody reads to its end has helped.
+                // A reader that closes the pipe early has read enough of the help.
                 Err(e) if e.kind() != ErrorKind::BrokenPipe => exit::FAILED,
                 _ => code,
             };
@@ -105,7 +106,7 @@ pub fn main() -> u8 {
 fn dispatch(cli: &Cli) -> Result<u8, Fail> {
     let place = &cli.place;
     let home = Home::locate(place.home.as_deref(), place.etc.as_deref())
-        .map_err(|e| Fail::usage(format!("the home cannot be named: {e}")))?;
+        .map_err(|e| Fail::usage(format!("the home folder cannot be determined: {e}")))?;
     match &cli.command {
         Command::Init(init) => init.run(&home, place.json),
         Command::Quickstart(quickstart) => quickstart.run(home, place.json),

@@ -1,4 +1,4 @@
-//! `par config`.
+//! `par config`: shows or checks the configuration.
 
 use super::exit::{self, Fail};
 use super::{compose, show};
@@ -9,9 +9,9 @@ use serde_json::json;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Configuration {
-    /// Print every key, its value, and where it came from
+    /// Print every key with its value and its source
     Show,
-    /// Check configuration, model settings, named secrets, tools and policies
+    /// Check configuration, model settings, secrets, tools and policies, without starting anything
     Check,
 }
 
@@ -22,10 +22,12 @@ impl Configuration {
             Self::Check => {
                 let model_key = compose::model_key(&config)?;
                 let rules = compose::load_rules(&config)?;
-                // Made and thrown away: what it lacks is told now, not at the next start.
+                // Built and dropped, so that what is missing is reported now and not at the next
+                // start.
                 let secrets = match std::fs::read_dir(&config.home.data) {
                     Ok(_) => compose::secrets(&config, model_key.as_ref())?,
-                    // Who cannot look into data/ starts no server either, and checks the rest.
+                    // A user who cannot read data/ cannot start a server either; the rest is still
+                    // checked.
                     Err(_) => Secrets::default(),
                 };
                 drop(compose::provider(&config, model_key, &secrets)?);

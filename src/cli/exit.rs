@@ -3,26 +3,26 @@
 use crate::agent::RunStatus;
 use std::fmt;
 
-/// Done.
+/// The command succeeded.
 pub(super) const OK: u8 = 0;
-/// It failed.
+/// The command failed.
 pub(super) const FAILED: u8 = 1;
-/// Usage or configuration.
+/// Wrong usage or configuration.
 pub(super) const USAGE: u8 = 2;
-/// Denied by policy.
+/// A policy denied it.
 pub(super) const DENIED: u8 = 3;
-/// Waiting for approval.
+/// A call waits for approval.
 pub(super) const WAITING: u8 = 4;
 /// The ledger does not verify.
 pub(super) const UNVERIFIED: u8 = 5;
-/// Not authenticated.
+/// The caller is not authenticated.
 pub(super) const UNAUTHENTICATED: u8 = 6;
 /// The server is not reachable.
 pub(super) const UNREACHABLE: u8 = 7;
 /// A limit was reached.
 pub(super) const LIMIT: u8 = 8;
 
-/// What ended a command, with its exit code.
+/// An error with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub(super) struct Fail {
@@ -44,7 +44,7 @@ impl Fail {
     }
 }
 
-/// The code for how a run ended.
+/// The exit code for the status of a run.
 pub(super) fn of_run(status: RunStatus) -> u8 {
     match status {
         RunStatus::Done => OK,

@@ -1,4 +1,5 @@
-//! `par key`: through the admin socket of the running server, else on the ledger directly.
+//! `par key`: through the admin socket of the running server, or directly on the ledger if none
+//! runs.
 
 use super::exit::{self, Fail};
 use super::{compose, show};
@@ -13,29 +14,31 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Key {
-    /// Make a key. It is shown once
+    /// Create a key and print it once
     Create(Create),
-    /// List keys; secrets are not kept and not shown
+    /// List keys, without their secrets, which PAR does not keep
     List,
-    /// Withdraw a key, by its name or its id. It ends at once
+    /// Revoke a key at once, by its id or its name
     Revoke {
-        /// Name or id
+        /// Id or name of the key
+        #[arg(value_name = "ID|NAME")]
         key: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// A name for people: letters, digits, `.`, `_`, `-`
+    /// Name of the key: letters, digits, `.`, `_` and `-`
     name: String,
-    /// `viewer` reads the audit, `operator` runs the agent, `approver` approves, `admin` manages
+    /// Role: `viewer` reads the audit, `operator` runs the agent, `approver` approves calls,
+    /// `admin` manages the server
     #[arg(long, value_parser = ["viewer", "operator", "approver", "admin"])]
     role: String,
-    /// Who uses it
-    #[arg(long)]
+    /// User that the key belongs to; policies and groups name it [default: none]
+    #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// When it ends: a number and `m`, `h` or `d`, such as `90d`
-    #[arg(long, value_parser = lifetime)]
+    /// Lifetime: a number and `m`, `h` or `d`, for example `90d` [default: no end]
+    #[arg(long, value_name = "LIFETIME", value_parser = lifetime)]
     expires: Option<u64>,
 }
 
@@ -51,10 +54,10 @@ impl Key {
         Ok(exit::OK)
     }
 
-    /// Has it done by the running server, else here.
+    /// Sends the request to the running server, or answers it in this process if none runs.
     fn ask(&self, config: &Config) -> Result<Value, Fail> {
         match admin::call(&config.home.data, &self.request()) {
-            Err(AdminError::NotRunning) => self.here(config),
+            Err(AdminError::NotRunning) => self.apply_locally(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
             Err(other) => Err(Fail::failed(other)),
@@ -76,8 +79,8 @@ impl Key {
         }
     }
 
-    /// The same without a server: takes the ledger's lock, appends, and answers in the same shape.
-    fn here(&self, config: &Config) -> Result<Value, Fail> {
+    /// Does the same without a server: takes the ledger's lock, appends, and returns the same JSON.
+    fn apply_locally(&self, config: &Config) -> Result<Value, Fail> {
         if let Some(holder) = Lock::holder(&compose::files(config)) {
             show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
         }
@@ -101,8 +104,8 @@ impl Key {
     }
 }
 
-/// The one time that a key is shown. One that nobody saw would be a way in that nobody knows of: it is
-/// withdrawn at once.
+/// Prints the key, the only time it is shown. If that fails, the key is revoked at once: a
+/// key that was never seen must not stay valid.
 fn show_once(config: &Config, answer: &Value, is_json: bool) -> Result<(), Fail> {
     let shown = if is_json {
         show::hand_over(&answer.to_string())
@@ -112,10 +115,10 @@ fn show_once(config: &Config, answer: &Value, is_json: bool) -> Result<(), Fail>
     };
     let Err(e) = shown else { return Ok(()) };
     let id = answer.pointer("/view/id").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let unseen = format!("the key `{id}` could not be shown: {e}");
+    let unseen = format!("the key `{id}` could not be printed: {e}");
     match (Key::Revoke { key: id }).ask(config) {
-        Ok(_) => Err(Fail::failed(format!("{unseen}: it is revoked"))),
-        Err(failed) => Err(Fail::failed(format!("{unseen}; and it could not be revoked: {failed}"))),
+        Ok(_) => Err(Fail::failed(format!("{unseen}. It is revoked"))),
+        Err(failed) => Err(Fail::failed(format!("{unseen}. It could not be revoked either: {failed}"))),
     }
 }
 
@@ -134,23 +137,24 @@ fn word(value: &Value, name: &str) -> String {
     text::visible_line(value.get(name).and_then(Value::as_str).unwrap_or("-"))
 }
 
-/// The live key that has this id or name, as `par key list --json` shows it.
+/// Returns the live key with this id or name, in the form of `par key list --json`.
 pub(super) fn find(config: &Config, key: &str) -> Result<Value, Fail> {
     let answer = Key::List.ask(config)?;
     let items = answer.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is = |item: &&Value, name: &str| item.get(name).is_some_and(|word| word == key);
     let named = || items.iter().filter(|item| is(item, "name"));
     let found = items.iter().find(|item| is(item, "id")).or_else(|| {
-        // Of keys with one name, one that can be used.
+        // If several keys share the name, prefer one that is live.
         named().find(|item| is_live(item)).or_else(|| named().next())
     });
     let shown = text::visible_line(key);
-    let found =
-        found.ok_or_else(|| Fail::usage(format!("`{shown}` is no key and no role: `par key list`")))?;
+    let found = found.ok_or_else(|| {
+        Fail::usage(format!("unknown key or role `{shown}`: `par key list` shows the keys"))
+    })?;
     if is_live(found) {
         return Ok(found.clone());
     }
-    Err(Fail::usage(format!("the key `{shown}` is {}: it may do nothing", word(found, "state"))))
+    Err(Fail::usage(format!("the key `{shown}` is {} and may do nothing", word(found, "state"))))
 }
 
 fn is_live(item: &Value) -> bool {
@@ -160,7 +164,7 @@ fn is_live(item: &Value) -> bool {
 impl Create {
     fn resolve(&self) -> Result<NewKey, Fail> {
         let role =
-            Role::parse(&self.role).ok_or_else(|| Fail::usage(format!("`{}` is no role", self.role)))?;
+            Role::parse(&self.role).ok_or_else(|| Fail::usage(format!("unknown role `{}`", self.role)))?;
         Ok(NewKey { name: self.name.clone(), role, user: self.user.clone(), expires: self.expires_at() })
     }
 
@@ -169,16 +173,16 @@ impl Create {
     }
 }
 
-/// Why a word is no lifetime of a key.
+/// Why a lifetime is refused.
 #[derive(Debug, thiserror::Error)]
 enum WrongLifetime {
-    #[error("`{0}` is not a number and `m`, `h` or `d`, such as `90d`")]
+    #[error("`{0}` is not a lifetime: give a number and `m`, `h` or `d`, for example `90d`")]
     Form(String),
-    #[error("`{0}` is not within a minute and a hundred years")]
+    #[error("`{0}` is out of range: a key lives between one minute and a hundred years")]
     Length(String),
 }
 
-/// A number and `m`, `h` or `d`, in microseconds.
+/// Parses a number and `m`, `h` or `d`, and returns microseconds.
 fn lifetime(text: &str) -> Result<u64, WrongLifetime> {
     let wrong = || WrongLifetime::Form(text.to_owned());
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
@@ -189,7 +193,8 @@ fn lifetime(text: &str) -> Result<u64, WrongLifetime> {
         _ => return Err(wrong()),
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    // Far beyond any key's life, and within what every reader of the ledger keeps exactly.
+    // A hundred years: more than any key needs, and within the integers that every reader of the
+    // ledger keeps exact.
     let within = number.checked_mul(seconds).filter(|life| (1..=3_153_600_000).contains(life));
     within.map(|life| life * 1_000_000).ok_or_else(|| WrongLifetime::Length(text.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Work in this process, as the owner of the home, where no server runs.
+//! Runs the agent in this process, as the owner of the home, when no server runs.
 
 use super::compose::{self, logs};
 use super::exit::{self, Fail};
@@ -12,13 +12,13 @@ use crate::ledger::{Draft, Lock};
 use crate::policy::{Door, Over, Power};
 use crate::sandbox;
 
-/// Runs in this process, as the owner of the home.
-pub(super) fn here(
+/// Runs `work` with an agent and the owner of the home as the principal.
+pub(super) fn run_here(
     config: Config,
     what: &'static str,
     work: impl AsyncFnOnce(&Agent, &Principal) -> Result<RunReply, RunError>,
 ) -> Result<RunReply, Fail> {
-    inside(config, what, async move |home: &Inside| {
+    with_front(config, what, async move |home: &Inside| {
         let gate = home.agent.gate();
         let _granted: Granted = gate
             .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
@@ -30,7 +30,7 @@ pub(super) fn here(
     })
 }
 
-/// What a command without a server works with.
+/// What a command that runs without a server works with.
 pub(super) struct Inside {
     pub(super) agent: Agent,
     /// The owner of the home, in the configured role.
@@ -38,13 +38,15 @@ pub(super) struct Inside {
     pub(super) askers: Askers,
 }
 
-/// Works in this process, which becomes the front: locked like it, without a listener.
-pub(super) fn inside<T>(
+/// Runs `work` in this process, which becomes the front: it locks itself like a server, without a
+/// listener.
+pub(super) fn with_front<T>(
     config: Config,
     what: &'static str,
     work: impl AsyncFnOnce(&Inside) -> Result<T, Fail>,
 ) -> Result<T, Fail> {
-    // The launcher is forked before anything that starts a thread, and before the secrets are read: it has no copy.
+    // The launcher is forked before any thread starts and before the secrets are read, so it has no
+    // copy of them.
     let seed = match sandbox::start(&Spec::from_config(&config)) {
         Ok(seed) => seed,
         Err(e) => return Err(compose::load_rules(&config).err().unwrap_or_else(|| Fail::failed(e))),

@@ -1,4 +1,4 @@
-//! `par completion` and `par man`: both from the definition of the command line itself.
+//! `par completion` and `par man`, both generated from the definition of the command line.
 
 use super::exit::{self, Fail};
 use super::show;
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct Completion {
-    /// The shell
+    /// Shell to print the completion script for
     shell: Shell,
 }
 
 impl Completion {
-    /// Of the whole command line.
+    /// Prints the script for `whole`, the definition of the command line.
     pub(super) fn run(&self, whole: &clap::Command) -> Result<u8, Fail> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut visible(whole), "par", &mut script);
@@ -24,13 +24,14 @@ impl Completion {
 
 #[derive(Debug, Args)]
 pub(super) struct Manual {
-    /// Write par.1, par-serve.1 and so on into this folder, instead of par.1 to standard output
+    /// Write par.1 and a page for each command (par-serve.1, …) into this existing folder, instead
+    /// of printing par.1
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 impl Manual {
-    /// Of the whole command line.
+    /// Prints or writes the pages for `whole`, the definition of the command line.
     pub(super) fn run(&self, whole: &clap::Command) -> Result<u8, Fail> {
         let Some(dir) = &self.dir else {
             let mut page = Vec::new();
@@ -44,7 +45,7 @@ impl Manual {
     }
 }
 
-/// The commands for people: what a service manager alone calls is left out.
+/// Leaves out the hidden commands, which only a service manager calls.
 fn visible(whole: &clap::Command) -> clap::Command {
     let shown: Vec<clap::Command> =
         whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();

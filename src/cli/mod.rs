@@ -1,14 +1,19 @@
-//! The command line. Data on standard output, messages on standard error.
+//! The command line. Data goes to standard output, messages go to standard error.
 //!
-//! Here words become a command, and how it ended an exit code. What a command does belongs to the rooms
-//! below.
+//! This room parses arguments, calls the rooms below and turns the outcome into an exit code. What
+//! a command does is decided in those rooms.
 //!
 //! # Layout
 //!
-//! `exit`: exit codes, known nowhere else · `show`: tables and lines · `progress`: how far a long command is
-//! · `query`: queries as words · `compose/`: the rooms of one home put together · `remote/`: a server, asked
-//! with the caller's own key · `local`: work in this process · then one file or folder for each command ·
-//! `command`: the command line itself.
+//! * `exit`: exit codes, known nowhere else
+//! * `show`: tables and lines
+//! * `progress`: the progress line of a long command
+//! * `query`: query terms among the arguments
+//! * `compose/`: builds the parts of one home from its configuration
+//! * `remote/`: a server, called with the caller's own key
+//! * `local`: the agent in this process
+//! * `run` … `manual`: one file or folder for each command
+//! * `command`: the definition of the command line
 
 mod exit;
 mod show;

@@ -1,43 +1,43 @@
-//! A line on a person's terminal that tells how far a long command is.
+//! A line on a terminal that shows the progress of a long command.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Nothing is told of what takes less time, in milliseconds.
+/// Commands that take less time show nothing, in milliseconds.
 const QUIET_MS: u128 = 1_000;
-/// Between two words, in milliseconds.
+/// Interval between two updates of the line, in milliseconds.
 const WORD_MS: u64 = 100;
-/// Cells of the bar.
+/// Width of the bar, in characters.
 const BAR_CELLS: u64 = 30;
 
-/// The line. It is on standard error, only where that is a terminal, and goes when this goes.
+/// The progress line. It is written to standard error if that is a terminal, and erased on drop.
 #[derive(Debug)]
 pub(super) struct Progress {
     started: Instant,
     is_wanted: bool,
-    /// Milliseconds after the start at which the last word was.
-    told_ms: AtomicU64,
+    /// Milliseconds between the start and the last update; 0 before the first one.
+    updated_ms: AtomicU64,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
         let is_wanted = std::io::stderr().is_terminal();
-        Self { started: Instant::now(), is_wanted, told_ms: AtomicU64::new(0) }
+        Self { started: Instant::now(), is_wanted, updated_ms: AtomicU64::new(0) }
     }
 
-    /// `done` of `all` entries; from any thread.
-    pub(super) fn tell(&self, done: u64, all: u64) {
+    /// Shows `done` of `all` entries. May be called from any thread.
+    pub(super) fn update(&self, done: u64, all: u64) {
         let ms = self.started.elapsed().as_millis();
         if !self.is_wanted || ms < QUIET_MS {
             return;
         }
         let ms = u64::try_from(ms).unwrap_or(u64::MAX);
-        let told = self.told_ms.load(Ordering::Relaxed);
-        let is_mine = ms.saturating_sub(told) >= WORD_MS
-            && self.told_ms.compare_exchange(told, ms, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let updated = self.updated_ms.load(Ordering::Relaxed);
+        let is_mine = ms.saturating_sub(updated) >= WORD_MS
+            && self.updated_ms.compare_exchange(updated, ms, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if is_mine {
-            // Nobody has to be able to read it.
+            // The line may be lost: it is only for people.
             drop(write!(std::io::stderr().lock(), "\r{}", line(done, all)));
         }
     }
@@ -45,7 +45,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.told_ms.load(Ordering::Relaxed) > 0 {
+        if self.updated_ms.load(Ordering::Relaxed) > 0 {
             drop(write!(std::io::stderr().lock(), "\r\u{1b}[K"));
         }
     }

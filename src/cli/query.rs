@@ -1,15 +1,15 @@
-//! Queries as words of the command line.
+//! Queries on the command line.
 //!
-//! `-kind:x` is a word of a query that turns it round, and no row of options: such words pass the parser of
-//! options behind a mark.
+//! A query term such as `-kind:x` negates the term and is not a group of short options. Such terms
+//! are marked before clap parses the arguments.
 
 use std::ffi::OsString;
 
-/// Stands in front of a word of a query that begins with `-`: no argument of the system can hold it.
+/// Prefix of a query term that begins with `-`. No argument of a process can contain a NUL.
 const NEGATED: char = '\0';
 
-/// The arguments, with the words of queries that begin with a `-` marked: `-kind:x` is no row of options.
-/// Options of these commands have two dashes, or are two characters long.
+/// Returns the arguments of the process, with query terms that begin with `-` marked. Options of
+/// the commands that take a query begin with two dashes or are two characters long.
 pub(super) fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     let takes_query = arguments.windows(2).any(|two| {
@@ -27,7 +27,7 @@ pub(super) fn arguments() -> Vec<OsString> {
     arguments
 }
 
-/// The query that these words make.
+/// Joins the terms to one query, without the marks.
 pub(super) fn join(words: &[String]) -> String {
     words.iter().map(|word| word.strip_prefix(NEGATED).unwrap_or(word)).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! `par quickstart`: the whole way once, with real parts.
+//! `par quickstart`: one complete round with real parts.
 
 use super::exit::{self, Fail};
 use super::serve::{Serving, Signals, supervise};
@@ -14,14 +14,14 @@ use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;
 
-/// What is asked: a question, and then what a hostile model would try.
+/// The messages to send: a question, then an attempt that a hostile model would make.
 const MESSAGES: [&str; 2] = ["how is this server doing?", "read_file(path=\"/etc/shadow\")"];
-/// Life of a key made by `--once`, in microseconds.
+/// Lifetime of the key that `--once` makes, in microseconds.
 const ONCE_KEY_US: u64 = 600_000_000;
 
 #[derive(Debug, Args)]
 pub(super) struct Quickstart {
-    /// Stop when it was shown; the key that was made is revoked
+    /// Stop after the messages and revoke the key, instead of serving until Ctrl-C
     #[arg(long)]
     once: bool,
 }
@@ -29,16 +29,16 @@ pub(super) struct Quickstart {
 impl Quickstart {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         if is_json {
-            return Err(Fail::usage("`quickstart` shows people around and has no `--json`: see `par run`"));
+            return Err(Fail::usage("`quickstart` is for people and has no `--json`: use `par run --json`"));
         }
         if !home.is_made() {
             init::make(&home, init::People::Several)?;
             show::line(&init::made(&home))?;
-            init::settle(&home, false)?.tell()?;
+            init::set_minimum(&home, false)?.print()?;
         }
         let mut config = Config::load(home).map_err(Fail::usage)?;
         if self.once {
-            // Any free port: another server may be listening at the usual one.
+            // Any free port: another server may listen on the usual one.
             config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         }
         let once = self.once;
@@ -52,7 +52,7 @@ async fn tour(serving: &Serving, mut signals: Signals, once: bool) -> Result<u8,
     let report = serving.agent.launcher().report();
     show::line(&format!("Sandbox: {}", report.layers.join(", ")))?;
     for missing in &report.missing {
-        show::line(&format!("  lacking: {missing}"))?;
+        show::line(&format!("  missing: {missing}"))?;
     }
     let name = format!("quickstart-{}", Wall::now().0 / 1_000);
     let expires = once.then(|| Wall(Wall::now().0 + ONCE_KEY_US));
@@ -70,7 +70,7 @@ async fn tour(serving: &Serving, mut signals: Signals, once: bool) -> Result<u8,
         },
         Err(_) => Ok(()),
     };
-    // Whatever went wrong: no key is left that has done its work, or that nobody saw.
+    // On any failure the key is revoked: a key that was never seen must not stay valid.
     if once || shown.is_err() {
         serving.authority.revoke(&by, &name, Some(power()?)).await.map_err(Fail::failed)?;
     }
@@ -90,13 +90,13 @@ async fn tour(serving: &Serving, mut signals: Signals, once: bool) -> Result<u8,
     Ok(exit::OK)
 }
 
-/// The key on a line. One that is to be kept has to be seen.
+/// Prints the key. If it stays valid after the command, printing must succeed.
 fn show_key(key: &str, once: bool) -> Result<(), Fail> {
     if once {
-        return show::line(&format!("Admin key, for this once, ends by itself: {key}"));
+        return show::line(&format!("Admin key, expires by itself: {key}"));
     }
     show::hand_over(&format!("Admin key, shown once: {key}"))
-        .map_err(|e| Fail::failed(format!("the key could not be shown, and is revoked: {e}")))
+        .map_err(|e| Fail::failed(format!("the key could not be printed, and is revoked: {e}")))
 }
 
 async fn ask(serving: &Serving, key: &str) -> Result<(), Fail> {
@@ -106,18 +106,18 @@ async fn ask(serving: &Serving, key: &str) -> Result<(), Fail> {
     for message in MESSAGES {
         show::line(&format!("\n> {message}"))?;
         let reply = remote::post(&client, &serving.url, &key, &json!({ "message": message })).await?;
-        tell(&reply)?;
+        print_reply(&reply)?;
     }
     Ok(())
 }
 
-fn tell(reply: &RunReply) -> Result<(), Fail> {
+fn print_reply(reply: &RunReply) -> Result<(), Fail> {
     reply.steps.iter().try_for_each(|step| show::line(&show::step(step)))?;
     let answer = reply.answer.as_deref().unwrap_or("no answer");
     answer.lines().try_for_each(|line| show::line(&format!("  {line}")))
 }
 
-/// Verifies the ledger from its files, as `par audit verify` does.
+/// Verifies the ledger from its files, like `par audit verify`.
 async fn verify(serving: &Serving) -> Result<u8, Fail> {
     let files = compose::files(&serving.config);
     let verified = tokio::task::spawn_blocking(move || ledger::audit(&files, &compose::PROJECTIONS, &[]));

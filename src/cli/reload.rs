@@ -1,4 +1,4 @@
-//! `par reload`: the running server puts the rules on disk in force.
+//! `par reload`: the running server loads the rules on disk and puts them in force.
 
 use super::exit::{self, Fail};
 use super::show;
@@ -18,28 +18,28 @@ impl Reload {
             Err(AdminError::NotRunning) => return Err(Fail::new(exit::UNREACHABLE, AdminError::NotRunning)),
             Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Rules, why)) => {
-                show::note("par: nothing was loaded, the rules before stay in force:");
+                show::note("par: nothing was loaded; the previous rules stay in force:");
                 return Err(Fail::usage(why.replace('\n', "\npar: ")));
             }
             Err(other) => return Err(Fail::failed(other)),
             Ok(answer) => answer,
         };
-        let told = answer.get("reload").unwrap_or(&Value::Null);
+        let reloaded = answer.get("reload").unwrap_or(&Value::Null);
         if is_json {
-            show::json(told)?;
+            show::json(reloaded)?;
         } else {
-            lines(told).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
+            lines(reloaded).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
         }
         Ok(exit::OK)
     }
 }
 
-/// What changed, a line each.
-fn lines(told: &Value) -> Vec<String> {
-    let word = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+/// The changes, one line each.
+fn lines(reloaded: &Value) -> Vec<String> {
+    let word = |name: &str| reloaded.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let short = |name: &str| word(name).chars().take(12).collect::<String>();
     let each = |pointer: &str| {
-        let names = told.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+        let names = reloaded.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
         names.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
     let mut lines = vec![if word("policy") == word("was") {
@@ -54,14 +54,14 @@ fn lines(told: &Value) -> Vec<String> {
         }
     }
     for what in ["groups", "labels", "secrets"] {
-        if told.get(what).and_then(Value::as_bool) == Some(true) {
+        if reloaded.get(what).and_then(Value::as_bool) == Some(true) {
             lines.push(format!("  ~ {what}"));
         }
     }
-    for refused in told.get("refused").and_then(Value::as_array).into_iter().flatten() {
+    for refused in reloaded.get("refused").and_then(Value::as_array).into_iter().flatten() {
         let word = |name: &str| refused.get(name).and_then(Value::as_str).unwrap_or("-");
         lines.push(format!("  ! tool {} is refused: {}", word("tool"), word("reason")));
     }
-    lines.extend(each("/not_loaded").iter().map(|key| format!("  ! {key} counts from the next start")));
+    lines.extend(each("/not_loaded").iter().map(|key| format!("  ! {key} takes effect at the next start")));
     lines
 }

@@ -1,4 +1,4 @@
-//! `par run`: to the server that runs for this home, else in this process.
+//! `par run`: sends a message to the server of this home, or runs it in this process if none runs.
 
 use super::exit::Fail;
 use super::remote::{self, Server};
@@ -11,12 +11,12 @@ use std::io::Read as _;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// The message; `-` reads it from standard input
+    /// Message to the agent; `-` reads it from standard input
     message: String,
-    /// At most this many tool calls
+    /// Allow at most this many tool calls [default and limit: 32]
     #[arg(long, value_name = "N")]
     calls_max: Option<u32>,
-    /// The server to ask, which needs no home here [env: PAR_URL]
+    /// Send it to the server at this URL; needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 }
@@ -43,7 +43,7 @@ impl Run {
                     limits: RunLimits { calls_max: self.calls_max },
                     ..RunRequest::default()
                 };
-                local::here(config, "run", async move |agent, principal| {
+                local::run_here(config, "run", async move |agent, principal| {
                     agent.run(principal, None, request).await
                 })?
             }

@@ -1,4 +1,4 @@
-//! Printing for people: plain lines and tables, everything from outside made visible.
+//! Printing for people: plain lines and tables, with control characters from outside made visible.
 
 use super::exit::{self, Fail};
 use crate::agent::{RunReply, Step};
@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io::{ErrorKind, Write as _};
 
-/// Writes a line to standard output. Who reads no further has seen enough: that is no error.
+/// Writes a line to standard output. A reader that has closed the pipe is not an error.
 pub(super) fn line(text: &str) -> Result<(), Fail> {
     bytes(format!("{text}\n").as_bytes())
 }
 
-/// Writes bytes to standard output, as [`line`] does.
+/// Writes bytes to standard output, like [`line`].
 pub(super) fn bytes(bytes: &[u8]) -> Result<(), Fail> {
     match std::io::stdout().lock().write_all(bytes) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Fail::failed(e)),
@@ -21,20 +21,20 @@ pub(super) fn bytes(bytes: &[u8]) -> Result<(), Fail> {
     }
 }
 
-/// Writes a line that somebody has to get: a reader that is gone is an error too, and so is the null
-/// device, which a standard output that was closed is in this process.
+/// Writes a line that must reach a reader: a closed pipe is an error, and so is the null device,
+/// which replaces a standard output that was closed before this process started.
 pub(super) fn hand_over(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let stat = rustix::fs::fstat(&stdout)?;
     let is_device = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device();
     if is_device && stat.st_rdev == rustix::fs::makedev(1, 3) {
-        return Err(std::io::Error::other("standard output is closed, or `/dev/null`"));
+        return Err(std::io::Error::other("standard output is closed or `/dev/null`"));
     }
     writeln!(stdout, "{text}")?;
     stdout.flush()
 }
 
-/// Writes a message to standard error. One that nobody can read any more changes nothing.
+/// Writes a message to standard error. A failure to write it is ignored.
 pub(super) fn note(text: &str) {
     drop(writeln!(std::io::stderr().lock(), "{text}"));
 }
@@ -44,7 +44,7 @@ pub(super) fn json(value: &impl Serialize) -> Result<(), Fail> {
     line(&serde_json::to_string(value).map_err(Fail::failed)?)
 }
 
-/// Writes rows in columns as wide as their widest cell; the last column runs on.
+/// Writes rows in columns as wide as their widest cell. The last column is not padded.
 pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), Fail> {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -60,7 +60,7 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), Fail> {
     rows.iter().try_for_each(|row| line(&format(&mut row.iter().map(String::as_str))))
 }
 
-/// A run: its steps, its answer, where it stands on the ledger.
+/// Prints a run: its steps, its answer and its entries on the ledger.
 fn run(reply: &RunReply) -> Result<(), Fail> {
     for one in &reply.steps {
         line(&step(one))?;
@@ -69,7 +69,9 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
         line(&text::visible(answer))?;
     }
     for approval in reply.steps.iter().filter_map(waits_for) {
-        note(&format!("waiting for a person: par approval show {approval}, then approve or deny it"));
+        note(&format!(
+            "waiting for approval: `par approval show {approval}`, then `par approval approve` or `deny`"
+        ));
     }
     if let Some(ledger) = &reply.ledger {
         let (run, status) = (&reply.run, reply.status.as_str());
@@ -78,7 +80,7 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Prints a reply and gives its exit code.
+/// Prints a reply and returns its exit code.
 pub(super) fn reply(reply: &RunReply, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         json(reply)?;
@@ -88,18 +90,18 @@ pub(super) fn reply(reply: &RunReply, is_json: bool) -> Result<u8, Fail> {
     Ok(exit::of_run(reply.status))
 }
 
-/// The question that a step waits for.
+/// The id of the approval that a step waits for.
 fn waits_for(step: &Step) -> Option<String> {
     let approval = step.result.get("approval").filter(|_| step.status == StepStatus::Waiting)?;
     Some(text::visible_line(approval.as_str()?))
 }
 
-/// A result whole, with everything hidden in it made visible.
+/// Prints a whole result, with control characters made visible.
 pub(super) fn result(result: &Value) -> Result<(), Fail> {
     line(&text::visible(&serde_json::to_string_pretty(result).map_err(Fail::failed)?))
 }
 
-/// A step on one line: `✓ read_file /var/log/x   allow  read-logs  ok  #12→#13`.
+/// Formats a step on one line: `✓ read_file /var/log/x   allow  ok  #12 #13  read-logs`.
 pub(super) fn step(step: &Step) -> String {
     let is_well = step.decision == Decision::Allow && step.status == StepStatus::Ok;
     let mark = match step.decision {
@@ -120,7 +122,7 @@ pub(super) fn step(step: &Step) -> String {
     format!("{mark} {what:<40} {:<6} {:<8} {seqs:<10} {why}", step.decision, step.status)
 }
 
-/// Text in a colour where colours are wanted.
+/// Colours the text if colours are wanted.
 pub(super) fn paint(code: &str, words: &str) -> String {
     if is_color_wanted() { format!("\u{1b}[{code}m{words}\u{1b}[0m") } else { words.to_owned() }
 }
@@ -129,7 +131,7 @@ fn arguments(args: &Value) -> String {
     let shown = match args {
         Value::Object(members) => {
             let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            // What it is about comes first, without its name.
+            // The path is the most important argument: it comes first, without its name.
             let path = members.get("path").map(plain);
             let others = members.iter().filter(|(name, _)| *name != "path");
             let others = others.map(|(name, value)| format!("{name}={}", plain(value)));

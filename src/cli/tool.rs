@@ -1,4 +1,4 @@
-//! `par tool`: list, show and call.
+//! `par tool`: lists, shows and calls tools.
 
 use super::exit::{self, Fail};
 use super::{compose, local, remote, show};
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 pub(super) enum Tool {
     /// List the tools
     List,
-    /// Show a tool's manifest as it was understood
+    /// Show a tool's manifest as PAR reads it
     Show {
-        /// Its name
+        /// Name of the tool
         name: String,
     },
-    /// Call a tool yourself, through every check that a model's call passes
+    /// Call a tool yourself, through every check that applies to a model's call
     Call {
-        /// Its name
+        /// Name of the tool
         name: String,
-        /// Its arguments, a JSON object
+        /// Arguments of the tool, a JSON object
         #[arg(default_value = "{}")]
         arguments: String,
     },
@@ -37,11 +37,11 @@ impl Tool {
             Self::Call { name, arguments } => {
                 if let Some(url) = remote::url(&compose::files(&config)) {
                     return Err(Fail::failed(format!(
-                        "a server runs at {url}: send it a message instead, such as `par run '{name}(…)'`"
+                        "a server runs at {url}: send it a message instead, for example `par run '{name}(…)'`"
                     )));
                 }
                 let (name, arguments) = (name.clone(), arguments.clone());
-                let reply = local::here(config, "tool call", async move |agent, principal| {
+                let reply = local::run_here(config, "tool call", async move |agent, principal| {
                     note_hidden(agent, principal, &name);
                     agent.call(principal, name, arguments).await
                 })?;
@@ -49,7 +49,7 @@ impl Tool {
                 if !is_json {
                     reply.steps.iter().try_for_each(|step| show::result(&step.result))?;
                 }
-                // A call that was refused or did not end well is no success, whatever the run says.
+                // A refused or failed call makes the command fail, whatever the status of the run.
                 let went_well = reply.steps.iter().all(|step| step.status == StepStatus::Ok);
                 let code = exit::of_run(reply.status);
                 Ok(if code == exit::OK && !went_well { exit::FAILED } else { code })
@@ -58,15 +58,15 @@ impl Tool {
     }
 }
 
-/// A tool that this role may not use at all reads as none, in the reply as for a model: the owner of the
-/// home is told what it is.
+/// Shows the owner of the home why a tool is hidden. In the reply, as for a model, a tool that this
+/// role may never use does not exist.
 fn note_hidden(agent: &Agent, principal: &Principal, name: &str) {
     let is_there = agent.gate().rules().catalog.find(name).is_some();
     if is_there && !agent.tools(principal).iter().any(|tool| tool.name == name) {
         let role = principal.role().as_str();
         show::note(&format!(
-            "par: `{name}` is there, and no policy lets the role {role} (`auth.local_role`) use it: \
-             `par policy explain {name} '{{…}}' --as {role}` says why"
+            "par: the tool `{name}` exists, but no policy permits the role {role} (`auth.local_role`) to use it: \
+             `par policy explain {name} '{{…}}' --as {role}` explains why"
         ));
     }
 }
@@ -97,13 +97,14 @@ fn describe(config: &Config, name: &str, is_json: bool) -> Result<u8, Fail> {
     Ok(exit::OK)
 }
 
-/// Why there is no such tool, for the owner of the home. A model is told no more than that there is none.
+/// Says why the tool does not exist, for the owner of the home. A model only learns that it does
+/// not.
 pub(super) fn unknown(config: &Config, name: &str) -> String {
     let off = format!("{name}.toml.disabled");
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
     if !name.contains('/') && config.home.etc.join("tools.d").join(&off).is_file() {
         return format!(
-            "`{shown}` is off: `tools.d/{shown}.toml.disabled` counts once its name ends in `.toml`"
+            "the tool `{shown}` is disabled: rename `tools.d/{shown}.toml.disabled` to `{shown}.toml` to enable it"
         );
     }
     format!("no tool is named `{shown}`")
@@ -150,7 +151,7 @@ fn view(manifest: &Manifest) -> Value {
     })
 }
 
-/// An element of the argument array, as the manifest writes it.
+/// An element of the argument array, in the notation of the manifest.
 fn element(element: &Element) -> String {
     match element {
         Element::Literal(word) => word.clone(),
@@ -158,7 +159,7 @@ fn element(element: &Element) -> String {
     }
 }
 
-/// A folder that the tool may change, as the manifest writes it.
+/// A folder that the tool may change, in the notation of the manifest.
 fn written(root: &WriteRoot, manifest: &Manifest) -> String {
     match &manifest.resource {
         ResourceSpec::Id { argument, .. } if root.by_id => {

@@ -1,30 +1,30 @@
-//! Requests answered since the start, and how long their answers took.
+//! Counts of the requests answered since the start, and of their response times.
 
 use axum::http::StatusCode;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Upper bounds of the buckets of answer times, in milliseconds.
+/// Upper bounds of the buckets of response times, in milliseconds.
 pub(super) const BUCKETS_MS: [u64; 8] = [5, 25, 100, 500, 2_500, 10_000, 60_000, 300_000];
 
-/// Requests answered since the start. Shared by all clones.
+/// Requests answered since the start. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub struct Answered(Arc<Mutex<RequestCounts>>);
 
 #[derive(Debug, Default)]
 pub(super) struct RequestCounts {
     pub(super) codes: BTreeMap<u16, u64>,
-    /// Answer times of runs, and of everything else.
+    /// Response times of runs, and of all other requests.
     pub(super) runs: Times,
     pub(super) others: Times,
-    /// Connections that ended for newer ones.
+    /// Connections closed in favour of newer ones.
     gave_way: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
-    /// As many as took no longer than each bound, not added up.
+    /// Number of requests in each bucket, not cumulative.
     pub(super) buckets: [u64; BUCKETS_MS.len()],
     pub(super) count: u64,
     pub(super) sum: Duration,
@@ -37,7 +37,7 @@ impl Answered {
         if is_run { counts.runs.add(took) } else { counts.others.add(took) }
     }
 
-    /// Counts a connection that ended for a newer one.
+    /// Counts a connection closed in favour of a newer one.
     pub(super) fn gave_way(&self) {
         self.lock().gave_way += 1;
     }
@@ -46,7 +46,7 @@ impl Answered {
         self.lock().gave_way
     }
 
-    /// The counts, for the time that they are read.
+    /// Locks the counts for reading.
     pub(super) fn lock(&self) -> MutexGuard<'_, RequestCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What every endpoint answers from: the agent, the keys, the ledger's index, and what is counted and bounded.
+//! The state that every endpoint uses: the agent, the keys, the ledger's index, counts and limits.
 
 use super::answered::Answered;
 use super::bounds::Bounds;
@@ -9,31 +9,32 @@ use crate::ledger::{Anchor, Filter, HeaderPage, Index, Order, ReadError};
 use crate::types::{Full, Share, Shares, limits};
 use std::sync::Arc;
 
-/// What the endpoints answer from. Cheap to clone.
+/// The state that every endpoint uses. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
     /// The agent.
     pub agent: Agent,
-    /// Knows keys.
+    /// The API keys.
     pub authority: Authority,
-    /// Whether runs are taken.
+    /// Whether runs are accepted.
     pub ready: Ready,
-    /// Host names that requests may carry, beside the loopback's and the address that was connected to.
+    /// Host names that requests may carry, in addition to those of the loopback and the address of
+    /// the connection.
     pub hosts: Arc<[String]>,
-    /// Tells the ledger's checkpoints to a place outside.
+    /// Publishes the ledger's checkpoints to an outside place.
     pub anchor: Anchor,
-    /// What queries look into; without it they read the ledger.
+    /// The index for queries. Without it, queries read the ledger.
     pub index: Option<Arc<Index>>,
-    /// Bounds those under way.
+    /// Limits concurrent exports.
     pub exports: Exports,
-    /// Counts the answers.
+    /// Counts the responses.
     pub answered: Answered,
-    /// Bounds of requests and connections.
+    /// Limits of requests and connections.
     pub bounds: Bounds,
 }
 
 impl App {
-    /// A page of the headers that match. Blocking.
+    /// Returns a page of the headers that match. Blocking.
     pub(super) fn headers(
         &self,
         filter: &Filter,
@@ -50,7 +51,8 @@ impl App {
     }
 }
 
-/// Exports at once: at most [`limits::EXPORTS_MAX`], [`limits::KEY_EXPORTS_MAX`] of one key. Cheap to clone.
+/// Limits concurrent exports: at most [`limits::EXPORTS_MAX`] in total and
+/// [`limits::KEY_EXPORTS_MAX`] for one key. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Exports(Shares);
 
@@ -61,7 +63,7 @@ impl Default for Exports {
 }
 
 impl Exports {
-    /// A place among them, until the share is dropped.
+    /// Takes a slot, which is released when the share is dropped.
     pub(super) fn try_take(&self, reader: &str) -> Result<Share, Full> {
         self.0.try_take(reader)
     }

@@ -1,4 +1,5 @@
-//! Who asks: the key in a request becomes a principal, which is given out only for a named power.
+//! Authentication: the key of a request becomes a principal, which is released only for a named
+//! power.
 
 use super::app::App;
 use super::connections::Mark;
@@ -13,7 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use std::net::IpAddr;
 
-/// A caller whose key is valid. What it may do was not asked yet.
+/// A caller with a valid key. Its powers have not been checked yet.
 #[derive(Debug)]
 pub(super) struct Caller {
     principal: Principal,
@@ -27,30 +28,31 @@ impl Caller {
         self.source
     }
 
-    /// By which door it came in.
+    /// The door that the request came through.
     pub(super) fn door(&self) -> Door {
         Door { via: Via::Http, source_ip: Some(self.source) }
     }
 
-    /// The principal, where it holds `power` over the server.
+    /// Returns the principal if it holds `power` over the server.
     pub(super) fn holding(self, power: Power) -> Result<Principal, Problem> {
         let _granted: Granted = self.gate.may(&self.principal, power, Over::Server, self.door())?;
         Ok(self.principal)
     }
 
-    /// Who takes entries out, by the name on the ledger, and what let it.
+    /// Returns the exporter's name for the ledger and the grant that permits the export.
     pub(super) fn exporting(self) -> Result<(String, Granted), Problem> {
         let power = self.gate.may(&self.principal, Power::Export, Over::Server, self.door())?;
         Ok((self.principal.id(), power))
     }
 
-    /// The principal, where it could hold `power` over some run or approval. Over which, is asked of each.
+    /// Returns the principal if it may hold `power` over some run or approval. Each object is
+    /// checked separately.
     pub(super) fn able(self, power: Power) -> Result<Principal, Problem> {
         self.gate.holds(&self.principal, power, self.door())?;
         Ok(self.principal)
     }
 
-    /// What the caller may use `power` on.
+    /// Returns the objects over which the caller holds `power`.
     pub(super) fn seeing(self, power: Power) -> Result<Sight, Problem> {
         Ok(self.gate.sight(&self.principal, power, self.door())?)
     }
@@ -75,27 +77,29 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Marks that a request has a valid key, which keeps its connection its slot; refused where its key has too many.
+/// Marks the request as authenticated, which protects the slot of its connection. Refused if its
+/// key has too many requests.
 pub(super) fn prove(extensions: &Extensions, principal: &Principal) -> Result<(), Problem> {
     let is_in_share = extensions.get::<Mark>().is_none_or(|mark| mark.proven(&principal.id()));
     let too_many =
-        || Problem::new(Code::TooMany, "too many requests of this key are under way").retry_after(1);
+        || Problem::new(Code::TooMany, "this key has too many requests in progress").retry_after(1);
     is_in_share.then_some(()).ok_or_else(too_many)
 }
 
-/// The key of a request; empty where there is none. Two that differ are refused: which of them was
-/// meant is not ours to guess.
+/// Returns the key of a request, empty without one. Two different keys are refused: the server
+/// does not guess which one was meant.
 fn presented(headers: &HeaderMap) -> Result<&str, Problem> {
     let bearer = only(headers, AUTHORIZATION)?.map(|value| match value.split_once(' ') {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim(),
-        // Another scheme is a key that we do not know, not the lack of one.
+        // Another scheme is an unknown key, not a missing one.
         _ => "other-scheme",
     });
     let plain = only(headers, HeaderName::from_static("x-api-key"))?.map(str::trim);
     match (bearer, plain) {
-        (Some(a), Some(b)) if a != b => {
-            Err(Problem::new(Code::Malformed, "`Authorization` and `X-API-Key` hold different keys"))
-        }
+        (Some(a), Some(b)) if a != b => Err(Problem::new(
+            Code::Malformed,
+            "`Authorization` and `X-API-Key` contain different keys: send one key",
+        )),
         (Some(key), _) | (None, Some(key)) => Ok(key),
         (None, None) => Ok(""),
     }
@@ -105,8 +109,8 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Problem> 
     let mut values = headers.get_all(&name).iter();
     let (first, second) = (values.next(), values.next());
     if second.is_some() {
-        return Err(Problem::new(Code::Malformed, format!("`{name}` is there twice")));
+        return Err(Problem::new(Code::Malformed, format!("`{name}` is present twice: send it once")));
     }
-    // What is no visible ASCII is no key of ours.
+    // A value outside visible ASCII cannot be a key.
     Ok(first.map(|value| value.to_str().unwrap_or("not-ascii")))
 }

@@ -1,8 +1,8 @@
-//! Reads of the disk, kept off the threads that serve.
+//! Blocking reads, run outside the threads that serve requests.
 
 use super::problem::Problem;
 
-/// Reads from the disk, aside from the threads that serve.
+/// Runs a blocking read outside the threads that serve requests.
 pub(super) async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

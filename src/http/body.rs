@@ -1,4 +1,4 @@
-//! Reading a JSON body: its type, its size, its time, its form.
+//! Reads a JSON body within its limits of type, size, time and form.
 
 use super::bounds::Bounds;
 use super::problem::{Code, Problem};
@@ -10,7 +10,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-/// Reads a body as one JSON value: no duplicate keys, no deep nesting, valid UTF-8.
+/// Reads a body as one JSON value. It must be valid UTF-8, without duplicate keys or deep nesting.
 pub(super) async fn read_json(headers: &HeaderMap, body: Body, bounds: &Bounds) -> Result<Value, Problem> {
     check_type(headers)?;
     let whole = tokio::time::timeout(bounds.body_read_max, collect(headers, body, bounds.request_bytes_max));
@@ -18,7 +18,7 @@ pub(super) async fn read_json(headers: &HeaderMap, body: Body, bounds: &Bounds) 
     let bytes = whole.await.map_err(late)??;
     parse_strict(&bytes, limits::JSON_DEPTH_MAX).map_err(|e| {
         let what = text::visible_line(text::prefix(&e.to_string(), limits::SHOWN_BYTES_MAX));
-        Problem::new(Code::Malformed, format!("the body is not the JSON that is read here: {what}"))
+        Problem::new(Code::Malformed, format!("the body is not valid JSON for this server: {what}"))
     })
 }
 
@@ -39,13 +39,13 @@ async fn collect(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> Resul
     let announced = body.size_hint().lower();
     let is_over = announced > bytes_max as u64;
     if is_over && headers.contains_key(EXPECT) {
-        // The client waits for our word before it sends anything.
+        // The client waits for `100 Continue` before it sends the body.
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(announced).unwrap_or(0).min(bytes_max));
     let mut received = 0_usize;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::new(Code::Malformed, "the body broke off"))?;
+        let frame = frame.map_err(|_| Problem::new(Code::Malformed, "the body is incomplete"))?;
         let Some(data) = frame.data_ref() else { continue };
         received = received.saturating_add(data.len());
         if received <= bytes_max && !is_over {

@@ -1,24 +1,24 @@
-//! What bounds requests and connections, with the defaults of `types/limits.rs`.
+//! Limits of requests and connections, with the defaults of `types/limits.rs`.
 
 use crate::types::limits;
 use std::time::Duration;
 
-/// Bounds of requests and connections.
+/// Limits of requests and connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Open connections; for those beyond others end that wait for their clients.
+    /// Open connections. Beyond this, a connection that waits for its client is closed.
     pub connections_max: usize,
     /// Request line and headers, in bytes.
     pub header_bytes_max: usize,
-    /// To receive them; also how long a connection may be idle.
+    /// Time to receive the headers; also the idle time of a connection.
     pub header_read_max: Duration,
     /// A request body, in bytes.
     pub request_bytes_max: usize,
-    /// To receive it.
+    /// Time to receive the body.
     pub body_read_max: Duration,
-    /// To receive one without a valid key.
+    /// Time to receive the body of a request without a valid key.
     pub body_unproven_read_max: Duration,
-    /// For open requests to end at a stop.
+    /// Time for open requests to finish at a stop.
     pub stop_max: Duration,
 }
 

@@ -1,14 +1,17 @@
-//! The slots of connections, and which connection ends for a newer one when there are no more.
+//! Connection slots, and the choice of the connection to close if all slots are taken.
 //!
-//! A connection that waits for its client costs its client nothing, so it holds its slot only while nobody else
-//! wants it: without the whole head of a request, without its body where no key was shown, or with an answer to a
-//! request without a key. A request with a valid key, and one that is whole and being answered, keep theirs. The
-//! server never stops accepting for those that wait, so the kernel's queue does not fill.
+//! A connection that waits for its client costs that client nothing. It keeps its slot only while
+//! no other client needs it. A connection waits while the head of a request is incomplete, while
+//! the body of a request without a key is incomplete, or while the response to a request without a
+//! key is being sent. A connection with an authenticated request, or with a complete request in
+//! progress, keeps its slot. The server keeps accepting whatever the number of waiting connections,
+//! so the kernel's queue does not fill.
 //!
-//! Of those that may end, the oldest of the address with the most slots goes first, if that address holds more than
-//! its share ([`limits::CONNECTIONS_SHARE`]); else the oldest of all. The share is no bound: behind a proxy, and on
-//! the loopback, all clients have one address, which a bound would lock out. It only says who gives way, and an address
-//! that is alone gives way to itself.
+//! If the address with the most slots holds more than its share ([`limits::CONNECTIONS_SHARE`]),
+//! its connection that has waited longest is closed; otherwise the one of any address that has
+//! waited longest. The share is not a limit: through a proxy, and on the loopback, all clients have
+//! one address, which a limit would lock out. It only decides who gives way, and a single address
+//! gives way to itself.
 
 use crate::auth::network;
 use crate::types::limits;
@@ -29,16 +32,16 @@ pub(super) struct ConnectionSlots(Arc<SlotPool>);
 struct SlotPool {
     max: usize,
     table: Mutex<Table>,
-    /// A slot is free, or its connection waits for its client.
+    /// Signals that a slot is free or that a connection began to wait for its client.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// The next number: of a connection, and of the order in which they began to wait.
+    /// The next number, for a connection or for the order in which they began to wait.
     next: u64,
     slots: BTreeMap<u64, Slot>,
-    /// Connections that gave their slot and are not gone yet.
+    /// Connections that gave up their slot and have not ended yet.
     ending: usize,
 }
 
@@ -46,24 +49,25 @@ struct Table {
 struct Slot {
     from: IpAddr,
     at: At,
-    /// When it began to wait for its client.
+    /// The number drawn when it began to wait for its client.
     since: u64,
-    /// Its requests so far.
+    /// Number of its requests so far.
     requests: u64,
-    /// Who asks, while a request with a valid key is under way.
+    /// The principal of an authenticated request in progress.
     key: Option<String>,
     end: Arc<Notify>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// It waits for its client: for a head, for a body, or for an answer without a key to be taken.
+    /// It waits for its client: for a head, for a body, or to read a response to a request without
+    /// a key.
     Waits,
-    /// A request that is whole, or has a valid key, is under way.
+    /// A request that is complete or authenticated is in progress.
     Works,
 }
 
-/// The slot of one connection, given back on drop.
+/// The slot of one connection, released on drop.
 #[derive(Debug)]
 pub(super) struct HeldSlot {
     slots: ConnectionSlots,
@@ -71,7 +75,7 @@ pub(super) struct HeldSlot {
     end: Arc<Notify>,
 }
 
-/// A request on a connection, for those who find out how far it is. Cheap to clone.
+/// A request on a connection, whose progress is reported through this. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     slots: ConnectionSlots,
@@ -80,13 +84,13 @@ pub(super) struct Mark {
 }
 
 impl ConnectionSlots {
-    /// At most `max` of them.
+    /// Creates at most `max` slots.
     pub(super) fn new(max: usize) -> Self {
         Self(Arc::new(SlotPool { max: max.max(1), table: Mutex::default(), changed: Notify::new() }))
     }
 
-    /// A slot for a connection from `from`. Where none is free another connection ends; where none may end, or too
-    /// many are ending, this waits.
+    /// Takes a slot for a connection from `from`. If none is free, another connection is closed. If
+    /// none may be closed, or too many are closing, this waits.
     pub(super) async fn take(&self, from: IpAddr) -> HeldSlot {
         loop {
             let changed = self.0.changed.notified();
@@ -118,7 +122,8 @@ impl ConnectionSlots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // A panic elsewhere leaves the table whole: each change is one insertion, removal or mark.
+        // A panic elsewhere leaves the table consistent: each change is one insertion, removal or
+        // mark.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,8 +134,8 @@ impl Table {
         self.next
     }
 
-    /// The connection that ends for a newer one: the one that has waited longest for its client, of the address that
-    /// holds the most slots over its `share`.
+    /// Returns the connection to close for a newer one: the one that has waited longest for its
+    /// client, of the address with the most slots above `share`.
     fn oldest(&self, share: usize) -> Option<u64> {
         let mut of: HashMap<IpAddr, usize> = HashMap::new();
         for slot in self.slots.values() {
@@ -144,13 +149,13 @@ impl Table {
 }
 
 impl HeldSlot {
-    /// Comes back once this connection has to end for a newer one.
+    /// Completes when this connection must be closed for a newer one.
     pub(super) fn ends(&self) -> impl Future<Output = ()> + Send + use<> {
         let end = self.end.clone();
         async move { end.notified().await }
     }
 
-    /// Marks that a whole head has come, of a request whose body `is_whole` already or is still to come.
+    /// Marks that a complete head has arrived; `is_whole` says whether its body is complete too.
     pub(super) fn asked(&self, is_whole: bool) -> Mark {
         let mut request = 0;
         if let Some(slot) = self.slots.lock().slots.get_mut(&self.number) {
@@ -176,13 +181,13 @@ impl Drop for HeldSlot {
 }
 
 impl Mark {
-    /// The whole body was read.
+    /// Marks that the whole body was read.
     fn whole(&self) {
         self.with(|slot, _| slot.at = At::Works);
     }
 
-    /// The request has a valid key, that of `principal`. False where that one has too many requests under way: then
-    /// it is to be refused.
+    /// Marks the request as authenticated for `principal`. Returns false if that principal has too
+    /// many requests in progress; the request must then be refused.
     #[must_use]
     pub(super) fn proven(&self, principal: &str) -> bool {
         let table = self.slots.lock();
@@ -196,7 +201,8 @@ impl Mark {
         true
     }
 
-    /// The answer is made. One to a request without a key has to be taken, or its slot goes.
+    /// Marks that the response is ready. A response to a request without a key must be read by its
+    /// client, or the slot is lost.
     pub(super) fn answered(&self, body: Body) -> Body {
         self.with(|slot, now| {
             if slot.key.is_none() {
@@ -206,7 +212,7 @@ impl Mark {
         Body::new(AnswerBody { body, mark: self.clone() })
     }
 
-    /// The answer was taken, or broken off.
+    /// Marks that the response was sent or aborted.
     fn taken(&self) {
         self.with(|slot, now| {
             if slot.key.take().is_some() {
@@ -215,7 +221,7 @@ impl Mark {
         });
     }
 
-    /// Changes the slot while this request is the one that it is about.
+    /// Changes the slot if this request is still its current one.
     fn with(&self, change: impl FnOnce(&mut Slot, u64)) {
         let mut table = self.slots.lock();
         let now = table.number();
@@ -231,13 +237,13 @@ impl Mark {
     }
 }
 
-/// A body on its way in.
+/// A request body.
 struct RequestBody<B> {
     body: B,
     mark: Mark,
 }
 
-/// The body of a request, whose end is marked.
+/// Wraps the body of a request to mark its end.
 pub(super) fn read<B>(body: B, mark: Mark) -> Body
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -270,7 +276,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for RequestBody<B> {
     }
 }
 
-/// A body on its way out.
+/// A response body.
 struct AnswerBody {
     body: Body,
     mark: Mark,
@@ -317,13 +323,13 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_waits_ends_and_what_works_stays() {
+    fn the_oldest_waiting_connection_is_closed_and_active_ones_stay() {
         let slots = ConnectionSlots::new(3);
         let [first, second, third] = ["::1"; 3].map(|from| take(&slots, from).expect("free"));
         let works = first.asked(true);
         let fourth = take(&slots, "::1").expect("another ends");
         assert!(!is_ended(&first) && is_ended(&second) && !is_ended(&third));
-        // A key takes a request out of those that wait, its body or not.
+        // A key protects a request, whether its body is complete or not.
         let keyed = third.asked(false);
         assert!(keyed.proven("key:one"));
         let (_fifth, _sixth) = (take(&slots, "::1").expect("ends"), take(&slots, "::1").expect("ends"));
@@ -332,12 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_key_has_to_be_taken_and_one_with_a_key_may_take_its_time() {
+    fn a_response_without_a_key_must_be_read_and_one_with_a_key_may_take_its_time() {
         let slots = ConnectionSlots::new(2);
         let (keyed, bare) = (take(&slots, "::1").expect("free"), take(&slots, "::1").expect("free"));
         let (with_key, without) = (keyed.asked(false), bare.asked(true));
         assert!(with_key.proven("key:one"));
-        assert!(take(&slots, "::1").is_none(), "nobody may end");
+        assert!(take(&slots, "::1").is_none(), "no connection may be closed");
         let _untaken = without.answered(Body::from("x"));
         let third = take(&slots, "::1").expect("ends");
         assert!(is_ended(&bare) && !is_ended(&keyed));
@@ -347,13 +353,13 @@ mod tests {
         drop(body);
         let _fourth = take(&slots, "::1").expect("ends");
         assert!(is_ended(&keyed));
-        // What is left of an earlier request changes nothing.
+        // A leftover mark of an earlier request changes nothing.
         drop(with_key.answered(Body::empty()));
         drop(works);
     }
 
     #[test]
-    fn an_address_over_its_share_gives_way_and_one_that_is_alone_is_not_locked_out() {
+    fn an_address_over_its_share_gives_way_and_a_single_address_is_not_locked_out() {
         let slots = ConnectionSlots::new(8);
         let quiet = take(&slots, "192.0.2.1").expect("free");
         let loud: Vec<HeldSlot> = (0..7).map(|_| take(&slots, "198.51.100.1").expect("free")).collect();
@@ -365,7 +371,7 @@ mod tests {
             more.iter().map(is_ended).collect::<Vec<_>>(),
             [true, false, false, false, false, false, false]
         );
-        // Networks of IPv6 are one address each.
+        // An IPv6 network counts as one address.
         let slots = ConnectionSlots::new(8);
         let quiet = take(&slots, "2001:db8::1").expect("free");
         let _loud: Vec<HeldSlot> =
@@ -374,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_has_its_share_of_requests_under_way() {
+    fn one_key_has_its_share_of_requests_in_progress() {
         let slots = ConnectionSlots::new(8);
         let held: Vec<HeldSlot> = (0..6).map(|_| take(&slots, "::1").expect("free")).collect();
         let asked: Vec<_> = held.iter().map(|held| held.asked(true)).collect();

@@ -1,8 +1,9 @@
-//! Links within this server, whatever the values in them are.
+//! Links within this server, safe for any value.
 
 use std::fmt::Write as _;
 
-/// A link within this server: `path` is ours, the values are anybody's.
+/// Builds a link within this server. `path` is a constant of ours; the values may come from
+/// outside.
 pub(super) fn link(path: &str, query: &[(&str, &str)]) -> String {
     let mut out = path.to_owned();
     for (at, (name, value)) in query.iter().enumerate() {
@@ -14,8 +15,8 @@ pub(super) fn link(path: &str, query: &[(&str, &str)]) -> String {
     out
 }
 
-/// Encodes as forms do (WHATWG URL, 5.2), and leaves some more characters that a query may hold
-/// (RFC 3986): none of them ends a quote, in HTML or in a shell.
+/// Encodes like a form (WHATWG URL, 5.2), except for some more characters that a query may contain
+/// (RFC 3986). None of those ends a quote in HTML or in a shell.
 fn encode(out: &mut String, value: &str) {
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~:*/".contains(&byte) {

@@ -1,7 +1,7 @@
-//! What is around every request: its id, the check of its host, a task of its own, the common headers.
+//! Wraps every request: its id, the check of its host, a separate task, the common headers.
 //!
-//! The task of its own has two ends: a panic in a handler becomes a 500 and ends nothing else, and a
-//! client that goes away does not stop a run half way.
+//! The separate task has two reasons: a panic in a handler becomes a 500 and ends nothing else, and
+//! a client that goes away does not stop a run half way.
 
 use super::app::App;
 use super::connections::{self, Mark};
@@ -20,27 +20,28 @@ use std::time::Instant;
 use tower::ServiceExt as _;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Characters of a request id that a client may choose.
+/// Maximum length of a client's own request id, in characters.
 const REQUEST_ID_CHARS_MAX: usize = 64;
 
 /// The two ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
-    /// Who connected.
+    /// The address of the client.
     pub(super) peer: IpAddr,
-    /// The address that was connected to.
+    /// The local address that the client connected to.
     pub(super) local: IpAddr,
 }
 
-/// The id of a request, for those who answer it.
+/// The id of a request, for its handlers.
 #[derive(Clone, Debug)]
 pub(super) struct Id(pub(super) String);
 
-/// Marks an error whose body is already what the caller shall get.
+/// Marks an error response whose body is sent unchanged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsIs;
 
-/// Answers one request. `alive` is held until the handler has ended, whether or not the client waits.
+/// Answers one request. `alive` is held until the handler has ended, whether or not the client
+/// waits.
 pub(super) async fn answer(
     app: App,
     routes: Router,
@@ -66,7 +67,7 @@ pub(super) async fn answer(
     finish(&mut response, &id);
     let response = response.map(|body| mark.answered(body));
     answered.count(response.status(), path == "/agent/run", started.elapsed());
-    // Probes come all the time.
+    // Probes arrive all the time.
     if path == "/livez" || path == "/readyz" {
         tracing::debug!(request = %id, status = response.status().as_u16(), "probed");
         return Ok(response);
@@ -97,18 +98,18 @@ async fn handle(
     }
 }
 
-/// Refuses requests under a name that is none of ours: a page in a browser that had its own name
-/// resolve to this address (DNS rebinding) is turned away here.
+/// Refuses requests for a host name that is not this server's. This stops DNS rebinding, in which a
+/// page in a browser resolves its own name to this address.
 fn check_host(app: &App, ends: Ends, request: &Request<Incoming>) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(Problem::new(Code::Malformed, "exactly one `Host` header is needed"));
+        return Err(Problem::new(Code::Malformed, "exactly one `Host` header is required"));
     };
     let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
     let host = host.ok_or_else(|| Problem::new(Code::Malformed, "the `Host` header is malformed"))?;
     let is_known = is_known_host(app, ends, &host)
         && request.uri().authority().is_none_or(|target| is_known_host(app, ends, target));
-    let unknown = || Problem::new(Code::UnknownHost, "name the host in `server.hosts`, or use its address");
+    let unknown = || Problem::new(Code::UnknownHost, "add the host to `server.hosts`, or use its address");
     is_known.then_some(()).ok_or_else(unknown)
 }
 
@@ -124,7 +125,7 @@ fn is_known_host(app: &App, ends: Ends, authority: &Authority) -> bool {
     }
 }
 
-/// The client's own id where it is short and plain, else a fresh one.
+/// The client's own id if it is short and plain, otherwise a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let is_plain = |id: &&str| {
         (1..=REQUEST_ID_CHARS_MAX).contains(&id.len())
@@ -144,7 +145,7 @@ fn finish(response: &mut Response<Body>, id: &str) {
     }
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Only what holds nothing of anybody's says otherwise: stylesheet and script.
+    // Only responses without private data set something else: stylesheet and script.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(X_REQUEST_ID, id);

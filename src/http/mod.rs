@@ -1,19 +1,30 @@
 //! The HTTP surface and the admin socket.
 //!
-//! Here requests become calls of the rooms below, and what those return becomes a status code, a body or a page. Nothing
-//! here decides whether something may be done, starts a process, or makes an entry of its own: each request shows a key
-//! or a login, and the gate is asked for the power that it uses.
+//! Requests become calls of the rooms below, and their results become a status code, a body or a
+//! page. Nothing here decides whether an operation is permitted, starts a process, or makes an
+//! entry of its own. Each request shows a key or a login, and the gate is asked for the power that
+//! it uses.
+//!
+//! Invariants: only this room knows status codes. A principal comes out of a request only together
+//! with the power that it will use (`auth::Caller`).
 //!
 //! # Layout
 //!
-//! Lowest first. `problem` is every error; `blocking`, `bounds`, `ready`, `answered`, `link` are what endpoints share;
-//! `connections` says which connection ends when there are too many; `app` is what every endpoint answers from;
-//! `middleware` is around every request (id, host, panics, headers); `auth` who asks; `body` reads JSON; `stream` is what
-//! streams of events are made of. `api` holds the endpoints, `ui` the dashboard, `routes` their paths; `server` accepts
-//! connections. `admin` is the socket for the host's own users.
+//! Lowest first.
 //!
-//! Architecture invariants: only this room knows status codes; a principal comes out of a request only
-//! together with the power that it is to use (`auth::Caller`).
+//! * `problem`: every error
+//! * `blocking`, `bounds`, `ready`, `answered`, `link`: shared by endpoints
+//! * `connections`: which connection is closed when there are too many
+//! * `app`: the state that every endpoint uses
+//! * `middleware`: wraps every request (id, host, panics, headers)
+//! * `auth`: authentication
+//! * `body`: reads JSON
+//! * `stream`: streams of events
+//! * `api/`: the endpoints of the API
+//! * `ui/`: the dashboard
+//! * `routes`: paths of the API
+//! * `server`: accepts connections
+//! * `admin/`: the socket for users of this host
 
 mod problem;
 mod blocking;

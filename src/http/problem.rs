@@ -1,7 +1,7 @@
 //! Every error, as RFC 9457 `application/problem+json` with a stable code.
 //!
-//! A problem holds what the caller may know; what only the operator may know goes to the log where the
-//! problem is made. The request id is added by `middleware`.
+//! A problem contains only what the caller may know. Details for the operator go to the log where
+//! the problem is created. `middleware` adds the request id.
 
 use crate::agent::RunError;
 use crate::auth::Refusal;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $status:ident $text:literal $title:literal;)*) => {
-        /// What went wrong, for programs: the `code` member and the end of `type`.
+        /// The kind of an error, for programs: the `code` member and the end of `type`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Code { $($(#[$doc])* $name,)* }
 
@@ -38,53 +38,53 @@ macro_rules! codes {
 }
 
 codes! {
-    /// It cannot be read.
+    /// The request cannot be parsed.
     Malformed = BAD_REQUEST "malformed" "The request cannot be read";
     /// No valid key.
-    Unauthenticated = UNAUTHORIZED "unauthenticated" "A valid API key is needed";
-    /// The key may not do this at all.
+    Unauthenticated = UNAUTHORIZED "unauthenticated" "A valid API key is required";
+    /// The key never holds this power.
     Forbidden = FORBIDDEN "forbidden" "This key may not do this";
-    /// Who asked cannot approve.
-    OwnRequest = FORBIDDEN "own_request" "Who asked cannot approve";
-    /// Another group is asked.
-    NotInGroup = FORBIDDEN "not_in_group" "This user is not in the group that is asked";
-    /// Unknown, or not the caller's to see.
-    NotFound = NOT_FOUND "not_found" "There is nothing here, or nothing that this key may see";
-    /// Another method.
-    WrongMethod = METHOD_NOT_ALLOWED "wrong_method" "This method is not for this resource";
-    /// The wanted form cannot be made.
-    NotAcceptable = NOT_ACCEPTABLE "not_acceptable" "The wanted form of answer is not supported";
-    /// The body did not come.
+    /// The requester of a call cannot approve it.
+    OwnRequest = FORBIDDEN "own_request" "The requester cannot approve their own call";
+    /// The user is not in the required group.
+    NotInGroup = FORBIDDEN "not_in_group" "This user is not in the group that must approve";
+    /// Unknown, or not visible to the caller.
+    NotFound = NOT_FOUND "not_found" "Not found, or not visible to this key";
+    /// The resource exists, with other methods.
+    WrongMethod = METHOD_NOT_ALLOWED "wrong_method" "This resource does not support this method";
+    /// The requested media type is not supported.
+    NotAcceptable = NOT_ACCEPTABLE "not_acceptable" "The requested media type is not supported";
+    /// The body did not arrive in time.
     TimedOut = REQUEST_TIMEOUT "timed_out" "The request did not arrive in time";
-    /// Answered already, or it needs no answer any more.
-    Answered = CONFLICT "answered" "The approval is answered already";
-    /// Its time is over.
-    Expired = CONFLICT "expired" "The approval's time is over";
-    /// The answer is to another call.
-    WrongCall = CONFLICT "wrong_call" "The answer is to another call";
+    /// It is answered already or no longer needs an answer.
+    Answered = CONFLICT "answered" "The approval is already answered";
+    /// It expired.
+    Expired = CONFLICT "expired" "The approval has expired";
+    /// The answer names another call.
+    WrongCall = CONFLICT "wrong_call" "The answer is for another call";
     /// Policy or tools have changed since.
-    Changed = CONFLICT "changed" "What was asked about has changed";
+    Changed = CONFLICT "changed" "The call or its rules have changed since it was requested";
     /// The body is too long.
     TooLarge = PAYLOAD_TOO_LARGE "too_large" "The request body is too large";
     /// The body is not JSON.
     WrongType = UNSUPPORTED_MEDIA_TYPE "wrong_type" "The request body must be JSON";
-    /// Another host's name.
-    UnknownHost = MISDIRECTED_REQUEST "unknown_host" "This server does not answer under that host name";
-    /// Well-formed, but it does not fit.
-    Unfit = UNPROCESSABLE_ENTITY "unfit" "The request does not fit";
-    /// Known, and not supported yet.
+    /// The host name is not this server's.
+    UnknownHost = MISDIRECTED_REQUEST "unknown_host" "This server does not serve that host name";
+    /// Well-formed, but a value is not valid.
+    Unfit = UNPROCESSABLE_ENTITY "unfit" "A value in the request is not valid";
+    /// Known, but not supported yet.
     NotSupported = UNPROCESSABLE_ENTITY "not_supported" "This is not supported yet";
-    /// Too much of something that has its bound, or too often.
-    TooMany = TOO_MANY_REQUESTS "too_many" "Too many at once";
-    /// Our fault.
-    Internal = INTERNAL_SERVER_ERROR "internal" "The server failed";
+    /// A limit of number or rate was reached.
+    TooMany = TOO_MANY_REQUESTS "too_many" "Too many requests";
+    /// A fault of the server.
+    Internal = INTERNAL_SERVER_ERROR "internal" "Internal server error";
     /// An entry does not verify.
     Damaged = INTERNAL_SERVER_ERROR "damaged" "The ledger is damaged";
     /// The ledger cannot be written or read.
     Ledger = SERVICE_UNAVAILABLE "ledger" "The ledger is not available";
 }
 
-/// An error as told to the caller.
+/// An error in the form that the caller receives.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     code: Code,
@@ -94,23 +94,24 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// A problem of this `code`; `detail` says what, why and how to mend, and nothing of our insides.
+    /// A problem of this `code`. `detail` says what is wrong and how to correct it, and reveals no
+    /// internals.
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), run: None, retry_after_s: None }
     }
 
-    /// Of something that went wrong here: the cause is for the log only.
+    /// A fault of the server. The cause goes only to the log.
     pub(super) fn internal(cause: impl std::fmt::Display) -> Self {
         tracing::error!(error = %cause, "a request failed");
         Self::new(Code::Internal, "the cause is in the server's log under the request id")
     }
 
-    /// That a run is not there for the caller.
+    /// A run that does not exist for the caller.
     pub(super) fn no_run(run: Option<RunId>) -> Self {
-        Self { run, ..Self::new(Code::NotFound, "there is no such run, or it is not yours to see") }
+        Self { run, ..Self::new(Code::NotFound, "no such run, or this key may not see it") }
     }
 
-    /// For an error that was answered below with no more than a status.
+    /// An error that a lower layer answered with only a status.
     pub(super) fn from_status(status: StatusCode) -> Self {
         let code = Code::ALL.iter().copied().find(|code| code.status() == status);
         let code = code.unwrap_or(if status.is_client_error() { Code::Malformed } else { Code::Internal });
@@ -126,7 +127,7 @@ impl Problem {
         Self { retry_after_s: Some(seconds), ..self }
     }
 
-    /// Writes the problem into a response, whose other headers stay.
+    /// Writes the problem into a response and keeps its other headers.
     pub(super) fn fill(self, response: &mut Response<axum::body::Body>, request_id: &str) {
         let mut members = json!({
             "type": format!("/problems/{}", self.code.as_str()),
@@ -142,7 +143,7 @@ impl Problem {
         *response.status_mut() = self.code.status();
         let json = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, json);
-        // It was that of the body which is replaced here.
+        // The length is that of the body that is replaced here.
         response.headers_mut().remove(CONTENT_LENGTH);
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -164,7 +165,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// All refusals read the same, so that nobody learns which part of a key was right.
+/// All refusals read the same, so that no caller learns which part of a key was right.
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -172,7 +173,7 @@ impl From<Refusal> for Problem {
                 Self::new(Code::TooMany, "this key was refused too often: wait and try again")
                     .retry_after(retry_after_s)
             }
-            Refusal::Unreadable => Self::new(Code::Ledger, "keys cannot be checked now"),
+            Refusal::Unreadable => Self::new(Code::Ledger, "keys cannot be checked at the moment"),
             _ => Self::new(
                 Code::Unauthenticated,
                 "send a valid key as `Authorization: Bearer par_…` or `X-API-Key: par_…`",
@@ -191,7 +192,10 @@ impl From<RunError> for Problem {
             }
             RunError::Ledger(what) => {
                 tracing::error!(error = %what, "a run was not recorded");
-                Self::new(Code::Ledger, "the ledger cannot be written: nothing is run and nothing is told")
+                Self::new(
+                    Code::Ledger,
+                    "the ledger cannot be written: nothing runs and no result is returned",
+                )
             }
         }
     }
@@ -228,7 +232,7 @@ impl From<ReadError> for Problem {
             }
             ReadError::Unsigned(..) => Self::new(Code::NotFound, error.to_string()),
             ReadError::Sqlite(_) | ReadError::Store(_) => {
-                Self::new(Code::Ledger, "the ledger cannot be read now")
+                Self::new(Code::Ledger, "the ledger cannot be read at the moment")
             }
         }
     }

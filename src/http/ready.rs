@@ -1,26 +1,27 @@
-//! Whether runs are taken. What keeps them from being taken is one word.
+//! Whether runs are accepted. The reason against is one word.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 const STARTING: &str = "starting";
 
-/// Whether runs are taken, as one word for why not. Shared by all clones.
+/// Whether runs are accepted, or one word for why not. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Ready(Arc<Mutex<Option<&'static str>>>);
 
 impl Ready {
-    /// Not yet.
+    /// The initial state: not ready.
     #[must_use]
     pub fn starting() -> Self {
         Self(Arc::new(Mutex::new(Some(STARTING))))
     }
 
-    /// Sets the word, such as `stopping` or `policy`; `None` is ready. It is told without a key.
+    /// Sets the reason, such as `stopping` or `policy`; `None` means ready. Callers without a key
+    /// can read it.
     pub fn set(&self, obstacle: Option<&'static str>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
     }
 
-    /// The listener is open: what was set meanwhile stays.
+    /// The listener is open. A reason that was set in the meantime stays.
     pub(super) fn begin(&self) {
         let mut word = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *word = word.filter(|word| *word != STARTING);

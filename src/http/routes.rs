@@ -1,4 +1,4 @@
-//! Every path of the API, and the function that answers it.
+//! Every path of the API and its handler.
 
 use super::api::{approval, approvals, audit, evidence, export, health, metrics, runs, tools};
 use super::app::App;
@@ -7,7 +7,7 @@ use super::ui;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 
-/// Every route. Unknown ones and wrong methods become problems in `middleware`.
+/// Every route. Unknown paths and wrong methods become problems in `middleware`.
 pub(super) fn routes(app: App) -> Router {
     let streams = Streams::default();
     Router::new()
@@ -19,7 +19,7 @@ pub(super) fn routes(app: App) -> Router {
         .route("/tools", get(tools::list))
         .route("/audit", get(audit::list).layer(Extension(streams.clone())))
         .route("/audit/entries", get(audit::list).layer(Extension(streams.clone())))
-        .route("/audit/export", get(export::tell))
+        .route("/audit/export", get(export::export))
         .route("/audit/entries/{seq}", get(audit::show))
         .route("/audit/key", get(evidence::key))
         .route("/audit/checkpoint", get(evidence::checkpoint))

@@ -1,5 +1,5 @@
-//! The accept loop: bounded connections, bounded headers, an orderly stop. `connections` says which connection ends when there
-//! are too many.
+//! The accept loop: bounded connections, bounded headers, an orderly stop. `connections` chooses
+//! the connection to close when there are too many.
 
 use super::app::App;
 use super::bounds::Bounds;
@@ -22,16 +22,16 @@ use tokio::sync::{mpsc, watch};
 
 /// hyper's smallest read buffer, in bytes.
 const READ_BUFFER_MIN: usize = 8_192;
-/// After a failed accept (out of descriptors), until the next.
+/// Delay after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Held by all that must end before the server has stopped.
+/// Held by everything that must end before the server has stopped.
 type Alive = mpsc::Sender<Infallible>;
 
-/// Serves until `shutdown` is ready; then accepts nothing more, lets open requests end for at most
-/// `stop_max`, and returns. Runs whose client is gone are waited for too.
+/// Serves until `shutdown` is ready. Then accepts no more connections, lets open requests finish
+/// for at most `stop_max`, and returns. It also waits for runs whose client is gone.
 ///
-/// The refusals of keys are told to the ledger as long as this runs, and a last time at the end.
+/// While this runs, refused keys are recorded on the ledger at intervals and at the end.
 pub async fn serve(
     listener: std::net::TcpListener,
     app: App,
@@ -53,8 +53,8 @@ pub(super) async fn serve_routes(
     let authority = app.authority.clone();
     let warming = authority.clone();
     let _warm = tokio::task::spawn_blocking(move || warming.warm());
-    let (teller, told) = (authority.clone(), stopping.clone());
-    let telling = tokio::spawn(async move { teller.tell_refusals(raised(told)).await });
+    let (recorder, stopped) = (authority.clone(), stopping.clone());
+    let recording = tokio::spawn(async move { recorder.tell_refusals(raised(stopped)).await });
     app.ready.begin();
     tokio::select! {
         () = shutdown => {}
@@ -62,17 +62,17 @@ pub(super) async fn serve_routes(
     }
     app.ready.set(Some("stopping"));
     drop(listener);
-    // Receivers are gone only where every connection is.
+    // The receivers are gone only if every connection is.
     let _ = stop.send(true);
     if tokio::time::timeout(app.bounds.stop_max, all_ended.recv()).await.is_err() {
         tracing::warn!("requests were still open when the time to stop was over");
     }
-    drop(telling.await);
+    drop(recording.await);
     authority.flush().await;
     Ok(())
 }
 
-/// Accepts for ever: a connection beyond the bound ends one that waits for its client.
+/// Accepts connections forever. One beyond the limit closes one that waits for its client.
 async fn accept(
     listener: &TcpListener,
     app: &App,
@@ -97,7 +97,7 @@ async fn accept(
     }
 }
 
-/// A connection that has its slot.
+/// A connection that has a slot.
 struct OpenConnection {
     stream: TcpStream,
     ends: Ends,
@@ -122,7 +122,7 @@ async fn connection(
         outcome = served.as_mut() => outcome,
         () = held.ends() => {
             app.answered.gave_way();
-            tracing::debug!(peer = %ends.peer, "a connection that waited for its client ended for a newer one");
+            tracing::debug!(peer = %ends.peer, "a connection that waited for its client was closed for a newer one");
             return;
         }
         () = raised(stopping) => {
@@ -135,7 +135,8 @@ async fn connection(
     }
 }
 
-/// A client that takes nothing of its answer is cut off by the kernel (`TCP_USER_TIMEOUT`, tcp(7)).
+/// The kernel closes a connection whose client reads nothing of the response (`TCP_USER_TIMEOUT`,
+/// tcp(7)).
 fn prepare(stream: &TcpStream) -> io::Result<Ends> {
     stream.set_nodelay(true)?;
     rustix::net::sockopt::set_tcp_user_timeout(stream, limits::TAKE_MS_MAX)?;
@@ -155,6 +156,6 @@ fn builder(bounds: &Bounds) -> http1::Builder {
 }
 
 async fn raised(mut flag: watch::Receiver<bool>) {
-    // An error means that the sender is gone, which is a stop as well.
+    // An error means that the sender is gone, which stops the server too.
     drop(flag.wait_for(|is_raised| *is_raised).await);
 }

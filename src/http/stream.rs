@@ -1,5 +1,5 @@
-//! Server-sent events (WHATWG HTML, 9.2), which every stream is made of: a bounded number at once, of which a key has
-//! its share, a comment now and then, and an end where who reads is not let in any more.
+//! Server-sent events (WHATWG HTML, 9.2), the base of every stream. Streams are limited in number,
+//! in total and for each key; they send periodic comments and end when the reader loses access.
 
 use super::app::App;
 use super::problem::{Code, Problem};
@@ -11,14 +11,15 @@ use http_body_util::channel::{Channel, Sender};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Between two comments that keep the connection open.
+/// Interval between two comments that keep the connection open, in microseconds.
 const HEARTBEAT_US: u64 = 15_000_000;
-/// Between two looks at whether who reads still may.
+/// Interval between two checks of the reader's access, in microseconds.
 const STANDING_US: u64 = 2_000_000;
 
 type Out = Sender<Bytes, Infallible>;
 
-/// Streams of all kinds: at most [`limits::TAILS_MAX`] at once, [`limits::KEY_TAILS_MAX`] of one key. Cheap to clone.
+/// Slots for streams of all kinds: at most [`limits::TAILS_MAX`] at once, [`limits::KEY_TAILS_MAX`]
+/// of one key. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Streams(Shares);
 
@@ -28,28 +29,29 @@ impl Default for Streams {
     }
 }
 
-/// Where events come from.
+/// A source of events.
 pub(super) trait Events: Send + 'static {
-    /// The events since the last look; `None` where there can be no more.
+    /// Returns the events since the last call, or `None` if there can be no more.
     fn next(&mut self) -> impl Future<Output = Option<String>> + Send;
 
-    /// Whether who reads still may.
-    fn stands(&self) -> impl Future<Output = bool> + Send;
+    /// Whether the reader still has access.
+    fn has_access(&self) -> impl Future<Output = bool> + Send;
 }
 
 impl Streams {
-    /// A response for `reader` whose body goes on until that one is gone or may read no more, or the server stops.
+    /// Responds to `reader` with a body that ends when the reader is gone or loses access, or when
+    /// the server stops.
     pub(super) fn answer(&self, app: App, reader: &str, events: impl Events) -> Result<Response, Problem> {
         let place = self.0.try_take(reader).map_err(|full| {
             let what = match full {
-                Full::All => "too many live tails are open",
-                Full::Share => "this key has as many live tails as it may have at once",
+                Full::All => "too many live streams are open",
+                Full::Share => "this key already has the largest number of live streams",
             };
             Problem::new(Code::TooMany, what).retry_after(30)
         })?;
         let (out, body) = Channel::new(8);
         tokio::spawn(async move {
-            pour(app, events, out).await;
+            send_events(app, events, out).await;
             drop(place);
         });
         let kept =
@@ -58,16 +60,16 @@ impl Streams {
     }
 }
 
-async fn pour(app: App, mut events: impl Events, mut out: Out) {
+async fn send_events(app: App, mut events: impl Events, mut out: Out) {
     let mut spoken_us = clock::mono_us();
     let mut stood_us = spoken_us;
-    if say(&mut out, "retry: 2000\n\n".to_owned()).await.is_none() {
+    if send(&mut out, "retry: 2000\n\n".to_owned()).await.is_none() {
         return;
     }
     while app.ready.obstacle() != Some("stopping") {
         let now = clock::mono_us();
         if now.saturating_sub(stood_us) >= STANDING_US {
-            if !events.stands().await {
+            if !events.has_access().await {
                 return;
             }
             stood_us = now;
@@ -82,12 +84,12 @@ async fn pour(app: App, mut events: impl Events, mut out: Out) {
             None => return,
         };
         spoken_us = now;
-        if say(&mut out, text).await.is_none() {
+        if send(&mut out, text).await.is_none() {
             return;
         }
     }
 }
 
-async fn say(out: &mut Out, text: String) -> Option<()> {
+async fn send(out: &mut Out, text: String) -> Option<()> {
     out.send_data(Bytes::from(text)).await.ok()
 }

@@ -42,7 +42,7 @@ fn a_home_is_copied_beside_its_server_and_restored_with_another_log() {
     let folder = home.beside("backup");
     let folder = folder.to_str().expect("path");
     let told = home.expect(0, &["backup", folder]);
-    assert!(told.contains("without the keys that sign"), "{told}");
+    assert!(told.contains("without the signing keys"), "{told}");
     assert_eq!(server.run(&kept, r#"list_dir(path="/var/log")"#).status, 200);
     // A folder that is there is not written to.
     home.expect(1, &["backup", folder]);

@@ -47,11 +47,11 @@ fn show_asks_the_index_and_is_not_misled_by_it() {
     let change = |sql: &str| connect(&index).execute_batch(sql).expect(sql);
     asked("as it is", "");
     change("UPDATE line SET decision = 'allow'");
-    asked("a column", "the ledger was read instead");
+    asked("a column", "was read instead");
     home.expect(0, &["audit", "index"]);
     asked("made anew", "");
     change("DELETE FROM words");
-    asked("no words", "the ledger was read instead");
+    asked("no words", "was read instead");
     change("CREATE VIEW extra AS SELECT 1");
     asked("another schema", "every entry is read");
     for end in ["-wal", "-shm", ""] {

@@ -54,7 +54,7 @@ fn a_key_that_could_not_be_shown_is_revoked() {
                 let output = run(&home, &[json, &["key", "create", &name, "--role", "admin"]].concat());
                 let told = text(&output.stderr);
                 assert_eq!(output.status.code(), Some(1), "{name}: {told}");
-                assert!(told.contains("could not be shown") && told.contains("revoked"), "{name}: {told}");
+                assert!(told.contains("could not be printed") && told.contains("revoked"), "{name}: {told}");
                 assert!(!told.contains("par_"), "{told}");
                 assert!(keys(&home).contains(&(name, "revoked".to_owned())), "{:?}", keys(&home));
             }

@@ -53,7 +53,7 @@ fn one_or_several_is_asked_on_a_terminal() {
     }
     let home = TestHome::empty();
     let seen = on_terminal(&home, &["init"], false, PROMPT, "both\u{1b}[2J\n");
-    assert!(seen.code == Some(2) && seen.screen.contains("is neither"), "{}", seen.screen);
+    assert!(seen.code == Some(2) && seen.screen.contains("unknown answer"), "{}", seen.screen);
     assert!(!home.root().exists(), "nothing was made");
 }
 

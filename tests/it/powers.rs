@@ -75,11 +75,11 @@ fn a_key_that_may_run_anywhere_answers_nothing() {
     assert_eq!(refused.status, 403);
     assert!(text(&refused.body).contains("may approve and may not run"), "{}", text(&refused.body));
     assert_eq!(people.state(&server, &approval), "pending");
-    // Nor is it shown a button that would not count.
+    // Nor does the page show it a button that it may not use.
     let path = format!("/ui/approvals/{}", approval["id"].as_str().expect("id"));
     let page = |key: &str| text(&server.send("GET", &path, &log_in(&server, key), b"").body);
     let (of_dan, of_ben) = (page(&dan), page(&people.ben));
-    assert!(!of_dan.contains("name=\"answer\"") && of_dan.contains("would not count"), "{of_dan}");
+    assert!(!of_dan.contains("name=\"answer\"") && of_dan.contains("may not answer"), "{of_dan}");
     assert!(of_ben.contains("name=\"answer\""), "{of_ben}");
     // Who is not of the group, and who asked, likewise.
     for (name, user, why) in
@@ -244,9 +244,9 @@ fn a_power_is_explained_like_a_call() {
     home.expect(0, &["policy", "explain", "run_read", "--owner", "self"]);
     home.expect(0, &["policy", "explain", "reload", "--as", "admin", "--via", "socket"]);
     for (args, why) in [
-        (["run", "--owner", "self"], "it has no owner"),
-        (["run", "--via", "window"], "no door"),
-        (["run", "--as", "root"], "is no key and no role"),
+        (["run", "--owner", "self"], "which has no owner"),
+        (["run", "--via", "window"], "unknown door"),
+        (["run", "--as", "root"], "unknown key or role"),
     ] {
         let output = home.par(&[["policy", "explain"].as_slice(), args.as_slice()].concat());
         assert!(

@@ -201,7 +201,7 @@ fn failures(house: &House) -> Vec<u8> {
     let broken = format!("policies/50-{TOKEN}.cedar");
     house.home.add(&broken, "permit (");
     house.server.signal(Signal::SIGHUP);
-    until("it says so", || house.server.log().contains("the rules before stay"));
+    until("it says so", || house.server.log().contains("the previous rules stay"));
     std::fs::remove_file(house.home.path("etc").join(&broken)).expect("removed");
     failed.body
 }

@@ -101,7 +101,7 @@ fn a_yes_at_a_terminal_is_typed_and_nothing_else_is_one() {
 fn a_run_on_a_terminal_waits_and_its_confirmation_is_asked_beside_it() {
     let people = People::new();
     let home = &people.home;
-    let seen = on_terminal(home, &["run", &people.read()], false, "waiting for a person", "y\ny\n");
+    let seen = on_terminal(home, &["run", &people.read()], false, "waiting for approval", "y\ny\n");
     assert_eq!(seen.code, Some(4), "{}", seen.screen);
     let open = pending(home);
     let id = open[0]["id"].as_str().expect("id");

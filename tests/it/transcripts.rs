@@ -35,9 +35,9 @@ fn stable(words: &str, home: &TestHome) -> String {
     let user = text(&start(Path::new("id")).arg("-un").output().expect("id").stdout);
     let words = words.replace(&root, "HOME").replace(&format!("os:{}", user.trim()), "os:USER");
     // What of the labelled paths there is, each host knows for itself.
-    let lines = words.lines().filter(|line| !line.starts_with("note") || !line.ends_with("is not there"));
+    let lines = words.lines().filter(|line| !line.starts_with("note") || !line.ends_with("does not exist"));
     // What of the sandbox there is too.
-    let lines = lines.filter(|line| !line.starts_with("  lacking: "));
+    let lines = lines.filter(|line| !line.starts_with("  missing: "));
     let lines =
         lines.map(|line| match line.starts_with("Sandbox: ") || line.starts_with("sandbox.minimum") {
             true => line.replace("standard", "LEVEL").replace("strict", "LEVEL"),

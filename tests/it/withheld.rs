@@ -70,7 +70,7 @@ fn what_is_withheld_is_told_and_refused() {
     demand("");
     let (whole, report) = doctor(&home, &[]);
     assert_eq!(whole, Some(0), "{report}");
-    if !report.contains("level           strict") || report.contains("lacking") {
+    if !report.contains("level           strict") || report.contains("missing: ") {
         eprintln!(
             "\nSKIPPED: this machine itself gives less, so nothing is told of one thing alone:\n{report}\n"
         );
@@ -131,7 +131,7 @@ fn groups_that_are_withheld_are_named() {
     }
     assert_eq!(level(&with), level(&without));
     assert!(
-        without.contains("\nwarn  cgroups         lacking: ") && !without.contains("cgroup kill"),
+        without.contains("\nwarn  cgroups         missing: ") && !without.contains("cgroup kill"),
         "{without}"
     );
     assert!(without.contains("and not added up"), "{without}");
@@ -144,7 +144,7 @@ fn doctor(home: &TestHome, starters: &[&OsStr]) -> (Option<i32>, String) {
     let about = ["protections", "level", "tool"];
     let is_about = |line: &&str| line.split_whitespace().nth(1).is_some_and(|what| about.contains(&what));
     // Which folders of logs a host has is its own affair.
-    let lines = told.lines().filter(is_about).filter(|line| !line.ends_with("is not there"));
+    let lines = told.lines().filter(is_about).filter(|line| !line.ends_with("does not exist"));
     (output.status.code(), lines.map(|line| neutral(line) + "\n").collect())
 }
 

@@ -1,12 +1,13 @@
-//! Runs that are found again on the ledger: those that a crash ended, and those that waited for a person.
+//! Runs rebuilt from the ledger: those that a crash ended, and those that waited for an approval.
 //!
-//! Here a run without a reply gets one, and one whose questions are answered goes on in the same loop. No
+//! A run without a reply gets one. A run whose approvals are answered resumes in the same loop. No
 //! tool runs again.
 //!
 //! # Layout
 //!
-//! `recover`: after a crash · `recall`: a run rebuilt from its entries · `waiting`: the task that goes on
-//! with runs.
+//! * `recover`: after a crash
+//! * `recall`: a run rebuilt from its entries
+//! * `waiting`: the task that resumes runs
 
 mod recover;
 mod recall;

@@ -1,7 +1,7 @@
-//! A run found again on the ledger: what was asked, what the model said, what came of its calls.
+//! A run rebuilt from the ledger: the request, the model's replies and the results of its calls.
 //!
-//! The conversation is rebuilt from the run's entries and from nothing else, so that a restart changes
-//! nothing of what the model is told.
+//! The conversation is rebuilt only from the run's entries, so that a restart does not change what
+//! the model reads.
 
 use crate::agent::api::{RunStatus, Usage};
 use crate::agent::run::{self, Begun, OpenTurn, Part, PartState, RecalledRun};
@@ -16,19 +16,19 @@ use crate::tools::ProposedCall;
 use crate::types::{Digest, RunId, SessionId, limits};
 use std::collections::VecDeque;
 
-/// Headers looked at under one lock of the reader, so that others get their turn.
+/// Headers read under one lock of the reader, so that other readers get their turn.
 const SCAN_ENTRIES_MAX: usize = 4_096;
 
-/// What a run that waits is found to be.
+/// The state of a waiting run.
 #[derive(Debug)]
 pub(super) enum FoundRun {
-    /// It goes on from here. The provider is the one that was asked.
+    /// The run can resume, with the provider of this name.
     Ready(Box<RecalledRun>, String),
-    /// A person has not answered yet, or the run has ended.
+    /// An approval is still open, or the run has ended.
     NotReady,
 }
 
-/// Finds `run` again, whose `run.request` is the entry `first`. Blocking.
+/// Rebuilds `run`, whose `run.request` is the entry `first`. Blocking.
 pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, ReadError> {
     let headers = entries(agent.ledger(), run, first)?;
     let status = headers.iter().rev().find(|header| header.is(Kind::RunReply));
@@ -47,7 +47,8 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, R
     let mut recalled = begun(agent, run, &request, &asked)?;
     let mut calls = VecDeque::from(calls);
     for header in headers.iter().filter(|header| header.is(Kind::ModelReply)) {
-        // A reply behind one that is not finished cannot be: the model is asked only once it is.
+        // A reply cannot follow one that is open: the model is asked only after its calls are
+        // settled.
         if recalled.open.is_some() {
             return Err(ReadError::Damaged(header.seq, "it follows a reply whose calls are open".to_owned()));
         }
@@ -58,7 +59,7 @@ pub(super) fn find(agent: &Agent, run: &RunId, first: u64) -> Result<FoundRun, R
     Ok(FoundRun::Ready(Box::new(recalled), provider))
 }
 
-/// The run's headers, from `first` on, by their numbers.
+/// The run's headers, from `first` on, by number.
 fn entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<Vec<Header>, ReadError> {
     let filter = Filter::field("run", run.as_str());
     let (mut found, mut next) = (Vec::new(), Some(first));
@@ -89,12 +90,12 @@ fn entry(ledger: &Ledger, seq: u64) -> Result<Stored, ReadError> {
     ledger.reader().entry(seq)?.ok_or_else(|| ReadError::Damaged(seq, "it is missing".to_owned()))
 }
 
-/// The payload, where it was kept whole.
+/// The payload, if it was stored completely.
 fn payload<P: Payload>(stored: &Stored) -> Result<P, ReadError> {
     stored.payload().ok_or_else(|| {
         ReadError::Damaged(
             stored.header.seq,
-            "its payload is not kept whole, and the run cannot go on".to_owned(),
+            "its payload is not stored completely, so the run cannot resume".to_owned(),
         )
     })
 }
@@ -107,10 +108,10 @@ fn begun(
     asked: &RunRequestPayload,
 ) -> Result<RecalledRun, ReadError> {
     let first = request.header.seq;
-    let lacks = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
+    let missing = |what: &str| ReadError::Damaged(first, format!("a run's request has no {what}"));
     let session_id = request.header.str("session").and_then(SessionId::parse);
-    let session_id = session_id.ok_or_else(|| lacks("session"))?;
-    let calls_max = u32::try_from(asked.calls_max).map_err(|_| lacks("bound of calls"))?;
+    let session_id = session_id.ok_or_else(|| missing("session"))?;
+    let calls_max = u32::try_from(asked.calls_max).map_err(|_| missing("bound of calls"))?;
     let calls_max = calls_max.min(limits::CALLS_PER_RUN_MAX);
     let source_ip = asked.source_ip.as_ref().and_then(|ip| ip.parse().ok());
     let mut conversation = Conversation::new(run::SYSTEM.to_owned());
@@ -127,25 +128,25 @@ fn begun(
     })
 }
 
-/// A reply of the model, as its entry holds it.
+/// A reply of the model, read from its entry.
 fn reply(stored: &Stored, usage: &mut Usage) -> Result<ModelReply, ReadError> {
-    let said: ModelReplyPayload = payload(stored)?;
-    run::add(usage, said.input_tokens, said.output_tokens);
+    let recorded: ModelReplyPayload = payload(stored)?;
+    run::add(usage, recorded.input_tokens, recorded.output_tokens);
     let call = |CallProposed { id, tool, arguments }| ProposedCall { id, tool, arguments };
     Ok(ModelReply {
-        text: said.text,
-        calls: said.calls.into_iter().map(call).collect(),
+        text: recorded.text,
+        calls: recorded.calls.into_iter().map(call).collect(),
         stop: Stop::ToolCalls,
         usage: crate::llm::TokenUsage::default(),
         request_digest: Digest::sha256(b""),
         raw: Vec::new(),
-        model: said.model,
+        model: recorded.model,
         found: secrets::SecretCounts::default(),
     })
 }
 
-/// Adds a reply with what became of its calls: to the conversation where all of them are settled, else as
-/// the reply that is open. The calls of a reply were decided in its order, and behind it.
+/// Adds a reply and the outcomes of its calls: to the conversation if all are settled, otherwise as
+/// the open reply. The decisions follow the reply on the ledger, in the order of its calls.
 fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut VecDeque<gate::Recalled>) {
     let mut parts = Vec::with_capacity(reply.calls.len());
     for call in &reply.calls {
@@ -156,7 +157,7 @@ fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut V
                 recalled.begun.session.calls_used += 1;
                 run::taint(&mut recalled.begun.session, &known.record);
                 match known.recall {
-                    Recall::Told(result) => PartState::Told(result),
+                    Recall::Told(result) => PartState::Settled(result),
                     Recall::Again(asked) => PartState::Again(asked),
                     Recall::Waiting => PartState::Waiting,
                 }
@@ -164,13 +165,13 @@ fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut V
         };
         parts.push(Part { call: call.clone(), at });
     }
-    if parts.iter().all(|part| matches!(part.at, PartState::Told(_))) {
+    if parts.iter().all(|part| matches!(part.at, PartState::Settled(_))) {
         recalled.conversation.push_reply(&reply);
-        let told = parts.into_iter().filter_map(|part| match part.at {
-            PartState::Told(result) => Some(*result),
+        let results = parts.into_iter().filter_map(|part| match part.at {
+            PartState::Settled(result) => Some(*result),
             PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
         });
-        recalled.conversation.push_results(told.collect());
+        recalled.conversation.push_results(results.collect());
     } else {
         recalled.open = Some(OpenTurn { reply, parts, before: Vec::new() });
     }

@@ -1,4 +1,4 @@
-//! After a crash: runs without a reply get one.
+//! Recovery after a crash: runs without a reply get one.
 
 use crate::agent::api::RunStatus;
 use crate::agent::shared::Agent;
@@ -8,7 +8,7 @@ use crate::ledger::payload::RecoveryPayload;
 use crate::ledger::{Draft, Ref};
 use crate::types::RunId;
 
-/// Settles open calls at the gate, and then replies to open runs with `interrupted`.
+/// Settles open calls at the gate, then closes open runs as `interrupted`.
 pub(in crate::agent) async fn recover(agent: &Agent) -> Result<usize, RecoverError> {
     let calls = agent.gate().recover().await?.len();
     let open: Vec<(String, String)> = agent
@@ -32,20 +32,20 @@ pub(in crate::agent) async fn recover(agent: &Agent) -> Result<usize, RecoverErr
     Ok(calls + runs)
 }
 
-/// The reply of a run that a crash ended: what its entries tell, marked interrupted.
+/// The reply of a run that a crash ended: its recorded steps, with the status `interrupted`.
 fn reply(agent: &Agent, run: RunId, owner: &str) -> Result<Option<Draft>, RecoverError> {
-    let told = views::find(agent.ledger(), &run, |_| true).map_err(RecoverError::Read)?;
-    let Some(mut told) = told else { return Ok(None) };
-    let first = told.ledger.take().map_or(0, |range| range.first);
-    told.status = RunStatus::Interrupted;
-    told.answer = Some("interrupted: the server ended before the run did".to_owned());
-    let session = told.session.clone();
+    let found = views::find(agent.ledger(), &run, |_| true).map_err(RecoverError::Read)?;
+    let Some(mut reply) = found else { return Ok(None) };
+    let first = reply.ledger.take().map_or(0, |range| range.first);
+    reply.status = RunStatus::Interrupted;
+    reply.answer = Some("interrupted: the server ended before the run did".to_owned());
+    let session = reply.session.clone();
     Ok(Some(Draft {
         run: Some(run),
         session: Some(session),
         principal: Some(owner.to_owned()),
         answers: Some(Ref::Seq(first)),
         status: Some(RunStatus::Interrupted.as_str()),
-        ..Draft::new(told.payload())
+        ..Draft::new(reply.payload())
     }))
 }

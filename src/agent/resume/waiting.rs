@@ -1,7 +1,8 @@
-//! Runs that waited for a person go on by themselves.
+//! Resumes runs that waited for an approval.
 //!
-//! A run that waits is nothing but its entries: no task, child or connection. One task looks after all of
-//! them. It sleeps until a question is asked or answered, or until the next one's time is over.
+//! A waiting run consists only of its entries: it has no task, child or connection. One task serves
+//! all of them. It sleeps until an approval is requested or answered, or until the next one
+//! expires.
 
 use super::recall::{self, FoundRun};
 use crate::agent::api::{RunError, RunReply, RunStatus};
@@ -21,25 +22,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Those in whose name runs go on: who asked, as far as they still may.
+/// Finds the principals under which runs resume, as far as they may still run.
 #[derive(Clone, Debug)]
 pub struct Askers {
-    /// Knows keys.
+    /// The keys.
     pub authority: Authority,
-    /// Role of commands without a server.
+    /// The role of commands without a server.
     pub local: Role,
 }
 
-/// Why a run did not go on.
+/// Why a run did not resume.
 #[derive(Debug, thiserror::Error)]
 pub enum GoOnError {
-    /// Its entries, or the keys, cannot be read.
+    /// Its entries or the keys cannot be read.
     #[error(transparent)]
     Read(ReadError),
-    /// What came of its questions cannot be recorded.
+    /// The outcome of its approvals cannot be recorded.
     #[error(transparent)]
     Answer(AnswerError),
-    /// It went on and was not recorded.
+    /// It resumed and could not be recorded.
     #[error(transparent)]
     Run(RunError),
 }
@@ -57,10 +58,12 @@ impl From<AppendError> for GoOnError {
 }
 
 impl Agent {
-    /// Goes on with `run`, where every question of it is answered or asks under rules that have changed
-    /// since; `None` where it still waits, or has ended. Returns after the new reply is durable.
+    /// Resumes `run` if each of its approvals is answered or was requested under rules that have
+    /// changed since. Returns `None` if it still waits or has ended, otherwise the new reply, once
+    /// it is durable.
     ///
-    /// Not for two at once with one run: the gate would refuse the second's decisions.
+    /// Not to be called twice at once for the same run: the gate would refuse the decisions of the
+    /// second call.
     pub async fn go_on(&self, askers: &Askers, run: &RunId) -> Result<Option<RunReply>, GoOnError> {
         let Some((owner, first)) = waiting(self, run)? else { return Ok(None) };
         let (agent, wanted) = (self.clone(), run.clone());
@@ -72,36 +75,37 @@ impl Agent {
         };
         let principal = match askers.recall(self.gate(), &owner, recalled.begun.source_ip).await {
             Ok(principal) => principal,
-            // Not a word against the key: whether it still may is not known now.
+            // This does not speak against the key: whether it may still run is unknown.
             Err(Refusal::Unreadable | Refusal::Mismatch) => {
-                return Err(unreadable("the key that asked cannot be looked at"));
+                return Err(unreadable("the requester's key cannot be read"));
             }
             Err(refusal) => return end(self, &owner, run, refusal).await.map(Some),
         };
         let _place = self.wait_for_place(&owner).await;
-        tracing::info!(run = %run, principal = %owner, "a run that waited goes on");
+        tracing::info!(run = %run, principal = %owner, "a waiting run resumes");
         let provider: Arc<dyn Provider> = match Proposer::parse(&provider) {
-            // Its one call was proposed before the run waited; there is no more to say.
+            // Its only call was proposed before it waited, so there is nothing to propose.
             Some(Proposer::Person) => Arc::new(Direct::new(String::new(), String::new())),
             _ => self.provider.clone(),
         };
         run::go_on(self, &principal, provider, *recalled).await.map(Some).map_err(GoOnError::Run)
     }
 
-    /// Looks after the runs that wait, until `stop` is ready: refuses questions whose time is over, and
-    /// goes on with runs whose questions are answered. Runs under way are then given
-    /// [`limits::STOP_MS_MAX`]; what is left of them goes on at the next start.
+    /// Serves waiting runs until `stop` is ready: closes expired approvals and resumes runs whose
+    /// approvals are answered. Active runs then have [`limits::STOP_MS_MAX`] to finish. Those that
+    /// do not finish resume at the next start.
     pub async fn attend(&self, askers: Askers, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut going = JoinSet::new();
-        // INVARIANT: of each run at most one is under way; one that panicked stays in until the next start.
+        // INVARIANT: each run is active at most once. One that panicked stays in the set until the
+        // next start.
         let mut under_way: BTreeSet<RunId> = BTreeSet::new();
-        // Runs that were looked at since something was asked or answered: no spinning on one that cannot
-        // go on.
+        // Runs that were tried since the last request or answer, so that a run that cannot resume
+        // is not retried in a loop.
         let mut seen: BTreeSet<RunId> = BTreeSet::new();
         loop {
             let next_us = self.gate().expire().await.unwrap_or_else(|e| {
-                tracing::error!(error = %e, "questions whose time is over were not closed");
+                tracing::error!(error = %e, "expired approvals were not closed");
                 None
             });
             for run in ready(self) {
@@ -119,7 +123,7 @@ impl Agent {
                 () = self.gate().stirred() => seen.clear(),
                 () = sleep_until(next_us) => {}
                 Some(ended) = going.join_next() => {
-                    if let Some(run) = tell(ended) {
+                    if let Some(run) = log_outcome(ended) {
                         under_way.remove(&run);
                     }
                 }
@@ -128,13 +132,13 @@ impl Agent {
         let bound = Duration::from_millis(limits::STOP_MS_MAX);
         let rest = async { while going.join_next().await.is_some() {} };
         if tokio::time::timeout(bound, rest).await.is_err() {
-            tracing::warn!("runs that went on were not over when the time to stop was");
+            tracing::warn!("resumed runs had not finished when the time to stop was over");
         }
     }
 }
 
 impl Askers {
-    /// The principal that asked from `source_ip`, where it may still run from there.
+    /// The principal that asked from `source_ip`, if it may still run from there.
     async fn recall(
         &self,
         gate: &Gate,
@@ -149,35 +153,35 @@ impl Askers {
         match gate.may(&principal, Power::Run, Over::Server, Door { via, source_ip }) {
             Ok(_) => Ok(principal),
             Err(why) => {
-                tracing::warn!(principal = owner, %why, "who asked may not run any more");
+                tracing::warn!(principal = owner, %why, "the requester may no longer run");
                 Err(Refusal::Unknown)
             }
         }
     }
 }
 
-/// Notes how a run went on.
-fn tell(
+/// Logs how a resumed run ended.
+fn log_outcome(
     ended: Result<(RunId, Result<Option<RunStatus>, GoOnError>), tokio::task::JoinError>,
 ) -> Option<RunId> {
     let (run, went) = match ended {
         Ok(ended) => ended,
         Err(e) => {
-            tracing::error!(error = %e, "a run that waited did not go on");
+            tracing::error!(error = %e, "a waiting run did not resume");
             return None;
         }
     };
     match went {
-        Ok(Some(status)) => tracing::info!(run = %run, status = status.as_str(), "a run went on"),
-        Ok(None) => tracing::warn!(run = %run, "a run that waits for nobody cannot go on"),
-        Err(e) => tracing::error!(run = %run, error = %e, "a run that waited did not go on"),
+        Ok(Some(status)) => tracing::info!(run = %run, status = status.as_str(), "a run resumed"),
+        Ok(None) => tracing::warn!(run = %run, "a run without open approvals cannot resume"),
+        Err(e) => tracing::error!(run = %run, error = %e, "a waiting run did not resume"),
     }
     Some(run)
 }
 
 async fn sleep_until(wall_us: Option<u64>) {
     match wall_us {
-        // A moment longer: rounding must not wake us before it is over.
+        // A moment longer, because rounding must not end the sleep early.
         Some(at) => {
             let left = Duration::from_micros(at.saturating_sub(Wall::now().0)) + Duration::from_millis(1);
             tokio::time::sleep(left).await;
@@ -186,10 +190,11 @@ async fn sleep_until(wall_us: Option<u64>) {
     }
 }
 
-/// Runs that wait, and for nobody: no question of theirs is open under the rules in force.
+/// Waiting runs without an open approval under the rules in force.
 fn ready(agent: &Agent) -> Vec<RunId> {
     let bundle = agent.gate().rules().bundle;
-    // Nobody may run now, and that is no word against those who asked: the runs go on under rules that are whole.
+    // With broken policies no caller may run. That does not speak against the requesters: their
+    // runs resume once the policies are correct.
     if !bundle.broken().is_empty() {
         return Vec::new();
     }
@@ -202,12 +207,12 @@ fn ready(agent: &Agent) -> Vec<RunId> {
         ids.filter_map(|id| id.map(|id| RunId::parse(&id)).transpose()).collect::<Result<Vec<_>, _>>()
     });
     found.unwrap_or_else(|e| {
-        tracing::error!(error = %e, "runs that wait cannot be looked at");
+        tracing::error!(error = %e, "waiting runs cannot be read");
         Vec::new()
     })
 }
 
-/// Owner and first entry of a run that waits.
+/// The owner and first entry of a waiting run.
 fn waiting(agent: &Agent, run: &RunId) -> Result<Option<(String, u64)>, rusqlite::Error> {
     agent.ledger().state(|state| {
         let sql = "SELECT owner, first_seq FROM run WHERE id = ?1 AND status = 'waiting'";
@@ -223,23 +228,23 @@ fn unreadable(what: &str) -> GoOnError {
     GoOnError::Run(RunError::Ledger(what.to_owned()))
 }
 
-/// Ends a run in whose name nothing more may be done. What was granted to it is void with it.
+/// Ends a run whose principal may no longer act. Its approvals become void.
 async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Result<RunReply, GoOnError> {
-    tracing::warn!(run = %run, principal = owner, ?refusal, "a run that waited ends: who asked may not run");
-    let told = views::find(agent.ledger(), run, |_| true)?;
-    let mut told = told.ok_or_else(|| unreadable("the run is gone"))?;
-    let first = told.ledger.take().map_or(0, |range| range.first);
-    told.status = RunStatus::Cancelled;
-    told.answer = Some("cancelled: the key that asked may not run any more".to_owned());
+    tracing::warn!(run = %run, principal = owner, ?refusal, "a waiting run ends: its requester may not run");
+    let reply = views::find(agent.ledger(), run, |_| true)?;
+    let mut reply = reply.ok_or_else(|| unreadable("the run is gone"))?;
+    let first = reply.ledger.take().map_or(0, |range| range.first);
+    reply.status = RunStatus::Cancelled;
+    reply.answer = Some("cancelled: the key that started this run may no longer run".to_owned());
     let draft = Draft {
         run: Some(run.clone()),
-        session: Some(told.session.clone()),
+        session: Some(reply.session.clone()),
         principal: Some(owner.to_owned()),
         answers: Some(Ref::Seq(first)),
         status: Some(RunStatus::Cancelled.as_str()),
-        ..Draft::new(told.payload())
+        ..Draft::new(reply.payload())
     };
     let receipt = agent.ledger().append_one(draft).await?;
-    told.ledger = Some(views::range(first, &receipt));
-    Ok(told)
+    reply.ledger = Some(views::range(first, &receipt));
+    Ok(reply)
 }

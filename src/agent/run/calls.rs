@@ -13,8 +13,8 @@ use crate::tools::{Class, ProposedCall};
 use std::collections::BTreeMap;
 
 impl RunWalk<'_> {
-    /// A group of calls: all prepared and decided in order, committed together, run side by side,
-    /// settled together.
+    /// Handles a group of calls: prepares and decides them in order, commits the decisions
+    /// together, runs the calls in parallel and settles them together.
     pub(super) async fn group(&mut self, before: Vec<Draft>, parts: &mut [Part]) -> Result<(), AppendError> {
         let mut decided = Vec::with_capacity(parts.len());
         let mut places = Vec::with_capacity(parts.len());
@@ -47,16 +47,16 @@ impl RunWalk<'_> {
                 }
                 Outcome::Refused(result) => {
                     steps.insert(place, result.record().clone());
-                    part.at = PartState::Told(Box::new(result));
+                    part.at = PartState::Settled(Box::new(result));
                 }
             }
         }
         if !permits.is_empty() {
             let ran = self.execute(permits).await;
-            // Wait 3: results are durable before the model is told.
+            // Wait 3: results are durable before the model reads them.
             for ((place, part), result) in running.into_iter().zip(self.agent.gate().settle(ran).await?) {
                 steps.insert(place, result.record().clone());
-                part.at = PartState::Told(Box::new(result));
+                part.at = PartState::Settled(Box::new(result));
             }
         }
         for record in steps.values() {
@@ -66,7 +66,7 @@ impl RunWalk<'_> {
         Ok(())
     }
 
-    /// A step for a call, in the place of an earlier one: a call that waited has one.
+    /// Adds the step of a call. A call that waited replaces its earlier step.
     fn put_step(&mut self, record: &CallRecord) {
         let step = views::step(record);
         match self.steps.iter_mut().find(|known| known.call == step.call) {
@@ -83,7 +83,7 @@ impl RunWalk<'_> {
         }
     }
 
-    /// A call that a person was asked about takes every step anew.
+    /// A call that needed an approval repeats every check.
     async fn decide_again(&self, call: ProposedCall, asked: Asked) -> Decided {
         let (gate, asking) = (self.agent.gate(), self.asking());
         match gate.validate(&asking, call) {
@@ -123,18 +123,18 @@ impl RunWalk<'_> {
     }
 }
 
-/// Neighbouring reads are one group; every other call is a group of its own, so that it is prepared
-/// only after the one before it is settled.
+/// Consecutive reads form one group. Every other call is a separate group, so that it is prepared
+/// only after the call before it is settled.
 pub(super) fn groups<T>(calls: &mut [T], is_read: impl Fn(&T) -> bool) -> impl Iterator<Item = &mut [T]> {
     calls.chunk_by_mut(move |a, b| is_read(a) && is_read(b))
 }
 
-/// Whether a call of `tool` only reads; a name that no tool has counts as one that does.
+/// Whether a call of `tool` only reads. An unknown tool counts as one that does.
 pub(super) fn is_read(agent: &Agent, tool: &str) -> bool {
     agent.gate().rules().catalog.find(tool).is_none_or(|manifest| manifest.class == Class::Read)
 }
 
-/// What a result that was told leaves in the session.
+/// Taints the session after a result that the model reads.
 pub(in crate::agent) fn taint(session: &mut Session, record: &CallRecord) {
     let Some(result) = record.result_seq.filter(|_| record.taints) else { return };
     session.taint.insert(UNTRUSTED.to_owned());
@@ -151,7 +151,7 @@ mod tests {
     use super::groups;
 
     #[test]
-    fn neighbouring_reads_go_together_and_nothing_else_does() {
+    fn consecutive_reads_form_one_group_and_other_calls_do_not() {
         let check = |tools: &str, expect: &str| {
             let mut calls: Vec<char> = tools.chars().collect();
             let made: Vec<String> =

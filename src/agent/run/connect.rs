@@ -1,5 +1,4 @@
-//! A permitted call with its connections: made before a builtin starts, or by a program through the proxy
-//! beside it.
+//! Connections of a permitted call: made before a builtin starts, or by a program through a proxy.
 
 use crate::call::{Connection, Connections, End, Execution};
 use crate::egress::proxy::{self, ProxyRules};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Runs a permitted call to its end, connected as its permit says.
+/// Runs a permitted call to its end, with the connections that its permit lists.
 pub(super) async fn run(launcher: Launcher, order: Order) -> Execution {
     let Some(connecting) = order.connecting().cloned() else { return launcher.run(order, None).await };
     match order.manifest().runner {
@@ -24,22 +23,22 @@ pub(super) async fn run(launcher: Launcher, order: Order) -> Execution {
     }
 }
 
-/// A builtin is about one host, and is given its connection.
+/// A builtin works with one host and receives an open connection to it.
 async fn connected(launcher: &Launcher, order: Order, connecting: &Connecting) -> Execution {
     let Some(to) = connecting.hosts().first() else { return launcher.run(order, None).await };
-    let mut told = Connection { to: to.as_str().to_owned(), ..Connection::default() };
+    let mut connection = Connection { to: to.as_str().to_owned(), ..Connection::default() };
     let mut execution = match open(to, &order, connecting).await {
         Ok((socket, address)) => {
-            told.address = Some(address);
+            connection.address = Some(address);
             launcher.run(order, Some(socket)).await
         }
         Err(reason) => {
-            told.refused = Some(reason.to_string());
+            connection.refused = Some(reason.to_string());
             Execution::without_output(End::Refused { reason: format!("no connection to `{to}`: {reason}") })
         }
     };
-    // What passes on it only the child sees.
-    execution.connections = Connections { told: vec![told], ..Connections::default() };
+    // Only the child sees what passes over the connection.
+    execution.connections = Connections { told: vec![connection], ..Connections::default() };
     execution
 }
 
@@ -50,7 +49,7 @@ enum NoConnection {
     NoAddress,
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The attempt was not recorded, and so not made.
+    /// The attempt was not recorded and therefore not made.
     #[error(transparent)]
     Record(#[from] AppendError),
     #[error(transparent)]
@@ -69,7 +68,7 @@ async fn open(
     let mut last = NoConnection::NoAddress;
     for one in checked.each() {
         for address in one.addresses() {
-            // On record before the attempt: whatever becomes of it, somebody may have seen it.
+            // Recorded before the attempt: whatever its outcome, others may have observed it.
             connecting.record(to, *address).await?;
         }
         match one.connect(left()).await {
@@ -84,13 +83,13 @@ async fn open(
     Err(last)
 }
 
-/// A program connects to what its permit lists through the proxy, for as long as it runs.
+/// A program connects to the hosts of its permit through the proxy, for as long as it runs.
 async fn proxied(launcher: &Launcher, order: Order, connecting: Connecting) -> Execution {
     let listener = launcher.listener(&order).map(|fd| listen(fd.into()));
     let listener = match listener {
         Some(Ok(listener)) => listener,
         Some(Err(e)) => return refused(&e.to_string()),
-        None => return refused("its child has no network of its own"),
+        None => return refused("its child has no network namespace"),
     };
     let manifest = order.manifest();
     let allowed = ProxyRules {
@@ -100,7 +99,7 @@ async fn proxied(launcher: &Launcher, order: Order, connecting: Connecting) -> E
         connections_max: limits::PROXY_CONNECTIONS_MAX,
     };
     let (stop, stopped) = oneshot::channel::<()>();
-    // Where this is dropped, so is `stop`, and the proxy ends too.
+    // If this future is dropped, `stop` is dropped with it and the proxy ends.
     let proxy =
         tokio::spawn(proxy::serve(listener, allowed, OnRecord(connecting), async { drop(stopped.await) }));
     let mut execution = launcher.run(order, None).await;

@@ -1,4 +1,4 @@
-//! How a run ends: by an answer, a limit, a wait or an error; and its reply.
+//! The end of a run: an answer, a limit, a wait or an error; and its reply.
 
 use super::state::RunWalk;
 use crate::agent::api::{RunReply, RunStatus};
@@ -9,7 +9,7 @@ use crate::secrets::Clean;
 use crate::types::{Decision, clock, limits, text};
 use std::time::Duration;
 
-/// How a run ends, with the entries that are still to be written before its reply.
+/// The end of a run, with the entries that must be written before its reply.
 pub(super) struct WalkEnd {
     pub(super) before: Vec<Draft>,
     pub(super) status: RunStatus,
@@ -24,7 +24,7 @@ impl WalkEnd {
     }
 
     pub(super) fn full() -> Self {
-        let answer = Some("the run ended early: the disk under the ledger is full".to_owned());
+        let answer = Some("the run ended early: the ledger's disk is full".to_owned());
         Self { before: Vec::new(), status: RunStatus::Failed, answer, limit: None }
     }
 }
@@ -41,7 +41,7 @@ impl RunWalk<'_> {
         let status = match (&answer, denied) {
             (Some(_), _) => RunStatus::Done,
             (None, true) => RunStatus::Denied,
-            // A direct call has a result and no words; a model without words has failed.
+            // A direct call has a result and no text. A model without text has failed.
             (None, false) if self.provider.proposer() == Proposer::Person => RunStatus::Done,
             (None, false) => RunStatus::Failed,
         };
@@ -78,7 +78,7 @@ impl RunWalk<'_> {
         };
         let mut drafts = before;
         drafts.push(Draft { status: Some(status.as_str()), ..self.draft(reply.payload()) });
-        // Wait 4: the reply is durable before anyone is told.
+        // Wait 4: the reply is durable before it is returned.
         let receipt = self.agent.ledger().append_owed(drafts).await?.pop().ok_or(AppendError::Closed)?;
         reply.ledger = Some(views::range(self.first, &receipt));
         Ok(reply)
@@ -104,8 +104,8 @@ impl RunWalk<'_> {
     }
 }
 
-/// An answer as it is told: nothing hidden in it, and no longer than a reply can hold. Making it visible
-/// can make it nine times as long.
+/// The text of an answer: control characters made visible, and no longer than a reply may be.
+/// Making them visible can make the text nine times as long.
 fn shown(words: &str) -> String {
     let whole = text::visible(words);
     match text::prefix(&whole, limits::ANSWER_BYTES_MAX) {

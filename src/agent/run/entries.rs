@@ -1,4 +1,4 @@
-//! The entries of a run: its request, the replies of the model, its errors.
+//! The entries of a run: its request, the model's replies and its errors.
 
 use super::state::RunWalk;
 use crate::agent::api::Usage;
@@ -25,21 +25,21 @@ impl RunWalk<'_> {
         })
     }
 
-    /// Names of the tools that the model is shown.
+    /// The names of the tools offered to the model.
     fn shown_tools(&self) -> Vec<String> {
         self.offers.iter().map(|offer| offer.name.clone()).collect()
     }
 
-    /// The reply with the exact bytes of the model, but for secrets. What it was asked is the digest of the
-    /// request's bytes, and the messages are those on the ledger before.
+    /// The reply with the exact bytes of the model, except for secrets. The request is recorded as
+    /// the digest of its bytes; its messages are already on the ledger.
     pub(super) fn reply_draft(&self, reply: &Clean<ModelReply>, are_tools_others: bool) -> Draft {
         let call = |call: &ProposedCall| CallProposed {
             id: call.id.clone(),
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
         };
-        let (stop, stop_text) = told_stop(&reply.stop);
-        let (raw, raw_base64) = told_raw(&reply.raw);
+        let (stop, stop_text) = stop_reason(&reply.stop);
+        let (raw, raw_base64) = text_or_base64(&reply.raw);
         self.draft(ModelReplyPayload {
             model: reply.model.clone(),
             request_sha256: reply.request_digest,
@@ -59,7 +59,7 @@ impl RunWalk<'_> {
 
     /// Why the model gave no reply, with what its server sent instead.
     pub(super) fn error_draft(&self, error: &ModelError) -> Draft {
-        let (raw, raw_base64) = error.raw.as_deref().map(told_raw).unwrap_or_default();
+        let (raw, raw_base64) = error.raw.as_deref().map(text_or_base64).unwrap_or_default();
         self.draft(ModelErrorPayload {
             provider: self.provider.name().to_owned(),
             error: error.to_string(),
@@ -80,20 +80,20 @@ impl RunWalk<'_> {
     }
 }
 
-/// Adds one reply of the model to what it cost.
+/// Adds the usage of one reply.
 pub(in crate::agent) fn add(usage: &mut Usage, input_tokens: u64, output_tokens: u64) {
     usage.model_calls += 1;
     usage.input_tokens = exact(usage.input_tokens.saturating_add(input_tokens));
     usage.output_tokens = exact(usage.output_tokens.saturating_add(output_tokens));
 }
 
-/// A server's own count, kept within what every JSON reader reads alike.
+/// A server's own count, limited to the integers that every JSON reader reads exactly.
 fn exact(count: u64) -> u64 {
     count.min(crate::types::json::INTEGER_MAX.unsigned_abs())
 }
 
-/// Why a model stopped, in the words of the ledger.
-fn told_stop(stop: &Stop) -> (StopReason, Option<String>) {
+/// Why a model stopped, in the terms of the ledger.
+fn stop_reason(stop: &Stop) -> (StopReason, Option<String>) {
     match stop {
         Stop::EndTurn => (StopReason::EndTurn, None),
         Stop::ToolCalls => (StopReason::ToolCalls, None),
@@ -103,8 +103,8 @@ fn told_stop(stop: &Stop) -> (StopReason, Option<String>) {
     }
 }
 
-/// A server's bytes: as text, else in base64.
-fn told_raw(raw: &[u8]) -> (Option<String>, Option<String>) {
+/// A server's bytes: as text if they are UTF-8, otherwise in base64.
+fn text_or_base64(raw: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(raw) {
         Ok(text) => (Some(text.to_owned()), None),
         Err(_) => (None, Some(STANDARD.encode(raw))),

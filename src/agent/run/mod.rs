@@ -1,17 +1,23 @@
 //! One run, from its request to its reply.
 //!
 //! ```text
-//! run.request → model → group of calls: validate, prepare, decide, commit, run, settle → model → … → run.reply
+//! run.request → model → group of calls → model → … → run.reply
+//! group of calls: validate, prepare, decide, commit, run, settle
 //! ```
 //!
-//! Here the model is asked and its calls pass the gate and the sandbox. What it is told of a call comes out
-//! of the gate.
+//! The model is asked here, and its calls pass the gate and the sandbox. The model reads the
+//! outcome of a call only as the gate returns it.
 //!
 //! # Layout
 //!
-//! `prompt`: what the model is told first · `turn`: a run as far as it has come · `state`: what one walk
-//! holds · `entries`: what it writes · `connect`: a call with its connections · `calls`: the calls of a reply
-//! · `ending`: how it ends · `walk`: the loop.
+//! * `prompt`: the system prompt
+//! * `turn`: a run so far, and a reply whose calls are open
+//! * `state`: the state of one walk
+//! * `entries`: its entries
+//! * `connect`: a call with its connections
+//! * `calls`: the calls of a reply
+//! * `ending`: the end and the reply
+//! * `walk`: the loop
 
 mod prompt;
 mod turn;

@@ -1,6 +1,6 @@
-//! What the model is told before the message.
+//! The system prompt.
 
-/// The system prompt: the rules, in the order in which they matter to a model.
+/// The system prompt: the rules, in the order of their importance to a model.
 pub(in crate::agent) const SYSTEM: &str = "\
 You are PAR, an operations agent on one server. You answer a person's or a script's message by calling \
 tools and reading their results.

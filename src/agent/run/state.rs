@@ -1,4 +1,4 @@
-//! What one walk holds from its first entry to its reply.
+//! The state of one walk, from its first entry to its reply.
 
 use super::prompt;
 use super::turn::Begun;
@@ -13,7 +13,7 @@ use crate::types::{RunId, SessionId, clock, limits};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// One run under way.
+/// One active run.
 pub(super) struct RunWalk<'a> {
     pub(super) agent: &'a Agent,
     pub(super) principal: &'a Principal,
@@ -22,16 +22,16 @@ pub(super) struct RunWalk<'a> {
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
     pub(super) session: Session,
-    /// What the model was shown last.
+    /// The tools last offered to the model.
     pub(super) offers: Vec<ToolOffer>,
-    /// What the model said beside the calls of its last reply.
+    /// The text that accompanied the calls of the model's last reply.
     pub(super) said: Option<String>,
     pub(super) conversation: Conversation,
     pub(super) steps: Vec<Step>,
     pub(super) usage: Usage,
-    /// Replies of the model so far.
+    /// Number of the model's replies so far.
     pub(super) rounds: u32,
-    /// When the run's time is over, on the monotonic clock.
+    /// The deadline of the run, on the monotonic clock, in microseconds.
     pub(super) end_us: u64,
     /// The number of the `run.request`.
     pub(super) first: u64,
@@ -77,7 +77,7 @@ impl<'a> RunWalk<'a> {
     }
 }
 
-/// The tools as a model is shown them.
+/// The tools in the form that a model receives.
 pub(super) fn offers(agent: &Agent, principal: &Principal, session: &Session) -> Vec<ToolOffer> {
     let offer = |m: &Arc<Manifest>| ToolOffer {
         name: m.name.clone(),

@@ -1,4 +1,4 @@
-//! A run as far as it has come: what a walk begins with, and a reply of the model whose calls are under way.
+//! A run so far: what a walk begins with, and a reply of the model whose calls are open.
 
 use crate::agent::api::{Step, Usage};
 use crate::gate::{Asked, ToolResult};
@@ -10,7 +10,7 @@ use crate::tools::ProposedCall;
 use crate::types::{RunId, SessionId};
 use std::net::IpAddr;
 
-/// What is settled when a run begins.
+/// What is fixed when a run begins.
 #[derive(Debug)]
 pub(in crate::agent) struct Begun {
     pub(in crate::agent) run: RunId,
@@ -19,23 +19,23 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) source_ip: Option<IpAddr>,
 }
 
-/// A run as its entries tell it, up to where it goes on.
+/// A run rebuilt from its entries, up to where it resumes.
 #[derive(Debug)]
 pub(in crate::agent) struct RecalledRun {
     pub(in crate::agent) begun: Begun,
     /// The number of the `run.request`.
     pub(in crate::agent) first: u64,
-    /// All that the model was told and has said, but for the reply that is open.
+    /// Everything that the model has read and written, except the open reply.
     pub(in crate::agent) conversation: Conversation,
     pub(in crate::agent) steps: Vec<Step>,
     pub(in crate::agent) usage: Usage,
-    /// Replies of the model.
+    /// Number of the model's replies.
     pub(in crate::agent) rounds: u32,
     /// A reply whose calls are not all settled.
     pub(in crate::agent) open: Option<OpenTurn>,
 }
 
-/// A reply of the model on its way: each of its calls, and the entries that wait for the next commit.
+/// A reply of the model in progress: its calls, and the entries for the next commit.
 #[derive(Debug)]
 pub(in crate::agent) struct OpenTurn {
     pub(in crate::agent) reply: Clean<ModelReply>,
@@ -50,15 +50,15 @@ pub(in crate::agent) struct Part {
     pub(in crate::agent) at: PartState,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Debug)]
 pub(in crate::agent) enum PartState {
-    /// It was not decided yet.
+    /// Not decided yet.
     Fresh,
-    /// A person was asked about it: it is decided again.
+    /// It needed an approval: it is decided again.
     Again(Asked),
-    /// It waits for a person.
+    /// It waits for an approval.
     Waiting,
     /// Its outcome is durable.
-    Told(Box<ToolResult>),
+    Settled(Box<ToolResult>),
 }

@@ -14,7 +14,7 @@ use crate::types::{RunId, SessionId, clock, limits};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Walks `request` to its reply, and returns after the reply is durable.
+/// Walks `request` to its reply. Returns after the reply is durable.
 pub(in crate::agent) async fn walk(
     agent: &Agent,
     principal: &Principal,
@@ -30,7 +30,7 @@ pub(in crate::agent) async fn walk(
     walk.recorded(ended)
 }
 
-/// Goes on with a run that waited, from where its entries end.
+/// Resumes a run that waited, from the end of its entries.
 pub(in crate::agent) async fn go_on(
     agent: &Agent,
     principal: &Principal,
@@ -51,11 +51,11 @@ impl RunWalk<'_> {
             Ok(reply) => {
                 let (status, calls) = (reply.status.as_str(), reply.steps.len());
                 let principal = self.principal.id();
-                tracing::info!(run = %self.run, %principal, status, calls, "the run was answered");
+                tracing::info!(run = %self.run, %principal, status, calls, "run finished");
                 Ok(reply)
             }
             Err(error) => {
-                tracing::error!(run = %self.run, error = %error, "the run cannot be recorded and is not answered");
+                tracing::error!(run = %self.run, error = %error, "the run cannot be recorded, so no reply is returned");
                 Err(RunError::Ledger(error.to_string()))
             }
         }
@@ -68,13 +68,14 @@ impl RunWalk<'_> {
         self.first = asked.seq();
         self.conversation.push_user(message);
         match self.go(None).await {
-            // Nothing was decided, so nothing more runs; that the run ended is written as soon as there is space.
+            // Nothing was decided, so nothing runs. The end of the run is written as soon as there
+            // is space.
             Err(AppendError::Full) => self.finish(WalkEnd::full()).await,
             ended => ended,
         }
     }
 
-    /// The loop: `open` is a reply that is to be finished first.
+    /// The loop. `open` is a reply to finish first.
     async fn go(&mut self, open: Option<OpenTurn>) -> Result<RunReply, AppendError> {
         let mut next = open;
         let ended = loop {
@@ -92,13 +93,13 @@ impl RunWalk<'_> {
         self.finish(ended).await
     }
 
-    /// Asks the model: a reply with calls, or the end of the run.
+    /// Asks the model. Returns a reply with calls, or the end of the run.
     async fn ask(&mut self) -> Result<OpenTurn, WalkEnd> {
         if let Some(limit) = self.limit_reached() {
             return Err(WalkEnd::limit(limit, Vec::new()));
         }
         self.rounds += 1;
-        // What the session has seen since may have narrowed what it may use.
+        // What the session has read since may have narrowed the tools that it may use.
         let offers = state::offers(self.agent, self.principal, &self.session);
         let are_others =
             offers.iter().map(|offer| &offer.name).ne(self.offers.iter().map(|offer| &offer.name));
@@ -108,7 +109,8 @@ impl RunWalk<'_> {
             tools: &self.offers,
             deadline: self.model_deadline(),
         };
-        // Text and arguments are put together from pieces, and read from escapes: they are looked through as they are now.
+        // Text and arguments are assembled from pieces and escapes: secrets are searched for in the
+        // final form.
         let reply = match self.provider.complete(&asked).await {
             Ok(reply) => self.agent.secrets().clean(reply),
             Err(error) => return Err(self.model_failed(&error)),
@@ -126,13 +128,13 @@ impl RunWalk<'_> {
         Ok(OpenTurn { reply, parts, before })
     }
 
-    /// The calls of a reply, group by group; returns how the run ends, if it does.
+    /// Handles the calls of a reply, group by group. Returns the end of the run, if it ends.
     async fn take(&mut self, turn: OpenTurn) -> Result<Option<WalkEnd>, AppendError> {
         let OpenTurn { reply, mut parts, mut before } = turn;
         self.said.clone_from(&reply.text);
         let agent = self.agent;
         for group in groups(&mut parts, |part| is_read(agent, &part.call.tool)) {
-            if group.iter().all(|part| matches!(part.at, PartState::Told(_))) {
+            if group.iter().all(|part| matches!(part.at, PartState::Settled(_))) {
                 continue;
             }
             if clock::mono_us() >= self.end_us {
@@ -143,19 +145,19 @@ impl RunWalk<'_> {
                 return Ok(Some(WalkEnd::limit("calls_per_run_max", before)));
             }
             self.group(std::mem::take(&mut before), group).await?;
-            // What comes behind is to see what these calls did: it waits with them.
+            // Later calls may depend on these: they wait too.
             if group.iter().any(|part| matches!(part.at, PartState::Waiting)) {
                 let answer = Some("a call waits for a person's approval".to_owned());
                 return Ok(Some(WalkEnd { before, status: RunStatus::Waiting, answer, limit: None }));
             }
         }
-        let told = parts.into_iter().filter_map(|part| match part.at {
-            PartState::Told(result) => Some(*result),
+        let results = parts.into_iter().filter_map(|part| match part.at {
+            PartState::Settled(result) => Some(*result),
             PartState::Fresh | PartState::Again(_) | PartState::Waiting => None,
         });
         // The reply and every result are durable: the model may read them.
         self.conversation.push_reply(&reply);
-        self.conversation.push_results(told.collect());
+        self.conversation.push_results(results.collect());
         Ok(None)
     }
 }

@@ -1,4 +1,4 @@
-//! One run as told to those who ask: its reply, or what its entries say without one.
+//! One run, for a reader: its reply, or its entries if it has none.
 
 use crate::agent::api::{LedgerRange, RunReply, RunStatus, Step, StepLedger, Usage};
 use crate::ledger::payload::{CallDecisionPayload, CallResultPayload, CutPayload, RunReplyPayload};
@@ -7,8 +7,8 @@ use crate::types::{CallId, Decision, RunId, SessionId, StepStatus, limits};
 use rusqlite::OptionalExtension as _;
 use serde_json::Value;
 
-/// A run whose owner `sees` takes. One that has not ended is told from its entries;
-/// `size`, `root` and `checkpoint` are then, and for ended ones too, those of the ledger as it stands.
+/// Returns a run whose owner `sees` accepts. A run that has not ended is built from its entries.
+/// `size`, `root` and `checkpoint` are always those of the current ledger.
 pub(in crate::agent) fn find(
     ledger: &Ledger,
     run: &RunId,
@@ -28,27 +28,27 @@ pub(in crate::agent) fn find(
     }
     let number = |seq: i64| u64::try_from(seq).unwrap_or(0);
     let first = number(first);
-    let mut told = match reply.map(number) {
+    let mut found = match reply.map(number) {
         Some(seq) => ended(ledger, run, first, seq)?,
         None => from_entries(ledger, run, first)?,
     };
-    if told.status == RunStatus::Waiting && !waits_for_a_person(ledger, run)? {
-        told = RunReply { answer: None, ..from_entries(ledger, run, first)? };
+    if found.status == RunStatus::Waiting && !waits_for_a_person(ledger, run)? {
+        found = RunReply { answer: None, ..from_entries(ledger, run, first)? };
     }
     let (head, checkpoint) = (ledger.head(), ledger.checkpoint().map(|note| note.to_string()));
     let last = reply.map_or(head.size.saturating_sub(1), number);
-    told.ledger = Some(LedgerRange { first, last, size: head.size, root: head.root.hex(), checkpoint });
-    Ok(Some(told))
+    found.ledger = Some(LedgerRange { first, last, size: head.size, root: head.root.hex(), checkpoint });
+    Ok(Some(found))
 }
 
-/// Whether a question of the run is open. One that waits and for nobody is about to go on.
+/// Whether an approval of the run is open. A waiting run without one is about to resume.
 fn waits_for_a_person(ledger: &Ledger, run: &RunId) -> Result<bool, ReadError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM approval WHERE run = ?1 AND state = 'pending')";
     Ok(ledger.state(|state| state.prepare_cached(sql)?.query_row([run.as_str()], |row| row.get(0)))?)
 }
 
-/// The reply as recorded, where the entry is what state.db says it is. One that was erased, or longer than a
-/// payload may be, is told from the run's other entries.
+/// The recorded reply, if the entry is the one that state.db names. If it was erased or is longer
+/// than a payload may be, the reply is built from the run's other entries.
 fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply, ReadError> {
     let damaged = |what: &str| ReadError::Damaged(seq, what.to_owned());
     let stored = ledger.reader().entry(seq)?.ok_or_else(|| damaged("the run's reply is missing"))?;
@@ -57,9 +57,9 @@ fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply,
     }
     let unreadable = |e: serde_json::Error| damaged(&format!("the reply cannot be read: {e}"));
     let answer = match stored.body.as_deref() {
-        None => "the reply was erased: its steps are told from their entries",
+        None => "the reply was erased; the steps come from their own entries",
         Some(body) if CutPayload::read(body).is_some() => {
-            "the reply is longer than the ledger keeps: its steps are told from their entries"
+            "the reply is longer than the ledger stores; the steps come from their own entries"
         }
         Some(body) => {
             return serde_json::from_slice::<RunReplyPayload>(body).map(Into::into).map_err(unreadable);
@@ -73,15 +73,15 @@ fn ended(ledger: &Ledger, run: &RunId, first: u64, seq: u64) -> Result<RunReply,
     })
 }
 
-/// A run without its reply: its steps, as their entries tell them.
+/// A run without a reply: its steps, built from their entries.
 fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, ReadError> {
     let filter = Filter::field("run", run.as_str());
-    // A run has a bounded number of entries, and no other run's are more than all of theirs together.
+    // A run has a bounded number of entries, and so have the runs that may be active with it.
     let entries_max = 4 * limits::CALLS_PER_RUN_MAX as usize * limits::MODEL_ROUNDS_MAX as usize;
     let scan_max = entries_max * limits::RUNS_RUNNING_MAX;
     let (headers, _) = ledger.reader().headers(&filter, first, Order::Ascending, entries_max, scan_max)?;
     let session = headers.iter().find_map(|header| SessionId::parse(header.str("session")?));
-    let mut told = RunReply {
+    let mut reply = RunReply {
         run: run.clone(),
         session: session.ok_or_else(|| ReadError::Damaged(first, "the run has no session".to_owned()))?,
         status: RunStatus::Running,
@@ -93,22 +93,22 @@ fn from_entries(ledger: &Ledger, run: &RunId, first: u64) -> Result<RunReply, Re
     };
     for header in &headers {
         match header.known_kind() {
-            Some(Kind::ModelReply) => told.usage.model_calls += 1,
+            Some(Kind::ModelReply) => reply.usage.model_calls += 1,
             Some(Kind::CallDecision) => {
                 let stored = ledger.reader().entry(header.seq)?;
                 if let Some(step) = stored.as_ref().and_then(decided) {
-                    put(&mut told.steps, step);
+                    put(&mut reply.steps, step);
                 }
             }
             Some(Kind::CallResult) => {
                 if let Some(stored) = ledger.reader().entry(header.seq)? {
-                    settle(&mut told.steps, &stored);
+                    settle(&mut reply.steps, &stored);
                 }
             }
             _ => {}
         }
     }
-    Ok(told)
+    Ok(reply)
 }
 
 fn decided(stored: &Stored) -> Option<Step> {
@@ -151,7 +151,7 @@ fn settle(steps: &mut [Step], stored: &Stored) {
     step.ledger.result = Some(stored.header.seq);
 }
 
-/// In the place of what was erased.
+/// The value that replaces an erased one.
 fn erased(stored: &Stored) -> Value {
     if stored.body.is_none() { Value::from("erased") } else { Value::Null }
 }

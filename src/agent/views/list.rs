@@ -1,4 +1,4 @@
-//! Runs in a list: what a person looks for a run by.
+//! Lists of runs.
 
 use crate::agent::api::{RunStatus, Usage};
 use crate::ledger::payload::{RunReplyPayload, RunRequestPayload};
@@ -7,59 +7,61 @@ use crate::types::{Decision, RunId, limits, text};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Payloads beyond this are not read for a list, in bytes.
+/// Longer payloads are not read for a list, in bytes.
 const LISTED_PAYLOAD_BYTES_MAX: u64 = 256 << 10;
 
-/// Which runs; every condition given must hold.
+/// A filter for runs. Every given condition must hold.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
-    /// In this state.
+    /// The status of the run.
     pub status: Option<RunStatus>,
-    /// Of this principal, such as `key:Ab3dEf9h`.
+    /// The principal that asked, such as `key:Ab3dEf9h`.
     pub principal: Option<String>,
-    /// Older than this one.
+    /// Only runs older than this one.
     pub before: Option<RunId>,
-    /// How many.
+    /// Number of runs at most.
     pub limit: usize,
 }
 
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRow {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// How it stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// Who asked.
+    /// The principal that asked.
     pub principal: String,
-    /// The head of the message, made visible; absent where it was erased or is too long for a list.
+    /// The beginning of the message, with control characters made visible; absent if it was erased
+    /// or is too long for a list.
     pub message: Option<String>,
-    /// When it began, in microseconds since 1970.
+    /// Start of the run, in microseconds since 1970.
     pub started_us: u64,
-    /// When it ended or began to wait.
+    /// Time at which it ended or began to wait, in microseconds since 1970.
     pub ended_us: Option<u64>,
-    /// Its reply in figures, where there is one.
+    /// The counts of its reply, if there is one.
     pub figures: Option<Figures>,
-    /// Its first entry.
+    /// The number of its first entry.
     pub first_seq: u64,
-    /// The entry of its reply.
+    /// The number of the entry of its reply.
     pub reply_seq: Option<u64>,
 }
 
-/// A reply in figures.
+/// The counts of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Figures {
     /// Proposed calls.
     pub calls: usize,
-    /// Those of them that were denied.
+    /// Denied calls among them.
     pub denied: usize,
-    /// What the model cost.
+    /// Tokens and replies of the model.
     pub usage: Usage,
 }
 
-/// Runs whose owners `sees` takes, newest first.
+/// Returns the runs whose owners `sees` accepts, newest first.
 ///
-/// Each owner is asked about, and not each run: there are few of them, and nothing else tells runs apart.
+/// `sees` is called for each owner and not for each run: owners are few, and the policy tells runs
+/// apart only by owner.
 pub(in crate::agent) fn list(
     ledger: &Ledger,
     query: &RunQuery,
@@ -111,7 +113,7 @@ fn row(
     let asked = header(ledger, first)?.filter(|header| header.str("run") == Some(id)).ok_or_else(damaged)?;
     let answered = reply.map(|seq| header(ledger, seq)).transpose()?.flatten();
     let message = payload(ledger, &asked)?.map(|asked: RunRequestPayload| asked.message);
-    let told = answered.as_ref().map(|header| payload(ledger, header)).transpose()?.flatten();
+    let recorded = answered.as_ref().map(|header| payload(ledger, header)).transpose()?.flatten();
     Ok(RunRow {
         run: RunId::parse(id).ok_or_else(damaged)?,
         status: RunStatus::parse(status).ok_or_else(damaged)?,
@@ -119,7 +121,7 @@ fn row(
         message: message.map(|text| text::visible_line(text::prefix(&text, limits::SHOWN_BYTES_MAX))),
         started_us: asked.u64("wall_us").unwrap_or(0),
         ended_us: answered.as_ref().and_then(|header| header.u64("wall_us")),
-        figures: told.map(figures),
+        figures: recorded.map(figures),
         first_seq: first,
         reply_seq: reply,
     })

@@ -1,12 +1,14 @@
-//! Runs as the ledger has them, for those who ask.
+//! Runs as recorded on the ledger, for readers.
 //!
-//! Here entries become a run, a list of runs, and the table of state.db that both begin with. Nothing is
+//! Entries become a run, a list of runs, and the table of state.db that both start from. Nothing is
 //! written.
 //!
 //! # Layout
 //!
-//! `project`: state.db's table of runs · `step`: steps and ranges of a run under way · `find`: one run ·
-//! `list`: many.
+//! * `project`: the table of runs in state.db
+//! * `step`: steps and ranges of an active run
+//! * `find`: one run
+//! * `list`: many runs
 
 mod project;
 mod step;

@@ -1,9 +1,9 @@
-//! state.db's table of runs.
+//! The table of runs in state.db.
 
 use crate::ledger::{Header, Kind, Projection, Row};
 use rusqlite::types::Value as Cell;
 
-/// Runs by their identifier: owner, first entry, reply, status.
+/// Runs by id: owner, first entry, reply and status.
 pub const PROJECTION: Projection =
     Projection { tables: &[("run", "id")], kinds: &[Kind::RunRequest, Kind::RunReply], rows };
 

@@ -1,10 +1,10 @@
-//! Steps and ranges of a run that is under way here.
+//! Steps and ranges of an active run.
 
 use crate::agent::api::{LedgerRange, Step, StepLedger};
 use crate::gate::CallRecord;
 use crate::ledger::Receipt;
 
-/// A step from what the gate told.
+/// A step from the gate's record of a call.
 pub(in crate::agent) fn step(record: &CallRecord) -> Step {
     Step {
         call: record.call.clone(),
@@ -19,7 +19,7 @@ pub(in crate::agent) fn step(record: &CallRecord) -> Step {
     }
 }
 
-/// The range of a run that `receipt` ended.
+/// The range of a run whose last entry is `receipt`.
 pub(in crate::agent) fn range(first: u64, receipt: &Receipt) -> LedgerRange {
     let head = receipt.head();
     LedgerRange {

@@ -1,4 +1,4 @@
-//! `par audit show`: entries of the files, in a table or one whole.
+//! `par audit show`: entries of the files, in a table, or one entry in full.
 
 use super::follow::{self, Out};
 use super::row::row;
@@ -12,19 +12,20 @@ use serde_json::json;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Show {
-    /// A number, or words that all have to hold
+    /// Entry number, or query terms that must all match [default: every entry]
     ///
-    /// `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`, `key:ID`, `run:…`, `seq:7-9`;
-    /// `since:` and `until:` a date, a time or a span (`24h`, `7d`); any other word or "quoted phrase" is
-    /// looked for in the payloads. Words of one field are "or"; a `-` in front turns a word round.
+    /// Terms are `kind:call.decision`, `decision:deny`, `tool:read_*`, `principal:key:…`, `key:ID`,
+    /// `run:…` and `seq:7-9`; `since:` and `until:` take a date, a time or a span (`24h`, `7d`).
+    /// Any other word or "quoted phrase" is searched for in the payloads. Terms of the same field
+    /// are alternatives. A `-` before a term excludes what matches it.
     pub(super) query: Vec<String>,
-    /// At most this many, the newest
-    #[arg(long, default_value_t = 50)]
+    /// Show at most this many entries, the newest
+    #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: usize,
-    /// Go on with those that come
+    /// Continue with new entries as they are appended
     #[arg(long, short)]
     pub(super) follow: bool,
-    /// Ask this server, with the key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key
+    /// Ask the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
 }
@@ -37,7 +38,7 @@ impl Show {
             && let Ok(seq) = one.trim_start_matches('#').parse()
         {
             let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-            let stored = stored.ok_or_else(|| Fail::failed(format!("there is no entry {seq}")))?;
+            let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
             show_entry(&stored, is_json)?;
             return Ok(exit::OK);
         }
@@ -46,7 +47,7 @@ impl Show {
         let headers = self.newest(&compose::files(config), &reader, &filter)?;
         if self.follow {
             let out = Out { is_json };
-            // Those that came since are told too, and none twice.
+            // Entries that arrived in the meantime are shown too, and none is shown twice.
             let from = headers.last().map_or(0, |header| header.seq + 1).max(seen);
             for header in &headers {
                 if !out.entry(&header.fields)? {
@@ -67,7 +68,8 @@ impl Show {
 }
 
 impl Show {
-    /// The newest headers that match, rising: found by the index if there is one, else in the ledger alone.
+    /// The newest headers that match, in ascending order: from the index if there is one, otherwise
+    /// from the ledger.
     fn newest(&self, files: &Files, reader: &Reader, filter: &Filter) -> Result<Vec<Header>, Fail> {
         let is_long = reader.size().map_err(Fail::failed)? > limits::PAGE_SCAN_MAX as u64;
         let index = if filter.is_empty() { None } else { index_of(files, is_long) };
@@ -91,7 +93,7 @@ impl Show {
         if !coverage.unsound.is_empty() {
             let blocks = coverage.unsound.len();
             show::note(&format!(
-                "index.db: {blocks} blocks do not fit, and the ledger was read instead: `par audit index` makes them anew"
+                "index.db: {blocks} blocks do not match the ledger, which was read instead: `par audit index` rebuilds them"
             ));
         }
         headers.reverse();
@@ -99,23 +101,27 @@ impl Show {
     }
 }
 
-/// The index of a ledger, only to ask it. Where it cannot be used, one line says why each entry is read;
-/// without an index only where the ledger `is_long`.
+/// Opens the index of a ledger for reading. If it cannot be used, a message says why every entry is
+/// read; without an index, only for a ledger that `is_long`.
 fn index_of(files: &Files, is_long: bool) -> Option<Index> {
     let why = match Index::reading(files) {
         Ok(index) => return Some(index),
-        Err(_) if !files.index().exists() && is_long => "there is no index.db".to_owned(),
+        Err(_) if !files.index().exists() && is_long => "index.db does not exist".to_owned(),
         Err(_) if !files.index().exists() => return None,
         Err(error) => error.to_string(),
     };
-    show::note(&format!("{}: every entry is read: `par audit index` makes one", text::visible_line(&why)));
+    show::note(&format!(
+        "{}: every entry is read; `par audit index` builds an index",
+        text::visible_line(&why)
+    ));
     None
 }
 
-/// One entry whole: header fields, leaf hash, and the payload unless it holds a key's verifiers.
+/// Prints one entry in full: header, leaf hash, and the payload unless it contains a key's
+/// verifiers.
 fn show_entry(stored: &Stored, is_json: bool) -> Result<(), Fail> {
     let payload = match &stored.body {
-        _ if !stored.header.shows_payload() => json!("not shown: it holds a key's verifiers"),
+        _ if !stored.header.shows_payload() => json!("not shown: it contains a key's verifiers"),
         None => json!("erased"),
         Some(body) => serde_json::from_slice(body).unwrap_or_else(|_| json!(String::from_utf8_lossy(body))),
     };

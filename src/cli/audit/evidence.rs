@@ -1,4 +1,4 @@
-//! `par audit key|checkpoint|prove|check-proof`: what leaves the host as evidence, and how it is checked.
+//! `par audit key|checkpoint|prove|check-proof`: exports evidence and checks it.
 
 use super::given;
 use crate::cli::exit::{self, Fail};
@@ -14,22 +14,22 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Prove {
-    /// The entry's number
+    /// Number of the entry
     #[arg(required_unless_present = "run", conflicts_with = "run")]
     seq: Option<u64>,
-    /// A whole run: its request, every decision and result, its reply
+    /// Prove a whole run: its request, every decision and result, and its reply
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Where to write it; standard output without
+    /// File to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckProof {
-    /// A file that `par audit prove` wrote; `-` reads standard input
+    /// File that `par audit prove` wrote; `-` reads standard input
     file: PathBuf,
-    /// The log's verifier key, as `par audit key` prints it
+    /// Verifier key of the log, as `par audit key` prints it
     #[arg(long, value_name = "VKEY")]
     key: String,
 }
@@ -43,7 +43,7 @@ fn damaged(error: ReadError) -> Fail {
     Fail::new(code, error)
 }
 
-/// The verifier key of the log, which `--key` takes.
+/// Prints the verifier key of the log, for `--key`.
 pub(super) fn key(config: &Config, is_json: bool) -> Result<u8, Fail> {
     let key = reader(config)?.log_key().map_err(damaged)?.to_string();
     if is_json {
@@ -54,7 +54,7 @@ pub(super) fn key(config: &Config, is_json: bool) -> Result<u8, Fail> {
     Ok(exit::OK)
 }
 
-/// The newest checkpoint, as a note.
+/// Prints the newest checkpoint, as a signed note.
 pub(super) fn checkpoint(config: &Config, is_json: bool) -> Result<u8, Fail> {
     let note = reader(config)?.newest_checkpoint().map_err(damaged)?;
     let note = note.ok_or_else(|| Fail::new(exit::UNVERIFIED, "the ledger has no checkpoint"))?;
@@ -75,11 +75,11 @@ impl Prove {
         };
         let evidence = reader.prove(self.run.clone(), &seqs).map_err(damaged)?;
         let file = evidence.write().map_err(Fail::failed)?;
-        // What would not be taken is not handed out.
+        // A proof that would not be accepted is not handed out.
         let key = reader.log_key().map_err(damaged)?;
         evidence
             .check(&key)
-            .map_err(|e| Fail::new(exit::UNVERIFIED, format!("the proof does not hold: {e}")))?;
+            .map_err(|e| Fail::new(exit::UNVERIFIED, format!("the proof is not valid: {e}")))?;
         match &self.out {
             None => show::bytes(file.as_bytes())?,
             Some(path) => {
@@ -96,7 +96,7 @@ fn of_run(reader: &Reader, run: &str) -> Result<Vec<u64>, Fail> {
     let filter = Filter::field("run", run);
     let found = reader.headers(&filter, 0, Order::Ascending, usize::MAX, usize::MAX).map_err(damaged)?;
     match found.0.as_slice() {
-        [] => Err(Fail::failed(format!("there is no run `{}`", text::visible_line(run)))),
+        [] => Err(Fail::failed(format!("run `{}` is not on the ledger", text::visible_line(run)))),
         headers => Ok(headers.iter().map(|header| header.seq).collect()),
     }
 }
@@ -109,7 +109,7 @@ impl CheckProof {
         let evidence = Evidence::read(&given::slurp(&self.file)?).map_err(fail)?;
         let proven = evidence.check(&key).map_err(fail)?;
         if is_json {
-            show::json(&told(&evidence, &proven))?;
+            show::json(&report(&evidence, &proven))?;
         } else {
             lines(&evidence, &proven).iter().try_for_each(|line| show::line(line))?;
         }
@@ -117,7 +117,7 @@ impl CheckProof {
     }
 }
 
-fn told(evidence: &Evidence, proven: &Proven) -> Value {
+fn report(evidence: &Evidence, proven: &Proven) -> Value {
     let entries =
         proven.entries.iter().map(|(header, payload)| json!({ "header": header.fields, "payload": payload }));
     json!({
@@ -135,7 +135,7 @@ fn lines(evidence: &Evidence, proven: &Proven) -> Vec<String> {
     let of_run = evidence
         .run
         .as_ref()
-        .map_or_else(String::new, |run| format!(", all that {} speaks of", text::visible_line(run)));
+        .map_or_else(String::new, |run| format!(", every entry of {}", text::visible_line(run)));
     let mut lines = vec![
         format!(
             "{} {count} {}{of_run}",
@@ -154,7 +154,7 @@ fn lines(evidence: &Evidence, proven: &Proven) -> Vec<String> {
         lines.push(line(header));
         lines.extend(payload.as_ref().and_then(words).map(|words| format!("        {words}")));
     }
-    lines.push("  times are those of the host's own clock".to_owned());
+    lines.push("  times are from the host's own clock".to_owned());
     lines
 }
 
@@ -166,7 +166,7 @@ fn line(header: &Header) -> String {
     format!("  #{:<5} {when}  {}", header.seq, parts.join("  "))
 }
 
-/// What people want to read of a payload, on one line.
+/// The member of a payload that people most want to read, on one line.
 fn words(payload: &Value) -> Option<String> {
     let found =
         ["message", "arguments", "answer", "result", "reason"].iter().find_map(|name| payload.get(name));

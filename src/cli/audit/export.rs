@@ -1,4 +1,5 @@
-//! `par audit export`, and `par audit verify --export`: entries in one file, and the check of such a file.
+//! `par audit export` and `par audit verify --export`: writes entries to one file, and checks such
+//! a file.
 
 use super::given;
 use crate::auth::{self, Role};
@@ -18,18 +19,19 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Take {
-    /// Words that all have to hold, as `par audit show` takes them; every entry without any
+    /// Query terms that must all match, as for `par audit show` [default: every entry]
     query: Vec<String>,
-    /// JSON Lines that `par audit verify --export` checks, or a table for people
+    /// Format: `jsonl`, which `par audit verify --export` checks, or `csv`, a table for people
     #[arg(long, value_name = "FORMAT", value_parser = ["jsonl", "csv"], default_value = "jsonl")]
     format: String,
-    /// Where to write it, a file that is not there yet; standard output without
+    /// File to write, which must not exist yet [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 impl Take {
-    /// Through the admin socket of the running server, which records it; else on the ledger directly.
+    /// Through the admin socket of the running server, which records it, or directly on the ledger
+    /// if none runs.
     pub(super) fn run(&self, config: &Config) -> Result<u8, Fail> {
         let query = query::join(&self.query);
         let query = compose::secrets(config, compose::model_key(config)?.as_ref())?.clean(query).into_inner();
@@ -39,7 +41,7 @@ impl Take {
         let mut out = self.out.as_deref().map(made).transpose()?;
         let files = compose::files(config);
         let request = json!({ "op": Operation::AuditExport.as_str(), "query": query, "format": self.format });
-        // Held to the end: what is told is read under this process's own lock where no server runs.
+        // Held to the end: without a server, the entries are read under this process's own lock.
         let (record, _ledger) = match admin::call(&config.home.data, &request) {
             Err(AdminError::NotRunning) => {
                 let by = auth::local(&config.home.data, Role::Admin)
@@ -63,7 +65,7 @@ impl Take {
         }
         if let Some((path, file)) = out {
             file.sync_all().map_err(|e| at(&path, &e))?;
-            show::note(&format!("wrote {}; entry {record} says so", path.display()));
+            show::note(&format!("wrote {}; recorded in entry {record}", path.display()));
         }
         Ok(exit::OK)
     }
@@ -97,14 +99,14 @@ pub(super) fn verify(path: &Path, key: Option<&str>, is_json: bool) -> Result<u8
         Fail::new(exit::UNVERIFIED, format!("✗ nothing is proven: {}", text::visible_line(&what.to_string())))
     })?;
     if is_json {
-        show::json(&told(&found))?;
+        show::json(&report(&found))?;
     } else {
         lines(&found, key.is_some()).iter().try_for_each(|line| show::line(line))?;
     }
     Ok(exit::OK)
 }
 
-fn told(found: &Exported) -> Value {
+fn report(found: &Exported) -> Value {
     json!({
         "log": found.checkpoint.origin,
         "key": found.key.to_string(),
@@ -132,20 +134,22 @@ fn lines(found: &Exported, is_known: bool) -> Vec<String> {
         ),
     ];
     lines.push(if query.is_empty() {
-        format!("  it is all of the first {size} entries; entry {record} records the export")
+        format!("  complete: all of the first {size} entries; entry {record} records the export")
     } else {
         format!(
-            "  it is all that entry {record} recorded of `{}` among {size} entries",
+            "  complete: everything that entry {record} recorded for `{}` among {size} entries",
             text::visible_line(query)
         )
     });
     if !query.is_empty() {
         lines.push(
-            "  that nothing else matched is the server's word: what is left out cannot be proven".to_owned(),
+            "  that nothing else matched is the server's claim: no proof shows what is left out".to_owned(),
         );
     }
     if !is_known {
-        lines.push(format!("  the key is the export's own word: compare it, or give it by `--key`\n  {key}"));
+        lines.push(format!(
+            "  the key comes from the export itself: compare it, or pass the right one with `--key`\n  {key}"
+        ));
     }
     lines
 }

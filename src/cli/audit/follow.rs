@@ -1,4 +1,5 @@
-//! `par audit show --follow` and `--url`: entries as they come, from the files or from a server.
+//! `par audit show --follow` and `--url`: entries as they are appended, from the files or from a
+//! server.
 
 use super::row::row;
 use crate::cli::exit::{self, Fail};
@@ -17,7 +18,7 @@ pub(super) struct Out {
 }
 
 impl Out {
-    /// Writes an entry at once; false where nobody reads any more.
+    /// Writes an entry immediately. Returns false if the reader is gone.
     pub(super) fn entry(&self, fields: &Map<String, Value>) -> Result<bool, Fail> {
         let line = if self.is_json {
             serde_json::to_string(fields).map_err(Fail::failed)?
@@ -35,12 +36,12 @@ impl Out {
     }
 }
 
-/// Entries of the files from `from` on, until nobody reads any more.
+/// Writes entries of the files from `from` on, until the reader is gone.
 pub(super) fn files(path: &Path, filter: &Filter, mut from: u64, out: &Out) -> Result<u8, Fail> {
     loop {
-        // Anew each time: there may be another segment, and nobody shall wait for files that are held open.
+        // Opened again each time: there may be a new segment, and open files would hold up others.
         let reader = Reader::open(path).map_err(Fail::failed)?;
-        // Before the page: what is appended meanwhile is looked at again.
+        // Before the page, so that entries appended meanwhile are read again.
         let size = reader.size().map_err(Fail::failed)?;
         let page = reader.headers(filter, from, Order::Ascending, limits::PAGE_ITEMS, limits::PAGE_SCAN_MAX);
         let (headers, next) = page.map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
@@ -49,8 +50,8 @@ pub(super) fn files(path: &Path, filter: &Filter, mut from: u64, out: &Out) -> R
                 return Ok(exit::OK);
             }
         }
-        let told = headers.last().map_or(from, |header| header.seq + 1);
-        from = next.unwrap_or(told.max(size));
+        let shown = headers.last().map_or(from, |header| header.seq + 1);
+        from = next.unwrap_or(shown.max(size));
         if next.is_none() {
             drop(reader);
             std::thread::sleep(Duration::from_millis(limits::TAIL_MS));
@@ -58,7 +59,8 @@ pub(super) fn files(path: &Path, filter: &Filter, mut from: u64, out: &Out) -> R
     }
 }
 
-/// Entries of a server: the newest `limit` that match, and then, to be followed, those that come.
+/// Writes entries of a server: the newest `limit` that match, then with `--follow` new ones as they
+/// come.
 pub(super) fn server(
     server: &Server,
     query: &str,
@@ -89,7 +91,7 @@ pub(super) fn server(
     if is_followed { tail(server, query, newest.flatten(), out) } else { Ok(exit::OK) }
 }
 
-/// Entries of a server behind `last`, as they come.
+/// Writes entries of a server after `last`, as they come.
 fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Result<u8, Fail> {
     loop {
         let after = last.map_or_else(String::new, |seq| format!("&after={seq}"));
@@ -103,13 +105,14 @@ fn tail(server: &Server, query: &str, mut last: Option<u64>, out: &Out) -> Resul
         if !written? {
             return Ok(exit::OK);
         }
-        // The server has ended the stream: it stops, or the key holds no more, which the next question tells.
+        // The server ended the stream: it stops, or the key is not valid any more, which the next
+        // request shows.
         show::note("par: the stream ended; asking again");
         std::thread::sleep(Duration::from_secs(1));
     }
 }
 
-/// As a value of a query (RFC 3986).
+/// Percent-encodes a value of a query (RFC 3986).
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()

@@ -1,16 +1,17 @@
-//! What a person gives to hold a log against: keys, checkpoints, files.
+//! Keys, checkpoints and files that a person gives to check a log against.
 
 use crate::cli::exit::Fail;
 use crate::ledger::{Note, VerifierKey};
 use serde_json::Value;
 use std::path::Path;
 
-/// A file longer than this is no note or proof, in bytes.
+/// A longer file is not a note or a proof, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Reads a key that somebody typed.
+/// Parses a verifier key from the command line.
 pub(in crate::cli) fn verifier(key: &str) -> Result<VerifierKey, Fail> {
-    VerifierKey::parse(key).ok_or_else(|| Fail::usage("the key is no verifier key, `NAME+HASH+KEY`"))
+    VerifierKey::parse(key)
+        .ok_or_else(|| Fail::usage("the key is not a verifier key of the form `NAME+HASH+KEY`"))
 }
 
 /// Reads a file of bounded length, or standard input.
@@ -26,7 +27,8 @@ pub(in crate::cli) fn slurp(path: &Path) -> Result<String, Fail> {
     Ok(text)
 }
 
-/// A checkpoint in a file: a note, the last of several, a log line, or the reply of a run that holds one.
+/// Reads a checkpoint from a file: a note, the last of several, a log line, or a run's reply that
+/// contains one.
 pub(in crate::cli) fn note(path: &Path) -> Result<Note, Fail> {
     let text = slurp(path)?;
     let whole: Option<Value> = serde_json::from_str(&text).ok();

@@ -1,4 +1,4 @@
-//! `par audit hash`: by which words the record tells a value that stands nowhere in it.
+//! `par audit hash`: the placeholder under which a secret appears on the ledger.
 
 use crate::cli::exit::{self, Fail};
 use crate::cli::{compose, show};
@@ -9,7 +9,7 @@ use std::io::Read as _;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Hash {
-    /// The value; `-` reads it from standard input, which leaves it in no shell's history
+    /// Secret value; `-` reads it from standard input, which keeps it out of the shell's history
     value: String,
 }
 
@@ -28,20 +28,21 @@ impl Hash {
         }
         let secrets = compose::secrets(config, compose::model_key(config)?.as_ref())?;
         let (digest, clean) = (secrets.now().digest(&value), secrets.clean(value));
-        let told = String::from_utf8_lossy(&clean);
-        let name = told.strip_prefix("[secret:").and_then(|rest| rest.split_once(':')).map(|(name, _)| name);
-        // What is no known value as a whole was not replaced as one either.
-        let name = name.filter(|name| *told == format!("[secret:{name}:{digest}]"));
-        let shown = if clean.found().is_none() { None } else { Some(told.as_ref()) };
+        let cleaned = String::from_utf8_lossy(&clean);
+        let name =
+            cleaned.strip_prefix("[secret:").and_then(|rest| rest.split_once(':')).map(|(name, _)| name);
+        // A value that is not known as a whole was not replaced as a whole either.
+        let name = name.filter(|name| *cleaned == format!("[secret:{name}:{digest}]"));
+        let shown = if clean.found().is_none() { None } else { Some(cleaned.as_ref()) };
         if is_json {
             show::json(&json!({ "digest": digest, "name": name, "replaced": shown }))?;
         } else {
             show::line(&format!("digest    {digest}"))?;
-            show::line(&format!("name      {}", name.unwrap_or("none: no secret of this value is named")))?;
+            show::line(&format!("name      {}", name.unwrap_or("none: no named secret has this value")))?;
             match shown {
-                Some(told) => show::line(&format!("replaced  {told}"))?,
+                Some(cleaned) => show::line(&format!("replaced  {cleaned}"))?,
                 None => {
-                    show::line(&format!("replaced  by nothing now; once named NAME: [secret:NAME:{digest}]"))?
+                    show::line(&format!("replaced  not now; as a secret named NAME: [secret:NAME:{digest}]"))?
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! `par audit index`: the index that a server answers queries from, looked at and made anew.
+//! `par audit index`: checks and rebuilds the index that a server answers queries from.
 
 use crate::cli::exit::{self, Fail};
 use crate::cli::{compose, show};
@@ -9,13 +9,13 @@ use serde_json::json;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct IndexOf {
-    /// Forget what is there and follow the ledger from its first entry on
+    /// Discard the index and build it again from the first entry
     #[arg(long)]
     rebuild: bool,
 }
 
 impl IndexOf {
-    /// Also beside a running server, which then goes on with what is made here.
+    /// Works next to a running server too, which then uses the result.
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let files = compose::files(config);
         let index = if self.rebuild { Index::anew(&files) } else { Index::open(&files) };
@@ -29,7 +29,7 @@ impl IndexOf {
             for block in &found.unsound {
                 let (first, last) = (block * 256, block * 256 + 255);
                 show::line(&format!(
-                    "! block {block} (entries {first} to {last}) did not fit, and was made anew"
+                    "! block {block} (entries {first} to {last}) did not match the ledger and was rebuilt"
                 ))?;
             }
         }

@@ -1,4 +1,5 @@
-//! `par audit verify --launcher`: what launchers were ordered to start, held against what was decided.
+//! `par audit verify --launcher`: compares the launchers' journals with the decisions on the
+//! ledger.
 
 use crate::cli::exit::Fail;
 use crate::launcher::{Journals, Ordered};
@@ -9,10 +10,11 @@ use crate::types::{Decision, Digest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Adds to `report` what the journals below `path` and the ledger do not tell alike: orders without their
-/// decision, and results without an order. What was compared, in a line.
+/// Adds to `report` every difference between the journals at `path` and the ledger: orders without
+/// a decision, and results without an order. Returns a line that says what was compared.
 pub(super) fn compare(report: &mut Verification, reader: &Reader, path: &Path) -> Result<String, Fail> {
-    // First, for a server may be at work: what it has told by now stands in the journals that are read next.
+    // First, because a server may be at work: every order of these entries is in the journals,
+    // which are read next.
     let size = reader.size().map_err(Fail::failed)?;
     let journals = Journals::read(path).map_err(Fail::usage)?;
     for fault in &journals.faults {
@@ -30,10 +32,10 @@ pub(super) fn compare(report: &mut Verification, reader: &Reader, path: &Path) -
     let results = results(reader, size, journals.span_us).map_err(Fail::failed)?;
     for (decision, end) in &results {
         let what = match ordered.get(decision) {
-            None => "it has a result, and no launcher was ordered to start it".to_owned(),
+            None => "it has a result, but no launcher was ordered to start it".to_owned(),
             Some(order) => match &order.end {
-                Some(told) if told != end => {
-                    format!("ended by `{told}` at {}, and by `{end}` here", order.place)
+                Some(result_end) if result_end != end => {
+                    format!("ended by `{result_end}` at {}, but by `{end}` here", order.place)
                 }
                 _ => continue,
             },
@@ -48,20 +50,21 @@ fn wrong(order: &Ordered, what: &str) -> String {
     format!("the order at {} of `{}` {what}", order.place, order.tool)
 }
 
-/// What an order claims and the ledger does not have.
+/// A claim of an order that the ledger contradicts.
 #[derive(Debug, thiserror::Error)]
 enum FalseClaim {
-    #[error("claims a decision that is not there")]
+    #[error("claims a decision that does not exist")]
     NoDecision,
-    #[error("claims an entry that allows no call")]
+    #[error("claims an entry that does not allow a call")]
     NotAllowed,
-    #[error("claims the decision about another tool or manifest")]
+    #[error("claims the decision on another tool or manifest")]
     OtherTool,
-    #[error("claims the decision about other arguments")]
+    #[error("claims the decision on other arguments")]
     OtherArguments,
 }
 
-/// Whether the ledger has the decision that an order claims; `Err` says what is not as it claims.
+/// Whether the ledger has the decision that an order claims. The inner `Err` says which claim is
+/// false.
 fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), FalseClaim>, ReadError> {
     let Some(stored) = reader.entry(order.decision)? else {
         return Ok(Err(FalseClaim::NoDecision));
@@ -73,7 +76,7 @@ fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), FalseClaim>, R
     if header.str("tool") != Some(&order.tool) || header.str("manifest") != Some(&order.manifest) {
         return Ok(Err(FalseClaim::OtherTool));
     }
-    // One whose payload was erased can be compared by its tool alone.
+    // If the payload is erased, only the tool can be compared.
     let Some(body) = &stored.body else { return Ok(Ok(())) };
     let payload: Option<CallDecisionPayload> = header.payload_of(body);
     let arguments = payload.and_then(|payload| canonical(&payload.arguments?).ok());
@@ -81,7 +84,8 @@ fn decided(reader: &Reader, order: &Ordered) -> Result<Result<(), FalseClaim>, R
     Ok(if is_same { Ok(()) } else { Err(FalseClaim::OtherArguments) })
 }
 
-/// The decisions among the first `size` entries and within a span whose calls ran, each with how they ended.
+/// The decisions among the first `size` entries, within a span of time, whose calls ran, each with
+/// its end.
 fn results(
     reader: &Reader,
     size: u64,
@@ -99,7 +103,7 @@ fn results(
     };
     reader.walk(0..size, wants, |stored: Stored| {
         let result: Option<CallResultPayload> = stored.payload();
-        // What was never confined ran nothing, and may never have been ordered.
+        // A call that was never confined ran nothing and may never have been ordered.
         let ran = result.filter(|result| !result.layers.is_empty());
         if let (Some(decision), Some(result)) = (stored.header.u64("ref"), ran) {
             all.insert(decision, result.end.word().to_owned());

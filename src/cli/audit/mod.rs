@@ -1,14 +1,18 @@
-//! `par audit`: one file for each subcommand. Verify and show read the files themselves and need no server.
+//! `par audit`: verifies, searches, proves and exports the ledger, one file for each subcommand.
 //!
-//! Here the ledger is verified, read, proven and exported; a redaction and a renewal are the only commands
-//! that change it.
+//! Verify and show read the files themselves and need no server. Only export, redact and renew
+//! change the ledger.
 //!
 //! # Layout
 //!
-//! `given`: keys, checkpoints and files that a person gives · `summary`: what a verification found · `row`:
-//! an entry in columns · `journal`: launchers' journals held against the ledger · `verify` · `follow`:
-//! entries as they come · `entries`: `par audit show` · `evidence`: keys, checkpoints and proofs · `trust` ·
-//! `export` · `index` · `hash` · `redact` · `renew`.
+//! * `given`: keys, checkpoints and files that a person gives
+//! * `summary`: the result of a verification
+//! * `row`: an entry as columns
+//! * `journal`: launchers' journals compared with the ledger
+//! * `follow`: new entries as they come
+//! * `entries`: `par audit show`
+//! * `evidence`: keys, checkpoints and proofs
+//! * `verify`, `export`, `index`, `hash`, `redact`, `renew`, `trust`: a subcommand each
 
 mod given;
 mod summary;
@@ -37,36 +41,37 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Audit {
-    /// Check every entry, the chain, the tree, every signature, every payload and state.db
+    /// Verify every entry, the chain, the tree, every signature, every payload and state.db
     Verify(verify::Verify),
-    /// Show entries: all, those that match a query, or one by its number
+    /// Show entries: the newest, those that match a query, or one by its number
     Show(entries::Show),
-    /// Write entries into one file, all or those that match a query; the ledger records it
+    /// Export all entries, or those that match a query, to one file; the ledger records the export
     Export(export::Take),
-    /// Bring the index of queries up to date, and look at all of it
+    /// Bring the query index up to date and check it completely
     Index(index::IndexOf),
     /// Print the log's verifier key
     Key,
     /// Print the newest signed checkpoint
     Checkpoint,
-    /// Write a proof of an entry, or of a whole run, that a stranger can check
+    /// Write a proof of an entry or of a whole run, for anyone to check
     Prove(evidence::Prove),
-    /// Check such a proof: needs the file and the log's key, and nothing else
+    /// Check a proof; needs only the file and the log's key
     CheckProof(evidence::CheckProof),
-    /// Erase payloads for good: their words leave every file of data/, their place in the chain stays
+    /// Erase payloads permanently; their text leaves every file of data/, their place in the chain
+    /// stays
     Redact(redact::Redact),
-    /// Tell by which words a secret value is found in the record, where it is replaced
+    /// Print the placeholder that stands for a secret on the ledger
     Hash(hash::Hash),
-    /// Set a damaged log aside as it is, and begin another one behind it
+    /// Set a damaged log aside unchanged and begin a new one after it
     Renew(renew::Renew),
-    /// Take the log at an address as it is now, where it is rightly not the one that was met
+    /// Accept the log at an address as it is now, if it has rightly changed
     Trust(trust::Trust),
 }
 
 impl Audit {
     pub(super) fn run(&self, home: Home, is_json: bool) -> Result<u8, Fail> {
         match self {
-            // What needs no home is asked without one.
+            // Some subcommands need no home.
             Self::CheckProof(proof) => proof.run(is_json),
             Self::Trust(trust) => trust.run(),
             Self::Verify(verify::Verify { export: Some(path), key, .. }) => {
@@ -79,7 +84,13 @@ impl Audit {
             Self::Show(entries::Show { url: Some(url), query, limit, follow, .. }) => {
                 let query = query::join(query);
                 Filter::parse(&query).map_err(Fail::usage)?;
-                follow::server(&Server::at(url)?.met()?, &query, *limit, *follow, &follow::Out { is_json })
+                follow::server(
+                    &Server::at(url)?.checked()?,
+                    &query,
+                    *limit,
+                    *follow,
+                    &follow::Out { is_json },
+                )
             }
             Self::Show(show) => show.run(&compose::load(home)?, is_json),
             Self::Export(take) => take.run(&compose::load(home)?),

@@ -1,4 +1,5 @@
-//! `par audit redact`: through the admin socket of the running server, else on the ledger directly.
+//! `par audit redact`: through the admin socket of the running server, or directly on the ledger if
+//! none runs.
 
 use crate::auth::{self, Role};
 use crate::cli::exit::{self, Fail};
@@ -12,34 +13,32 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Redact {
-    /// Numbers of entries
+    /// Numbers of the entries
     #[arg(required_unless_present = "run", conflicts_with = "run", value_name = "SEQ")]
     entries: Vec<u64>,
-    /// Every payload of this run
-    #[arg(long)]
+    /// Erase every payload of this run
+    #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Why: it stays on the ledger
+    /// Reason, which stays on the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
 impl Redact {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
-        let told = self.ask(config)?;
+        let report = self.ask(config)?;
         if is_json {
-            show::json(&told)?;
+            show::json(&report)?;
         } else {
-            lines(&told).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
+            lines(&report).iter().try_for_each(|line| show::line(&text::visible_line(line)))?;
         }
-        if list(&told, "left").is_empty() {
+        if list(&report, "left").is_empty() {
             return Ok(exit::OK);
         }
-        Err(Fail::failed(
-            "the payloads are erased, but something of them may still be found in the files above",
-        ))
+        Err(Fail::failed("the payloads are erased, but parts of them may remain in the files above"))
     }
 
-    /// Has it done by the running server, else here.
+    /// Sends the request to the running server, or erases in this process if none runs.
     fn ask(&self, config: &Config) -> Result<Value, Fail> {
         let op = Operation::AuditRedact.as_str();
         let request = match &self.run {
@@ -47,7 +46,7 @@ impl Redact {
             None => json!({ "op": op, "entries": self.entries, "reason": self.reason }),
         };
         match admin::call(&config.home.data, &request) {
-            Err(AdminError::NotRunning) => self.here(config),
+            Err(AdminError::NotRunning) => self.redact_locally(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
             Err(other) => Err(Fail::failed(other)),
@@ -55,8 +54,8 @@ impl Redact {
         }
     }
 
-    /// The same without a server: takes the ledger's lock, and asks no policy.
-    fn here(&self, config: &Config) -> Result<Value, Fail> {
+    /// Does the same without a server: takes the ledger's lock and asks no policy.
+    fn redact_locally(&self, config: &Config) -> Result<Value, Fail> {
         if let Some(holder) = Lock::holder(&compose::files(config)) {
             show::note(&format!("par: waiting for the ledger, held by {}", holder.replace('\n', " ").trim()));
         }
@@ -70,34 +69,34 @@ impl Redact {
             .clean(self.reason.clone())
             .into_inner();
         let erasure = Erasure { targets, reason, principal: by.id(), power: None };
-        let told = compose::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
+        let report = compose::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
             RedactError::Unfit(..) => Fail::usage(e),
             RedactError::Read(_) => Fail::new(exit::UNVERIFIED, e),
             other => Fail::failed(other),
         })?;
-        serde_json::to_value(told).map_err(Fail::failed)
+        serde_json::to_value(report).map_err(Fail::failed)
     }
 }
 
-fn list<'a>(told: &'a Value, name: &str) -> &'a [Value] {
-    told.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What was done and what was not, a line each.
-fn lines(told: &Value) -> Vec<String> {
+/// The outcome, one line for each part.
+fn lines(report: &Value) -> Vec<String> {
     let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let mut lines: Vec<String> = list(told, "entries")
+    let mut lines: Vec<String> = list(report, "entries")
         .iter()
         .map(|erased| {
             let (seq, bytes, by) =
                 (number(erased, "seq"), number(erased, "bytes"), number(erased, "redaction"));
-            format!("erased #{seq} {}, {bytes} bytes: entry #{by} says so", word(erased, "kind"))
+            format!("erased #{seq} {}, {bytes} bytes: recorded in entry #{by}", word(erased, "kind"))
         })
         .collect();
     let same = |may: bool| {
         let those =
-            list(told, "same_words").iter().filter(|same| same.get("may_be_erased") == Some(&json!(may)));
+            list(report, "same_words").iter().filter(|same| same.get("may_be_erased") == Some(&json!(may)));
         those
             .map(|same| format!("#{} {}", number(same, "seq"), word(same, "kind")))
             .collect::<Vec<_>>()
@@ -105,15 +104,13 @@ fn lines(told: &Value) -> Vec<String> {
     };
     let (others, stay) = (same(true), same(false));
     if !others.is_empty() {
-        lines.push(format!(
-            "the same words stand in {others}: redact these too, or all of the run with --run"
-        ));
+        lines.push(format!("the same text is in {others}: redact these too, or the whole run with --run"));
     }
     if !stay.is_empty() {
-        lines.push(format!("the same words stay in {stay}, which are never erased"));
+        lines.push(format!("the same text stays in {stay}, which are never erased"));
     }
-    let left = list(told, "left");
-    let files = number(told, "files");
+    let left = list(report, "left");
+    let files = number(report, "files");
     lines.push(if left.is_empty() {
         format!("searched the raw bytes of {files} files of data/: nothing of it is left")
     } else {
@@ -121,6 +118,6 @@ fn lines(told: &Value) -> Vec<String> {
     });
     lines.extend(left.iter().filter_map(Value::as_str).map(|left| format!("  ! {left}")));
     lines.push("not reached:".to_owned());
-    lines.extend(list(told, "beyond").iter().filter_map(Value::as_str).map(|what| format!("  - {what}")));
+    lines.extend(list(report, "beyond").iter().filter_map(Value::as_str).map(|what| format!("  - {what}")));
     lines
 }

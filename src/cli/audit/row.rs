@@ -1,10 +1,10 @@
-//! An entry in columns.
+//! An entry as columns.
 
 use crate::types::clock::Wall;
 use crate::types::text;
 use serde_json::{Map, Value};
 
-/// What people want to know of an entry, in columns.
+/// The fields of an entry that people read first, as columns.
 pub(super) fn row(fields: &Map<String, Value>) -> Vec<String> {
     let word = |name: &str| text::visible_line(fields.get(name).and_then(Value::as_str).unwrap_or_default());
     let number = |name: &str| fields.get(name).and_then(Value::as_u64);

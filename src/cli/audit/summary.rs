@@ -1,11 +1,11 @@
-//! What a verification found, for people and for programs.
+//! The result of a verification, for people and for programs.
 
 use crate::cli::exit::{self, Fail};
 use crate::cli::show;
 use crate::ledger::Verification;
 use crate::types::text;
 
-/// The report in lines: what was checked and how many, or what does not hold.
+/// Formats the report: what was checked and how much of it, or what does not verify.
 pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
     let mut lines = Vec::new();
     if report.verdict.holds() {
@@ -36,15 +36,15 @@ pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
             report.signed, report.checkpoints
         ));
         if report.anchors > 0 {
-            lines.push(format!("  anchored: {} times, with roots that are the tree's", report.anchors));
+            lines.push(format!("  anchored: {} times, with roots that match the tree", report.anchors));
         }
         lines.push(match report.anchored {
             Some(size) => {
-                format!("  it goes on from the checkpoint of {size} entries that was kept elsewhere.")
+                format!("  it extends the checkpoint of {size} entries that was kept elsewhere.")
             }
             None => {
-                "  no outside checkpoint was given: a rollback by whoever writes the files, or a rewrite with \
-                     the keys as well, cannot be excluded."
+                "  no outside checkpoint was given: a rollback by a writer of the files, or a rewrite with the \
+                     keys as well, cannot be ruled out."
                     .to_owned()
             }
         });
@@ -54,13 +54,13 @@ pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
         lines.push(format!("{} {at}{}", show::paint("31", "✗"), text::visible_line(&finding.what)));
     }
     if !report.verdict.holds() {
-        lines.push(format!("  chain and tree were followed over {} entries.", report.entries));
+        lines.push(format!("  chain and tree were checked for {} entries.", report.entries));
     }
     lines.extend(report.warnings.iter().map(|warning| format!("  warning: {}", text::visible_line(warning))));
     lines
 }
 
-pub(in crate::cli) fn told(report: &Verification, is_json: bool) -> Result<u8, Fail> {
+pub(in crate::cli) fn print(report: &Verification, is_json: bool) -> Result<u8, Fail> {
     if is_json {
         show::json(report)?;
     } else {

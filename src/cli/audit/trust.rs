@@ -1,4 +1,4 @@
-//! `par audit trust`: the log at an address, taken as it is now.
+//! `par audit trust`: accepts the log at an address as it is now.
 
 use super::given;
 use crate::cli::exit::{self, Fail};
@@ -8,15 +8,15 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Trust {
-    /// A URL, or the `data/` folder of a home
+    /// URL of a server, or the `data/` folder of a home
     address: String,
-    /// The log's verifier key, as `par audit key` prints it there
+    /// Verifier key of the log, as `par audit key` prints it there
     #[arg(long, value_name = "VKEY")]
     key: String,
 }
 
 impl Trust {
-    /// Takes the log at an address as it is now: what was known of it is forgotten.
+    /// Accepts the log at an address as it is now and forgets what was known of it.
     pub(super) fn run(&self) -> Result<u8, Fail> {
         let key = given::verifier(&self.key)?;
         let address = match std::fs::canonicalize(&self.address) {

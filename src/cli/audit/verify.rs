@@ -1,4 +1,4 @@
-//! `par audit verify`: the ledger's files, held against what was seen of them before.
+//! `par audit verify`: verifies the ledger's files, also against what was seen of them before.
 
 use super::{given, journal, summary};
 use crate::cli::exit::{self, Fail};
@@ -13,25 +13,27 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Verify {
-    /// A checkpoint that was kept elsewhere, or a reply that holds one: the ledger must go on from it
+    /// Checkpoint that was kept elsewhere, or a reply that contains one: the ledger must extend it
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// The log's verifier key, where it is known: the checkpoint, or the export, must be signed with it
+    /// Expected verifier key of the log: the checkpoint or the export must be signed with it
     #[arg(long, value_name = "VKEY")]
     pub(super) key: Option<String>,
-    /// Check this file, which `par audit export` wrote, and no ledger: no home is needed
+    /// Check a file that `par audit export` wrote instead of a ledger; needs no home
     #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "from"])]
     pub(super) export: Option<PathBuf>,
-    /// Read only the entries from this one on: a checkpoint that was kept must be of as many entries or more
+    /// Read only the entries from this number on; a kept checkpoint must cover the entries before
+    /// it
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// Read only the entries behind those that you verified last, which must be unchanged in the tree
+    /// Read only the entries after your last verification; the tree must still begin with those
+    /// before
     #[arg(long, conflicts_with = "from")]
     since_last: bool,
-    /// Hold it against the launcher's journal too, a folder or one of its files
+    /// Compare with the launcher's journal too, a folder or one of its files
     #[arg(long, value_name = "PATH", conflicts_with_all = ["before", "export"])]
     launcher: Option<PathBuf>,
-    /// A log that was set aside, by its id: the one in data/before/LOG
+    /// Verify a log that was set aside instead, by its id: data/before/LOG
     #[arg(long, value_name = "LOG", conflicts_with_all = ["from", "since_last"])]
     before: Option<String>,
 }
@@ -48,9 +50,9 @@ impl Verify {
             outside.push(Outside { from, note: given::note(path)?, key: key.clone() });
         }
         let address = known::address(&config.home);
-        let met = known::find(&address)?;
-        let known_key = met.as_ref().map(|(key, _)| key.clone());
-        if let Some((key, Some(note))) = met {
+        let known = known::find(&address)?;
+        let known_key = known.as_ref().map(|(key, _)| key.clone());
+        if let Some((key, Some(note))) = known {
             outside.push(Outside { from: "known-logs".to_owned(), note, key: Some(key) });
         }
         let last = if self.since_last { Some(last_verified(&address)?) } else { None };
@@ -64,10 +66,10 @@ impl Verify {
             may_begin(from, &files, &outside)?;
         }
         let progress = Progress::new();
-        let tell = |done, all| progress.tell(done, all);
+        let update = |done, all| progress.update(done, all);
         let report = match from {
-            None => ledger::audit_telling(&files, &compose::PROJECTIONS, &outside, &tell),
-            Some(from) => ledger::audit_from(&files, from, &outside, &tell),
+            None => ledger::audit_telling(&files, &compose::PROJECTIONS, &outside, &update),
+            Some(from) => ledger::audit_from(&files, from, &outside, &update),
         };
         drop(progress);
         let mut report = same_key(report, config, key.as_ref().into_iter().chain(&known_key));
@@ -78,22 +80,22 @@ impl Verify {
                 show::line(&compared)?;
             }
         }
-        // With the entries before the last verification, all were verified, then or now.
+        // Together with the entries before the last verification, every entry has been verified.
         let verified = report.newest.clone().filter(|_| from.is_none() || self.since_last);
         if report.verdict.holds()
             && let Err(fail) = remember(config, &address, verified.as_ref())
         {
-            report.warnings.push(format!("what was seen is not remembered: {fail}"));
+            report.warnings.push(format!("the result is not remembered: {fail}"));
         }
-        summary::told(&report, is_json)
+        summary::print(&report, is_json)
     }
 
-    /// A log that another one has taken the place of.
+    /// Verifies a log that a newer one has replaced.
     fn run_before(&self, config: &Config, log: &str, is_json: bool) -> Result<u8, Fail> {
         let is_name = !log.is_empty() && log.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let data = config.home.data.join("before").join(log);
         if !is_name || !data.is_dir() {
-            let what = format!("`{}` is no log that was set aside", text::visible_line(log));
+            let what = format!("log `{}` is not in data/before/", text::visible_line(log));
             return Err(Fail::usage(what));
         }
         let key = self.key.as_deref().map(given::verifier).transpose()?;
@@ -101,29 +103,29 @@ impl Verify {
         if let Some(path) = &self.checkpoint {
             outside.push(Outside { from: path.display().to_string(), note: given::note(path)?, key });
         }
-        summary::told(&ledger::audit(&Files::below(&data), &compose::PROJECTIONS, &outside), is_json)
+        summary::print(&ledger::audit(&Files::below(&data), &compose::PROJECTIONS, &outside), is_json)
     }
 }
 
-/// Whether a checkpoint is there that vouches for the entries before `from`, and there are as many.
+/// Checks that a checkpoint vouches for the entries before `from`, and that the ledger has as many.
 fn may_begin(from: u64, files: &Files, outside: &[Outside]) -> Result<(), Fail> {
     let sizes = outside.iter().filter_map(|one| Checkpoint::parse(one.note.text()).ok());
     let newest = sizes.map(|checkpoint| checkpoint.head.size).max().unwrap_or(0);
     if newest < from {
-        let mend = "give a later one by `--checkpoint`, or verify all of it";
-        let what =
-            format!("`--from {from}`: the newest checkpoint that was kept is of {newest} entries: {mend}");
+        let mend = "pass a later one with `--checkpoint`, or verify every entry";
+        let what = format!("`--from {from}`: the newest kept checkpoint covers {newest} entries: {mend}");
         return Err(Fail::usage(what));
     }
     let there = Reader::open(&files.ledger()).map_err(Fail::failed)?.size().map_err(Fail::failed)?;
     if there < from {
-        let what = format!("`--from {from}`: {there} entries are there, and the checkpoint has {newest}");
+        let what =
+            format!("`--from {from}`: the ledger has {there} entries, but the checkpoint has {newest}");
         return Err(Fail::new(exit::UNVERIFIED, what));
     }
     Ok(())
 }
 
-/// The ledger's log key has to be every one that is known of it.
+/// The ledger's log key must equal every key that is known for it.
 fn same_key<'a>(
     mut report: Verification,
     config: &Config,
@@ -139,18 +141,19 @@ fn same_key<'a>(
     report
 }
 
-/// The checkpoint of the last verification of all entries, or of all behind such a one, and its size.
+/// The checkpoint of the last verification that covered every entry, alone or with earlier ones,
+/// and its size.
 fn last_verified(address: &str) -> Result<(u64, Note), Fail> {
     let note = known::verified(address)?;
     let size = |note: &Note| Checkpoint::parse(note.text()).map(|checkpoint| checkpoint.head.size);
     let last = note.and_then(|note| Some((size(&note).ok().filter(|size| *size > 0)?, note)));
     last.ok_or_else(|| {
-        Fail::usage("`--since-last`: no verification of this ledger is remembered: verify all of it first")
+        Fail::usage("`--since-last`: no verification of this ledger is remembered: verify every entry first")
     })
 }
 
-/// Whoever verifies remembers what was seen, and the next time the ledger must go on from there; and up to
-/// which checkpoint all entries were verified, if they were.
+/// Remembers the verified state, which the ledger must extend next time, and up to which checkpoint
+/// every entry was verified, if so.
 fn remember(config: &Config, address: &str, verified: Option<&Note>) -> Result<(), Fail> {
     let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
     let key = reader.log_key().map_err(Fail::failed)?;

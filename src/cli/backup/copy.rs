@@ -1,4 +1,4 @@
-//! Files and folders, copied and compared.
+//! Copies and compares files and folders.
 
 use crate::cli::compose;
 use crate::cli::exit::Fail;
@@ -10,15 +10,15 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Gives a folder and all that is below it to a user.
-pub(super) fn give_all(path: &Path, to: compose::HostUser) -> Result<(), Fail> {
+/// Changes the owner of a folder and of everything in it.
+pub(super) fn set_owner_of_tree(path: &Path, to: compose::HostUser) -> Result<(), Fail> {
     let at = |e: io::Error| Fail::failed(format!("{}: {e}", path.display()));
     if std::fs::symlink_metadata(path).map_err(at)?.is_dir() {
         for entry in std::fs::read_dir(path).map_err(at)? {
-            give_all(&entry.map_err(at)?.path(), to)?;
+            set_owner_of_tree(&entry.map_err(at)?.path(), to)?;
         }
     }
-    init::give(path, to)
+    init::set_owner(path, to)
 }
 
 pub(super) fn folder(path: &Path, mode: u32) -> io::Result<()> {
@@ -36,11 +36,11 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(super) enum CopyError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{}: is no file", path.display())]
+    #[error("{}: not a regular file", path.display())]
     NoFile { path: PathBuf },
 }
 
-/// Copies a file with its mode. A link is not followed.
+/// Copies a file with its mode. Symbolic links are not followed.
 pub(super) fn copy_file(from: &Path, to: &Path) -> Result<(), CopyError> {
     let at = |source| CopyError::File { path: from.to_owned(), source };
     let meta = std::fs::symlink_metadata(from).map_err(at)?;
@@ -73,7 +73,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<(), CopyError> {
     Ok(())
 }
 
-/// Every file below a folder, by its path there, with its length and SHA-256.
+/// Returns length and SHA-256 of every file in a folder, by its relative path.
 pub(super) fn digests(root: &Path) -> io::Result<BTreeMap<String, (u64, String)>> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {

@@ -1,8 +1,11 @@
-//! `par backup` and `par restore`: a home without the keys that sign, and another log that begins behind it.
+//! `par backup` and `par restore`: a home without the signing keys, and a new log after it.
 //!
 //! # Layout
 //!
-//! `list`: what is in a backup · `copy`: files and folders · `take`: `par backup` · `restore`: `par restore`.
+//! * `list`: the list of the files in a backup
+//! * `copy`: files and folders
+//! * `take`: `par backup`
+//! * `restore`: `par restore`
 
 mod list;
 mod copy;

@@ -1,6 +1,6 @@
-//! `par restore`: a home made of a backup, and another log that begins behind it.
+//! `par restore`: makes a home from a backup, with a new log after the old one.
 
-use super::copy::{copy_tree, digests, folder, give_all};
+use super::copy::{copy_tree, digests, folder, set_owner_of_tree};
 use super::list::{FORMAT, LIST, List};
 use crate::auth;
 use crate::cli::exit::{self, Fail};
@@ -20,27 +20,28 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Restore {
-    /// What `par backup` made
+    /// Folder that `par backup` wrote
     folder: PathBuf,
-    /// A checkpoint that was kept elsewhere: the backup must go on from it, or come before it
+    /// Checkpoint that was kept elsewhere: the backup must extend it or come before it
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Take the API keys over too; one that was revoked after the backup would count again
+    /// Take over the API keys too; one that was revoked after the backup becomes valid again
     #[arg(long)]
     keep_keys: bool,
-    /// Whom the server runs as: owns data/. For root alone
+    /// User that the server runs as and that owns data/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Whom tools run as: owns workspace/. For root alone
+    /// User that tools run as and that owns workspace/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     tool_user: Option<String>,
 }
 
 impl Restore {
-    /// Makes a home of a backup. Its log is set aside; a new one begins, whose first entry names it.
+    /// Makes a home from a backup. The old log is set aside. A new log begins, and its first entry
+    /// names the old one.
     pub(in crate::cli) fn run(&self, home: &Home, is_json: bool) -> Result<u8, Fail> {
         if home.is_made() || home.data.exists() {
-            return Err(Fail::usage(format!("there is a home in `{}` already", home.root.display())));
+            return Err(Fail::usage(format!("there is already a home in `{}`", home.root.display())));
         }
         let owner = |name: &Option<String>| name.as_deref().map(compose::user).transpose();
         let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
@@ -66,13 +67,13 @@ impl Restore {
             let _receipts = log.append_blocking(drafts.collect()).map_err(Fail::failed)?;
         }
         let key = log.reader().log_key().map_err(Fail::failed)?;
-        // Who restores it knows it: other users and clients have to be told.
+        // The person who restores knows of the new log. Other users and clients must be informed.
         known::remember(&known::address(&config.home), &key, None)?;
         drop(log);
         // The writer's thread ends with the lock.
         drop(Lock::take(&compose::files(&config), Duration::from_secs(5)).map_err(Fail::failed)?);
         for (folder, owner) in [(&home.data, user), (&home.workspace, tool_user)] {
-            owner.map_or(Ok(()), |owner| give_all(folder, owner))?;
+            owner.map_or(Ok(()), |owner| set_owner_of_tree(folder, owner))?;
         }
         if is_json {
             show::json(
@@ -82,7 +83,7 @@ impl Restore {
         }
         let lines = [
             format!(
-                "{}: behind {} entries of par/{}, which are in {}",
+                "{}: continues after {} entries of par/{}, which are in {}",
                 home.root.display(),
                 before.size,
                 before.log,
@@ -90,12 +91,12 @@ impl Restore {
             ),
             format!("  a new log begins: {key}"),
             match kept {
-                0 => "  no API key was taken over: make new ones with `par key create`".to_owned(),
+                0 => "  no API key was taken over: create new ones with `par key create`".to_owned(),
                 _ => format!(
-                    "  {kept} API keys were taken over: revoke those that were revoked since the backup"
+                    "  {kept} API keys were taken over: revoke again those that were revoked after the backup"
                 ),
             },
-            "  clients that know the log before refuse this one until `par audit trust ADDRESS --key KEY`"
+            "  clients that know the old log refuse this one until `par audit trust ADDRESS --key KEY`"
                 .to_owned(),
         ];
         lines.iter().try_for_each(|line| show::line(line))?;
@@ -113,14 +114,15 @@ impl Restore {
         Ok(list)
     }
 
-    /// Each file is the one that was written, there is no other, and the ledger among them holds.
+    /// Checks that each file is unchanged, that there are no others, and that the ledger among them
+    /// verifies.
     fn verify(&self, list: &List) -> Result<Verification, Fail> {
         let mut there = digests(&self.folder).map_err(Fail::failed)?;
         there.remove(LIST);
         if let Some(name) =
             list.files.iter().find(|(name, is)| there.get(*name) != Some(*is)).map(|(name, _)| name)
         {
-            return Err(Fail::new(exit::UNVERIFIED, format!("{name} is not as it was backed up")));
+            return Err(Fail::new(exit::UNVERIFIED, format!("{name} has changed since the backup")));
         }
         if let Some(name) = there.keys().find(|name| !list.files.contains_key(*name)) {
             return Err(Fail::new(
@@ -141,14 +143,14 @@ impl Restore {
             audit::summary(&report).iter().try_for_each(|line| show::line(line))?;
             return Err(Fail::new(
                 exit::UNVERIFIED,
-                "the ledger of the backup does not hold: nothing was restored",
+                "the ledger of the backup does not verify: nothing was restored",
             ));
         }
         Ok(report)
     }
 }
 
-/// The entries that make the keys which were not revoked, to be made again.
+/// Returns the drafts that create the keys which were not revoked, to be appended again.
 fn live_keys(files: &Files, log: &str) -> Result<Vec<Draft>, Fail> {
     let reader = Reader::open(&files.ledger()).map_err(Fail::failed)?;
     let size = reader.size().map_err(Fail::failed)?;

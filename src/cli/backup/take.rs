@@ -1,4 +1,4 @@
-//! `par backup`: a home without the keys that sign.
+//! `par backup`: copies a home without the signing keys.
 
 use super::copy::{copy_file, copy_tree, digests, folder, write_new};
 use super::list::{FORMAT, LIST, List};
@@ -16,13 +16,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Backup {
-    /// A folder that is not there yet
+    /// Folder to write to, which must not exist yet
     folder: PathBuf,
 }
 
 impl Backup {
-    /// Copies what a home is made of, also beside a running server: etc/, and of data/ the ledger, the
-    /// bundles and the pepper. Not what signs, not state.db, which is made again, and not workspace/.
+    /// Copies a home, even while a server runs: etc/, and from data/ the ledger, the bundles and
+    /// the pepper. It omits the signing keys, state.db, which is rebuilt, and workspace/.
     pub(in crate::cli) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let at = |e: io::Error| Fail::failed(format!("{}: {e}", self.folder.display()));
         DirBuilder::new().mode(0o700).create(&self.folder).map_err(at)?;
@@ -40,7 +40,7 @@ impl Backup {
         let report = ledger::audit(&Files::below(&to), &compose::PROJECTIONS, &[]);
         if !report.verdict.holds() {
             audit::summary(&report).iter().try_for_each(|line| show::line(line))?;
-            return Err(Fail::new(exit::UNVERIFIED, "the copy does not verify, and is no backup"));
+            return Err(Fail::new(exit::UNVERIFIED, "the copy does not verify and cannot serve as a backup"));
         }
         let reader = Reader::open(&Files::below(&to).ledger()).map_err(Fail::failed)?;
         let log =
@@ -67,7 +67,7 @@ impl Backup {
                 list.log
             ))?;
             show::line(
-                "  without the keys that sign: what is restored from it is another log. workspace/ is not in it.",
+                "  without the signing keys: a restore begins a new log. workspace/ is not included.",
             )?;
         }
         Ok(exit::OK)

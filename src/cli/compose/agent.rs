@@ -1,4 +1,4 @@
-//! The agent over an open ledger, and its provider.
+//! Builds the model provider, and the agent over an open ledger.
 
 use crate::agent::Agent;
 use crate::cli::exit::Fail;
@@ -12,7 +12,7 @@ use crate::types::Secret;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The configured provider, with its key.
+/// Builds the configured provider with its key.
 pub(in crate::cli) fn provider(
     config: &Config,
     api_key: Option<Secret>,
@@ -20,7 +20,9 @@ pub(in crate::cli) fn provider(
 ) -> Result<Arc<dyn Provider>, Fail> {
     let name = &config.llm.provider;
     let kind = llm::ProviderKind::parse(name).ok_or_else(|| {
-        Fail::usage(format!("`llm.provider`: `{name}` is none of `offline`, `openai` and `anthropic`"))
+        Fail::usage(format!(
+            "`llm.provider`: unknown provider `{name}`, expected one of offline, openai, anthropic"
+        ))
     })?;
     llm::build(llm::Settings {
         provider: kind,
@@ -35,7 +37,7 @@ pub(in crate::cli) fn provider(
     .map_err(|e| Fail::usage(format!("`[llm]`: {e}")))
 }
 
-/// The agent over an open ledger.
+/// Builds the agent over an open ledger.
 pub(in crate::cli) fn agent(
     config: &Config,
     rules: &Rules,

@@ -1,4 +1,4 @@
-//! Who may ask: keys of a home, and the user of this process.
+//! Who may call: the keys of a home, and the user of this process.
 
 use crate::agent::Askers;
 use crate::auth::{self, Authority, Principal, Role};
@@ -6,18 +6,22 @@ use crate::cli::exit::{self, Fail};
 use crate::config::Config;
 use crate::ledger::Ledger;
 
-/// The role of commands without a server.
+/// The role of commands that run without a server.
 fn local_role(config: &Config) -> Result<Role, Fail> {
-    Role::parse(&config.local_role)
-        .ok_or_else(|| Fail::usage(format!("`auth.local_role`: `{}` is no role", config.local_role)))
+    Role::parse(&config.local_role).ok_or_else(|| {
+        Fail::usage(format!(
+            "`auth.local_role`: unknown role `{}`, expected one of viewer, operator, approver, admin",
+            config.local_role
+        ))
+    })
 }
 
-/// In whose name runs that waited go on.
+/// The principals under which waiting runs resume.
 pub(in crate::cli) fn askers(config: &Config, authority: Authority) -> Result<Askers, Fail> {
     Ok(Askers { authority, local: local_role(config)? })
 }
 
-/// Knows the keys of a home.
+/// Opens the keys of a home.
 pub(in crate::cli) fn authority(config: &Config, ledger: Ledger) -> Result<Authority, Fail> {
     Authority::open(ledger, &config.home.data.join("pepper")).map_err(Fail::usage)
 }

@@ -3,18 +3,16 @@
 use crate::cli::exit::Fail;
 use crate::config::{Config, Home};
 
-/// The configuration of a home that was made.
+/// Loads the configuration of an existing home.
 pub(in crate::cli) fn load(home: Home) -> Result<Config, Fail> {
     Config::load(made(home)?).map_err(Fail::usage)
 }
 
-/// The home, if it was made; else how to make one.
+/// Returns the home if it exists; otherwise the error says how to make one.
 pub(in crate::cli) fn made(home: Home) -> Result<Home, Fail> {
     if !home.is_made() {
         let root = home.root.display();
-        return Err(Fail::usage(format!(
-            "there is no home in `{root}`: make one with `par init --home {root}`"
-        )));
+        return Err(Fail::usage(format!("no home in `{root}`: make one with `par init --home {root}`")));
     }
     Ok(home)
 }

@@ -1,4 +1,4 @@
-//! The ledger of a home, and the entries that a process begins with.
+//! The ledger of a home, and the first entries of a process.
 
 use crate::cli::exit::{self, Fail};
 use crate::config::{self, Config};
@@ -11,11 +11,11 @@ use crate::types::limits;
 use crate::{agent, auth, rules};
 use std::time::Duration;
 
-/// Every room's share of state.db.
+/// The part of state.db that each room owns.
 pub(in crate::cli) static PROJECTIONS: [Projection; 3] =
     [auth::PROJECTION, gate::PROJECTION, agent::PROJECTION];
 
-/// The ledger's files of a home.
+/// The paths and limits of a home's ledger.
 pub(in crate::cli) fn files(config: &Config) -> Files {
     Files {
         free_bytes_min: config.free_bytes_min,
@@ -29,7 +29,7 @@ pub(in crate::cli) fn files(config: &Config) -> Files {
     }
 }
 
-/// Opens the ledger for writing, waiting up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.
+/// Opens the ledger for writing. Waits up to [`limits::LOCK_WAIT_MS_MAX`] for its lock.
 pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
     let files = files(config);
     let wait = Duration::from_millis(limits::LOCK_WAIT_MS_MAX);
@@ -43,8 +43,8 @@ pub(in crate::cli) fn open_ledger(config: &Config) -> Result<Ledger, Fail> {
     })
 }
 
-/// The entries that a server or a command with tools begins with, one commit. The bundle that they name is
-/// kept when this returns.
+/// The first entries of a server or of a command with tools, appended in one commit. The bundle
+/// that they name is stored before this returns.
 pub(in crate::cli) fn start_drafts(
     config: &Config,
     rules: &Rules,
@@ -62,7 +62,7 @@ pub(in crate::cli) fn start_drafts(
     let start = StartPayload { command: what.to_owned(), program: crate::types::VERSION.to_owned() };
     let mut drafts = vec![Draft::new(start), Draft::new(ConfigLoadPayload { keys: shown.collect() })];
     drafts.extend(rules::load_drafts(rules, report));
-    // What was written where it does not belong, such as in an address, is not recorded either.
+    // A secret that was written in the wrong setting, such as an address, is not recorded either.
     let cleaned = |draft: Draft| Draft {
         body: draft.body.changed(|members| secrets.clean(members).into_inner()),
         ..draft

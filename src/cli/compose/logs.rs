@@ -1,7 +1,7 @@
-//! Log lines: to standard error, as text or JSON, one line each.
+//! Log lines: written to standard error, as text or JSON, one line each.
 //!
-//! Where standard error is the journal's, a line carries no time, which the journal knows better, and
-//! text begins with its priority (sd-daemon(3)).
+//! If standard error is the journal, a line carries no time because the journal adds it, and text
+//! begins with its priority (sd-daemon(3)).
 
 use crate::config::{LogFormat, is_journal};
 use crate::secrets::Secrets;
@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::{FmtContext, format};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
-/// Starts writing log lines at `info` and above, each without `secrets`.
+/// Starts logging at `info` and above, with `secrets` replaced in every line.
 pub(in crate::cli) fn start(log: LogFormat, secrets: Secrets) {
     let lines = tracing_subscriber::fmt()
         .with_writer(move || Line(secrets.clone()))
@@ -26,13 +26,13 @@ pub(in crate::cli) fn start(log: LogFormat, secrets: Secrets) {
         (LogFormat::Json, false) => lines.json().flatten_event(true).finish().try_init(),
         (LogFormat::Json, true) => lines.json().flatten_event(true).without_time().finish().try_init(),
     };
-    // A second start in one process keeps the first.
+    // A second call in one process keeps the first subscriber.
     if started.is_err() {
         tracing::debug!("log lines are written already");
     }
 }
 
-/// Writes one line, which is given to it whole.
+/// Writes one line. The subscriber passes each line whole.
 struct Line(Secrets);
 
 impl Write for Line {
@@ -46,7 +46,7 @@ impl Write for Line {
     }
 }
 
-/// Priority, target, message and fields.
+/// Formats priority, target, message and fields.
 struct JournalFormat;
 
 impl<S, N> FormatEvent<S, N> for JournalFormat

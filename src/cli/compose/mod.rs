@@ -1,13 +1,19 @@
-//! Putting the rooms of one home together.
+//! Builds the parts of one home from its configuration.
 //!
-//! Here a home and its configuration become the parts that a command works with, and what goes wrong becomes
-//! an exit code. No command is here, and nothing is printed but why policies are closed.
+//! Failures become errors with an exit code. No command is here, and nothing is printed except the
+//! reason why policies are closed.
 //!
 //! # Layout
 //!
-//! `home`: the home · `runtime`: threads · `users`: users of this host · `rules`: tools and policies ·
-//! `secrets`: what is replaced · `logs`: log lines · `ledger`: the ledger and its first entries · `agent`:
-//! provider and agent · `callers`: who may ask.
+//! * `home`: the home folder
+//! * `runtime`: threads
+//! * `users`: users of this host
+//! * `rules`: tools and policies
+//! * `secrets`: values to replace
+//! * `logs`: log lines
+//! * `ledger`: the ledger and its first entries
+//! * `agent`: provider and agent
+//! * `callers`: principals
 
 mod home;
 mod runtime;

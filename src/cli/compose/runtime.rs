@@ -1,15 +1,15 @@
-//! The threads that commands work on.
+//! The threads that commands run on.
 
 use crate::cli::exit::Fail;
 
-/// The stack of a thread that works on requests.
+/// Stack of each thread, in bytes.
 const STACK_BYTES: usize = 8 << 20;
 
-/// A runtime for commands; the server's has as many threads as there are processors.
+/// Builds a runtime with as many threads as the host has processors.
 pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, Fail> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // Policies are evaluated by recursion.
+        // Cedar evaluates policies by recursion.
         .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(Fail::failed)

@@ -1,4 +1,4 @@
-//! What is replaced in all that comes from outside.
+//! The secrets to replace in everything that comes from outside.
 
 use crate::cli::exit::Fail;
 use crate::config::Config;
@@ -6,19 +6,19 @@ use crate::rules;
 use crate::secrets::Secrets;
 use crate::types::Secret;
 
-/// The model's key. Read behind the fork of the launcher.
+/// Reads the model's key. To be called after the launcher is forked.
 pub(in crate::cli) fn model_key(config: &Config) -> Result<Option<Secret>, Fail> {
     config.model_key().map_err(Fail::usage)
 }
 
-/// What is replaced in all that comes from outside; one that cannot be read refuses the start by its name.
+/// Reads the secrets to replace. A secret that cannot be read stops the start; the error names it.
 pub(in crate::cli) fn secrets(config: &Config, model_key: Option<&Secret>) -> Result<Secrets, Fail> {
     let secrets = Secrets::default();
     exchange_secrets(config, model_key, &secrets)?;
     Ok(secrets)
 }
 
-/// The same anew: a ledger that was opened may have made its first epoch key.
+/// Reads them again: opening the ledger may have made its first epoch key.
 pub(in crate::cli) fn load_secrets(config: &Config, secrets: &Secrets) -> Result<(), Fail> {
     exchange_secrets(config, None, secrets)
 }

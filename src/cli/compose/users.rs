@@ -2,15 +2,15 @@
 
 use crate::cli::exit::Fail;
 
-/// A user of this host, with the group that is its own.
+/// A user of this host and its primary group.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct HostUser {
     pub(in crate::cli) uid: u32,
     pub(in crate::cli) gid: u32,
 }
 
-/// The user of this host that `name` names, or that has this number; a number that nobody has stands for
-/// itself and the group of the same number.
+/// Looks up a user by name or number. A number without a user stands for itself and for the group
+/// of the same number.
 pub(in crate::cli) fn user(name: &str) -> Result<HostUser, Fail> {
     use nix::unistd::{Uid, User};
     let number = name.parse::<u32>().ok();
@@ -23,6 +23,6 @@ pub(in crate::cli) fn user(name: &str) -> Result<HostUser, Fail> {
         Ok(None) => number
             .map(|uid| HostUser { uid, gid: uid })
             .ok_or_else(|| Fail::usage(format!("this host has no user `{name}`"))),
-        Err(e) => Err(Fail::failed(format!("the user `{name}` cannot be looked up: {e}"))),
+        Err(e) => Err(Fail::failed(format!("cannot look up the user `{name}`: {e}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! What a server needs besides: secrets, space, a model that answers.
+//! Checks of secrets, disk space and the model.
 
 use super::check::Checks;
 use crate::cli::compose;
@@ -11,7 +11,7 @@ use crate::{llm, rules};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is replaced in all that comes from outside. A server does not start without one that is named.
+/// The secrets to replace. A server does not start if a named secret is missing.
 pub(super) fn secrets(config: &Config, model_key: Option<&Secret>, checks: &mut Checks) {
     match rules::load_secrets(config, model_key, &Finder::default()) {
         Ok(finder) => {
@@ -24,7 +24,10 @@ pub(super) fn secrets(config: &Config, model_key: Option<&Secret>, checks: &mut 
     }
     let least = limits::SECRET_BYTES_MIN;
     if model_key.is_some_and(|key| key.expose().len() < least) {
-        checks.warn("secrets", format!("`llm.api_key` has less than {least} bytes: it is not looked for"));
+        checks.warn(
+            "secrets",
+            format!("`llm.api_key` is shorter than {least} bytes: it is too short to be replaced"),
+        );
     }
 }
 
@@ -32,26 +35,30 @@ pub(super) fn disk(config: &Config, checks: &mut Checks) {
     let mib = |bytes: u64| bytes >> 20;
     let floor = config.free_bytes_min;
     match compose::files(config).free_bytes() {
-        None => checks.fail("disk", format!("{}: cannot be asked", config.home.data.display())),
+        None => checks.fail("disk", format!("{}: the free space cannot be read", config.home.data.display())),
         Some(free) if free < floor => checks.fail(
             "disk",
-            format!("{} MiB are free under the ledger, below its floor of {} MiB", mib(free), mib(floor)),
+            format!("{} MiB are free for the ledger, below the required {} MiB", mib(free), mib(floor)),
         ),
         Some(free) if free < floor.saturating_mul(4) => {
             checks.warn(
                 "disk",
-                format!("{} MiB are free under the ledger, and {} is the floor", mib(free), mib(floor)),
+                format!("{} MiB are free for the ledger; {} are required", mib(free), mib(floor)),
             );
         }
-        Some(free) => checks.ok("disk", format!("{} MiB are free under the ledger", mib(free))),
+        Some(free) => checks.ok("disk", format!("{} MiB are free for the ledger", mib(free))),
     }
 }
 
-/// Any answer of the model's server will do: whether the key is right, only a request would tell.
+/// Any answer of the model's server is enough. Only a real request would show whether the key is
+/// right.
 pub(super) fn model(config: &Config, checks: &mut Checks) {
     let name = &config.llm.provider;
     let Some(kind) = llm::ProviderKind::parse(name) else {
-        return checks.fail("model", format!("`llm.provider`: `{name}` is unknown"));
+        return checks.fail(
+            "model",
+            format!("`llm.provider`: unknown provider `{name}`, expected one of offline, openai, anthropic"),
+        );
     };
     let Some(usual) = kind.base_url() else {
         return checks.ok("model", format!("{name}: no model, no network"));
@@ -63,7 +70,7 @@ pub(super) fn model(config: &Config, checks: &mut Checks) {
     }
 }
 
-/// Why the model's server gave no answer.
+/// Why the model's server did not answer.
 #[derive(Debug, thiserror::Error)]
 enum Unreached {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! One line for each check.
+//! The result of a check, one line each.
 
 use crate::cli::show;
 use crate::types::text;
@@ -12,7 +12,7 @@ pub(super) enum Severity {
     Fail,
 }
 
-/// A check with what it found; one line.
+/// A check with its result, on one line.
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
     pub(super) level: Severity,
@@ -38,7 +38,7 @@ impl Checks {
     }
 }
 
-/// Each of `wrong` as a failure, or `fine` if there is none.
+/// Adds each of `wrong` as a failure, or `fine` if `wrong` is empty.
 pub(super) fn report(checks: &mut Checks, what: &'static str, wrong: Vec<String>, fine: String) {
     if wrong.is_empty() {
         return checks.ok(what, fine);
@@ -46,7 +46,7 @@ pub(super) fn report(checks: &mut Checks, what: &'static str, wrong: Vec<String>
     wrong.into_iter().for_each(|one| checks.fail(what, one));
 }
 
-/// A check on one line, its level in colour.
+/// Formats a check on one line, its level in colour.
 pub(super) fn line(check: &Check) -> String {
     let (color, word) = match check.level {
         Severity::Ok => ("32", "ok"),

@@ -1,4 +1,4 @@
-//! Files of etc/ and data/: whose they are, and who may write or read them.
+//! Checks of the files in etc/ and data/: their owner, and who may read or write them.
 
 use super::check::{Checks, report};
 use crate::cli::compose;
@@ -6,7 +6,7 @@ use crate::config::{Config, trusted};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What decides what may run is written by its owner alone.
+/// Files that decide what may run are writable only by their owner.
 pub(super) fn etc_modes(config: &Config, checks: &mut Checks) {
     let etc = &config.home.etc;
     let mut count = 0;
@@ -22,22 +22,27 @@ pub(super) fn etc_modes(config: &Config, checks: &mut Checks) {
             Err(e) => wrong.push(format!("{}: {e}", folder.display())),
         }
     }
-    report(checks, "files of etc/", wrong, format!("{count} files and folders that only their owner writes"));
+    report(
+        checks,
+        "files of etc/",
+        wrong,
+        format!("{count} files and folders, writable only by their owner"),
+    );
 }
 
-/// Ledger and keys are for their owner alone.
+/// The ledger and the keys are accessible only to their owner.
 pub(super) fn data_modes(config: &Config, checks: &mut Checks) {
     let data = &config.home.data;
     let files = compose::files(config);
     let mut wrong = Vec::new();
     let mut keys = vec![files.log_key(), data.join("pepper")];
-    // The first entry makes it.
+    // Made with the first entry.
     if files.ledger().exists() {
         keys.push(data.join("epoch.key"));
     }
     for key in keys {
         if !key.is_file() {
-            wrong.push(format!("{}: is not there", key.display()));
+            wrong.push(format!("{}: does not exist", key.display()));
         }
     }
     let inside = files_of(data).unwrap_or_else(|e| {
@@ -46,23 +51,23 @@ pub(super) fn data_modes(config: &Config, checks: &mut Checks) {
     });
     let owner = std::fs::metadata(data).map(|meta| meta.uid()).ok();
     for path in std::iter::once(data.clone()).chain(inside) {
-        // A file of a running server may go while we look.
+        // A file of a running server may disappear during the check.
         let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
         if meta.mode() & 0o077 != 0 {
-            wrong.push(format!("{}: mode {:04o} lets others in", path.display(), meta.mode() & 0o7777));
-        }
-        if Some(meta.uid()) != owner {
             wrong.push(format!(
-                "{}: belongs to uid {}, not to the folder's owner",
+                "{}: mode {:04o} gives access to others",
                 path.display(),
-                meta.uid()
+                meta.mode() & 0o7777
             ));
         }
+        if Some(meta.uid()) != owner {
+            wrong.push(format!("{}: owned by uid {}, not by the folder's owner", path.display(), meta.uid()));
+        }
     }
-    report(checks, "files of data/", wrong, "keys and ledger are their owner's alone".to_owned());
+    report(checks, "files of data/", wrong, "keys and ledger are accessible only to their owner".to_owned());
 }
 
-/// The files in a folder, sorted; folders in it are left out.
+/// Returns the files in a folder, sorted, without subfolders.
 fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(folder)? {

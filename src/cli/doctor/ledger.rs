@@ -1,4 +1,4 @@
-//! The ledger, and what it says of rules, clock and anchors.
+//! Checks of the ledger, and of rules, clock and anchors against it.
 
 use super::check::Checks;
 use crate::cli::{compose, remote};
@@ -7,16 +7,16 @@ use crate::gate::Rules;
 use crate::ledger::{self, Filter, Header, Order, Reader, Standing};
 use crate::types::clock::Wall;
 
-/// A clock this far behind the newest entry has been set back, in microseconds.
+/// A clock that is further than this before the newest entry has been set back, in microseconds.
 const CLOCK_BEHIND_US_MAX: u64 = 60_000_000;
 
-/// The first of January 2025, before which no build of this program was made, in microseconds.
+/// 1 January 2025, earlier than any build of this program, in microseconds.
 const CLOCK_US_MIN: u64 = 1_735_689_600_000_000;
 
-/// Entries that are looked through for the newest of a kind.
+/// Number of entries searched for the newest one of a kind.
 const SCAN_MAX: usize = 1 << 20;
 
-/// Whether the running server decides by what is on disk.
+/// Whether the running server decides by the rules on disk.
 pub(super) fn in_force(config: &Config, rules: &Rules, checks: &mut Checks) {
     if remote::url(&compose::files(config)).is_none() {
         return;
@@ -24,26 +24,26 @@ pub(super) fn in_force(config: &Config, rules: &Rules, checks: &mut Checks) {
     let loaded =
         newest(config, "kind:policy.load").and_then(|header| header.str("policy").map(str::to_owned));
     if loaded.is_some_and(|loaded| loaded != rules.bundle.digest().hex()) {
-        checks.warn("configuration", "changed on disk, not loaded: `par reload`");
+        checks.warn("configuration", "changed on disk but not loaded: run `par reload`");
     }
 }
 
-/// The clock against the newest entry: time does not run backwards on the ledger.
+/// Compares the clock with the newest entry: time does not run backwards on the ledger.
 pub(super) fn clock(config: &Config, checks: &mut Checks) {
     let now = Wall::now();
     if now.0 < CLOCK_US_MIN {
-        return checks.fail("clock", format!("says {}", now.rfc3339()));
+        return checks.fail("clock", format!("the clock says {}, which is before 2025", now.rfc3339()));
     }
     match newest(config, "").and_then(|header| header.u64("wall_us")).map(Wall) {
         Some(newest) if now.0.saturating_add(CLOCK_BEHIND_US_MAX) < newest.0 => {
             let (now, newest) = (now.rfc3339(), newest.rfc3339());
-            checks.fail("clock", format!("says {now}, and the newest entry is of {newest}"));
+            checks.fail("clock", format!("the clock says {now}, but the newest entry is from {newest}"));
         }
         _ => checks.ok("clock", now.rfc3339()),
     }
 }
 
-/// The newest entry that matches.
+/// Returns the newest entry that matches.
 pub(super) fn newest(config: &Config, query: &str) -> Option<Header> {
     let path = compose::files(config).ledger();
     let reader = path.exists().then(|| Reader::open(&path).ok())??;
@@ -52,19 +52,19 @@ pub(super) fn newest(config: &Config, query: &str) -> Option<Header> {
     headers.into_iter().next()
 }
 
-/// Whether somebody outside has seen the ledger as it is.
+/// Whether an outside party has seen the ledger in its current state.
 pub(super) fn anchors(config: &Config, checks: &mut Checks) {
     let place = &config.anchoring.place;
     let files = compose::files(config);
     if matches!(place.as_str(), "" | "none") {
-        return checks.warn("anchor", "`ledger.anchor` names no place: nobody outside holds a checkpoint");
+        return checks.warn("anchor", "`ledger.anchor` is not set: no checkpoint is kept outside this host");
     }
     let Some(standing) = Standing::read(&files).filter(|standing| standing.place == *place) else {
         return checks.ok("anchor", format!("{place}: none yet"));
     };
     let size = Reader::open(&files.ledger()).ok().and_then(|reader| reader.size().ok()).unwrap_or(0);
     let age_us = if standing.at_us == 0 { 0 } else { Wall::now().0.saturating_sub(standing.at_us) };
-    // A server that does not run makes none.
+    // If no server runs, no anchors are made and their age does not matter.
     let age_us_max = match remote::url(&files) {
         Some(_) => config.anchoring.age_ms_max.saturating_mul(1_000),
         None => u64::MAX,
@@ -79,11 +79,11 @@ pub(super) fn anchors(config: &Config, checks: &mut Checks) {
     }
 }
 
-/// Whether the ledger holds; `is_quick`: how many entries it has, unverified.
+/// Verifies the ledger; with `is_quick`, only counts its entries.
 pub(super) fn verified(config: &Config, is_quick: bool, checks: &mut Checks) {
     let files = compose::files(config);
     if !files.ledger().exists() {
-        return checks.ok("ledger", "no entry yet");
+        return checks.ok("ledger", "no entries yet");
     }
     if is_quick {
         return match Reader::open(&files.ledger())

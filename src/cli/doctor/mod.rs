@@ -1,9 +1,13 @@
-//! `par doctor`: whether this host and this home are as they should be, one line per check.
+//! `par doctor`: checks this host and this home, one line for each check.
 //!
 //! # Layout
 //!
-//! `check`: a line · `files`: files of etc/ and data/ · `ledger`: the ledger, and what it says · `around`:
-//! secrets, disk, model · `walls`: what stands around tools · `path`: which layer refuses a path.
+//! * `check`: a check and its line
+//! * `files`: files of etc/ and data/
+//! * `ledger`: the ledger, clock and anchors
+//! * `around`: secrets, disk and model
+//! * `walls`: the protections around tools
+//! * `path`: which layer refuses a path
 
 mod check;
 mod files;
@@ -21,7 +25,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Doctor {
-    /// Open the ledger without verifying all of it
+    /// Open the ledger without verifying every entry
     #[arg(long)]
     quick: bool,
     #[command(subcommand)]
@@ -30,7 +34,8 @@ pub(super) struct Doctor {
 
 #[derive(Debug, Subcommand)]
 enum About {
-    /// Say of each tool which layer refuses a path: its manifest, the rights of its user, the policy
+    /// Show, for each tool, which layer refuses a path: manifest, Unix rights of its user, or
+    /// policy
     Path(path::Of),
 }
 
@@ -54,7 +59,7 @@ impl Doctor {
     }
 
     fn examine(&self, config: &Config, checks: &mut Checks) {
-        // First of all, while this process has one thread.
+        // First, while this process has one thread.
         walls::examine(config, checks);
         match compose::load_rules(config) {
             Ok(rules) => {
@@ -65,9 +70,9 @@ impl Doctor {
             Err(e) => checks.fail("configuration", e.what),
         }
         files::etc_modes(config, checks);
-        // What a stranger would be told of keys, ledger and server is that they are not there.
+        // To another user, keys, ledger and server would only look missing.
         if let Err(e) = std::fs::read_dir(&config.home.data) {
-            let whose = "only its owner and root can look into it";
+            let whose = "only its owner and root may read it";
             return checks.fail("files of data/", format!("{}: {e}: {whose}", config.home.data.display()));
         }
         files::data_modes(config, checks);

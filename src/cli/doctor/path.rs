@@ -1,4 +1,4 @@
-//! `par doctor path`: which layer refuses a path to which tool.
+//! `par doctor path`: which layer refuses a path, for each tool.
 
 use crate::auth::{Role, Subject};
 use crate::call::{FileKind, Object, PathObject};
@@ -20,33 +20,33 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct Of {
-    /// The file or folder
+    /// File or folder to check
     path: PathBuf,
-    /// For whom to ask: a key by its id or name, or a role
+    /// Ask as this key, by its id or name, or as a role
     #[arg(long = "as", value_name = "KEY", default_value = "operator")]
     who: String,
 }
 
-/// What each layer says to one tool.
+/// What each layer says for one tool.
 struct ToolRow {
     tool: String,
-    /// The folder of its manifest that holds the path.
+    /// The folder of its manifest that contains the path.
     root: Option<PathBuf>,
     unix: Unix,
     answer: Ruling,
-    /// Paths below that a call leaves out.
+    /// Paths inside the folder that a call leaves out.
     left_out: Vec<String>,
 }
 
-/// What the tool's user may do with the object, as the sandbox found it.
+/// What the tool's user may do with the object, according to the sandbox.
 enum Unix {
     /// The path is in none of the tool's folders.
     NotAsked,
     MayRead,
-    /// Nothing is there.
+    /// The path does not exist.
     Absent,
     MayNotRead,
-    /// The sandbox does not prepare such a call.
+    /// The sandbox refuses to prepare such a call.
     Refused(String),
 }
 
@@ -54,7 +54,7 @@ impl Of {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let path = std::path::absolute(&self.path).map_err(Fail::usage)?;
         let path = path.to_str().ok_or_else(|| Fail::usage("the path is not UTF-8"))?.to_owned();
-        // First of all, while this process has one thread.
+        // First, while this process has one thread.
         let seed = sandbox::start(&Spec::from_config(config)).map_err(Fail::failed)?;
         let report = seed.report().clone();
         let rules = compose::load_unproven(config)?;
@@ -95,7 +95,7 @@ impl Of {
     }
 }
 
-/// In whose name: a key that there is, or a role.
+/// The subject: an existing key, or a role.
 fn subject(config: &Config, who: &str) -> Result<Subject, Fail> {
     match Role::parse(who) {
         Some(role) => Ok(role_subject(role)),
@@ -103,7 +103,8 @@ fn subject(config: &Config, who: &str) -> Result<Subject, Fail> {
     }
 }
 
-/// A call of the tool about `path`, with the least that its schema asks for besides.
+/// A call of the tool on `path`. Other required arguments get the smallest values that the schema
+/// allows.
 fn sample(rules: &Rules, manifest: &Manifest, argument: &str, path: &str) -> Result<ValidCall, Invalid> {
     let required = manifest.input.get("required").and_then(Value::as_array).into_iter().flatten();
     let value = |name: &str| match name {
@@ -132,7 +133,7 @@ fn least(schema: &Value) -> Value {
     }
 }
 
-/// What the sandbox finds, under the rights of the tool.
+/// What the sandbox finds with the rights of the tool.
 async fn look(
     launcher: &Launcher,
     config: &Config,
@@ -146,7 +147,7 @@ async fn look(
     launcher.look(call.manifest(), call.canonical(), named).await
 }
 
-/// Who is asked for, and by which rules.
+/// The subject and the rules of the question.
 struct PathQuestion<'a> {
     config: &'a Config,
     rules: &'a Rules,
@@ -161,9 +162,11 @@ impl PathQuestion<'_> {
             Resource::Path { canonical, .. } | Resource::Outside { lexical: canonical } => {
                 Path::new(canonical)
             }
-            Resource::Fixed { .. } | Resource::Id { .. } => return Err(Fail::failed("it is about no path")),
+            Resource::Fixed { .. } | Resource::Id { .. } => {
+                return Err(Fail::failed("the tool does not take a path"));
+            }
         };
-        // The sandbox may see further than who asks here.
+        // The sandbox may see further than the caller.
         let real = match &object {
             Ok(Object::Path(path)) => Path::new(&path.canonical),
             _ => real,
@@ -197,7 +200,7 @@ impl PathQuestion<'_> {
         Ok(ToolRow { tool: manifest.name.clone(), root, unix, answer, left_out })
     }
 
-    /// A path as policies see it: with the `@names` that hold it, or outside.
+    /// A path as policies see it: with the `@names` that contain it, or outside.
     fn path(&self, manifest: &Manifest, canonical: &str, within: &[String]) -> Resource {
         if !manifest.read.iter().any(|root| Path::new(canonical).starts_with(root)) {
             return Resource::Outside { lexical: canonical.to_owned() };
@@ -243,7 +246,7 @@ fn beneath(path: &PathObject) -> Vec<(String, Vec<String>)> {
     path.beneath.iter().map(|one| (one.canonical.clone(), one.within.clone())).collect()
 }
 
-/// Folders that the tool may change and that hold `path`.
+/// Folders that the tool may change and that contain `path`.
 fn writes<'a>(manifest: &'a Manifest, path: &str) -> Vec<(&'a str, PathBuf)> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
     let roots = manifest.write.iter().filter(|root| real.starts_with(&root.folder));
@@ -251,7 +254,7 @@ fn writes<'a>(manifest: &'a Manifest, path: &str) -> Vec<(&'a str, PathBuf)> {
 }
 
 impl ToolRow {
-    /// The layer that refuses first; `None` where no layer does, or a person may say yes.
+    /// The layer that refuses first; `None` if none refuses or a person may still approve.
     fn refused_by(&self) -> Option<&'static str> {
         match (&self.unix, &self.answer) {
             (Unix::NotAsked, _) => Some("manifest"),
@@ -299,7 +302,7 @@ impl ToolRow {
     }
 }
 
-/// Whom tools run as.
+/// The user that tools run as.
 fn user(report: &Report) -> &str {
     report.layers.iter().find(|layer| layer.starts_with("uid ")).map_or("this user", String::as_str)
 }
@@ -315,7 +318,7 @@ fn print(rows: &[ToolRow], writers: &[(&str, PathBuf)], report: &Report) -> Resu
     writers.iter().try_for_each(|(tool, folder)| {
         let folder = text::visible_line(&folder.display().to_string());
         show::line(&format!(
-            "  {tool} may change what lies in {folder}: policies are asked about its resource, not the path"
+            "  {tool} may change files in {folder}: policies decide on its resource, not on the path"
         ))
     })
 }

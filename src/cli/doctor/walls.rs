@@ -1,4 +1,5 @@
-//! What stands around tools on this machine, and what running tools do not see of it any more.
+//! Checks of the protections around tools on this machine, and of mounts that running tools do not
+//! see.
 
 use super::check::Checks;
 use super::ledger::newest;
@@ -10,7 +11,7 @@ use crate::sandbox;
 use crate::types::Level;
 use serde_json::Value;
 
-/// Starts a launcher as a command here would, and shows what it found.
+/// Starts a launcher like any command here, and reports what it found.
 pub(super) fn examine(config: &Config, checks: &mut Checks) {
     let seed = match sandbox::start(&Spec::from_config(config)) {
         Ok(seed) => seed,
@@ -21,24 +22,27 @@ pub(super) fn examine(config: &Config, checks: &mut Checks) {
     let level = report.level.map_or("below `standard`", Level::as_str);
     let by = report.protections.iter().map(|(name, layers)| format!("{name}: {}", layers.join(", ")));
     let by = by.collect::<Vec<_>>().join("; ");
-    checks.ok("level", format!("{level}, where {} is demanded; {by}", minimum(config)));
+    checks.ok("level", format!("{level}, {} required; {by}", minimum(config)));
     for lacking in &report.lacking {
         checks.warn("level", lacking.clone());
     }
     for missing in &report.missing {
-        checks.warn("protections", format!("lacking: {missing}"));
+        checks.warn("protections", format!("missing: {missing}"));
     }
     for missing in &report.groups_missing {
-        checks.warn("cgroups", format!("lacking: {missing}"));
+        checks.warn("cgroups", format!("missing: {missing}"));
     }
     for refused in &report.refused {
         checks.warn("tool", format!("{} is refused: {}", refused.tool, refused.reason));
     }
     for skipped in &report.skipped {
-        checks.warn("tool", format!("{}: `{}` is not there", skipped.tool, skipped.path.display()));
+        checks.warn("tool", format!("{}: `{}` does not exist", skipped.tool, skipped.path.display()));
     }
     for path in since(config, report).unwrap_or_default() {
-        checks.warn("mounts", format!("mounted since: {path}: tools do not see it until `par reload`"));
+        checks.warn(
+            "mounts",
+            format!("{path} was mounted after the start: tools do not see it until `par reload`"),
+        );
     }
 }
 
@@ -46,8 +50,8 @@ fn minimum(config: &Config) -> String {
     config.sandbox_minimum.map_or("no level", Level::as_str).to_owned()
 }
 
-/// Mounts of now that the launchers of the running server do not have, as far as the same tools are loaded
-/// there.
+/// Current mounts that the launchers of the running server do not have, if the same tools are
+/// loaded there.
 fn since(config: &Config, now: &Report) -> Option<Vec<String>> {
     let files = compose::files(config);
     remote::url(&files)?;

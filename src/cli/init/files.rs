@@ -1,4 +1,4 @@
-//! Making the folders and files of a home.
+//! Creates the folders and files of a home.
 
 use super::people::People;
 use super::shipped::{DEMO, FOR_ONE, SHIPPED};
@@ -11,13 +11,13 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-pub(in crate::cli) fn give(path: &Path, to: HostUser) -> Result<(), Fail> {
-    // A link is never followed: it would be somebody else's doing.
+pub(in crate::cli) fn set_owner(path: &Path, to: HostUser) -> Result<(), Fail> {
+    // A symbolic link is never followed: another user may have put it there.
     std::os::unix::fs::lchown(path, Some(to.uid), Some(to.gid))
         .map_err(|e| Fail::failed(format!("{}: {e}", path.display())))
 }
 
-/// What was made, in a line.
+/// Describes on one line what was created.
 pub(in crate::cli) fn made(home: &Home) -> String {
     format!(
         "Created {}: {} (par.toml, policies/, tools.d/, jobs.d/), data/ (ledger, keys), workspace/ (demo)",
@@ -26,10 +26,10 @@ pub(in crate::cli) fn made(home: &Home) -> String {
     )
 }
 
-/// Makes what is missing; files that are there stay as they are.
+/// Creates what is missing. Existing files stay unchanged.
 pub(in crate::cli) fn make(home: &Home, people: People) -> Result<(), Fail> {
     let refuse = |path: &Path, e: io::Error| Fail::usage(format!("{}: {e}", path.display()));
-    // The shipped cases are about the shipped policies: beside others they would refuse the load.
+    // The shipped cases test the shipped policies: next to other policies they would stop the load.
     let has_policies = home.etc.join("policies").exists();
     for (folder, mode) in [
         (home.root.clone(), 0o755),
@@ -61,10 +61,10 @@ pub(in crate::cli) fn make(home: &Home, people: People) -> Result<(), Fail> {
     Ok(())
 }
 
-/// The workspace with the demo in it, owned by whom tools run as.
+/// Creates the workspace with the demo in it, owned by the user that tools run as.
 ///
-/// One that is there is left alone, whatever it lacks: tools write in it, and may have put a link where
-/// this process, which may be root, would follow it.
+/// An existing workspace is left alone, even if it is incomplete: tools write in it and may have
+/// put a link where this process, which may be root, would follow it.
 fn make_workspace(workspace: &Path) -> io::Result<()> {
     if workspace.is_dir() {
         return Ok(());
@@ -82,7 +82,7 @@ fn make_workspace(workspace: &Path) -> io::Result<()> {
         made.push(path);
     }
     let Some((uid, gid)) = launcher::tool_owner() else { return Ok(()) };
-    // Nobody else could write there until now, the top folder last.
+    // Until now no other user could write there. The top folder changes hands last.
     made.iter().rev().try_for_each(|path| std::os::unix::fs::lchown(path, Some(uid), Some(gid)))
 }
 

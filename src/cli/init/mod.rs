@@ -1,17 +1,19 @@
-//! `par init`: a home with files to edit, from copies embedded in the binary.
+//! `par init`: creates a home with files to edit, from copies embedded in the binary.
 //!
 //! # Layout
 //!
-//! `shipped`: the files of a new home · `people`: who there is to say yes · `files`: making a home ·
-//! `minimum`: the level of the sandbox that it begins with.
+//! * `shipped`: the files of a new home
+//! * `people`: whether one person or several approve calls
+//! * `files`: creates folders and files
+//! * `minimum`: the sandbox level of the new home
 
 mod shipped;
 mod people;
 mod files;
 mod minimum;
 
-pub(super) use files::{give, made, make};
-pub(super) use minimum::settle;
+pub(super) use files::{made, make, set_owner};
+pub(super) use minimum::set_minimum;
 pub(super) use people::People;
 
 use crate::cli::exit::{self, Fail};
@@ -24,13 +26,14 @@ use std::io::{self, IsTerminal as _};
 
 #[derive(Debug, Args)]
 pub(super) struct Init {
-    /// Whom the server runs as: owns data/. For root alone
+    /// User that the server runs as and that owns data/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Who there is to say yes to a call that waits [default: asked on a terminal, else several]
+    /// Number of people who work with this home; `several` makes another user approve [default: ask
+    /// on a terminal, else several]
     #[arg(long, value_enum, hide_possible_values = true, value_name = "one|several")]
     people: Option<People>,
-    /// Whom tools run as: owns workspace/. For root alone
+    /// User that tools run as and that owns workspace/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     tool_user: Option<String>,
 }
@@ -38,13 +41,13 @@ pub(super) struct Init {
 impl Init {
     pub(super) fn run(&self, home: &Home, is_json: bool) -> Result<u8, Fail> {
         let owner = |name: &Option<String>| name.as_deref().map(compose::user).transpose();
-        // Looked up first: a home is made whole or not at all.
+        // Look the users up first, so that a failure leaves no partial home.
         let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
         if (user.is_some() || tool_user.is_some()) && !rustix::process::geteuid().is_root() {
             return Err(Fail::usage("only root can make a home for other users"));
         }
         if home.is_made() {
-            return Err(Fail::usage(format!("there is a home in `{}` already", home.root.display())));
+            return Err(Fail::usage(format!("there is already a home in `{}`", home.root.display())));
         }
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let people = match self.people {
@@ -53,26 +56,26 @@ impl Init {
             None => People::Several,
         };
         make(home, people)?;
-        let found = settle(home, tool_user.is_some())?;
+        let found = set_minimum(home, tool_user.is_some())?;
         if is_json {
             let people = people.as_str();
-            let sandbox = json!({ "minimum": found.level, "lacking": found.lacking });
+            let sandbox = json!({ "minimum": found.level, "lacking": found.missing });
             let (root, etc, data) = (&home.root, &home.etc, &home.data);
             show::json(
                 &json!({ "home": root, "etc": etc, "data": data, "people": people, "sandbox": sandbox }),
             )?;
         } else {
             show::line(&made(home))?;
-            found.tell()?;
+            found.print()?;
         }
         if let Some(user) = user {
             let files = Files::below(&home.data);
             for path in [home.data.clone(), files.log_key(), home.data.join("pepper")] {
-                give(&path, user)?;
+                set_owner(&path, user)?;
             }
         }
         if let Some(user) = tool_user {
-            give(&home.workspace, user)?;
+            set_owner(&home.workspace, user)?;
         }
         Ok(exit::OK)
     }

@@ -1,16 +1,16 @@
-//! Who there is to say yes.
+//! Whether one person or several approve calls.
 
 use crate::cli::exit::Fail;
 use crate::types::{limits, text};
 use clap::ValueEnum;
 use std::io::{self, Write as _};
 
-/// Who there is to say yes.
+/// Who approves calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum People {
-    /// Whoever asked confirms, outside the run
+    /// The person who asked confirms, outside the run
     One,
-    /// Another user of a group approves
+    /// Another user, in a group that the policy names, approves
     Several,
 }
 
@@ -22,9 +22,11 @@ impl People {
         }
     }
 
-    /// Asked on a terminal. What is no answer makes no home.
+    /// Asks on the terminal. An invalid answer is an error, and no home is created.
     pub(super) fn ask() -> Result<Self, Fail> {
-        eprint!("Will one person use this, or several? With several, another one approves. [one/SEVERAL] ");
+        eprint!(
+            "Will one person use this, or several? With several, another person approves. [one/SEVERAL] "
+        );
         io::stderr().flush().map_err(Fail::failed)?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map_err(Fail::failed)?;
@@ -33,7 +35,7 @@ impl People {
             "several" | "s" | "" => Ok(Self::Several),
             other => {
                 let other = text::visible_line(text::prefix(other, limits::SHOWN_BYTES_MAX));
-                Err(Fail::usage(format!("`{other}` is neither `one` nor `several`")))
+                Err(Fail::usage(format!("unknown answer `{other}`, expected one or several")))
             }
         }
     }

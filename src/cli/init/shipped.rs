@@ -1,6 +1,7 @@
 //! The files of a new home, embedded in the binary.
 
-/// Every file of `etc/` as shipped. From then on the files count, and a person edits them.
+/// Every file of `etc/` as shipped. Once written, the files in the home count, and people edit
+/// them.
 pub(super) const SHIPPED: [(&str, &str); 24] = [
     ("par.toml", include_str!("par.toml")),
     ("policies/00-api.cedar", include_str!("../../../policies/00-api.cedar")),
@@ -28,15 +29,15 @@ pub(super) const SHIPPED: [(&str, &str); 24] = [
     ("tools.d/tail_file.toml", include_str!("../../../tools.d/tail_file.toml")),
 ];
 
-/// What is otherwise in `etc/` where one person does all: one's own look at a call, outside the run, is
-/// enough.
+/// The files of `etc/` that differ if one person does everything: that person's own confirmation,
+/// outside the run, is enough.
 pub(super) const FOR_ONE: [(&str, &str); 3] = [
     ("policies/20-deploy.cedar", include_str!("../../../policies/one/20-deploy.cedar")),
     ("policies/tests/20-deploy.toml", include_str!("../../../policies/one/tests/20-deploy.toml")),
     ("policies/tests/40-taint.toml", include_str!("../../../policies/one/tests/40-taint.toml")),
 ];
 
-/// A project to deploy, so that there is something to see: its files below `workspace/`.
+/// A demo project to deploy: its files in `workspace/`.
 pub(super) const DEMO: [(&str, &str); 7] = [
     ("demo/incoming/1.0.0/VERSION", include_str!("../../../demo/incoming/1.0.0/VERSION")),
     ("demo/incoming/1.0.0/app", include_str!("../../../demo/incoming/1.0.0/app")),

@@ -38,15 +38,15 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
         }
         if rules.bundle.is_bare() {
             show::line(
-                "note  no policy permits a power of the API: only an administrator reads, and nobody runs; \
-                 policies/00-api.cedar is what is shipped",
+                "note  no policy permits a power of the API: only administrators may read, and no caller may run; \
+                 see the shipped policies/00-api.cedar",
             )?;
         }
         for (group, id) in &empty {
-            show::line(&format!("note  `{id}`: nobody is in the group `{group}` (`[groups]` of par.toml)"))?;
+            show::line(&format!("note  `{id}`: the group `{group}` is empty (`[groups]` in par.toml)"))?;
         }
         for Labelled { name, origin } in &unasked {
-            show::line(&format!("note  {origin}: no policy looks for the label `{name}`"))?;
+            show::line(&format!("note  {origin}: no policy uses the label `{name}`"))?;
         }
         for (Labelled { name, origin }, why) in &elsewhere {
             show::line(&format!("note  {origin}: `{name}` {why}"))?;
@@ -56,15 +56,15 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
     Ok(exit::OK)
 }
 
-/// Labelled paths that are not there, or that are another path by its real name. Their labels hold all the
-/// same, for what is there when a call is decided.
+/// Labelled paths that do not exist, or that resolve to another path. Their labels still apply to
+/// whatever is there when a call is decided.
 fn elsewhere(labels: &Labels) -> Vec<(Labelled, String)> {
     let look = |given: Labelled| {
         let why = match std::fs::canonicalize(&given.name) {
             Ok(real) if real.as_os_str() == given.name.as_str() => return None,
-            Ok(real) => format!("leads to `{}`, which has the label too", real.display()),
-            Err(e) if e.kind() == ErrorKind::NotFound => "is not there".to_owned(),
-            Err(e) => format!("cannot be looked at: {e}"),
+            Ok(real) => format!("resolves to `{}`, which has the label too", real.display()),
+            Err(e) if e.kind() == ErrorKind::NotFound => "does not exist".to_owned(),
+            Err(e) => format!("cannot be read: {e}"),
         };
         Some((given, why))
     };

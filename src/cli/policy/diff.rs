@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Diff {
-    /// The folder of the old rules, an `etc/`
+    /// Folder of the old rules, laid out like etc/
     old: PathBuf,
-    /// The folder of the new rules [default: the home's own]
+    /// Folder of the new rules, laid out like etc/ [default: the home's own]
     new: Option<PathBuf>,
 }
 
@@ -28,8 +28,8 @@ impl Diff {
         let cases = old.0.bundle.suite().changes(new.0.bundle.suite());
         let is_same = is_none(&difference) && cases.is_empty() && flips.is_empty();
         if is_json {
-            let mut told = json!(difference);
-            if let Some(members) = told.as_object_mut() {
+            let mut shown = json!(difference);
+            if let Some(members) = shown.as_object_mut() {
                 members.insert("same".to_owned(), json!(is_same));
                 members.insert("asked".to_owned(), json!(asked));
                 let CaseChanges { added, removed, changed } = &cases;
@@ -37,7 +37,7 @@ impl Diff {
                 members.insert("cases".to_owned(), cases);
                 members.insert("flips".to_owned(), flips.iter().map(flip_json).collect());
             }
-            show::json(&told)?;
+            show::json(&shown)?;
         } else {
             print(&difference, &old.0, &new.0)?;
             for (sign, names) in [('-', &cases.removed), ('+', &cases.added), ('~', &cases.changed)] {
@@ -50,11 +50,11 @@ impl Diff {
     }
 }
 
-/// Rules of a folder. Cases are not held against them: what does not hold is what one looks for here.
+/// Loads the rules of a folder, without running their cases: `diff` shows what no longer holds.
 fn load(config: &Config, etc: &Path) -> Result<(Rules, Folders), Fail> {
     let etc = std::path::absolute(etc).map_err(Fail::usage)?;
     let home = |etc: PathBuf| Home { etc, ..config.home.clone() };
-    // A folder without its own configuration has the paths and groups of the home.
+    // A folder without its own configuration uses the paths and groups of the home.
     let own = etc.join("par.toml").exists();
     let loaded = Config::load(home(if own { etc.clone() } else { config.home.etc.clone() }));
     let config = Config { home: home(etc), ..loaded.map_err(Fail::usage)? };
@@ -65,7 +65,7 @@ fn side((rules, folders): &(Rules, Folders)) -> Side<'_> {
     Side { bundle: &rules.bundle, catalog: &rules.catalog, folders }
 }
 
-/// Whether policies, tools, groups and labels are what they were.
+/// Whether policies, tools, groups and labels are unchanged.
 fn is_none(difference: &RulesDifference) -> bool {
     *difference == RulesDifference::default()
 }
@@ -88,8 +88,8 @@ fn print(difference: &RulesDifference, old: &Rules, new: &Rules) -> Result<(), F
 }
 
 fn flip_line(Flip { asked, old, new }: &Flip) -> String {
-    let by = |said: &SideRuling| match said {
-        SideRuling::NoCall => said.as_str().to_owned(),
+    let by = |side: &SideRuling| match side {
+        SideRuling::NoCall => side.as_str().to_owned(),
         SideRuling::Ruled { answer, policies } if policies.is_empty() => format!("{answer} by default"),
         SideRuling::Ruled { answer, policies } => format!("{answer} by {}", policies.join(", ")),
     };
@@ -97,6 +97,6 @@ fn flip_line(Flip { asked, old, new }: &Flip) -> String {
 }
 
 fn flip_json(Flip { asked, old, new }: &Flip) -> Value {
-    let said = |said: &SideRuling| json!({ "answer": said.as_str(), "policies": said.policies() });
-    json!({ "asked": asked, "old": said(old), "new": said(new) })
+    let side = |side: &SideRuling| json!({ "answer": side.as_str(), "policies": side.policies() });
+    json!({ "asked": asked, "old": side(old), "new": side(new) })
 }

@@ -1,6 +1,6 @@
 //! `par policy explain`.
 
-use super::subject::{NOBODY, key_subject, resource};
+use super::subject::{EXPLAIN_USER, key_subject, resource};
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::{self, Fail};
 use crate::cli::tool::unknown;
@@ -22,98 +22,102 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// The tool; or alone a power of the API, such as `run`, or the number of a `call.decision` on the ledger
+    /// Tool to call; without arguments, a power of the API such as `run`, or the number of a
+    /// `call.decision` entry
     #[arg(value_name = "TOOL|POWER|SEQ")]
     tool: String,
-    /// The tool's arguments, a JSON object
+    /// Arguments of the tool, a JSON object
     arguments: Option<String>,
-    /// For whom to ask: a key by its id or name, or a role [default: operator]
+    /// Ask as this key, by its id or name, or as a role [default: operator]
     #[arg(long = "as", value_name = "KEY")]
     who: Option<String>,
-    /// The user to ask for: as `par key create --user` names one, or `os:NAME`
+    /// Ask as this user: a name from `par key create --user`, or `os:NAME`
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Of a power over runs or approvals: whose, `self`, `other` or a name as the ledger has it [default:
-    /// other]
+    /// For a power over runs or approvals, the owner: `self`, `other` or a principal on the ledger
+    /// [default: other]
     #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
-    /// Of a power: by which door, `http`, `page`, `socket` or `local` [default: http]
+    /// For a power, the door: `http`, `page`, `socket` or `local` [default: http]
     #[arg(long, value_name = "DOOR")]
     via: Option<String>,
-    /// From which address
+    /// Ask as from this IP address
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Of a tool: for a run that has read untrusted text
+    /// For a tool, ask for a run that has read untrusted text
     #[arg(long)]
     tainted: bool,
 }
 
-/// An answer with everything that it comes from.
-struct Told {
+/// A ruling with everything that led to it.
+struct Explanation {
     answer: Ruling,
     considered: Vec<Considered>,
-    /// The object.
+    /// The resource.
     about: String,
-    /// What that does not say.
-    but: &'static str,
-    /// What the ledger says of it, where the question is from there.
-    then: Option<Then>,
+    /// The limit of this answer, as a clause after the resource.
+    caveat: &'static str,
+    /// The recorded decision, if the question comes from the ledger.
+    recorded: Option<RecordedDecision>,
 }
 
-/// A decision as it was recorded.
-struct Then {
+/// A decision as recorded.
+struct RecordedDecision {
     seq: u64,
     decision: String,
     policies: Vec<String>,
-    /// The digest of the rules then.
+    /// Digest of the bundle that decided it.
     policy: String,
-    /// The digest of the rules now.
+    /// Digest of the bundle on disk.
     now: String,
 }
 
 impl Explain {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
-        // Also where a case does not hold: that is when one asks.
+        // Loads also when a case fails: that is when people ask.
         let rules = compose::load_unproven(config)?;
         let seq = self.tool.trim_start_matches('#').parse::<u64>().ok();
         let is_power = seq.is_none() && self.arguments.is_none();
         if !is_power && (self.owner.is_some() || self.via.is_some()) {
-            return Err(Fail::usage("`--owner` and `--via` go with a power of the API"));
+            return Err(Fail::usage("`--owner` and `--via` are for a power of the API"));
         }
-        let told = match (seq, &self.arguments) {
+        let explanation = match (seq, &self.arguments) {
             (Some(_), None) if self.who.is_some() || self.user.is_some() || self.from.is_some() => {
-                return Err(Fail::usage("who asked is on the ledger: `--as` and `--user` go with a tool"));
+                return Err(Fail::usage("the entry names the principal: `--as` and `--user` are for a tool"));
             }
             (Some(seq), None) => recorded(config, &rules, seq)?,
             (None, None) if Power::parse(&self.tool).is_some() => self.power(config, &rules)?,
-            (None, None) => return Err(Fail::usage("a tool wants arguments, a JSON object such as '{}'")),
+            (None, None) => return Err(Fail::usage("a tool needs arguments, a JSON object such as '{}'")),
             (_, Some(arguments)) => self.asked(config, &rules, arguments)?,
         };
-        told.print(is_json)?;
-        Ok(match told.answer {
+        explanation.print(is_json)?;
+        Ok(match explanation.answer {
             Ruling::Allow { .. } => exit::OK,
             Ruling::Deny { .. } => exit::DENIED,
             Ruling::NeedsApproval { .. } => exit::WAITING,
         })
     }
 
-    /// A use of a power, by a key without an end.
-    fn power(&self, config: &Config, rules: &Rules) -> Result<Told, Fail> {
-        let power = Power::parse(&self.tool).ok_or_else(|| Fail::usage("there is no such power"))?;
+    /// Asks for a power, with a key that does not expire.
+    fn power(&self, config: &Config, rules: &Rules) -> Result<Explanation, Fail> {
+        let power = Power::parse(&self.tool).ok_or_else(|| Fail::usage("unknown power"))?;
         let subject = self.subject(config)?;
         let word = self.via.as_deref().unwrap_or("http");
         let doors = || Via::ALL.map(Via::as_str).join(", ");
         let via = Via::parse(word)
-            .ok_or_else(|| Fail::usage(format!("`{word}` is no door: doors are {}", doors())))?;
+            .ok_or_else(|| Fail::usage(format!("unknown door `{word}`, expected one of {}", doors())))?;
         let own = subject.id();
         let owner = match self.owner.as_deref().unwrap_or("other") {
             "self" => &own,
-            "other" => "key:somebody",
+            "other" => "key:another",
             name => name,
         };
         let (over, about) = match power.over() {
             HeldOver::Server if self.owner.is_some() => {
-                return Err(Fail::usage(format!("`{}` is held over the server: it has no owner", self.tool)));
+                return Err(Fail::usage(format!(
+                    "`{}` is a power over the server, which has no owner",
+                    self.tool
+                )));
             }
             HeldOver::Server => (Over::Server, "Server self".to_owned()),
             kind => (
@@ -125,20 +129,20 @@ impl Explain {
         let ran = ran(config, &own)?;
         let asked =
             Use { subject: &subject, power, over, door, expires_us: None, now_us: Wall::now().0, ran };
-        Ok(Told {
+        Ok(Explanation {
             answer: rules.bundle.decide_use(&asked).answer,
             considered: rules.bundle.explain_use(&asked),
             about,
-            but: if power == Power::Approve {
-                "; a key that may run answers nothing, whatever they say"
+            caveat: if power == Power::Approve {
+                "; a key that may run never answers approvals, whatever the policies say"
             } else {
                 ""
             },
-            then: None,
+            recorded: None,
         })
     }
 
-    fn asked(&self, config: &Config, rules: &Rules, arguments: &str) -> Result<Told, Fail> {
+    fn asked(&self, config: &Config, rules: &Rules, arguments: &str) -> Result<Explanation, Fail> {
         let subject = self.subject(config)?;
         if rules.catalog.find(&self.tool).is_none() {
             return Err(Fail::usage(unknown(config, &self.tool)));
@@ -170,35 +174,36 @@ impl Explain {
             source_ip: self.from,
             counts: counts(config, &self.tool)?,
         };
-        Ok(Told {
+        Ok(Explanation {
             answer: rules.bundle.decide(&question).answer,
             considered: rules.bundle.explain(&question),
             about: resource_text(&resource),
-            but: "; as the first call of a run, which the sandbox looks at anew",
-            then: None,
+            caveat: "; as the first call of a run; the sandbox checks the resource again at the call",
+            recorded: None,
         })
     }
 
-    /// A key that there is; or in a role, a key of the user that is named or a user of this host.
+    /// The subject: an existing key, or a role, held by a key of the named user or by a user of
+    /// this host.
     fn subject(&self, config: &Config) -> Result<Subject, Fail> {
         let word = self.who.as_deref().unwrap_or("operator");
         let Some(role) = Role::parse(word) else {
             if self.user.is_some() {
-                return Err(Fail::usage("a key has its user: `--user` goes with a role"));
+                return Err(Fail::usage("the key names its user: `--user` is for a role"));
             }
             return key_subject(&key::find(config, word)?);
         };
-        let user = self.user.as_deref().unwrap_or(NOBODY);
+        let user = self.user.as_deref().unwrap_or(EXPLAIN_USER);
         if let Some(name) = user.strip_prefix("os:") {
             return Ok(Subject { source: Source::Os { name: name.to_owned() }, role, user: None });
         }
-        let id = KeyId::parse("explain0").ok_or_else(|| Fail::failed("no identifier for a key"))?;
+        let id = KeyId::parse("explain0").ok_or_else(|| Fail::failed("no id for a key"))?;
         let source = Source::Key { id, name: "explain".to_owned() };
         Ok(Subject { source, role, user: Some(user.to_owned()) })
     }
 }
 
-/// What a caller has run within the last hour, by the ledger; nothing where there is none yet.
+/// What a caller has run within the last hour, from the ledger; zero without a ledger.
 fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
     let path = compose::files(config).ledger();
     if !path.exists() {
@@ -208,7 +213,7 @@ fn ran(config: &Config, principal: &str) -> Result<Ran, Fail> {
     gate::ran(&reader, principal, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
-/// How the tool was used within the last hour, by the ledger; as not at all where there is none yet.
+/// How the tool was used within the last hour, from the ledger; zero without a ledger.
 fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
     let path = compose::files(config).ledger();
     if !path.exists() {
@@ -218,15 +223,15 @@ fn counts(config: &Config, tool: &str) -> Result<Counts, Fail> {
     gate::counts(&reader, tool, Wall::now().0).map_err(|e| Fail::new(exit::UNVERIFIED, e))
 }
 
-/// The decision `seq` of the ledger, made again under the rules on disk.
-fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
+/// Makes the decision `seq` of the ledger again, under the rules on disk.
+fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fail> {
     let reader = Reader::open(&compose::files(config).ledger()).map_err(Fail::failed)?;
     let stored = reader.entry(seq).map_err(|e| Fail::new(exit::UNVERIFIED, e))?;
-    let stored = stored.ok_or_else(|| Fail::failed(format!("there is no entry {seq}")))?;
+    let stored = stored.ok_or_else(|| Fail::failed(format!("entry {seq} does not exist")))?;
     if !stored.header.is(Kind::CallDecision) {
         let kind = &stored.header.kind;
         let query = "`par audit show kind:call.decision` lists decisions";
-        return Err(Fail::usage(format!("entry {seq} is a `{kind}`, no decision: {query}")));
+        return Err(Fail::usage(format!("entry {seq} is a `{kind}`, not a `call.decision`: {query}")));
     }
     let body =
         stored.body.as_deref().ok_or_else(|| Fail::failed(format!("the payload of {seq} is erased")))?;
@@ -236,15 +241,15 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
         |name: &str| text::visible_line(request.pointer(name).and_then(Value::as_str).unwrap_or_default());
     let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {
         let reason = payload.reason.as_deref().map(text::visible_line);
-        let reason = reason.map_or_else(String::new, |reason| format!("; it was denied, since {reason}"));
+        let reason = reason.map_or_else(String::new, |reason| format!("; it was denied because {reason}"));
         Fail::failed(format!("the decision {seq} cannot be made again: {e}{reason}"))
     })?;
-    Ok(Told {
+    Ok(Explanation {
         answer,
         considered,
         about: format!("{} {}", words("/resource/type").trim_start_matches("PAR::"), words("/resource/id")),
-        but: "",
-        then: Some(Then {
+        caveat: "",
+        recorded: Some(RecordedDecision {
             seq,
             decision: stored.header.str("decision").unwrap_or_default().to_owned(),
             policies: stored.header.policies().iter().map(|policy| text::visible_line(policy)).collect(),
@@ -254,13 +259,13 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Told, Fail> {
     })
 }
 
-impl Told {
+impl Explanation {
     fn print(&self, is_json: bool) -> Result<(), Fail> {
         if is_json {
             return show::json(&self.json());
         }
         show::line(&format!("{:<6} {}", self.answer.word(), why(&self.answer, self.considered.len())))?;
-        self.considered.iter().filter(|one| is_told(one)).try_for_each(|one| show::line(&row(one)))?;
+        self.considered.iter().filter(|one| is_listed(one)).try_for_each(|one| show::line(&row(one)))?;
         if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
             show::line(&format!("  nearest to a permit: {}, but {}", nearest.policy, nearest.failing()))?;
         }
@@ -268,15 +273,15 @@ impl Told {
             advice.iter().try_for_each(|line| show::line(&format!("  advice: {line}")))?;
         }
         let about = &self.about;
-        let Some(then) = &self.then else {
-            return show::line(&format!("  asked about {about}{}", self.but));
+        let Some(then) = &self.recorded else {
+            return show::line(&format!("  asked about {about}{}", self.caveat));
         };
-        show::line(&format!("  asked about {about}, as entry {} has it", then.seq))?;
+        show::line(&format!("  asked about {about}, as recorded in entry {}", then.seq))?;
         let by = if then.policies.is_empty() { "default".to_owned() } else { then.policies.join(", ") };
         show::line(&format!("  recorded: {} by {by}", then.decision))?;
         if then.policy != then.now {
             show::line(&format!(
-                "  recorded under other rules, bundle {}; on disk is {}",
+                "  recorded under other rules: bundle {}, now on disk {}",
                 then.policy, then.now
             ))?;
         }
@@ -295,7 +300,7 @@ impl Told {
                     "failed_at": c.failed_at, "failing": failing.collect::<Vec<_>>(),
                     "error": c.error, "origin": c.origin })
         });
-        let then = self.then.as_ref().map(|then| {
+        let then = self.recorded.as_ref().map(|then| {
             json!({ "seq": then.seq, "decision": then.decision, "policies": then.policies,
                     "policy": then.policy, "same_rules": then.policy == then.now })
         });
@@ -313,12 +318,12 @@ impl Told {
     }
 }
 
-/// Built-in policies are told of where they forbid.
-fn is_told(one: &Considered) -> bool {
+/// Built-in policies are listed only if they forbid.
+fn is_listed(one: &Considered) -> bool {
     one.origin.is_some() || one.matched || one.error.is_some()
 }
 
-/// A policy with what it does, or what of it does not hold and where that stands.
+/// A policy with its effect, or with the condition that fails and the position of that condition.
 fn row(one: &Considered) -> String {
     let text = match (&one.error, &one.failed) {
         (Some(error), _) => error.clone(),
@@ -336,12 +341,12 @@ fn why(answer: &Ruling, considered: usize) -> String {
         Ruling::Deny { reason, .. } => format!("{reason} ({considered} considered)"),
         Ruling::Allow { policies } => policies.join(", "),
         Ruling::NeedsApproval { policies, gates } => {
-            format!("asked for by {}: {} has to say yes", policies.join(", "), who(gates))
+            format!("asked for by {}: {} must approve", policies.join(", "), who(gates))
         }
     }
 }
 
-/// Whom the gates ask: one person, who is in every group that is named.
+/// Who must approve for the gates: one person who is in every named group.
 fn who(gates: &[Obligation]) -> String {
     let groups: BTreeSet<&str> = gates
         .iter()

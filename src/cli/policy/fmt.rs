@@ -14,7 +14,7 @@ use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Fmt {
-    /// Write nothing; list the files that are laid out otherwise, and end with 1 where there are any
+    /// Write nothing; list the files that need formatting and exit with 1 if there are any
     #[arg(long)]
     check: bool,
 }
@@ -23,7 +23,7 @@ impl Fmt {
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let folder = config.home.etc.join("policies");
         let sources = rules::policy_sources(config).map_err(Fail::usage)?;
-        // All are looked at before any is written: a file that is no Cedar stops it.
+        // All files are parsed before any is written: one that is not Cedar stops the command.
         let mut changed: Vec<(&SourceFile, String)> = Vec::new();
         for source in &sources {
             let text = laid_out(source).map_err(Fail::usage)?;
@@ -45,25 +45,25 @@ impl Fmt {
     }
 }
 
-/// Puts `bytes` in the place of the file, whole or not at all, with its owner and mode.
+/// Replaces the file with `bytes` atomically, and keeps its owner and mode.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // Behind a link somebody else would be written to.
+    // A symbolic link would lead the write to a file outside the folder.
     let meta = std::fs::symlink_metadata(path)?;
     if !meta.is_file() {
-        return Err(io::Error::other("is no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
-    let beside = path.with_extension("cedar.par-new");
-    let written = write_beside(&beside, bytes, &meta).and_then(|()| std::fs::rename(&beside, path));
+    let fresh = path.with_extension("cedar.par-new");
+    let written = write_fresh(&fresh, bytes, &meta).and_then(|()| std::fs::rename(&fresh, path));
     if written.is_err() {
-        // What is left of it is nobody's policy: its name does not end in `.cedar`.
-        let _gone = std::fs::remove_file(&beside);
+        // A leftover is not loaded as a policy: its name does not end in `.cedar`.
+        let _gone = std::fs::remove_file(&fresh);
         return written;
     }
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-fn write_beside(beside: &Path, bytes: &[u8], meta: &std::fs::Metadata) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(beside)?;
+fn write_fresh(fresh: &Path, bytes: &[u8], meta: &std::fs::Metadata) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(fresh)?;
     file.write_all(bytes)?;
     if (meta.uid(), meta.gid()) != (file.metadata()?.uid(), file.metadata()?.gid()) {
         std::os::unix::fs::fchown(&file, Some(meta.uid()), Some(meta.gid()))?;

@@ -1,4 +1,9 @@
-//! `par policy`: one file per subcommand, and `subject`: in whose name and about what a question is asked.
+//! `par policy`: one file for each subcommand.
+//!
+//! # Layout
+//!
+//! * `subject`: the principal and the resource of a question that no run asks
+//! * `check`, `diff`, `explain`, `fmt`, `replay`, `test`: a subcommand each
 
 mod subject;
 mod check;
@@ -18,19 +23,24 @@ use clap::Subcommand;
 pub(super) enum Policy {
     /// Check policies and tools; errors name file and line
     Check,
-    /// Run the policies' own tests (policies/tests/*.toml), also on changed policies. Ends with 1 where a
-    /// case fails, or where a policy could be dropped and no case would notice
+    /// Run the policies' own tests, then mutate the policies to see what the tests notice
+    ///
+    /// The tests are in policies/tests/*.toml. Exits with 1 if a case fails, or if a policy can be
+    /// dropped without any case noticing.
     Test,
-    /// Ask how a call would be decided, and why. Runs nothing and records nothing
+    /// Explain how a call would be decided and why, without running or recording anything
     Explain(explain::Explain),
-    /// Make every decision of the ledger again, under its own rules and under others
+    /// Decide every recorded call again, under its own rules and under others
     Replay(replay::Replay),
-    /// Compare two folders of rules: policies and tools that were added, removed or changed, and the
-    /// decisions that flip. Ends with 0 where nothing differs, with 1 where something does, with 2 where
-    /// they cannot be compared
+    /// Compare two folders of rules: policies and tools added, removed or changed, and decisions
+    /// that flip
+    ///
+    /// Exits with 0 if nothing differs, with 1 if something does, and with 2 if they cannot be
+    /// compared.
     Diff(diff::Diff),
-    /// Lay out policy files in one way, comments kept. With `--check` nothing is written, and it ends with 1
-    /// where a file is laid out otherwise
+    /// Format policy files and keep their comments
+    ///
+    /// With `--check` nothing is written, and the exit code is 1 if a file needs formatting.
     Fmt(fmt::Fmt),
 }
 

@@ -1,5 +1,5 @@
-//! `par policy replay`: every decision of the ledger made again. It reads the files itself, needs no server
-//! and writes nothing.
+//! `par policy replay`: makes every decision of the ledger again. It reads the files itself, needs
+//! no server and writes nothing.
 
 use crate::cli::exit::{self, Fail};
 use crate::cli::progress::Progress;
@@ -13,15 +13,16 @@ use crate::types::text;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Threads that a ledger is divided among.
+/// Number of threads that share the ledger.
 const THREADS: usize = 2;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Replay {
-    /// Rules to compare with: a folder like etc/, or one of policies
+    /// Compare with other rules: a folder laid out like etc/, or a folder of policies
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Leave out what was decided before: `24h`, `7d`, a date or a time (RFC 3339)
+    /// Skip decisions before this time: a span such as `24h` or `7d`, a date, or a time (RFC 3339)
+    /// [default: skip none]
     #[arg(long, value_name = "TIME", default_value = "")]
     since: String,
 }
@@ -39,84 +40,85 @@ impl Replay {
             since_us,
         };
         let progress = Progress::new();
-        let replayed = replay.run(&readers, &|done, all| progress.tell(done, all));
+        let replayed = replay.run(&readers, &|done, all| progress.update(done, all));
         drop(progress);
-        let replayed = replayed.map_err(|e| {
-            Fail::new(exit::UNVERIFIED, format!("{e}: `par audit verify` says what else does not hold"))
-        })?;
+        let replayed = replayed
+            .map_err(|e| Fail::new(exit::UNVERIFIED, format!("{e}: `par audit verify` shows every fault")))?;
         if is_json {
             show::json(&replayed)?;
         } else {
             self.lines(&replayed).iter().try_for_each(|line| show::line(line))?;
         }
         Ok(match &replayed {
-            told if !told.is_as_recorded() => exit::UNVERIFIED,
-            told if !told.flips.is_empty() => exit::FAILED,
-            // What could not be looked at is no proof.
-            told if self.against.is_none() && !told.not_kept.is_empty() => exit::FAILED,
+            replayed if !replayed.is_as_recorded() => exit::UNVERIFIED,
+            replayed if !replayed.flips.is_empty() => exit::FAILED,
+            // A decision that could not be made again proves nothing.
+            replayed if self.against.is_none() && !replayed.not_kept.is_empty() => exit::FAILED,
             _ => exit::OK,
         })
     }
 
-    fn lines(&self, told: &Replayed) -> Vec<String> {
-        let mut lines = own(told);
+    fn lines(&self, replayed: &Replayed) -> Vec<String> {
+        let mut lines = own(replayed);
         if self.against.is_some() {
-            let flipped: u64 = told.flips.iter().map(|flips| flips.count).sum();
+            let flipped: u64 = replayed.flips.iter().map(|flips| flips.count).sum();
             lines.push(format!(
-                "under the other rules: {}, of which {flipped} otherwise",
-                many(told.compared, "decision")
+                "under the other rules: {}, of which {flipped} flip",
+                many(replayed.compared, "decision")
             ));
-            lines.extend(told.flips.iter().flat_map(group));
+            lines.extend(replayed.flips.iter().flat_map(group));
         }
-        if !told.shadow_flips.is_empty() {
-            lines.push("with the policies in shadow mode, which are only reported:".to_owned());
-            lines.extend(told.shadow_flips.iter().flat_map(group));
+        if !replayed.shadow_flips.is_empty() {
+            lines.push("with the policies in shadow mode, which only report:".to_owned());
+            lines.extend(replayed.shadow_flips.iter().flat_map(group));
         }
         lines
     }
 }
 
-/// What came of each decision under its own rules.
-fn own(told: &Replayed) -> Vec<String> {
-    let mut lines: Vec<String> = told
+/// The outcome of each decision under its own rules.
+fn own(replayed: &Replayed) -> Vec<String> {
+    let mut lines: Vec<String> = replayed
         .differences
         .iter()
         .map(|one| format!("{} seq {}: {}", show::paint("31", "✗"), one.seq, text::visible_line(&one.what)))
         .collect();
-    let bundles = many(told.bundles.len() as u64, "bundle");
-    let (decisions, same) = (many(told.decisions, "decision"), told.as_recorded);
+    let bundles = many(replayed.bundles.len() as u64, "bundle");
+    let (decisions, same) = (many(replayed.decisions, "decision"), replayed.as_recorded);
     let again = format!("{same} of {decisions} made again as recorded, under {bundles}");
-    match told {
-        _ if told.decisions == 0 => lines.push("  no decision is there to be made again".to_owned()),
-        _ if told.is_as_recorded() && told.not_kept.is_empty() && same > 0 => {
+    match replayed {
+        _ if replayed.decisions == 0 => lines.push("  the ledger holds no decision to make again".to_owned()),
+        _ if replayed.is_as_recorded() && replayed.not_kept.is_empty() && same > 0 => {
             lines.push(format!("{} {again}", show::paint("32", "✓")));
         }
         _ => lines.push(format!("  {again}")),
     }
-    if !told.is_as_recorded() {
-        let different = many(told.different, "difference");
+    if !replayed.is_as_recorded() {
+        let different = many(replayed.different, "difference");
         lines.push(format!("  {different}: the ledger was changed, or another engine decided"));
     }
-    if told.powers > 0 && told.is_as_recorded() {
-        lines.push(format!("  {} of the API granted again", many(told.powers, "use")));
+    if replayed.powers > 0 && replayed.is_as_recorded() {
+        lines.push(format!("  {} of the API granted again", many(replayed.powers, "use")));
     }
     let apart = [
-        (told.invalid, "no valid call"),
-        (told.without_request, "denied before any policy was asked"),
-        (told.without_payload, "erased or cut"),
+        (replayed.invalid, "invalid"),
+        (replayed.without_request, "denied before any policy was asked"),
+        (replayed.without_payload, "erased or cut"),
     ];
     let apart: Vec<String> =
         apart.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !apart.is_empty() {
         lines.push(format!("  not asked again: {}", apart.join(", ")));
     }
-    for (digest, count) in &told.not_kept {
+    for (digest, count) in &replayed.not_kept {
         let decisions = many(*count, "decision");
-        lines.push(format!("  not made again: {decisions} under the bundle {digest}, which is not kept"));
-    }
-    for (engine, count) in &told.other_engines {
         lines.push(format!(
-            "  {} by Cedar {}, not this one",
+            "  not made again: {decisions} under the bundle {digest}, which is not stored any more"
+        ));
+    }
+    for (engine, count) in &replayed.other_engines {
+        lines.push(format!(
+            "  {} by Cedar {}, another version than this one",
             many(*count, "decision"),
             text::visible_line(engine)
         ));
@@ -124,7 +126,7 @@ fn own(told: &Replayed) -> Vec<String> {
     lines
 }
 
-/// Flips of one kind: how many, by what, and some of them.
+/// One kind of flip: the count, the deciding policies and some examples.
 fn group(flips: &Flips) -> Vec<String> {
     let Flips { from, to, by, count, examples } = flips;
     let mut lines = vec![format!(
@@ -150,8 +152,8 @@ fn many(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The rules of a folder like `etc/`, with what it lacks taken from the home: its configuration, its tools.
-/// A folder without `policies/` holds the policies themselves.
+/// Loads the rules of a folder like `etc/`. What is missing there, configuration or tools, comes
+/// from the home. A folder without `policies/` holds the policies themselves.
 fn against(config: &Config, folder: &Path) -> Result<Rules, Fail> {
     let refuse = |e: &RulesError| Fail::usage(e.0.join("\npar: "));
     let folder = std::path::absolute(folder).map_err(Fail::usage)?;
@@ -166,19 +168,19 @@ fn against(config: &Config, folder: &Path) -> Result<Rules, Fail> {
     other.home = home(has_own("tools.d"));
     let rules = rules::load_rules_of(&other, policies).map_err(|e| refuse(&e))?;
     if rules.bundle.policies().next().is_none() {
-        return Err(Fail::usage(format!("`{}` holds no policy", policies.display())));
+        return Err(Fail::usage(format!("`{}` contains no policy", policies.display())));
     }
     Ok(rules)
 }
 
-/// Words that name no time.
+/// Text that does not name a time.
 #[derive(Debug, thiserror::Error)]
-#[error("`--since {0}` is neither like `24h` or `7d`, nor a date or time (RFC 3339)")]
-struct NoTime(String);
+#[error("`--since {0}` is not a time: give a span such as `24h` or `7d`, a date or a time (RFC 3339)")]
+struct InvalidTime(String);
 
-/// The time that `words` name, in microseconds: so long ago, or a date or a time.
-fn since(words: &str, now: Wall) -> Result<u64, NoTime> {
-    let refuse = || NoTime(words.to_owned());
+/// Parses a span before now, a date or a time, and returns microseconds since 1970.
+fn since(words: &str, now: Wall) -> Result<u64, InvalidTime> {
+    let refuse = || InvalidTime(words.to_owned());
     if words.is_empty() {
         return Ok(0);
     }
@@ -204,7 +206,7 @@ mod tests {
     use crate::types::clock::Wall;
 
     #[test]
-    fn times_that_since_names() {
+    fn since_accepts_spans_dates_and_times() {
         let now = Wall(1_800_000_000_000_000);
         let check = |words: &str, expect: Option<u64>| assert_eq!(since(words, now).ok(), expect, "{words}");
         check("", Some(0));

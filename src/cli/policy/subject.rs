@@ -1,4 +1,4 @@
-//! In whose name, and about what, a question is asked that no run asks.
+//! The principal and the resource of a question that no run asks.
 
 use crate::auth::{Role, Source, Subject};
 use crate::cli::exit::Fail;
@@ -8,25 +8,26 @@ use crate::tools::{ResourceSpec, ValidCall};
 use crate::types::{HostPort, KeyId};
 use serde_json::Value;
 
-/// Who is asked for where only a role is given.
-pub(super) const NOBODY: &str = "os:explain";
+/// The principal if only a role is given.
+pub(super) const EXPLAIN_USER: &str = "os:explain";
 
 /// A user of this host with this role.
 pub(in crate::cli) fn role_subject(role: Role) -> Subject {
-    let name = NOBODY.trim_start_matches("os:").to_owned();
+    let name = EXPLAIN_USER.trim_start_matches("os:").to_owned();
     Subject { source: Source::Os { name }, role, user: None }
 }
 
-/// Who uses the key `view`, as lists of keys show it.
+/// The subject of the key `view`, an item of `par key list --json`.
 pub(in crate::cli) fn key_subject(view: &Value) -> Result<Subject, Fail> {
     let word = |name: &str| view.get(name).and_then(Value::as_str);
     let parsed = word("id").and_then(KeyId::parse).zip(word("role").and_then(Role::parse));
-    let (id, role) = parsed.ok_or_else(|| Fail::failed("the key is of no form that is known"))?;
+    let (id, role) = parsed.ok_or_else(|| Fail::failed("the key has an unknown form"))?;
     let name = word("name").unwrap_or_default().to_owned();
     Ok(Subject { source: Source::Key { id, name }, role, user: word("user").map(str::to_owned) })
 }
 
-/// The object as this process sees it: the real path where it can look, else the words.
+/// The resource as this process sees it: the real path if it can be resolved, otherwise the path as
+/// written.
 pub(in crate::cli) fn resource(config: &Config, valid: &ValidCall) -> Resource {
     match &valid.manifest().resource {
         ResourceSpec::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },

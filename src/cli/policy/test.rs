@@ -7,7 +7,8 @@ use crate::policy::{CaseFailure, Change, MutationScore, Survivor};
 use crate::rules;
 use serde_json::{Value, json};
 
-/// Runs the bundle's own tests, and then on changed policies: what no case notices survives.
+/// Runs the bundle's own tests, then runs them on mutated policies. A mutant that no case notices
+/// survives.
 pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
     let rules = compose::load_unproven(config)?;
     let folders = rules::folders(config);
@@ -26,20 +27,20 @@ pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
         failures.iter().try_for_each(|failure| show::line(&failure.to_string()))?;
         show::line(&format!("{} of {count} cases hold", count - failures.len()))?;
         if let Some(score) = &score {
-            tell(score)?;
+            print_score(score)?;
         }
     }
     Ok(if is_ok { exit::OK } else { exit::FAILED })
 }
 
-fn tell(score: &MutationScore) -> Result<(), Fail> {
+fn print_score(score: &MutationScore) -> Result<(), Fail> {
     score.survivors.iter().try_for_each(|survivor| show::line(&survivor.to_string()))?;
     let noticed = score.made - score.survivors.len();
     let (made, percent) = (score.made, score.percent());
     show::line(&format!("{noticed} of {made} changes to policies are noticed: mutation score {percent} %"))
 }
 
-/// Every policy has a name: that one could go without anybody noticing makes the test fail.
+/// Every policy has a name, so a policy that can be dropped unnoticed fails the test.
 fn is_drop(survivor: &Survivor) -> bool {
     survivor.change == Change::Drop
 }

@@ -1,5 +1,5 @@
-//! The logs that a caller knows: for each address its key and the newest checkpoint that was seen, as ssh
-//! remembers the keys of hosts.
+//! The logs that a caller knows: for each address, the log's key and the newest checkpoint seen
+//! there. It works like the known hosts of ssh.
 
 use crate::cli::exit::Fail;
 use crate::config::{Home, known_logs_file};
@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// A log that was met before; a line of the file, as JSON.
+/// A known log; one line of the file, as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Known {
@@ -17,34 +17,34 @@ struct Known {
     address: String,
     /// The log's verifier key.
     key: String,
-    /// The newest checkpoint that was seen; none where only the key was told.
+    /// The newest checkpoint seen; none if only the key is known.
     checkpoint: Option<String>,
-    /// The newest checkpoint up to which every entry was verified; none where that was not done.
+    /// The newest checkpoint up to which every entry was verified; none if that was never done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verified: Option<String>,
 }
 
-/// What a home's log is remembered by.
+/// The address under which a home's log is known.
 pub(in crate::cli) fn address(home: &Home) -> String {
     std::path::absolute(&home.data).unwrap_or_else(|_| home.data.clone()).display().to_string()
 }
 
-/// A log's key, and the newest checkpoint of it that was seen.
-pub(in crate::cli) type Met = (VerifierKey, Option<Note>);
+/// A log's key and the newest checkpoint seen.
+pub(in crate::cli) type KnownLog = (VerifierKey, Option<Note>);
 
-/// The log that was met at `address`.
-pub(in crate::cli) fn find(address: &str) -> Result<Option<Met>, Fail> {
+/// Returns the log known at `address`.
+pub(in crate::cli) fn find(address: &str) -> Result<Option<KnownLog>, Fail> {
     let Some(path) = known_logs_file() else { return Ok(None) };
     let known = read(&path).map_err(|e| Fail::usage(format!("{}: {e}", path.display())))?;
     let Some(known) = known.into_iter().find(|known| known.address == address) else { return Ok(None) };
     let broken = |what: &str| Fail::usage(format!("{}: {address}: {what}", path.display()));
-    let key = VerifierKey::parse(&known.key).ok_or_else(|| broken("its key is no verifier key"))?;
+    let key = VerifierKey::parse(&known.key).ok_or_else(|| broken("its key is not a verifier key"))?;
     let note =
         known.checkpoint.map(|note| Note::parse(&note)).transpose().map_err(|e| broken(&e.to_string()))?;
     Ok(Some((key, note)))
 }
 
-/// The checkpoint up to which the log that was met at `address` was verified whole.
+/// Returns the checkpoint up to which the log at `address` was verified completely.
 pub(in crate::cli) fn verified(address: &str) -> Result<Option<Note>, Fail> {
     let Some(path) = known_logs_file() else { return Ok(None) };
     let fail = |e: &dyn std::fmt::Display| Fail::usage(format!("{}: {e}", path.display()));
@@ -53,12 +53,12 @@ pub(in crate::cli) fn verified(address: &str) -> Result<Option<Note>, Fail> {
     note.map(|note| Note::parse(&note)).transpose().map_err(|e| fail(&e))
 }
 
-/// Remembers a log; a checkpoint of fewer entries than the one that is there changes nothing.
+/// Remembers a log. A checkpoint with fewer entries than the remembered one changes nothing.
 pub(in crate::cli) fn remember(address: &str, key: &VerifierKey, note: Option<&Note>) -> Result<(), Fail> {
     put(address, key, note, None)
 }
 
-/// As [`remember`], and that every entry up to the checkpoint `verified` was verified.
+/// Like [`remember`], and records that every entry up to the checkpoint `verified` was verified.
 pub(in crate::cli) fn remember_verified(
     address: &str,
     key: &VerifierKey,
@@ -87,7 +87,7 @@ fn read(path: &Path) -> io::Result<Vec<Known>> {
     text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::other)).collect()
 }
 
-/// Puts a log in the place of the one at its address, under a lock, in one step.
+/// Replaces the log at its address atomically, under a lock.
 fn write(path: &Path, entry: Known) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -1,12 +1,13 @@
-//! Asking a server over HTTP with the caller's own key: the one that runs for a home, or any by its address.
+//! Calls a server over HTTP with the caller's own key: the server of a home, or any server by its
+//! address.
 //!
-//! Here a log that was met before has to go on from what this caller has seen of it, before a run is sent to
-//! its server.
+//! Before a run is sent, the server's log must extend what this caller has seen of it.
 //!
 //! # Layout
 //!
-//! `known`: the logs that a caller knows · `server`: a server, asked · `meet`: a server held to what is
-//! known.
+//! * `known`: the logs that a caller knows
+//! * `server`: requests to a server
+//! * `meet`: checks a server's log against the known one
 
 pub(super) mod known;
 mod server;

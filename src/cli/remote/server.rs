@@ -1,4 +1,4 @@
-//! A server, asked over HTTP with the caller's own key.
+//! Requests to a server over HTTP, with the caller's own key.
 
 use super::known;
 use crate::agent::RunReply;
@@ -11,7 +11,7 @@ use crate::types::{Secret, limits, text};
 use serde_json::Value;
 use std::time::Duration;
 
-/// The URL of the server that holds the ledger's lock, if one does.
+/// Returns the URL of the server that holds the ledger's lock, if one does.
 pub(in crate::cli) fn url(files: &Files) -> Option<String> {
     let holder = Lock::holder(files)?;
     holder.lines().find_map(|line| line.strip_prefix("url=")).map(str::to_owned)
@@ -21,21 +21,22 @@ pub(in crate::cli) fn url(files: &Files) -> Option<String> {
 pub(in crate::cli) struct Server {
     pub(super) url: String,
     pub(super) key: Secret,
-    /// What its log is remembered by.
+    /// The address under which its log is known.
     pub(super) address: String,
     pub(super) client: Client,
     pub(super) runtime: tokio::runtime::Runtime,
 }
 
 impl Server {
-    /// Takes the key of the caller's environment. A server to which the key would go in clear is refused.
+    /// Takes the key from the caller's environment. Refuses a server to which the key would travel
+    /// in clear text.
     pub(in crate::cli) fn at(url: &str) -> Result<Self, Fail> {
         if !Endpoint::parse(url, "").map_err(Fail::usage)?.is_private() {
-            return Err(Fail::usage(format!("{url}: the key would go in clear: use https")));
+            return Err(Fail::usage(format!("{url}: the key would travel in clear text: use https")));
         }
         let no_key = || {
-            let places = "give its key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key";
-            Fail::new(exit::UNAUTHENTICATED, format!("a server runs at {url}: {places}"))
+            let places = "set a key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key";
+            Fail::new(exit::UNAUTHENTICATED, format!("no API key for the server at {url}: {places}"))
         };
         let key = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?.ok_or_else(no_key)?;
         Ok(Self {
@@ -47,19 +48,19 @@ impl Server {
         })
     }
 
-    /// The server that runs for a home: its log is remembered by the home, wherever it listens.
+    /// The server of a home. Its log is known under the home, wherever the server listens.
     pub(in crate::cli) fn with_home_key(url: &str, home: &Home) -> Result<Self, Fail> {
         Ok(Self { address: known::address(home), ..Self::at(url)? })
     }
 
-    /// Asks for `path`, which is answered in plain text. Blocking.
+    /// Requests `path` and returns plain text. Blocking.
     pub(in crate::cli) fn text(&self, path: &str) -> Result<String, Fail> {
         let bytes = self.runtime.block_on(exchange(&self.client, &self.url, &self.key, path, None))?;
-        String::from_utf8(bytes).map_err(|_| Fail::failed(format!("{}: the answer is no text", self.url)))
+        String::from_utf8(bytes).map_err(|_| Fail::failed(format!("{}: the answer is not text", self.url)))
     }
 
-    /// Reads the events of `path` one by one, as their `data`, until `each` wants no more or the server ends
-    /// the stream. Blocking.
+    /// Reads the events of `path` and passes the `data` of each one to `each`, until `each` returns
+    /// false or the server ends the stream. Blocking.
     pub(in crate::cli) fn events(&self, path: &str, mut each: impl FnMut(&str) -> bool) -> Result<(), Fail> {
         let endpoint = Endpoint::parse(&self.url, path).map_err(Fail::failed)?;
         let ask = HttpRequest {
@@ -67,7 +68,7 @@ impl Server {
             credential: Some(Credential::Bearer(&self.key)),
             headers: &[("accept", "text/event-stream")],
             body: None,
-            // A comment comes each 15 seconds.
+            // The server sends a comment every 15 seconds.
             deadline: Duration::from_secs(60),
         };
         let mut left = Vec::new();
@@ -80,14 +81,14 @@ impl Server {
                     return false;
                 }
             }
-            // A header is shorter by far: what has no end is no event.
+            // An event is far shorter: a line without an end is not an event.
             left.len() < limits::REQUEST_BYTES_MAX
         }));
         let answer = answer.map_err(|e| Fail::new(exit::UNREACHABLE, format!("{}: {e}", self.url)))?;
         if answer.status == 200 { Ok(()) } else { Err(refused(&self.url, &answer)) }
     }
 
-    /// Asks for `path`, with a body by `POST`. Blocking.
+    /// Requests `path`, with `POST` if there is a body. Blocking.
     pub(in crate::cli) fn ask(&self, path: &str, body: Option<&Value>) -> Result<Value, Fail> {
         self.runtime.block_on(ask(&self.client, &self.url, &self.key, path, body))
     }
@@ -100,8 +101,8 @@ pub(in crate::cli) async fn post(
     key: &Secret,
     body: &Value,
 ) -> Result<RunReply, Fail> {
-    let told = ask(client, url, key, "/agent/run", Some(body)).await?;
-    serde_json::from_value(told).map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
+    let reply = ask(client, url, key, "/agent/run", Some(body)).await?;
+    serde_json::from_value(reply).map_err(|e| Fail::failed(format!("{url}: the answer cannot be read: {e}")))
 }
 
 async fn ask(
@@ -140,14 +141,14 @@ async fn exchange(
     Err(refused(url, &response))
 }
 
-/// What an answer that is none says.
+/// The error for a response that is not a success.
 fn refused(url: &str, response: &Response) -> Fail {
     let problem: Value = serde_json::from_slice(&response.body).unwrap_or_default();
     let word = |name: &str| text::visible_line(problem.get(name).and_then(Value::as_str).unwrap_or_default());
     let code = match response.status {
         401 => exit::UNAUTHENTICATED,
         403 => exit::DENIED,
-        // What is not there, or stands otherwise by now, is no fault of how it was asked.
+        // A missing object or a changed state is not a usage error.
         404 | 409 => exit::FAILED,
         400 | 405..=422 => exit::USAGE,
         429 => exit::LIMIT,

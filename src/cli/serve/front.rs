@@ -1,4 +1,4 @@
-//! The front: behind a supervisor, or alone where launchers are behind a socket.
+//! The front: under a supervisor, or alone if launchers are reached through a socket.
 
 use super::notify::Notify;
 use super::serving::Serving;
@@ -16,21 +16,22 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Serves as the front itself, with launchers from `socket`; a service manager does what the supervisor
-/// does otherwise.
+/// Serves as the front itself, with launchers from `socket`. The service manager takes the role of
+/// the supervisor.
 pub(super) fn alone(
     config: Config,
     what: &'static str,
     socket: &Path,
     work: impl AsyncFnOnce(&Serving, Signals) -> Result<u8, Fail>,
 ) -> Result<u8, Fail> {
-    // The launcher reads the tools too: where they are at fault, the place is what helps.
+    // The launcher reads the tools too: if they are invalid, this error names the place.
     rules::load_or_close(&config).map_err(|e| Fail::usage(e.0.join("\npar: ")))?;
     let seed = sandbox::dial(socket).map_err(Fail::failed)?;
     front(config, what, seed, work)
 }
 
-/// Serves in a front of its own, beside a launcher, for as long as `work` takes; returns its code.
+/// Serves in a separate front process next to a launcher while `work` runs, and returns its exit
+/// code.
 ///
 /// To be called with one thread: the processes are forked before any runtime starts.
 pub(in crate::cli) fn supervise(
@@ -48,7 +49,7 @@ pub(in crate::cli) fn supervise(
         }
     });
     served.map_err(|e| match Config::load(etc).map_err(Fail::usage).and_then(|c| compose::load_rules(&c)) {
-        // The launcher reads the tools too: where they are at fault, the place is what helps.
+        // The launcher reads the tools too: if they are invalid, this error names the place.
         Err(fail) => fail,
         Ok(_) => Fail::failed(e),
     })
@@ -72,10 +73,11 @@ fn front(
     let url = listener.local_addr().map(|at| format!("http://{at}")).map_err(Fail::failed)?;
     let (report, dials) = (seed.report().clone(), seed.dials());
     rules::check_launcher(&rules, &report).map_err(Fail::failed)?;
-    // Before the lock: a file outside of data/ is opened now, and no other can be later.
+    // Before the lock: a file outside data/ is opened now, because none can be opened later.
     let anchor = Anchor::open(&config.anchoring, &compose::files(&config))
         .map_err(|e| Fail::usage(format!("`[ledger]`: {e}")))?;
-    // From here on this process starts nothing and writes nowhere but in data/. Threads inherit it.
+    // From here on this process starts no program and writes only in data/. New threads inherit the
+    // restriction.
     let locks = sandbox::lock_front(std::slice::from_ref(&config.home.data)).map_err(Fail::failed)?;
     let ledger = compose::open_ledger(&config)?;
     compose::load_secrets(&config, &secrets)?;
@@ -90,12 +92,9 @@ fn front(
         let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;
         let recovered = agent.recover().await.map_err(Fail::failed)?;
         if recovered > 0 {
-            tracing::warn!(
-                recovered,
-                "a crash had left calls or runs open: they are recorded as interrupted"
-            );
+            tracing::warn!(recovered, "a crash left calls or runs open: they are recorded as interrupted");
         }
-        // Before anybody can hear of it: who does may end it at once.
+        // Before the URL becomes known: a reader of it may send a signal at once.
         let signals = Signals::open().map_err(Fail::failed)?;
         ledger.tell_url(&url).map_err(Fail::failed)?;
         let reloader = Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config);
@@ -108,7 +107,7 @@ fn front(
     })
 }
 
-/// The index of queries. They do without, where it cannot be had.
+/// Opens the index for queries. Without one, queries read the ledger.
 fn index(ledger: &Ledger) -> Option<Arc<Index>> {
     let without = |error| tracing::error!(%error, "no index: queries read the ledger");
     ledger.index().map_err(without).ok().map(Arc::new)

@@ -1,4 +1,4 @@
-//! `par launcher`: what `par-launcher` is, for units of a release before that one.
+//! `par launcher`: the same as the binary `par-launcher`, for service units of an earlier release.
 
 use crate::cli::exit::Fail;
 use crate::config::Home;
@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Launcher {
-    /// The descriptor of the accepted connection [default: the one that the service manager passed]
+    /// Descriptor of the accepted connection [default: the one that the service manager passed]
     #[arg(long, value_name = "N")]
     fd: Option<i32>,
-    /// Whom the front runs as: a name or a uid. Any other peer is refused
+    /// User that the front runs as, a name or a uid; any other peer is refused
     #[arg(long, value_name = "USER")]
     front_user: String,
-    /// Keep a journal of orders and ends in this folder, which is this user's alone
+    /// Write a journal of orders and ends to this folder, which only this user may access
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 }

@@ -1,10 +1,14 @@
-//! `par serve`: the supervisor, and the front in its own process; or the front alone, where launchers
-//! are behind a socket.
+//! `par serve`: the supervisor, with the front in a separate process; or the front alone, if
+//! launchers are reached through a socket.
 //!
 //! # Layout
 //!
-//! `launcher`: `par launcher` · `notify`: what the service manager is told · `tend`: the launcher looked
-//! after · `signals` · `serving`: a server that answers · `front`: how it comes up.
+//! * `launcher`: `par launcher`
+//! * `notify`: messages to the service manager
+//! * `tend`: checks the launcher and replaces it
+//! * `signals`: signals of the process
+//! * `serving`: a running server
+//! * `front`: start and end of a front
 
 mod launcher;
 mod notify;
@@ -28,13 +32,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// Listen here instead of `server.listen`
+    /// Listen on this address instead of `server.listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Take launchers from this socket instead of forking one: each connection is a launcher
+    /// Take launchers from this socket instead of forking one; each connection is a launcher
     #[arg(long, value_name = "SOCKET")]
     launcher: Option<PathBuf>,
-    /// How log lines are written, instead of `server.log`
+    /// Write log lines in this format instead of `server.log`: `text` or `json`
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
     log_format: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What the service manager is told of this process (sd_notify(3)); nothing where there is none.
+//! Messages to the service manager (sd_notify(3)). Without a service manager nothing is sent.
 
 use crate::agent::Agent;
 use crate::cli::exit::Fail;
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The way to the service manager.
+/// The connection to the service manager.
 #[derive(Debug)]
 pub(super) struct Notify {
     socket: Option<UnixDatagram>,
@@ -20,8 +20,8 @@ pub(super) struct Notify {
 }
 
 impl Notify {
-    /// Connects, where the environment names a socket. To be called before the front locks itself,
-    /// which may then reach no abstract socket any more.
+    /// Connects if the environment names a socket. To be called before the front locks itself,
+    /// because it can reach no abstract socket after that.
     pub(super) fn open() -> Result<Self, Fail> {
         let Some(name) = notify_socket() else { return Ok(Self { socket: None, watchdog: None }) };
         let socket = connect(&name).map_err(|e| Fail::failed(format!("NOTIFY_SOCKET: {e}")))?;
@@ -33,23 +33,26 @@ impl Notify {
         self.send(&format!("READY=1\nSTATUS=listening on {url}"));
     }
 
-    /// No more requests are taken.
+    /// No more requests are accepted.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=stopping");
     }
 
-    /// Gives a sign of life, as often as is asked for, as long as the ledger's writer and the launcher
+    /// Sends a watchdog message at the required interval while the ledger's writer and the launcher
     /// answer.
     pub(super) async fn watch(&self, agent: &Agent) -> Infallible {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
-        // Thrice in the time, so that one sign may be late.
+        // Three times per interval, so that one message may be late.
         let every = watchdog / 3;
         loop {
             match tokio::time::timeout(every, signs(agent)).await {
                 Ok(Ok(())) => self.send("WATCHDOG=1"),
-                Ok(Err(why)) => tracing::error!(why = why.to_string(), "no sign of life was given"),
+                Ok(Err(why)) => tracing::error!(why = why.to_string(), "no watchdog message was sent"),
                 Err(_) => {
-                    tracing::error!(why = "neither answer nor refusal in time", "no sign of life was given")
+                    tracing::error!(
+                        why = "neither answer nor refusal in time",
+                        "no watchdog message was sent"
+                    )
                 }
             }
             tokio::time::sleep(every).await;
@@ -59,12 +62,12 @@ impl Notify {
     fn send(&self, message: &str) {
         let Some(socket) = &self.socket else { return };
         if let Err(e) = socket.send(message.as_bytes()) {
-            tracing::warn!(error = %e, "the service manager was not told");
+            tracing::warn!(error = %e, "the service manager did not receive the message");
         }
     }
 }
 
-/// Why no sign of life is given.
+/// Why no watchdog message is sent.
 #[derive(Debug, thiserror::Error)]
 enum NoSign {
     #[error("the ledger: {0}")]
@@ -78,7 +81,7 @@ async fn signs(agent: &Agent) -> Result<(), NoSign> {
     agent.launcher().obstacle().map_or(Ok(()), |what| Err(NoSign::Launcher(what)))
 }
 
-/// A path, or the name of an abstract socket behind an `@`.
+/// Connects to a path, or to the abstract socket whose name follows an `@`.
 fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     let address = match name.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,

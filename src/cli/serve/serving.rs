@@ -1,8 +1,8 @@
-//! A server that answers, until it is told to stop.
+//! A server that answers requests until it is stopped.
 
 use super::notify::Notify;
 use super::signals::Signals;
-use super::tend::tend;
+use super::tend::watch_launcher;
 use crate::agent::Agent;
 use crate::auth::Authority;
 use crate::cli::compose;
@@ -16,7 +16,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A server that answers.
+/// A running server.
 pub(in crate::cli) struct Serving {
     pub(in crate::cli) config: Config,
     pub(in crate::cli) url: String,
@@ -69,8 +69,8 @@ impl Serving {
         let code = tokio::select! {
             code = work(self, signals) => code,
             never = self.notify.watch(&self.agent) => match never {},
-            never = tend(self.agent.launcher()) => match never {},
-            // Open requests are still told that nothing was recorded.
+            never = watch_launcher(self.agent.launcher()) => match never {},
+            // Open requests still receive the answer that nothing was recorded.
             what = self.agent.ledger().poisoned() => Err(Fail::failed(what)),
         };
         self.notify.stopping();
@@ -86,14 +86,14 @@ impl Serving {
         code
     }
 
-    /// Waits for `SIGTERM` or `SIGINT`. A `SIGHUP` loads the rules anew.
+    /// Waits for `SIGTERM` or `SIGINT`. A `SIGHUP` reloads the rules.
     pub(in crate::cli) async fn stopped(&self, mut signals: Signals) {
         loop {
             tokio::select! {
                 () = signals.end.heard() => return,
                 _ = signals.hangup.recv() => match self.reloader.reload(None).await {
-                    Ok(told) => tracing::info!(%told, "SIGHUP: the rules on disk are in force"),
-                    Err(error) => tracing::error!(%error, "SIGHUP: the rules before stay in force"),
+                    Ok(reloaded) => tracing::info!(%reloaded, "SIGHUP: the rules on disk are in force"),
+                    Err(error) => tracing::error!(%error, "SIGHUP: the previous rules stay in force"),
                 },
             }
         }
@@ -101,6 +101,6 @@ impl Serving {
 }
 
 async fn raised(mut flag: watch::Receiver<bool>) {
-    // A sender that is gone stops too.
+    // A dropped sender stops the server too.
     drop(flag.wait_for(|raised| *raised).await);
 }

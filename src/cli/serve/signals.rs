@@ -1,9 +1,9 @@
-//! The signals that a server heeds.
+//! The signals that a server handles.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that a server heeds. None that came since this was made is lost.
+/// The signals that a server handles. None that arrives after creation is lost.
 pub(in crate::cli) struct Signals {
     pub(in crate::cli) end: EndSignals,
     pub(super) hangup: Signal,

@@ -1,23 +1,23 @@
-//! Looking after the launcher for as long as a server runs.
+//! Monitors the launcher for as long as a server runs.
 
 use crate::sandbox::Launcher;
 use crate::types::limits::LAUNCHER_PING_EVERY_MS;
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Asks the launcher again and again whether it answers, and has it replaced where it does not. What changes
-/// is logged.
-pub(super) async fn tend(launcher: &Launcher) -> Infallible {
+/// Asks the launcher periodically whether it answers, and replaces it if it does not. Changes are
+/// logged.
+pub(super) async fn watch_launcher(launcher: &Launcher) -> Infallible {
     let mut was_well = true;
     let mut renewals = launcher.renewals();
     loop {
-        let told = launcher.tend().await;
-        match &told {
+        let answer = launcher.tend().await;
+        match &answer {
             Ok(()) if !was_well => tracing::info!("the launcher answers again"),
             Err(why) if was_well => tracing::error!(%why, "no launcher answers"),
             Ok(()) | Err(_) => {}
         }
-        was_well = told.is_ok();
+        was_well = answer.is_ok();
         let now = launcher.renewals();
         if now != renewals {
             tracing::info!(renewals = now, "another launcher is in use");

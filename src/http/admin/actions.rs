@@ -1,4 +1,4 @@
-//! What may be asked on the admin socket.
+//! The operations of the admin socket.
 
 use super::words::{FailureCode, Operation};
 use crate::agent::Agent;
@@ -11,18 +11,18 @@ use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits};
 use serde_json::{Map, Value, json};
 
-/// What is administered. Cheap to clone.
+/// What the operations work on. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Room {
-    /// Knows keys.
+    /// The API keys.
     pub authority: Authority,
-    /// Whose calls wait for people.
+    /// The agent whose calls wait for approval.
     pub agent: Agent,
-    /// Loads its rules anew.
+    /// Reloads its rules.
     pub reloader: Reloader,
 }
 
-/// Does what is asked for `principal`, as far as the policy lets it.
+/// Performs the operation for `principal`, if the policy grants its power.
 pub(super) async fn act(
     room: &Room,
     principal: &Principal,
@@ -80,8 +80,8 @@ pub(super) async fn act(
                 call_hash: text(asked, "call_hash")?.ok_or_else(|| missing("call_hash"))?.to_owned(),
                 reason: text(asked, "reason")?.map(ToOwned::to_owned),
             };
-            let told = gate.answer(principal, Door::SOCKET, &approval_id(asked)?, answer).await?;
-            Ok(json!({ "approval": told }))
+            let answered = gate.answer(principal, Door::SOCKET, &approval_id(asked)?, answer).await?;
+            Ok(json!({ "approval": answered }))
         }
         Some(Operation::AuditRedact) => {
             known(asked, &["op", "entries", "run", "reason"])?;
@@ -97,7 +97,7 @@ pub(super) async fn act(
     }
 }
 
-/// Every operation, in a sentence.
+/// Lists every operation, for an error message.
 fn operations() -> String {
     let mut quoted = Operation::ALL.map(|operation| format!("`{}`", operation.as_str())).to_vec();
     let last = quoted.pop().unwrap_or_default();
@@ -113,11 +113,11 @@ async fn redact(
     let mut erasure = erasure(asked, principal, power)?;
     erasure.reason = agent.secrets().clean(erasure.reason).into_inner();
     let ledger = agent.ledger().clone();
-    let told = tokio::task::spawn_blocking(move || ledger.redact(&erasure)).await;
-    Ok(json!({ "redacted": told.map_err(failed)?? }))
+    let redacted = tokio::task::spawn_blocking(move || ledger.redact(&erasure)).await;
+    Ok(json!({ "redacted": redacted.map_err(failed)?? }))
 }
 
-/// Records an export, which who asked then reads from the files.
+/// Records an export. The client then reads the entries from the files.
 async fn export(
     agent: &Agent,
     asked: &Map<String, Value>,
@@ -138,7 +138,7 @@ async fn export(
 
 fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -> Result<Erasure, Failure> {
     let must =
-        || Failure::new(FailureCode::Unfit, "either `entries`, a list of numbers, or `run` is asked for");
+        || Failure::new(FailureCode::Unfit, "either `entries`, a list of numbers, or `run` is required");
     let targets = match (asked.get("entries"), text(asked, "run")?) {
         (Some(Value::Array(seqs)), None) => {
             Targets::Entries(seqs.iter().map(Value::as_u64).collect::<Option<_>>().ok_or_else(must)?)
@@ -163,7 +163,8 @@ fn approval_id(asked: &Map<String, Value>) -> Result<ApprovalId, Failure> {
 }
 
 fn state(word: &str) -> Result<State, Failure> {
-    State::parse(word).ok_or_else(|| Failure::new(FailureCode::Unfit, "`state` is no state of an approval"))
+    State::parse(word)
+        .ok_or_else(|| Failure::new(FailureCode::Unfit, "`state` is not a state of an approval"))
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
@@ -172,7 +173,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 impl From<ReloadError> for Failure {
     fn from(error: ReloadError) -> Self {
-        tracing::error!(%error, "the rules on disk were not loaded: those before stay in force");
+        tracing::error!(%error, "the rules on disk were not loaded: the previous ones stay in force");
         Self::new((&error).into(), error.to_string())
     }
 }
@@ -222,7 +223,7 @@ fn known(asked: &Map<String, Value>, names: &[&str]) -> Result<(), Failure> {
         None => Ok(()),
         Some(name) => {
             let name = crate::types::text::visible_line(name);
-            Err(Failure::new(FailureCode::Unfit, format!("`{name}` is not a member of this request")))
+            Err(Failure::new(FailureCode::Unfit, format!("unknown member `{name}` in this request")))
         }
     }
 }
@@ -233,7 +234,7 @@ impl From<KeyError> for Failure {
     }
 }
 
-/// Why a request was not done.
+/// Why an operation was not performed.
 pub(super) struct Failure {
     pub(super) code: FailureCode,
     pub(super) detail: String,

@@ -1,4 +1,4 @@
-//! The asking side, for commands beside a running server.
+//! The client of the admin socket, for commands next to a running server.
 
 use super::words::FailureCode;
 use crate::auth::AdminDoor;
@@ -11,35 +11,37 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Why a server did not do what was asked through its admin socket.
+/// Why the server did not perform an operation of the admin socket.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// No server runs on this `data`.
     #[error("no server is running here")]
     NotRunning,
-    /// This user, or the token that it could read, may not.
+    /// This user or its token may not use the socket.
     #[error("{0}")]
     Refused(String),
-    /// It was not done: code and reason.
+    /// The operation failed: code and reason.
     #[error("{1}")]
     Failed(FailureCode, String),
-    /// The connection broke, or the answer is none.
+    /// The connection broke, or the response cannot be read.
     #[error("the admin socket: {0}")]
     Io(#[source] io::Error),
 }
 
-/// Where the socket is.
+/// Returns the path of the socket.
 #[must_use]
 pub fn socket_path(data: &Path) -> PathBuf {
     data.join("admin.sock")
 }
 
-/// Asks the server that runs on `data`, adding its token, and returns what stands under `ok`. Blocking,
-/// at most [`limits::ADMIN_ANSWER_MS_MAX`].
+/// Sends `request` with the token to the server that runs on `data`, and returns the member `ok` of
+/// its response. Blocking for at most [`limits::ADMIN_ANSWER_MS_MAX`].
 pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
     let mut stream = UnixStream::connect(socket_path(data)).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning,
-        io::ErrorKind::PermissionDenied => AdminError::Refused("you may not use the admin socket".to_owned()),
+        io::ErrorKind::PermissionDenied => {
+            AdminError::Refused("this user may not use the admin socket".to_owned())
+        }
         _ => AdminError::Io(e),
     })?;
     let token = std::fs::read_to_string(AdminDoor::token_path(data)).map(Zeroizing::new);
@@ -51,8 +53,8 @@ pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
     let answer = exchange(&mut stream, &Zeroizing::new(format!("{request}\n"))).map_err(AdminError::Io)?;
     let mut answer = parse_strict(&answer, limits::JSON_DEPTH_MAX)
         .map_err(|e| AdminError::Io(io::Error::new(io::ErrorKind::InvalidData, e)))?;
-    if let Some(told) = answer.get_mut("ok") {
-        return Ok(told.take());
+    if let Some(result) = answer.get_mut("ok") {
+        return Ok(result.take());
     }
     let word =
         |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).unwrap_or("none");

@@ -1,17 +1,19 @@
-//! `data/admin.sock`: keys made and withdrawn, questions answered, payloads erased and rules loaded anew
-//! while the server runs, by users of this host. Nothing can be run from here.
+//! `data/admin.sock`: users of this host create and revoke keys, answer approvals, erase payloads
+//! and reload rules while the server runs. It cannot start runs.
 //!
-//! One JSON object on one line in, one out, then the connection ends. The peer's uid comes from the
-//! kernel, the token from `data/admin.token`; both must be right. An answer is `{"ok": …}` or
-//! `{"error": {"code": …, "detail": …}}`.
+//! A connection carries one JSON object on one line in each direction. The kernel supplies the
+//! peer's uid, and `data/admin.token` supplies the token; both must be right. The response is
+//! `{"ok": …}` or `{"error": {"code": …, "detail": …}}`.
 //!
-//! Here the powers of the host's own users are used, each asked of the gate and recorded. Nothing here runs a
-//! tool or asks a model.
+//! Each operation uses a power of the host's user, which the gate grants and the ledger records.
+//! Nothing here runs a tool or asks a model.
 //!
 //! # Layout
 //!
-//! `words`: what both sides speak · `client`: the asking side · `actions`: what may be asked · `socket`: the
-//! serving side.
+//! * `words`: the vocabulary of both sides
+//! * `client`: the client
+//! * `actions`: the operations
+//! * `socket`: the server
 
 mod words;
 mod client;

@@ -1,4 +1,4 @@
-//! The socket of a running server: who may connect, one request in, one answer out.
+//! The server of the admin socket: authentication, one request, one response.
 
 use super::actions::{Failure, Room, act};
 use super::client::socket_path;
@@ -17,7 +17,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-/// The socket of a running server; its file goes with it.
+/// The socket of a running server. Its file is removed when the server stops.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
@@ -26,8 +26,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Makes socket (mode 0600) and token in `data`, in place of those of an earlier start. The caller
-    /// holds the ledger's lock, so that no other server uses them.
+    /// Creates the socket (mode 0600) and the token in `data`, replacing those of an earlier start.
+    /// The caller holds the ledger's lock, so no other server uses them.
     pub fn open(data: &Path) -> io::Result<Self> {
         let door = AdminDoor::open(data)?;
         let (path, fresh) = (socket_path(data), data.join("admin.sock.new"));
@@ -36,7 +36,7 @@ impl Socket {
             _ => {}
         }
         let listener = UnixListener::bind(&fresh)?;
-        // Under its own name only once nobody else can connect to it.
+        // It gets its name only once no other user can connect to it.
         std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600))?;
         std::fs::rename(&fresh, &path)?;
         Ok(Self { listener, door, path })
@@ -74,7 +74,8 @@ async fn accept(listener: UnixListener, door: Arc<AdminDoor>, room: Room) {
     }
 }
 
-/// One request and its answer. What is asked is done also when nobody waits for the answer.
+/// Handles one request. The operation is completed even if the client does not wait for the
+/// response.
 async fn converse(mut stream: UnixStream, door: &AdminDoor, room: &Room) {
     let bound = Duration::from_millis(limits::ADMIN_MS_MAX);
     let line = tokio::time::timeout(bound, read_line(&mut stream)).await;
@@ -84,13 +85,13 @@ async fn converse(mut stream: UnixStream, door: &AdminDoor, room: &Room) {
         Err(failure) => Err(failure),
     };
     let answer = match outcome {
-        Ok(told) => json!({ "ok": told }),
+        Ok(result) => json!({ "ok": result }),
         Err(Failure { code, detail }) => json!({ "error": { "code": code.as_str(), "detail": detail } }),
     };
-    // It may hold a fresh key.
+    // It may contain a new key.
     let answer = Zeroizing::new(format!("{answer}\n"));
     if let Ok(Err(e)) = tokio::time::timeout(bound, stream.write_all(answer.as_bytes())).await {
-        tracing::warn!(error = %e, "an answer on the admin socket was not taken");
+        tracing::warn!(error = %e, "a response on the admin socket was not read");
     }
 }
 
@@ -100,7 +101,8 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(line)
 }
 
-/// Who asks, and what; the token is taken out of it. What they may do is asked in `actions`, of each request.
+/// Authenticates the request and removes the token from it. `actions` checks the power of each
+/// request.
 fn admit(
     stream: &UnixStream,
     door: &AdminDoor,
@@ -108,7 +110,7 @@ fn admit(
 ) -> Result<(Principal, Map<String, Value>), Failure> {
     let asked = parse_strict(line, 4).map_err(|e| Failure::new(FailureCode::Malformed, e.to_string()))?;
     let Value::Object(mut asked) = asked else {
-        return Err(Failure::new(FailureCode::Malformed, "a request is one object on one line"));
+        return Err(Failure::new(FailureCode::Malformed, "a request must be one JSON object on one line"));
     };
     let token = asked.remove("token");
     let token = token.as_ref().and_then(Value::as_str).unwrap_or_default();

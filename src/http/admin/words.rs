@@ -1,35 +1,35 @@
-//! The words of the admin socket, which both sides speak: what is asked, and why it was not done.
+//! The vocabulary of the admin socket, shared by both sides: operations and error codes.
 
 use crate::auth::KeyError;
 use crate::gate::AnswerError;
 use crate::ledger::RedactError;
 use crate::rules::ReloadError;
 
-/// What may be asked; the member `op` of a request.
+/// An operation; the member `op` of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Make a key.
+    /// Create a key.
     KeyCreate,
     /// List keys.
     KeyList,
-    /// Withdraw a key.
+    /// Revoke a key.
     KeyRevoke,
-    /// List what waits for a person.
+    /// List approvals.
     ApprovalList,
     /// Show one approval.
     ApprovalShow,
-    /// Answer it.
+    /// Answer an approval.
     ApprovalAnswer,
     /// Erase payloads.
     AuditRedact,
     /// Record an export.
     AuditExport,
-    /// Put the rules on disk in force.
+    /// Load the rules on disk.
     Reload,
 }
 
 impl Operation {
-    /// Every operation, as they are listed to who asks for another.
+    /// Every operation, in the order of the error message.
     pub const ALL: [Self; 9] = [
         Self::KeyCreate,
         Self::KeyList,
@@ -42,7 +42,7 @@ impl Operation {
         Self::Reload,
     ];
 
-    /// The word in a request.
+    /// The name in a request.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,53 +58,53 @@ impl Operation {
         }
     }
 
-    /// The operation of this word.
+    /// Parses the name of an operation.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operation| operation.as_str() == word)
     }
 }
 
-/// Why something was not done; the member `code` of an error.
+/// Why an operation failed; the member `code` of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureCode {
-    /// The request cannot be read.
+    /// The request cannot be parsed.
     Malformed,
     /// This user or this token may not use the socket.
     Refused,
-    /// The policies do not grant the power for it.
+    /// The policies do not grant the power.
     Forbidden,
-    /// A value does not fit.
+    /// A value is not valid.
     Unfit,
-    /// A key of that name is there.
+    /// A live key has that name already.
     Taken,
-    /// There is no such key.
+    /// No such key exists.
     Unknown,
-    /// A row of state.db is not the one that the ledger makes, of a key.
+    /// A key's row in state.db does not match the ledger.
     Mismatch,
-    /// The same of an approval.
+    /// An approval's row in state.db does not match the ledger.
     Damaged,
-    /// There is no such approval.
+    /// No such approval exists.
     NotFound,
-    /// Who asked cannot approve.
+    /// The requester of a call cannot approve it.
     OwnRequest,
-    /// Another group is asked.
+    /// The user is not in the required group.
     NotInGroup,
-    /// The approval's time is over.
+    /// The approval has expired.
     Expired,
-    /// It is answered already.
+    /// The approval is already answered.
     Answered,
-    /// The answer is to another call.
+    /// The answer is for another call.
     WrongCall,
-    /// Policy or tools have changed since.
+    /// Policy or tools have changed since the request.
     Changed,
-    /// The payload is one that is never erased.
+    /// Payloads of this kind are never erased.
     Kept,
-    /// The files of the rules are at fault.
+    /// The files of the rules are invalid.
     Rules,
     /// The ledger cannot be written or read.
     Ledger,
-    /// Anything else.
+    /// Any other failure.
     Failed,
 }
 
@@ -132,7 +132,7 @@ impl FailureCode {
         Self::Failed,
     ];
 
-    /// The word in an answer.
+    /// The name in a response.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -158,7 +158,7 @@ impl FailureCode {
         }
     }
 
-    /// The code of this word; one that this version does not know says no more than that it failed.
+    /// Parses a code. One that this version does not know becomes `Failed`.
     #[must_use]
     pub fn parse(word: &str) -> Self {
         Self::ALL.into_iter().find(|code| code.as_str() == word).unwrap_or(Self::Failed)
@@ -222,7 +222,7 @@ mod tests {
     use super::{FailureCode, Operation};
 
     #[test]
-    fn a_word_is_the_same_both_ways() {
+    fn names_parse_back_to_the_same_value() {
         for operation in Operation::ALL {
             assert_eq!(Operation::parse(operation.as_str()), Some(operation));
         }

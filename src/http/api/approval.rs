@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use serde_json::{Map, Value};
 
-/// One question, with the exact call.
+/// Returns one approval with the exact call.
 pub(in crate::http) async fn show(
     State(app): State<App>,
     caller: Caller,
@@ -24,7 +24,7 @@ pub(in crate::http) async fn show(
     Ok(Json(found.ok_or(AnswerError::Unknown)?))
 }
 
-/// A yes or a no to exactly the call whose hash it repeats. The run goes on by itself.
+/// Grants or refuses exactly the call whose hash the answer repeats. The run resumes by itself.
 pub(in crate::http) async fn answer(
     State(app): State<App>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! `GET /approvals`: a page of questions, or each as it is asked and as it changes, as server-sent events.
+//! `GET /approvals`: a page of approvals, or a stream of their changes as server-sent events.
 
 use super::approval::unfit;
 use super::follow::wants_events;
@@ -17,11 +17,13 @@ use axum::{Extension, Json};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Between two looks at those that are open while nothing is appended: a time that is over is no entry yet.
+/// Interval between two checks of the open approvals while nothing is appended, in microseconds: an
+/// approval that expires has no entry yet.
 const LOOK_US: u64 = 1_000_000;
 
-/// A page of questions, in the order of asking. `next`, given as `after`, leads on; it is null at the end.
-/// With `Accept: text/event-stream` those that wait, and then each that is asked and each change of one.
+/// Returns a page of approvals in the order of their requests. `next` is the `after` of the next
+/// page, and null on the last one. With `Accept: text/event-stream` it sends the pending ones, then
+/// every new one and every change.
 pub(in crate::http) async fn list(
     State(app): State<App>,
     Extension(streams): Extension<Streams>,
@@ -60,39 +62,39 @@ pub(in crate::http) async fn list(
     Ok(Json(json!({ "items": items, "next": next.map(|next| next.to_string()) })).into_response())
 }
 
-/// Questions that can still change.
+/// Approvals that can still change.
 struct OpenApprovals {
     app: App,
     principal: Principal,
     door: Door,
-    /// How each was told last.
-    told: BTreeMap<ApprovalId, Standing>,
-    /// The entry behind which nothing was looked for.
+    /// The state of each one that was sent last.
+    sent: BTreeMap<ApprovalId, Standing>,
+    /// The last entry that was searched.
     after: u64,
-    /// The ledger's size at the last look, and when that was.
+    /// The ledger's size at the last check, and the time of that check.
     looked: Option<(u64, u64)>,
 }
 
 impl OpenApprovals {
     fn new(app: App, principal: Principal, door: Door) -> Self {
-        Self { app, principal, door, told: BTreeMap::new(), after: 0, looked: None }
+        Self { app, principal, door, sent: BTreeMap::new(), after: 0, looked: None }
     }
 
-    /// What changed, from the ledger. Blocking.
+    /// Reads the changes from the ledger. Blocking.
     fn look(
         app: &App,
         sight: &Sight,
-        told: &mut BTreeMap<ApprovalId, Standing>,
+        sent: &mut BTreeMap<ApprovalId, Standing>,
         after: &mut u64,
         is_first: bool,
     ) -> Result<String, Problem> {
         let ledger = app.agent.ledger();
         let mut out = String::new();
-        for id in told.keys().cloned().collect::<Vec<_>>() {
+        for id in sent.keys().cloned().collect::<Vec<_>>() {
             if let Some(approval) =
                 Approval::find(ledger, &id)?.filter(|approval| sight.sees(&approval.requester.principal))
             {
-                tell(&approval, told, &mut out);
+                write_event(&approval, sent, &mut out);
             }
         }
         loop {
@@ -100,13 +102,13 @@ impl OpenApprovals {
                 Approval::list(ledger, None, *after, limits::PAGE_ITEMS_MAX, |owner| sight.sees(owner))?;
             for approval in items {
                 *after = approval.ledger.max(*after);
-                // Of those that were there before, a reader wants to know what waits.
+                // Only the pending ones among the earlier approvals are sent.
                 if is_first && approval.state != Standing::Pending {
                     if is_open(approval.state) {
-                        told.insert(approval.id, approval.state);
+                        sent.insert(approval.id, approval.state);
                     }
                 } else {
-                    tell(&approval, told, &mut out);
+                    write_event(&approval, sent, &mut out);
                 }
             }
             if next.is_none() {
@@ -117,7 +119,7 @@ impl OpenApprovals {
 }
 
 impl Events for OpenApprovals {
-    /// `None` where the ledger cannot be read.
+    /// Returns `None` if the ledger cannot be read.
     async fn next(&mut self) -> Option<String> {
         let (size, now) = (self.app.agent.ledger().head().size, clock::mono_us());
         let is_due = |(seen, at): (u64, u64)| size != seen || now.saturating_sub(at) >= LOOK_US;
@@ -125,19 +127,19 @@ impl Events for OpenApprovals {
             return Some(String::new());
         }
         let is_first = self.looked.replace((size, now)).is_none();
-        let (app, mut told, mut after) = (self.app.clone(), std::mem::take(&mut self.told), self.after);
-        // Anew each time: other rules may be in force by now.
+        let (app, mut sent, mut after) = (self.app.clone(), std::mem::take(&mut self.sent), self.after);
+        // Asked again each time: the rules may have changed.
         let sight = app.agent.gate().sight(&self.principal, Power::ApprovalRead, self.door).ok()?;
         let look = move || {
-            let text = Self::look(&app, &sight, &mut told, &mut after, is_first);
-            text.map(|text| (text, told, after))
+            let text = Self::look(&app, &sight, &mut sent, &mut after, is_first);
+            text.map(|text| (text, sent, after))
         };
-        let (text, told, after) = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
-        (self.told, self.after) = (told, after);
+        let (text, sent, after) = tokio::task::spawn_blocking(look).await.ok()?.ok()?;
+        (self.sent, self.after) = (sent, after);
         Some(text)
     }
 
-    async fn stands(&self) -> bool {
+    async fn has_access(&self) -> bool {
         let may = |by: &Principal| self.app.agent.gate().holds(by, Power::ApprovalRead, self.door).is_ok();
         self.app.authority.standing(&self.principal).await.is_ok_and(|by| may(&by))
     }
@@ -147,15 +149,16 @@ fn is_open(state: Standing) -> bool {
     matches!(state, Standing::Pending | Standing::Granted)
 }
 
-/// One event, where the question was not told as it stands; JSON has no line breaks of its own.
-fn tell(approval: &Approval, told: &mut BTreeMap<ApprovalId, Standing>, out: &mut String) {
-    if told.get(&approval.id) == Some(&approval.state) {
+/// Writes one event if the approval differs from what was sent last. JSON contains no line breaks
+/// here.
+fn write_event(approval: &Approval, sent: &mut BTreeMap<ApprovalId, Standing>, out: &mut String) {
+    if sent.get(&approval.id) == Some(&approval.state) {
         return;
     }
     if is_open(approval.state) {
-        told.insert(approval.id.clone(), approval.state);
+        sent.insert(approval.id.clone(), approval.state);
     } else {
-        told.remove(&approval.id);
+        sent.remove(&approval.id);
     }
     let one = serde_json::to_string(approval).unwrap_or_default();
     out.push_str(&format!("event: approval\ndata: {one}\n\n"));

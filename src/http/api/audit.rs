@@ -1,4 +1,4 @@
-//! `GET /audit`, also called `/audit/entries`, and `GET /audit/entries/{seq}`.
+//! `GET /audit`, also `/audit/entries`, and `GET /audit/entries/{seq}`.
 
 use super::follow::{Follow, wants_events};
 use crate::http::app::App;
@@ -17,9 +17,11 @@ use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use serde_json::{Value, json};
 
-/// A page of headers. `next`, given as `after`, leads on; it is null at the end. The whole link is in the header
-/// `Link`. `index` says how many entries the index covers, where it was asked; the others were read. A page may be short or empty and still have a `next`: it looks at a bounded number of entries.
-/// With `Accept: text/event-stream` those behind `after` or from now on, as they come; an event's id is the number.
+/// Returns a page of headers. `next` is the `after` of the next page, and null on the last one; the
+/// header `Link` has the whole link. `index` says how many entries the index covers, if it was
+/// used; the others were read. A call reads a bounded number of entries, so a page may be short or
+/// empty and still have a `next`. With `Accept: text/event-stream` it streams the entries after
+/// `after`, or from now on; an event's id is the entry's number.
 pub(in crate::http) async fn list(
     State(app): State<App>,
     Extension(streams): Extension<Streams>,
@@ -35,32 +37,34 @@ pub(in crate::http) async fn list(
         let follow = Follow::new(app.clone(), principal, door, page.filter, page.after, &headers);
         return streams.answer(app, &reader, follow);
     }
-    let told = blocking(move || page.fill(&app)).await?;
-    let Some(next) = told.get("next").and_then(Value::as_str) else { return Ok(Json(told).into_response()) };
+    let page_json = blocking(move || page.fill(&app)).await?;
+    let Some(next) = page_json.get("next").and_then(Value::as_str) else {
+        return Ok(Json(page_json).into_response());
+    };
     let mut on: Vec<(&str, &str)> =
         asked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     on.retain(|(name, _)| *name != "after");
     on.push(("after", next));
     let on = format!("<{}>; rel=\"next\"", link("/audit/entries", &on));
-    Ok(([(LINK, on)], Json(told)).into_response())
+    Ok(([(LINK, on)], Json(page_json)).into_response())
 }
 
-/// One entry: its header, the bytes that were hashed, their hash, and the payload.
+/// Returns one entry: its header, the bytes that were hashed, their hash, and the payload.
 pub(in crate::http) async fn show(
     State(app): State<App>,
     caller: Caller,
     Path(seq): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     caller.holding(Power::AuditRead)?;
-    let none = || Problem::new(Code::NotFound, "there is no entry of this number");
+    let none = || Problem::new(Code::NotFound, "no entry has this number");
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let read = move || Ok(app.agent.ledger().reader().entry(seq)?);
     let stored = blocking(read).await?;
-    stored.as_ref().map(told).map(Json).ok_or_else(none)
+    stored.as_ref().map(entry_json).map(Json).ok_or_else(none)
 }
 
-fn told(stored: &Stored) -> Value {
-    // The verifiers of a key are never shown, whoever asks.
+fn entry_json(stored: &Stored) -> Value {
+    // The verifiers of a key are never shown to any caller.
     let is_secret = stored.header.is(Kind::KeyCreate);
     let (state, payload) = match &stored.body {
         None => ("erased", Value::Null),
@@ -77,7 +81,7 @@ fn told(stored: &Stored) -> Value {
     })
 }
 
-/// What a page was asked to hold.
+/// The parameters of a page.
 struct EntryQuery {
     filter: Filter,
     after: Option<u64>,
@@ -95,7 +99,7 @@ impl EntryQuery {
         };
         for (at, (name, value)) in asked.iter().enumerate() {
             if asked.iter().take(at).any(|(other, _)| other == name) {
-                return Err(unfit(name, "is there twice"));
+                return Err(unfit(name, "is present twice"));
             }
             page.set(name, value)?;
         }

@@ -1,5 +1,5 @@
-//! `GET /audit/export?q=&format=`: every entry that a query is met by, in one file. It stands on the ledger who took it
-//! before the first byte is told.
+//! `GET /audit/export?q=&format=`: every entry that matches a query, in one file. The ledger
+//! records the export and its principal before the first byte is sent.
 
 use crate::gate::Granted;
 use crate::http::app::App;
@@ -14,14 +14,14 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::channel::{Channel, Sender};
 
-/// What is asked for.
+/// The parameters of an export.
 #[derive(Debug)]
 pub(in crate::http) struct ExportQuery {
     filter: Filter,
     format: Format,
 }
 
-pub(in crate::http) async fn tell(
+pub(in crate::http) async fn export(
     State(app): State<App>,
     caller: Caller,
     Query(asked): Query<Vec<(String, String)>>,
@@ -49,7 +49,7 @@ impl ExportQuery {
     }
 }
 
-/// Records the export, and streams it.
+/// Records the export and streams it.
 pub(in crate::http) async fn answer(
     app: App,
     asked: ExportQuery,
@@ -58,13 +58,14 @@ pub(in crate::http) async fn answer(
 ) -> Result<Response, Problem> {
     let place = app.exports.try_take(&principal).map_err(|full| {
         let what = match full {
-            Full::All => "too many exports are under way",
-            Full::Share => "this key has as many exports as it may have at once",
+            Full::All => "too many exports are in progress",
+            Full::Share => "this key already has the largest number of exports",
         };
         Problem::new(Code::TooMany, what).retry_after(30)
     })?;
     let ledger = app.agent.ledger().clone();
-    // What is asked stays on the ledger, where no secret stands: its replacement is what there is to find.
+    // The recorded query contains no secrets, and neither do the entries: the placeholder is what
+    // can be found.
     let query = app.agent.secrets().clean(asked.filter.to_string()).into_inner();
     let filter = Filter::parse(&query).map_err(|what| Problem::new(Code::Unfit, format!("`q`: {what}")))?;
     let export = blocking(move || {
@@ -74,15 +75,15 @@ pub(in crate::http) async fn answer(
     .await?;
     let format = export.format();
     let (out, body) = Channel::new(2);
-    tokio::spawn(pour(export, out, place));
+    tokio::spawn(stream(export, out, place));
     let name = format!("attachment; filename=\"par-export.{}\"", format.as_str());
     let head = [(CONTENT_TYPE, format.media_type().to_owned()), (CONTENT_DISPOSITION, name)];
     Ok((head, Body::new(body)).into_response())
 }
 
-/// Ends with the reader, or with the export. One that cannot be read further is broken off, so that nobody takes it for
-/// whole.
-async fn pour(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: Share) {
+/// Ends with the reader or with the export. If the ledger can no longer be read, the response is
+/// aborted, so that it cannot pass for complete.
+async fn stream(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: Share) {
     loop {
         let next = tokio::task::spawn_blocking(move || {
             let piece = export.piece();
@@ -98,7 +99,7 @@ async fn pour(mut export: Export, mut out: Sender<Bytes, ExportError>, _place: S
             }
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(%error, "an export was broken off");
+                tracing::error!(%error, "an export was aborted");
                 return out.abort(error);
             }
         }
@@ -111,7 +112,7 @@ impl From<ExportError> for Problem {
             ExportError::Read(error) => error.into(),
             ExportError::Append(error) => {
                 tracing::error!(%error, "an export was not recorded");
-                Self::new(Code::Ledger, "the ledger cannot be written: nothing is told")
+                Self::new(Code::Ledger, "the ledger cannot be written: nothing is exported")
             }
             other => Self::internal(other),
         }

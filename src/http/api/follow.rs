@@ -1,4 +1,4 @@
-//! `GET /audit` with `Accept: text/event-stream`: headers that match, as they become durable.
+//! `GET /audit` with `Accept: text/event-stream`: matching headers as they become durable.
 
 use crate::auth::Principal;
 use crate::http::app::App;
@@ -10,9 +10,9 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use std::fmt::Write as _;
 
-/// Entries looked at in one go.
+/// Number of entries read at once.
 const SCAN_MAX: usize = 4_096;
-/// Events sent in one go.
+/// Number of events sent at once.
 const EVENTS_MAX: usize = 200;
 
 /// Whether the request asks for a stream by name; `*/*` is a page.
@@ -22,18 +22,19 @@ pub(in crate::http) fn wants_events(headers: &HeaderMap) -> bool {
     kinds.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
-/// Entries that match, each once, from one number on.
+/// The matching entries, each once, from one number on.
 pub(in crate::http) struct Follow {
     app: App,
     principal: Principal,
     door: Door,
     filter: Filter,
-    /// The first entry that was not looked at.
+    /// The first entry that has not been read.
     from: u64,
 }
 
 impl Follow {
-    /// Behind `after`, or behind what the reader of a broken stream saw last; else from now on.
+    /// Starts after `after`, or after the last event that the reader of a broken stream received;
+    /// otherwise now.
     pub(in crate::http) fn new(
         app: App,
         principal: Principal,
@@ -49,18 +50,18 @@ impl Follow {
 }
 
 impl Events for Follow {
-    async fn stands(&self) -> bool {
+    async fn has_access(&self) -> bool {
         let gate = self.app.agent.gate();
         let may = |by: &Principal| gate.may(by, Power::AuditRead, Over::Server, self.door).is_ok();
         self.app.authority.standing(&self.principal).await.is_ok_and(|by| may(&by))
     }
 
-    /// `None` where the ledger cannot be read.
+    /// Returns `None` if the ledger cannot be read.
     async fn next(&mut self) -> Option<String> {
         let headers = newer(&self.app, &self.filter, &mut self.from).await?;
         let mut events = String::new();
         for header in &headers {
-            // JSON has no line breaks of its own, and writing to a String cannot fail.
+            // JSON contains no line breaks here, and writing to a String cannot fail.
             let fields = serde_json::to_string(&header.fields).unwrap_or_default();
             let _ = write!(events, "id: {}\nevent: entry\ndata: {fields}\n\n", header.seq);
         }
@@ -68,8 +69,8 @@ impl Events for Follow {
     }
 }
 
-/// The entries from `from` on that match, a few at once, and moves `from` behind what was looked at. `None` where the
-/// ledger cannot be read.
+/// Returns some of the entries from `from` on that match, and moves `from` after the last one read.
+/// Returns `None` if the ledger cannot be read.
 pub(in crate::http) async fn newer(app: &App, filter: &Filter, from: &mut u64) -> Option<Vec<Header>> {
     let size = app.agent.ledger().head().size;
     if *from >= size {
@@ -81,7 +82,7 @@ pub(in crate::http) async fn newer(app: &App, filter: &Filter, from: &mut u64) -
         Ok(reader.headers(&filter, start, Order::Ascending, EVENTS_MAX, SCAN_MAX)?)
     };
     let (headers, next) = blocking(read).await.ok()?;
-    let told = headers.last().map_or(0, |header| header.seq.saturating_add(1));
-    *from = next.unwrap_or_else(|| told.max(size));
+    let read_to = headers.last().map_or(0, |header| header.seq.saturating_add(1));
+    *from = next.unwrap_or_else(|| read_to.max(size));
     Some(headers)
 }

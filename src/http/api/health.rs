@@ -12,12 +12,13 @@ use axum::http::StatusCode;
 use axum::response::{Extension, IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-/// The process answers.
+/// The process responds.
 pub(in crate::http) async fn live() -> &'static str {
     "live\n"
 }
 
-/// Runs are taken, or one word for why not. An anchor that fails keeps nobody from running, and is told.
+/// Whether runs are accepted, or one word for why not. A failing anchor does not stop runs; it is a
+/// warning.
 pub(in crate::http) async fn ready(State(app): State<App>) -> Response {
     match obstacle(&app) {
         None => match app.anchor.warning(app.agent.ledger().head().size) {
@@ -28,14 +29,14 @@ pub(in crate::http) async fn ready(State(app): State<App>) -> Response {
     }
 }
 
-/// How it stands, for a key.
+/// The state of the server, for a caller with a key.
 pub(in crate::http) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<Value>, Problem> {
     caller.holding(Power::HealthRead)?;
-    Ok(Json(told(&app)))
+    Ok(Json(report(&app)))
 }
 
-/// How it stands, in words.
-pub(in crate::http) fn told(app: &App) -> Value {
+/// The state of the server as JSON.
+pub(in crate::http) fn report(app: &App) -> Value {
     let word = obstacle(app);
     let rules = app.agent.gate().rules();
     let obstacles = app.agent.obstacle().into_iter().chain(app.authority.obstacle());
@@ -54,9 +55,9 @@ pub(in crate::http) fn told(app: &App) -> Value {
     })
 }
 
-/// How the anchors stand; null where there are none.
+/// The state of the anchors; null without anchors.
 fn anchor(app: &App) -> Value {
-    let told = app.anchor.standing().map(|standing| {
+    let standing_json = app.anchor.standing().map(|standing| {
         json!({
             "place": standing.place,
             "size": standing.size,
@@ -66,7 +67,7 @@ fn anchor(app: &App) -> Value {
             "error": standing.error,
         })
     });
-    told.unwrap_or_default()
+    standing_json.unwrap_or_default()
 }
 
 fn obstacle(app: &App) -> Option<&'static str> {

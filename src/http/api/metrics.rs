@@ -1,6 +1,6 @@
-//! `GET /metrics`: what happened since the start, as OpenMetrics text.
+//! `GET /metrics`: counters since the start, as OpenMetrics text.
 //!
-//! Runs and calls are counted where they become durable, by the ledger's writer; requests here.
+//! The ledger's writer counts runs and calls when they become durable. Requests are counted here.
 //! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>)
 
 use crate::http::answered::{Answered, BUCKETS_MS};
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The counters, for a key.
+/// Returns the counters, for a caller with a key.
 pub(in crate::http) async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     caller.holding(Power::HealthRead)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], render(&app)).into_response())
@@ -25,20 +25,20 @@ fn render(app: &App) -> String {
     let mut text = Text::default();
     let ledger = app.agent.ledger();
     let tally = ledger.tally();
-    text.head("par_runs", "counter", "Runs that were answered.");
+    text.head("par_runs", "counter", "Runs that returned a reply.");
     for (status, count) in &tally.runs {
         text.sample("par_runs_total", &[("status", status)], count);
     }
-    text.head("par_calls", "counter", "Tool calls that were refused, wait, or have ended.");
+    text.head("par_calls", "counter", "Tool calls that were refused, are waiting or have ended.");
     for (call, count) in &tally.calls {
         let labels = [("tool", call.tool.as_str()), ("decision", &call.decision), ("status", &call.status)];
         text.sample("par_calls_total", &labels, count);
     }
     text.head("par_ledger_entries", "gauge", "Entries on the ledger.");
     text.sample("par_ledger_entries", &[], ledger.head().size);
-    text.head("par_ledger_obstacle", "gauge", "1 while something keeps entries from being written.");
+    text.head("par_ledger_obstacle", "gauge", "1 while entries cannot be written.");
     text.sample("par_ledger_obstacle", &[], u8::from(ledger.obstacle().is_some()));
-    text.head("par_ledger_wal_bytes", "gauge", "Write-ahead logs beside the databases.");
+    text.head("par_ledger_wal_bytes", "gauge", "Size of the write-ahead logs.");
     for (database, bytes) in ledger.files().log_bytes() {
         text.sample("par_ledger_wal_bytes", &[("database", database)], bytes);
     }
@@ -47,7 +47,7 @@ fn render(app: &App) -> String {
     text.sample("par_auth_refused_total", &[], app.authority.refused());
     text.head("par_launcher_restarts", "counter", "Launchers that were replaced.");
     text.sample("par_launcher_restarts_total", &[], app.agent.launcher().renewals());
-    text.head("par_connections_ended", "counter", "HTTP connections that ended for newer ones.");
+    text.head("par_connections_ended", "counter", "HTTP connections that were closed for newer ones.");
     text.sample("par_connections_ended_total", &[], app.answered.all_that_gave_way());
     text.answered(&app.answered);
     text.0.push_str("# EOF\n");
@@ -76,13 +76,21 @@ impl Text {
     fn anchor(&mut self, app: &App) {
         let Some(standing) = app.anchor.standing() else { return };
         let age = Duration::from_micros(app.anchor.age_us(&standing)).as_secs();
-        self.head("par_anchor_age_seconds", "gauge", "Since the last checkpoint that was taken outside.");
+        self.head(
+            "par_anchor_age_seconds",
+            "gauge",
+            "Time since the last checkpoint that was accepted outside.",
+        );
         self.sample("par_anchor_age_seconds", &[], age);
-        self.head("par_anchor_entries", "gauge", "Entries under that checkpoint.");
+        self.head("par_anchor_entries", "gauge", "Entries that this checkpoint covers.");
         self.sample("par_anchor_entries", &[], standing.size);
-        self.head("par_anchor_failures", "counter", "Checkpoints that were not taken.");
+        self.head("par_anchor_failures", "counter", "Checkpoints that were not accepted.");
         self.sample("par_anchor_failures_total", &[], standing.failures);
-        self.head("par_anchor_conflict", "gauge", "1 while the place holds another history of the log.");
+        self.head(
+            "par_anchor_conflict",
+            "gauge",
+            "1 while the outside place has another history of the log.",
+        );
         self.sample("par_anchor_conflict", &[], u8::from(standing.is_conflict));
     }
 
@@ -92,7 +100,7 @@ impl Text {
         for (code, count) in &counts.codes {
             self.sample("par_http_requests_total", &[("code", &code.to_string())], count);
         }
-        self.head("par_http_request_seconds", "histogram", "From the request to its answer.");
+        self.head("par_http_request_seconds", "histogram", "Time from the request to its response.");
         for (route, times) in [("run", counts.runs), ("other", counts.others)] {
             let mut sum = 0;
             for (bucket, ms) in times.buckets.iter().zip(BUCKETS_MS) {
@@ -108,7 +116,7 @@ impl Text {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a text does not fail.
+        // Writing to a String cannot fail.
         writeln!(self.0, "{line}").ok();
     }
 }

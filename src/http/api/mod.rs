@@ -1,13 +1,21 @@
-//! The endpoints of the API: one file for each group.
+//! The endpoints of the API, one file for each group.
 //!
-//! Here a request is read, its power asked for, and the answer written as JSON, text or a stream. No endpoint reads
-//! a file or the ledger's tables by itself, and none answers a caller before the gate has granted the power.
+//! An endpoint reads its request, asks the gate for the power, and writes the result as JSON, text
+//! or a stream. No endpoint reads a file or the ledger's tables itself, and none answers before the
+//! gate has granted the power.
 //!
 //! # Layout
 //!
-//! `tools` · `runs`: runs started and read · `approval`: one question, and its answer · `follow`: the ledger as a stream ·
-//! `approvals`: many questions, as a page or a stream · `audit`: entries · `export`: entries as one file · `evidence`: key, checkpoints and proofs ·
-//! `health` · `metrics`.
+//! * `tools`: the tools of a caller
+//! * `runs`: starts and reads runs
+//! * `approval`: one approval and its answer
+//! * `follow`: the ledger as a stream
+//! * `approvals`: many approvals, as a page or a stream
+//! * `audit`: entries
+//! * `export`: entries as one file
+//! * `evidence`: key, checkpoints and proofs
+//! * `health`: probes and health
+//! * `metrics`: counters
 
 pub(super) mod tools;
 pub(super) mod runs;

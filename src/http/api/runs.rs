@@ -14,10 +14,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-/// Runs a message to its end, or until it waits for a person.
+/// Runs a message to its end, or until it waits for an approval.
 ///
-/// The handler is a task of its own (see `middleware`): the run goes on and is recorded also when the client
-/// goes away.
+/// The handler is a separate task (see `middleware`): the run continues and is recorded even if the
+/// client goes away.
 pub(in crate::http) async fn start(
     State(app): State<App>,
     caller: Caller,
@@ -29,10 +29,10 @@ pub(in crate::http) async fn start(
     refuse_unsupported(&parts.headers)?;
     let asked = read_json(&parts.headers, body, &app.bounds).await?;
     let reply = app.agent.run(&principal, Some(source), fit(asked)?).await?;
-    Ok(told(reply))
+    Ok(respond(reply))
 }
 
-/// A run that the caller may read.
+/// Returns a run that the caller may read.
 pub(in crate::http) async fn show(
     State(app): State<App>,
     caller: Caller,
@@ -46,15 +46,15 @@ pub(in crate::http) async fn show(
     found.map(Json).ok_or_else(|| Problem::no_run(Some(id)))
 }
 
-/// Runs that the caller may read, newest first. `next`, given as
-/// `after`, leads on; it is null at the end.
+/// Returns the runs that the caller may read, newest first. `next` is the `after` of the next page,
+/// and null on the last one.
 pub(in crate::http) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Json<Value>, Problem> {
     let sight = caller.seeing(Power::RunRead)?;
-    let query = wanted(&asked)?;
+    let query = run_query(&asked)?;
     let limit = query.limit;
     let found = tokio::task::spawn_blocking(move || app.agent.runs(&sight, &query)).await;
     let rows = found.map_err(Problem::internal)??;
@@ -62,13 +62,13 @@ pub(in crate::http) async fn list(
     Ok(Json(json!({ "items": rows, "next": next })))
 }
 
-/// Reads which runs are asked for; the pages ask in the same words.
-pub(in crate::http) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
+/// Parses the filter. The pages use the same parameters.
+pub(in crate::http) fn run_query(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
     let mut query = RunQuery { limit: limits::PAGE_ITEMS, ..RunQuery::default() };
     for (name, value) in asked {
         let unfit = |must: &str| Problem::new(Code::Unfit, format!("`{name}` must be {must}"));
         match name.as_str() {
-            // What a form sends for a field that was left alone.
+            // A form sends an empty value for an unused field.
             "status" | "principal" if value.is_empty() => {}
             "status" => {
                 let status = RunStatus::parse(value);
@@ -89,8 +89,8 @@ pub(in crate::http) fn wanted(asked: &[(String, String)]) -> Result<RunQuery, Pr
     Ok(query)
 }
 
-/// A reply: 200 where the run has ended, 202 and where to look where it goes on.
-fn told(reply: RunReply) -> Response {
+/// The response: 200 if the run has ended, 202 with a `Location` if it continues.
+fn respond(reply: RunReply) -> Response {
     use RunStatus::{Cancelled, Denied, Done, Failed, Interrupted, Limit, Paused, Pending, Running, Waiting};
     match reply.status {
         Done | Denied | Failed | Limit | Cancelled | Interrupted => Json(reply).into_response(),
@@ -101,10 +101,10 @@ fn told(reply: RunReply) -> Response {
     }
 }
 
-/// What is known and not done yet is refused, never ignored.
+/// Known but unsupported features are refused, never ignored.
 fn refuse_unsupported(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key("idempotency-key") {
-        return Err(Problem::new(Code::NotSupported, "`Idempotency-Key`: not supported yet"));
+        return Err(Problem::new(Code::NotSupported, "`Idempotency-Key` is not supported yet"));
     }
     let accepts = |kind: &str| {
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -114,12 +114,12 @@ fn refuse_unsupported(headers: &HeaderMap) -> Result<(), Problem> {
     };
     let wants_stream = accepts("text/event-stream");
     if wants_stream && !["application/json", "application/*", "*/*"].into_iter().any(accepts) {
-        return Err(Problem::new(Code::NotAcceptable, "`Accept: text/event-stream`: not supported yet"));
+        return Err(Problem::new(Code::NotAcceptable, "`Accept: text/event-stream` is not supported yet"));
     }
     Ok(())
 }
 
-/// What a member of the request must be.
+/// The type that a member of the request must have.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
@@ -138,15 +138,15 @@ const MEMBERS: [(&str, Shape); 7] = [
     ("limits", Shape::Limits),
 ];
 
-/// Reads the request out of well-formed JSON. The shapes are checked by name first, so that what is
-/// told names the member and not how it is read.
+/// Converts well-formed JSON into the request. Types are checked by name first, so that the error
+/// names the member and no internal type.
 fn fit(asked: Value) -> Result<RunRequest, Problem> {
     let unfit = |what: String| Problem::new(Code::Unfit, what);
     let members = asked.as_object().ok_or_else(|| unfit("the body must be an object".to_owned()))?;
     for (name, value) in members {
         let Some((_, shape)) = MEMBERS.iter().find(|(known, _)| known == name) else {
             let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-            return Err(unfit(format!("`{name}` is not a member of the request")));
+            return Err(unfit(format!("unknown member `{name}` in the request")));
         };
         shape.check(value).map_err(|wrong| unfit(format!("`{name}` {wrong}")))?;
     }
@@ -155,19 +155,19 @@ fn fit(asked: Value) -> Result<RunRequest, Problem> {
         return Err(unfit("`message` is empty".to_owned()));
     }
     if request.message.contains('\0') {
-        return Err(unfit("`message` holds a NUL".to_owned()));
+        return Err(unfit("`message` contains a NUL character".to_owned()));
     }
     Ok(request)
 }
 
-/// Why a member is not of its shape, in words that go on from its name.
+/// Why a member has the wrong type. The text continues after the member's name.
 #[derive(Debug, thiserror::Error)]
 enum WrongShape {
     #[error("{0}")]
     Must(&'static str),
     #[error("has no member `{0}`")]
     NoMember(String),
-    #[error("has a `calls_max` that is no whole number")]
+    #[error("has a `calls_max` that is not a whole number")]
     NotWhole,
 }
 
@@ -199,7 +199,7 @@ fn check_limits(value: &Value) -> Result<(), WrongShape> {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::respond;
     use crate::agent::{RunError, RunReply};
     use crate::http::problem::Problem;
     use axum::response::IntoResponse as _;
@@ -207,7 +207,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_run_that_ended_is_200_and_one_that_goes_on_is_202() {
+    fn a_finished_run_is_200_and_an_unfinished_one_is_202() {
         for (status, code) in [
             ("done", 200),
             ("denied", 200),
@@ -226,7 +226,7 @@ mod tests {
                 "usage": { "model_calls": 0, "input_tokens": 0, "output_tokens": 0 }
             }))
             .expect("reply");
-            let response = told(reply);
+            let response = respond(reply);
             assert_eq!(response.status(), code, "{status}");
             let location = response.headers().get("location").map(|at| at.to_str().expect("text"));
             assert_eq!(location, (code == 202).then_some("/runs/run_01JD0000000000000000000000"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_was_not_taken_says_why_and_nothing_of_our_insides() {
+    async fn a_refused_run_says_why_and_reveals_no_internals() {
         let inside = "/var/lib/par/data/ledger.db: disk I/O error".to_owned();
         for (error, code, retry_after) in [
             (RunError::Unfit("session", "not supported yet".to_owned()), 422, None),
@@ -248,9 +248,9 @@ mod tests {
             assert_eq!(response.status(), code);
             let wait = response.headers().get("retry-after").map(|wait| wait.to_str().expect("text"));
             assert_eq!(wait, retry_after);
-            let told = response.into_body().collect().await.expect("body").to_bytes();
-            let told = String::from_utf8_lossy(&told).into_owned();
-            assert!(!told.contains("ledger.db"), "{told}");
+            let body = response.into_body().collect().await.expect("body").to_bytes();
+            let body = String::from_utf8_lossy(&body).into_owned();
+            assert!(!body.contains("ledger.db"), "{body}");
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-/// The tools that the caller may use at all, in one page.
+/// Returns the tools that the caller may use, on one page.
 pub(in crate::http) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Value>, Problem> {
     let principal = caller.holding(Power::ToolsRead)?;
     let tools = app.agent.tools(&principal);

@@ -62,7 +62,7 @@ impl Served {
 
 fn raw(data: &Path, line: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket_path(data)).expect("connected");
-    // A server that has heard enough may take no more.
+    // A server that has read enough may close the connection.
     let _sent = stream.write_all(line);
     let mut answer = String::new();
     let _end = stream.read_to_string(&mut answer);
@@ -70,7 +70,7 @@ fn raw(data: &Path, line: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_withdrawn_while_the_server_runs() {
+async fn keys_are_created_listed_and_revoked_while_the_server_runs() {
     let server = Served::start().await;
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
     let asked = json!({"op": "key.create", "name": "ci", "role": "operator", "user": "ops@example"});
@@ -85,7 +85,7 @@ async fn keys_are_made_listed_and_withdrawn_while_the_server_runs() {
     assert_eq!(gone["view"]["state"], "revoked");
     assert!(server.home.authority.authenticate(key, here).await.is_err());
     let by = server.home.entries("kind:key.create principal:os:*");
-    assert_eq!(by.len(), 1, "it is on record who made it");
+    assert_eq!(by.len(), 1, "the creator is recorded");
     let data = server.data();
     server.stop.send(()).expect("running");
     server.served.await.expect("served");
@@ -94,7 +94,7 @@ async fn keys_are_made_listed_and_withdrawn_while_the_server_runs() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_code() {
+async fn invalid_requests_are_refused_by_code() {
     let server = Served::start().await;
     for (asked, code) in [
         (json!({}), "unfit"),
@@ -104,7 +104,7 @@ async fn what_does_not_fit_is_refused_by_code() {
         (json!({"op": "key.create", "name": "a b", "role": "viewer"}), "unfit"),
         (json!({"op": "key.create", "name": "x", "role": "viewer", "expires_us": 1}), "unfit"),
         (json!({"op": "key.create", "name": "x", "role": "viewer", "extra": 1}), "unfit"),
-        (json!({"op": "key.revoke", "key": "nobody"}), "unknown"),
+        (json!({"op": "key.revoke", "key": "missing"}), "unknown"),
         (json!({"op": "approval.list", "state": "lost"}), "unfit"),
         (json!({"op": "approval.show", "id": "apr_1"}), "not_found"),
         (json!({"op": "approval.show", "id": "apr_01JD0000000000000000000000"}), "not_found"),
@@ -143,14 +143,14 @@ async fn a_wrong_token_is_refused() {
     }
     let answer = server.line("{\"op\":\"key.list\"}\n").await;
     assert!(answer.contains(r#""code":"refused""#), "{answer}");
-    // The token of an earlier start is no token any more.
+    // The token of an earlier start is not valid any more.
     let second = Socket::open(server.home.data.path()).expect("socket");
     assert_ne!(std::fs::read_to_string(server.data().join("admin.token")).expect("token"), token);
     drop(second);
 }
 
-/// Another user of the host is refused even with the right token and an open socket file. Needs root,
-/// to become another user; else there is nobody to try as.
+/// Another user of the host is refused even with the right token and an open socket file. Needs
+/// root to become another user; skipped otherwise.
 #[tokio::test]
 async fn another_user_is_refused() {
     use rustix::fs::Uid;
@@ -162,20 +162,22 @@ async fn another_user_is_refused() {
     let token = std::fs::read_to_string(data.join("admin.token")).expect("token");
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o711)).expect("mode");
     let line = format!("{}\n", json!({"op": "key.list", "token": token}));
-    let try_as_nobody = move |mode: u32| {
+    let try_as_stranger = move |mode: u32| {
         std::fs::set_permissions(socket_path(&data), std::fs::Permissions::from_mode(mode)).expect("mode");
         let (data, line) = (data.clone(), line.clone());
-        // The kernel keeps credentials by thread: this one becomes nobody and ends as nobody.
-        let nobody = std::thread::spawn(move || {
+        // The kernel keeps credentials by thread: this one becomes the user `nobody` and ends as
+        // it.
+        let stranger = std::thread::spawn(move || {
             let uid = Uid::from_raw(65_534);
             rustix::thread::set_thread_res_uid(uid, uid, uid).expect("another user");
             std::panic::catch_unwind(|| raw(&data, line.as_bytes())).ok()
         });
-        nobody.join().expect("thread")
+        stranger.join().expect("thread")
     };
-    let (open, closed) = tokio::task::spawn_blocking(move || (try_as_nobody(0o666), try_as_nobody(0o600)))
-        .await
-        .expect("client");
+    let (open, closed) =
+        tokio::task::spawn_blocking(move || (try_as_stranger(0o666), try_as_stranger(0o600)))
+            .await
+            .expect("client");
     assert!(open.expect("connected").contains(r#""code":"refused""#));
     assert_eq!(closed, None, "the file's mode keeps others out already");
 }

@@ -1,15 +1,15 @@
-//! A client that sends bytes as they are, well-formed or not.
+//! A client that sends bytes unchanged, well-formed or not.
 
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub(super) struct RawResponse {
     pub(super) status: u16,
-    /// Status line and headers; the server writes their names in lower case.
+    /// Status line and headers. The server writes their names in lower case.
     pub(super) head: String,
     pub(super) body: String,
 }
@@ -23,7 +23,7 @@ impl RawResponse {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// Checks the shape that every error has, and returns its code.
+    /// Checks the form that every error has, and returns its code.
     pub(super) fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
@@ -49,21 +49,22 @@ pub(super) fn connect(address: SocketAddr) -> TcpStream {
 pub(super) async fn exchange(address: SocketAddr, request: Vec<u8>) -> RawResponse {
     let talk = move || {
         let mut stream = connect(address);
-        // A server that has answered already may take no more.
+        // A server that has already answered may close the connection.
         let _sent = stream.write_all(&request);
         read_answer(&mut stream)
     };
     tokio::task::spawn_blocking(talk).await.expect("client")
 }
 
-/// An answer that goes on: what came of it so far.
+/// A response in progress, with the part read so far.
 pub(super) struct Tail {
     stream: TcpStream,
     bytes: Vec<u8>,
 }
 
 impl Tail {
-    /// Sends `request` and returns once `sign` was read, so that what a test does next comes behind it.
+    /// Sends `request` and returns once `sign` was read, so that the next step of a test comes
+    /// after it.
     pub(super) async fn open(address: SocketAddr, request: String, sign: &str) -> Self {
         let ask = move || {
             let mut stream = connect(address);
@@ -73,7 +74,7 @@ impl Tail {
         tokio::task::spawn_blocking(ask).await.expect("client").until(sign).await
     }
 
-    /// Reads on until `sign` was read.
+    /// Continues to read until `sign` was read.
     pub(super) async fn until(mut self, sign: &str) -> Self {
         let sign = sign.to_owned();
         let talk = move || {
@@ -88,7 +89,7 @@ impl Tail {
         tokio::task::spawn_blocking(talk).await.expect("client")
     }
 
-    /// Sends more, and reads until the server closes.
+    /// Sends more and reads until the server closes.
     pub(super) async fn send(mut self, more: &[u8]) -> RawResponse {
         self.stream.write_all(more).expect("sent");
         self.end().await

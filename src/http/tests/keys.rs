@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Authentication and roles.
 
 use super::{TestApp, bearer};
 use crate::auth::Role;
@@ -64,7 +64,7 @@ async fn a_key_comes_in_either_header_and_two_must_agree() {
 }
 
 #[tokio::test]
-async fn wrong_keys_keep_no_right_key_out_and_are_told() {
+async fn wrong_keys_lock_out_no_right_key_and_are_recorded() {
     let app = TestApp::start().await;
     let fresh = app.key(Role::Operator).await;
     for _ in 0..REFUSALS_PER_MINUTE_MAX * 2 {
@@ -72,9 +72,9 @@ async fn wrong_keys_keep_no_right_key_out_and_are_told() {
     }
     assert_eq!(app.get("/tools", &fresh).await.status, 200);
     let home = app.stop().await;
-    let told = home.entries("kind:auth.refused");
-    assert_eq!(told.len(), 1);
-    let body = String::from_utf8(told[0].body.clone().expect("payload")).expect("text");
+    let recorded = home.entries("kind:auth.refused");
+    assert_eq!(recorded.len(), 1);
+    let body = String::from_utf8(recorded[0].body.clone().expect("payload")).expect("text");
     assert!(body.contains(r#""reasons":{"unknown":20}"#), "{body}");
 }
 
@@ -91,7 +91,7 @@ async fn a_key_that_is_damaged_is_tried_ten_times_a_minute() {
     assert!((1..=60).contains(&wait), "{wait}");
 }
 
-/// Which role may ask for what: the whole surface, to be read in a diff.
+/// Which role may use which route: the whole surface, reviewable as a diff.
 #[tokio::test]
 async fn the_table_of_roles_and_routes() {
     let golden = "\

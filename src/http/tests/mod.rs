@@ -1,4 +1,4 @@
-//! The real server on a port of its own, over a real ledger.
+//! The real server on its own port, over a real ledger.
 
 mod admin;
 mod client;
@@ -62,12 +62,12 @@ impl TestApp {
         self.home.key(role.as_str(), role).await.0.expose().to_owned()
     }
 
-    /// Sends bytes as they are and reads all that comes back.
+    /// Sends bytes unchanged and reads the whole response.
     async fn raw(&self, request: impl Into<Vec<u8>>) -> RawResponse {
         exchange(self.address, request.into()).await
     }
 
-    /// A request with the usual headers and `more` header lines.
+    /// Sends a request with the usual headers and `more` header lines.
     async fn send(&self, method: &str, path: &str, more: &str, body: &[u8]) -> RawResponse {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n{more}\r\n",

@@ -1,4 +1,4 @@
-//! Reading the ledger and the state of health.
+//! Reads the ledger and the state of health.
 
 use super::TestApp;
 use crate::auth::Role;
@@ -33,7 +33,7 @@ async fn the_ledger_is_read_in_pages() {
 }
 
 #[tokio::test]
-async fn an_entry_is_told_with_its_bytes_and_hash() {
+async fn an_entry_is_returned_with_its_bytes_and_hash() {
     let app = TestApp::start().await;
     let key = app.key(Role::Viewer).await;
     let genesis = app.get("/audit/entries/0", &key).await.json();
@@ -54,7 +54,7 @@ async fn an_entry_is_told_with_its_bytes_and_hash() {
 }
 
 #[tokio::test]
-async fn health_in_a_word_and_for_a_key() {
+async fn health_is_one_word_without_a_key_and_json_with_one() {
     let app = TestApp::start().await;
     let key = app.key(Role::Operator).await;
     assert_eq!(app.send("GET", "/livez", "", b"").await.body, "live\n");
@@ -70,7 +70,7 @@ async fn health_in_a_word_and_for_a_key() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_not_there_names_itself() {
+async fn a_missing_run_is_named_in_the_problem() {
     let app = TestApp::start().await;
     let key = app.key(Role::Operator).await;
     let answer = app.get("/runs/run_01JD0000000000000000000000", &key).await;

@@ -1,11 +1,11 @@
-//! Requests that do not fit, each with the answer that it gets.
+//! Invalid requests, each with its response.
 
 use super::{TestApp, bearer};
 use crate::auth::Role;
 use crate::types::limits::{HEADER_BYTES_MAX, JSON_DEPTH_MAX, REQUEST_BYTES_MAX};
 
 #[tokio::test]
-async fn bodies_that_are_malformed_and_bodies_that_do_not_fit() {
+async fn malformed_and_invalid_bodies() {
     let app = TestApp::start().await;
     let key = app.key(Role::Operator).await;
     let deep = format!("{{\"message\":{}{}}}", "[".repeat(JSON_DEPTH_MAX), "]".repeat(JSON_DEPTH_MAX));
@@ -49,9 +49,9 @@ async fn bodies_that_are_malformed_and_bodies_that_do_not_fit() {
     assert_eq!(app.home.entries("kind:run.request").len(), 0, "none of them became a run");
 }
 
-/// A client that asks first is told before it sends anything.
+/// A client that expects `100 Continue` gets the error before it sends the body.
 #[tokio::test]
-async fn a_large_body_is_not_asked_for() {
+async fn a_large_body_is_refused_before_it_is_sent() {
     let app = TestApp::start().await;
     let request = format!(
         "POST /agent/run HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 10485760\r\n\
@@ -63,7 +63,7 @@ async fn a_large_body_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn headers_that_do_not_fit() {
+async fn invalid_headers() {
     let app = TestApp::start().await;
     let key = app.key(Role::Operator).await;
     let json = "Content-Type: application/json\r\n";
@@ -91,7 +91,7 @@ async fn headers_that_do_not_fit() {
 }
 
 #[tokio::test]
-async fn routes_methods_and_hosts_that_are_not_ours() {
+async fn unknown_routes_methods_and_hosts() {
     let app = TestApp::start().await;
     for (method, path, status, code) in [
         ("GET", "/nothing", 404, "not_found"),

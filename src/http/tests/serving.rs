@@ -1,4 +1,4 @@
-//! Connections: slow ones, broken ones, many, and the stop.
+//! Connections: slow, broken and many, and the stop.
 
 use super::client::{Tail, connect, read_answer};
 use super::{Bounds, TestApp, bearer};
@@ -31,7 +31,7 @@ async fn slow_headers_and_slow_bodies_are_cut_off() {
         let mut stream = connect(address);
         let started = Instant::now();
         stream.write_all(b"GET /livez HTTP/1.1\r\n").expect("sent");
-        // Each byte is in time; the headers as a whole are not.
+        // Each byte is in time, but the headers as a whole are late.
         while stream.write_all(b"X").is_ok() && started.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -48,7 +48,7 @@ async fn slow_headers_and_slow_bodies_are_cut_off() {
     assert_eq!((answer.status, answer.problem().as_str()), (408, "timed_out"));
 }
 
-/// No time is over within such a test: what ends a connection is a newer one alone.
+/// No timeout expires within such a test: only a newer connection closes one.
 fn patient() -> Bounds {
     let hour = Duration::from_secs(3_600);
     Bounds {
@@ -60,9 +60,9 @@ fn patient() -> Bounds {
     }
 }
 
-/// The attack of issue 12: silent sockets and unfinished forms, many times as many as there are places.
+/// Silent sockets and unfinished forms, many times as many as there are slots (issue 12).
 #[tokio::test]
-async fn connections_that_wait_for_their_clients_keep_nobody_out() {
+async fn waiting_connections_do_not_block_new_clients() {
     let app = TestApp::start_with(patient(), |router| router).await;
     let key = app.key(Role::Operator).await;
     let form = format!(
@@ -78,7 +78,7 @@ async fn connections_that_wait_for_their_clients_keep_nobody_out() {
         let open = move || {
             let open = |_| {
                 let mut stream = connect(address);
-                // One that ended already takes no more.
+                // A connection that has ended accepts no more bytes.
                 let _sent = stream.write_all(sent.as_bytes());
                 stream
             };
@@ -94,7 +94,7 @@ async fn connections_that_wait_for_their_clients_keep_nobody_out() {
     }
 }
 
-/// Whether the server has closed a connection, whatever it said before.
+/// Whether the server has closed a connection, whatever it sent before.
 fn is_ended(mut stream: &std::net::TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(20))).expect("timeout");
     loop {
@@ -108,9 +108,9 @@ fn is_ended(mut stream: &std::net::TcpStream) -> bool {
     }
 }
 
-/// What a key has under way is not ended by any number of those without one, nor is a body on its way.
+/// Any number of requests without a key close neither an authenticated request nor its body.
 #[tokio::test]
-async fn a_request_with_a_key_keeps_its_place() {
+async fn an_authenticated_request_keeps_its_slot() {
     let slow = Slow::default();
     let app = TestApp::start_with(patient(), slow.route()).await;
     let (viewer, operator) = (app.key(Role::Viewer).await, app.key(Role::Operator).await);
@@ -135,19 +135,19 @@ async fn a_request_with_a_key_keeps_its_place() {
     slow.began.notified().await;
     let flood = move || (0..100).map(|_| connect(address)).collect::<Vec<_>>();
     let attackers = tokio::task::spawn_blocking(flood).await.expect("clients");
-    assert_eq!(app.get("/tools", &viewer).await.status, 200, "behind them all");
+    assert_eq!(app.get("/tools", &viewer).await.status, 200, "after all of them");
     let answer = run.send(body).await;
     assert_eq!(answer.status, 100, "{answer:?}");
     assert!(answer.body.contains("HTTP/1.1 200 OK"), "{answer:?}");
     slow.go_on.notify_one();
     let answer = tokio::task::spawn_blocking(move || read_answer(&mut { bare })).await.expect("client");
     assert_eq!((answer.status, answer.body.as_str()), (200, "slow\n"));
-    // The tail is still there, and tells of the run.
+    // The live stream is still open and reports the run.
     drop(tail.until("run.reply").await);
     drop(attackers);
 }
 
-/// One key's live tails leave room for those of others, also for the bell of who approves.
+/// One key's live streams leave slots for other keys, including the approvers' notifications.
 #[tokio::test]
 async fn one_key_has_its_share_of_the_streams() {
     let app = TestApp::start().await;
@@ -182,7 +182,7 @@ async fn a_panic_in_a_handler_is_a_500_and_no_more() {
     assert_eq!(app.send("GET", "/livez", "", b"").await.status, 200);
 }
 
-/// A handler that says when it began, and ends when told.
+/// A handler that reports its start and ends on a signal.
 #[derive(Clone, Default)]
 struct Slow {
     began: Arc<Notify>,
@@ -232,7 +232,7 @@ async fn a_stop_lets_open_requests_end_and_takes_no_more() {
     let idle = connect(address);
     let stopping = tokio::spawn(app.stop());
     tokio::task::spawn_blocking(move || {
-        // The idle connection, accepted or not, ends with the stop, while the request is still open.
+        // The idle connection, accepted or not, ends with the stop while the request is still open.
         let ended = { &idle }.read(&mut [0; 1]);
         assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
     })

@@ -1,4 +1,4 @@
-//! The dashboard: who gets in, what a page carries, and what hostile text becomes.
+//! The dashboard: who may log in, what a page contains, and what becomes of hostile text.
 
 use super::TestApp;
 use super::client::{RawResponse, Tail};
@@ -17,20 +17,20 @@ const PAGES: [&str; 6] =
     ["/ui/", "/ui/runs", "/ui/audit", "/ui/audit?follow=1&q=kind:key.*", "/ui/tools", "/ui/health"];
 
 impl TestApp {
-    /// Posts a form as a page of ours would, with `more` header lines.
+    /// Posts a form like a page of ours, with `more` header lines.
     async fn form(&self, path: &str, more: &str, fields: &str) -> RawResponse {
         let more = format!("{more}Content-Type: application/x-www-form-urlencoded\r\nAccept: text/html\r\n");
         self.send("POST", path, &more, fields.as_bytes()).await
     }
 
-    /// Logs in; returns the header line of the login.
+    /// Logs in and returns the header line of the login.
     async fn log_in(&self, key: &str) -> String {
         let answer = self.form("/ui/login", OWN, &format!("key={key}")).await;
         assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/")), "{answer:?}");
         cookie(&answer)
     }
 
-    /// A page for a browser with this login.
+    /// Requests a page as a browser with this login.
     async fn page(&self, path: &str, login: &str) -> RawResponse {
         self.send("GET", path, &format!("{login}Accept: text/html,*/*\r\n"), b"").await
     }
@@ -60,7 +60,7 @@ async fn a_login_begins_with_a_key_and_ends_with_the_form() {
         let page = app.page(path, &login).await;
         assert_eq!(page.status, 200, "{path}: {page:?}");
         assert!(page.body.len() < 100_000, "{path}");
-        assert!(page.body.contains("The same as curl"), "{path}");
+        assert!(page.body.contains("The same with curl"), "{path}");
         for (name, value) in [
             ("content-type", "text/html; charset=utf-8"),
             ("cache-control", "no-store"),
@@ -96,7 +96,7 @@ async fn forms_of_other_sites_do_nothing() {
     for (name, headers, fields) in [
         ("cross-site", format!("{login}Sec-Fetch-Site: cross-site\r\n"), token.as_str()),
         ("a sibling", format!("{login}Sec-Fetch-Site: same-site\r\n"), &token),
-        ("no word of where from", login.clone(), &token),
+        ("no origin", login.clone(), &token),
         ("another origin", origin("http://evil.example"), &token),
         ("a sandboxed frame", origin("null"), &token),
         ("no token", format!("{login}{OWN}"), ""),
@@ -114,7 +114,7 @@ async fn forms_of_other_sites_do_nothing() {
     let answer = app.raw(format!("{host}{OWN}Content-Length: 0\r\n\r\n")).await;
     assert_eq!((answer.status, answer.problem().as_str()), (421, "unknown_host"));
     let out = app.form("/ui/logout", &origin(&own), &token).await;
-    assert_eq!(out.status, 303, "our own origin will do where a browser says no more");
+    assert_eq!(out.status, 303, "our own origin is enough if a browser sends nothing else");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_stolen_cookie_is_worth_nothing_once_the_key_is_revoked() {
     let key = app.key(Role::Viewer).await;
     let login = app.log_in(&key).await;
     assert_eq!(app.page("/ui/", &login).await.status, 200);
-    // A live tail is open while the key is withdrawn: it ends too.
+    // A live stream is open while the key is revoked: it ends too.
     let asking = format!("GET /ui/events?after=0 HTTP/1.1\r\nHost: {}\r\n{login}\r\n", app.address);
     let tail = Tail::open(app.address, asking, "\r\n\r\n").await;
     app.home.authority.revoke(&app.home.owner, "viewer", None).await.expect("revoked");
@@ -131,15 +131,15 @@ async fn a_stolen_cookie_is_worth_nothing_once_the_key_is_revoked() {
     assert_eq!((page.status, page.header("location")), (303, Some("/ui/login")));
     let events = app.send("GET", "/ui/events", &login, b"").await;
     assert_eq!((events.status, events.problem().as_str()), (401, "unauthenticated"));
-    let told = tokio::time::timeout(Duration::from_secs(15), tail.end()).await.expect("ends");
-    assert_eq!(told.status, 200);
+    let answer = tokio::time::timeout(Duration::from_secs(15), tail.end()).await.expect("ends");
+    assert_eq!(answer.status, 200);
     assert_eq!(app.form("/ui/login", OWN, &format!("key={key}")).await.status, 401);
 }
 
-/// A browser sends the cookie to every port of its host: another server on the loopback has it, and reads the token of
-/// every form with it.
+/// A browser sends the cookie to every port of its host: another server on the loopback receives
+/// it, and reads the token of every form with it.
 #[tokio::test]
-async fn a_cookie_without_its_tab_answers_nothing() {
+async fn a_cookie_without_its_tab_cannot_answer() {
     let app = TestApp::start().await;
     let key = app.key(Role::Approver).await;
     let proof = "5a".repeat(32);
@@ -160,18 +160,18 @@ async fn a_cookie_without_its_tab_answers_nothing() {
             let fields = format!("answer={word}&call_hash=00&token={}{given}", token(&page));
             let path = "/ui/approvals/apr_01JD0000000000000000000000";
             let answer = app.form(path, &format!("{login}{OWN}"), &fields).await;
-            // Of one that is taken there is no such question.
+            // After the answer is accepted, this refusal cannot occur.
             assert_eq!(answer.status, if is_taken { 404 } else { 403 }, "{word}{given}: {answer:?}");
-            assert_eq!(answer.body.contains("wants the tab that logged in"), !is_taken, "{answer:?}");
+            assert_eq!(answer.body.contains("needs the tab that logged in"), !is_taken, "{answer:?}");
         }
     }
-    // Who has the cookie can end the login, which gives nothing away.
+    // The holder of the cookie can end the login, which reveals nothing.
     let token = token(&app.page("/ui/approvals", &with_script).await);
     let out = app.form("/ui/logout", &format!("{with_script}{OWN}"), &format!("token={token}")).await;
     assert_eq!(out.status, 303);
 }
 
-/// Which role sees what: the whole surface, to be read in a diff.
+/// Which role sees which page: the whole surface, reviewable as a diff.
 #[tokio::test]
 async fn the_table_of_roles_and_pages() {
     let golden = "\
@@ -250,12 +250,12 @@ async fn stylesheet_and_script_are_sent_once() {
 const HOSTILE: &str = "<script>alert(1)</script></td></title><img src=x onerror=alert(1)>\" onmouseover=\"alert(1)\" ' \
      &lt;b&gt; \u{202e}gnp.exe \u{1b}[2J\u{1b}]0;owned\u{7} \u{9b}31m \u{0} {{7*7}} javascript:alert(1)";
 
-/// The payload of these members.
+/// The payload with these members.
 fn body<P: Payload>(members: Value) -> Body {
     serde_json::from_value::<P>(members).expect("a payload").into()
 }
 
-/// A run whose every word is a model's or a tool's, and hostile.
+/// A run in which every text of the model and the tool is hostile.
 async fn hostile_run(app: &TestApp) -> (RunId, u64, u64) {
     let (run, call) = (RunId::generate(), CallId::generate());
     let long = format!("{HOSTILE}{}", "W".repeat(1 << 20));
@@ -344,29 +344,26 @@ async fn hostile_text_is_only_ever_text() {
         assert!(page.body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{path}");
     }
     let page = app.page(&format!("/ui/runs/{run}"), &login).await;
-    assert!(
-        page.body.contains("\\u{202e}gnp.exe \\u{1b}[2J"),
-        "hidden characters are shown as what they are"
-    );
-    // The tail tells the same text as JSON, on one line each.
+    assert!(page.body.contains("\\u{202e}gnp.exe \\u{1b}[2J"), "hidden characters are made visible");
+    // The stream sends the same text as JSON, on one line each.
     let tail = format!("GET /ui/events?after={} HTTP/1.1\r\nHost: {}\r\n{login}\r\n", first - 1, app.address);
     let tail = Tail::open(app.address, tail, &format!("id: {last}\n")).await;
     app.home.authority.revoke(&app.home.owner, "viewer", None).await.expect("revoked");
-    let told = tail.end().await;
-    assert_eq!(told.header("content-type"), Some("text/event-stream"));
-    assert_eq!(told.header("x-accel-buffering"), Some("no"));
+    let answer = tail.end().await;
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    assert_eq!(answer.header("x-accel-buffering"), Some("no"));
     for seq in first..=last {
         assert!(
-            told.body.contains(&format!("id: {seq}\nevent: entry\ndata: {{\"seq\":{seq},")),
+            answer.body.contains(&format!("id: {seq}\nevent: entry\ndata: {{\"seq\":{seq},")),
             "{}",
-            told.body
+            answer.body
         );
     }
-    assert!(!told.body.contains('\u{1b}') && !told.body.contains('\u{202e}'));
+    assert!(!answer.body.contains('\u{1b}') && !answer.body.contains('\u{202e}'));
 }
 
 #[tokio::test]
-async fn a_tail_goes_on_behind_the_last_event() {
+async fn a_stream_continues_after_the_last_event() {
     let app = TestApp::start().await;
     let login = app.log_in(&app.key(Role::Viewer).await).await;
     for role in [Role::Operator, Role::Approver, Role::Admin] {
@@ -379,9 +376,9 @@ async fn a_tail_goes_on_behind_the_last_event() {
     let began = Instant::now();
     app.stop().await;
     assert!(began.elapsed() < Duration::from_secs(10), "a tail holds up no stop");
-    let told = tail.end().await.body;
-    assert!(told.contains("id: 3\n") && told.contains("id: 4\n"), "{told}");
-    assert!(!told.contains("id: 2\n") && !told.contains("id: 1\n"), "{told}");
+    let answer = tail.end().await.body;
+    assert!(answer.contains("id: 3\n") && answer.contains("id: 4\n"), "{answer}");
+    assert!(!answer.contains("id: 2\n") && !answer.contains("id: 1\n"), "{answer}");
 }
 
 #[tokio::test]
@@ -412,5 +409,5 @@ async fn two_hundred_rows_fit_a_page() {
         .and_then(|rest| rest.split('"').next())
         .expect("older");
     let page = app.page(&older.replace("&amp;", "&"), &login).await;
-    assert_eq!(page.body.matches("class=\"open\"").count(), 100, "what is left of 300");
+    assert_eq!(page.body.matches("class=\"open\"").count(), 100, "the rest of 300");
 }

@@ -1,4 +1,4 @@
-//! The last hours in figures, counted from headers.
+//! Counts of the last hours, read from headers.
 
 use super::format;
 use crate::http::app::App;
@@ -8,13 +8,13 @@ use crate::types::{Decision, RunStatus, clock, limits};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// Bars of the chart.
+/// Number of bars in the chart.
 pub(super) const BARS: usize = 24;
 /// Headers read under one lock of the reader.
 const CHUNK: usize = 1_000;
 const HOUR_US: u64 = 3_600_000_000;
 
-/// Decisions of one span of time.
+/// The decisions of one span of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bar {
     pub(super) allow: u64,
@@ -22,7 +22,7 @@ pub(super) struct Bar {
     pub(super) deny: u64,
 }
 
-/// Counts over the last hours.
+/// Counts of the last hours.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     pub(super) hours: u64,
@@ -32,15 +32,15 @@ pub(super) struct Window {
     pub(super) bars: [Bar; BARS],
     /// Denied calls by tool and principal.
     pub(super) denied: BTreeMap<(String, String), u64>,
-    /// The newest change of policy in it: entry and time.
+    /// The newest change of policy in this time: entry and time.
     pub(super) policy: Option<(u64, u64)>,
-    /// Whether older entries of these hours were not looked at.
+    /// Whether older entries of these hours were not counted.
     pub(super) is_cut: bool,
     now_us: u64,
 }
 
 impl Window {
-    /// Counts. Looks at a bounded number of entries. Blocking.
+    /// Counts the window. Reads a bounded number of entries. Blocking.
     pub(super) fn count(app: &App, hours: u64) -> Result<Self, Problem> {
         let mut window = Self { hours, now_us: clock::Wall::now().0, ..Self::default() };
         let since = window.now_us.saturating_sub(hours * HOUR_US);
@@ -76,7 +76,7 @@ impl Window {
                 let decision = header.decision();
                 let ago = self.now_us.saturating_sub(at).saturating_mul(BARS as u64);
                 let place = usize::try_from(ago / (self.hours.max(1) * HOUR_US)).unwrap_or(BARS);
-                // The newest is the last bar.
+                // The newest decisions are in the last bar.
                 if let Some(bar) = self.bars.iter_mut().rev().nth(place) {
                     bar.add(decision);
                 }
@@ -90,7 +90,7 @@ impl Window {
         }
     }
 
-    /// Decisions over time: bars of three colours, and the same numbers in a table.
+    /// Draws the decisions over time: bars in three colours, and the same numbers in a table.
     pub(super) fn chart(&self) -> Markup {
         let most = self.bars.iter().map(Bar::sum).max().unwrap_or(0).max(1);
         let scaled = |count: u64| count * 96 / most;
@@ -137,7 +137,7 @@ impl Bar {
         match decision {
             Some(Decision::Allow) => self.allow += 1,
             Some(Decision::NeedsApproval) => self.asks += 1,
-            // A call that was no call is a refusal to whoever looks at a chart.
+            // On the chart, an invalid call counts as a denial.
             Some(Decision::Deny | Decision::Invalid) | None => self.deny += 1,
         }
     }

@@ -1,4 +1,4 @@
-//! `/ui/approvals` and `/ui/approvals/{id}`: what waits for a person, and the person's answer.
+//! `/ui/approvals` and `/ui/approvals/{id}`: the calls that wait for approval, and the answer.
 
 use super::form::{Fields, field, read};
 use super::page::{self, Here, Page, block, empty};
@@ -16,9 +16,9 @@ use axum::response::{Html, Redirect};
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// Rows of one page.
+/// Number of rows on a page.
 const ROWS: usize = 50;
-/// Characters of the object's name, which may be a path.
+/// Maximum length of the resource's name, which may be a path, in characters.
 const OBJECT_CHARS_MAX: usize = 1_000;
 const STATES: [Standing; 6] = [
     Standing::Pending,
@@ -88,7 +88,7 @@ pub(super) async fn show(
     Ok(page.with(&body(&visitor, &approval, &may)))
 }
 
-/// Takes the answer, and shows how the question stands then.
+/// Records the answer and shows the approval.
 pub(super) async fn answer(
     State(ui): State<Ui>,
     visitor: Visitor,
@@ -101,12 +101,12 @@ pub(super) async fn answer(
     let fields = read(ui.app.bounds.body_read_max, request).await?;
     let refused = |why: &str| Err(Problem::new(Code::Forbidden, why));
     if !visitor.login().made(field(&fields, "token")) {
-        return refused("the form is not of this login: open the page anew");
+        return refused("the form belongs to another login: reload the page");
     }
-    // A no is on record as the person's too, so it wants the same.
+    // A refusal is recorded under the person's name too, so it needs the same proof.
     if !visitor.login().is_proven(field(&fields, "proof")) {
         return refused(
-            "an answer wants the tab that logged in, and the page's script: log in in this tab, and answer again",
+            "an answer needs the tab that logged in, with scripts on: log in in this tab, then answer again",
         );
     }
     let grant = match field(&fields, "answer") {
@@ -116,7 +116,7 @@ pub(super) async fn answer(
     };
     if grant && !visitor.login().is_fresh(clock::mono_us()) {
         return refused(
-            "a yes wants a login that is at most 15 minutes past: log out, log in, and answer again",
+            "an approval needs a login that is at most 15 minutes old: log out, log in, then answer again",
         );
     }
     let reason = field(&fields, "reason").trim();
@@ -125,8 +125,8 @@ pub(super) async fn answer(
         call_hash: field(&fields, "call_hash").to_owned(),
         reason: (!reason.is_empty()).then(|| reason.to_owned()),
     };
-    let told = ui.app.agent.gate().answer(principal, visitor.door(), &id, answer).await?;
-    Ok(Redirect::to(&format!("/ui/approvals/{}", told.id)))
+    let answered = ui.app.agent.gate().answer(principal, visitor.door(), &id, answer).await?;
+    Ok(Redirect::to(&format!("/ui/approvals/{}", answered.id)))
 }
 
 fn table(items: &[Approval]) -> Markup {
@@ -135,7 +135,7 @@ fn table(items: &[Approval]) -> Markup {
             table {
                 thead { tr {
                     th scope="col" { "call" } th scope="col" { "state" } th scope="col" { "asked by" }
-                    th scope="col" { "asked" } th scope="col" { "ends" }
+                    th scope="col" { "asked" } th scope="col" { "expires" }
                 } }
                 tbody {
                     @for item in items {
@@ -154,7 +154,7 @@ fn table(items: &[Approval]) -> Markup {
     }
 }
 
-/// RFC 3339 as the other pages have it.
+/// An RFC 3339 time in the form of the other pages.
 fn at(time: &str) -> String {
     time.get(..19).unwrap_or(time).replace('T', " ")
 }
@@ -164,7 +164,7 @@ fn ends(item: &Approval) -> Markup {
     html! { time datetime=(item.expires) data-until[is_open] { (at(&item.expires)) } }
 }
 
-/// `may` says whether the visitor's answer would count, or why not.
+/// The page of an approval. `may` says whether the visitor may answer it, or why not.
 fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), AnswerError>) -> Markup {
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let on = approval.resource.get("id").and_then(Value::as_str).unwrap_or("–");
@@ -190,12 +190,12 @@ fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), AnswerError>) -
                 p { "Arguments, proposed by the model:" }
                 (block(&arguments, limits::BLOCK_BYTES_MAX, "Arguments"))
                 @if missing.is_some() || on.ends_with('…') {
-                    p.notice { "This page does not show the whole call. Before a yes look at all of it: "
+                    p.notice { "This page does not show the whole call. Read all of it before you approve: "
                         code { "par approval show " (approval.id) } }
                 }
             }
             section.card aria-labelledby="why" {
-                h2 #why { "Why it asks" }
+                h2 #why { "Why it needs approval" }
                 (why(visitor, approval))
                 (seen(visitor, approval))
             }
@@ -206,7 +206,7 @@ fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), AnswerError>) -
                 h2 #answer { "Answer" }
                 @match may {
                     Ok(()) => (form(visitor, approval)),
-                    Err(why) => p { "An answer of this key would not count: " (format::line(&why.to_string(), 300)) "." },
+                    Err(why) => p { "This key may not answer: " (format::line(&why.to_string(), 300)) "." },
                 }
             }
         }
@@ -236,11 +236,11 @@ fn why(visitor: &Visitor, approval: &Approval) -> Markup {
             dt { "asked by" } dd { (format::line(&approval.requester.principal, 40))
                 @if let Some(user) = &approval.requester.user { " (" (format::line(user, 64)) ")" } }
             dt { "answer by" } dd {
-                @if approval.groups.is_empty() { "whoever asked, or another" }
+                @if approval.groups.is_empty() { "any user, the requester included" }
                 @else { "another user of " (format::line(&approval.groups.join(", "), 120)) }
             }
             dt { "asked" } dd { (at(&approval.created)) }
-            dt { "ends" } dd { (ends(approval)) }
+            dt { "expires" } dd { (ends(approval)) }
             @for path in left_out(approval) { dt { "leaves out" } dd { code { (format::line(path, 300)) } } }
             dt { "run" } dd {
                 @if visitor.may(Power::RunRead) { a href={ "/ui/runs/" (approval.run) } { (approval.run) } }
@@ -254,24 +254,24 @@ fn why(visitor: &Visitor, approval: &Approval) -> Markup {
     }
 }
 
-/// Paths below the object that the call does not read, also with a yes.
+/// Paths in the resource that the call does not read, even when approved.
 fn left_out(approval: &Approval) -> impl Iterator<Item = &str> {
     let listed = approval.resource.get("exclusions").and_then(Value::as_array).into_iter().flatten();
     listed.filter_map(|one| one.get("canonical")?.as_str())
 }
 
-/// What the model said, and what it had read by then: neither is vouched for.
+/// The model's text and the untrusted data that the run had read before the call.
 fn seen(visitor: &Visitor, approval: &Approval) -> Markup {
     let word =
         |one: &Value, name: &str| format::line(one.get(name).and_then(Value::as_str).unwrap_or("-"), 300);
     let entry = |one: &Value| one.get("result").and_then(Value::as_u64);
     html! {
         @if let Some(said) = &approval.said {
-            p { "What the model says, untrusted:" }
-            (block(said, limits::BLOCK_BYTES_MAX, "What the model says"))
+            p { "The model's explanation, which is untrusted:" }
+            (block(said, limits::BLOCK_BYTES_MAX, "The model's explanation"))
         }
         @if !approval.tainted_by.is_empty() {
-            p.notice { "The run has read what nobody vouches for:" }
+            p.notice { "The run has read untrusted data:" }
             ul.plain {
                 @for one in &approval.tainted_by {
                     li { code { (word(one, "resource")) } " by " (word(one, "tool"))
@@ -291,7 +291,7 @@ fn answered(approval: &Approval) -> Markup {
         @if let Some(answer) = &approval.answer {
             p.notice {
                 (page::outcome(approval.state.as_str())) " by "
-                (answer.principal.as_deref().map_or_else(|| "the clock".to_owned(), |who| format::line(who, 40)))
+                (answer.principal.as_deref().map_or_else(|| "the time limit".to_owned(), |who| format::line(who, 40)))
                 " at " (at(&answer.at))
                 @if let Some(reason) = &answer.reason { ": " (format::line(reason, 500)) }
             }
@@ -299,25 +299,26 @@ fn answered(approval: &Approval) -> Markup {
     }
 }
 
-/// What is answered is the call whose hash the form carries, whatever became of the page meanwhile.
+/// The form carries the hash of the call that was shown, so the answer is for that call.
 fn form(visitor: &Visitor, approval: &Approval) -> Markup {
     html! {
         form.answer method="post" action={ "/ui/approvals/" (approval.id) } {
             input type="hidden" name="token" value=(visitor.login().form_token);
             input type="hidden" name="call_hash" value=(approval.call_hash);
-            // The script fills it from what the login left in this tab, and only then lets the buttons be pressed.
+            // The script fills it with the proof that the login left in this tab, and only then
+            // enables the buttons.
             input type="hidden" name="proof" data-proof="kept" autocomplete="off";
             label.sr for="reason" { "Reason" }
-            input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="why, for the record (optional)";
+            input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="reason, recorded on the ledger (optional)";
             button.danger type="submit" name="answer" value="refuse" disabled { "Deny" }
             button.primary type="submit" name="answer" value="grant" disabled { "Approve once" }
         }
         p.notice data-unproven hidden {
-            "This tab has not logged in, and an answer wants one that has: "
+            "An answer needs a login made in this tab: "
             a href=(link("/ui/login", &[("next", &format!("/ui/approvals/{}", approval.id))])) { "log in here" } "."
         }
         noscript {
-            p.notice { "An answer on this page wants its script. On the server: " code { "par approval approve " (approval.id) } }
+            p.notice { "An answer on this page needs scripts. On the server: " code { "par approval approve " (approval.id) } }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `/ui/audit`: the entries, by the query that command line and API use too.
+//! `/ui/audit`: entries found by the same query language as the command line and the API.
 
 use super::page::{Here, Page, empty};
 use super::state::Ui;
@@ -15,28 +15,28 @@ use axum::extract::{Query, State};
 use axum::response::{Html, Response};
 use maud::{Markup, html};
 
-/// Rows where none are asked for.
+/// Default number of rows.
 const ROWS: usize = 100;
 
-/// What the URL asks for.
+/// The parameters of the page.
 struct AuditQuery {
     q: String,
-    /// Or why it cannot be read.
+    /// The parsed query, or why it cannot be parsed.
     filter: Result<Filter, QueryError>,
-    /// Entries up to here.
+    /// The newest entry to show.
     upto: Option<u64>,
-    /// Newest last, and more as they come.
+    /// Shows the newest entry last, and new ones as they come.
     follow: bool,
     limit: usize,
 }
 
 struct AuditRows {
     headers: Vec<Header>,
-    /// Where older ones go on.
+    /// The `upto` of the next older page.
     older: Option<u64>,
-    /// Entries on the ledger when they were read.
+    /// Number of entries on the ledger at the time of the search.
     size: u64,
-    /// How far the index goes, where it was asked.
+    /// How far the index covers the ledger, if it was used.
     index: Option<Coverage>,
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn show(
     Ok(page.with(&body(&asked, found, visitor.may(Power::Export))))
 }
 
-/// The same entries in one file.
+/// Exports the same entries as one file.
 pub(super) async fn export(
     State(ui): State<Ui>,
     visitor: Visitor,
@@ -73,7 +73,7 @@ pub(super) async fn export(
 }
 
 impl AuditQuery {
-    /// What is not understood is left out: a page with a wrong parameter is still a page.
+    /// Ignores what it does not understand: a page with a wrong parameter is still shown.
     fn read(asked: &[(String, String)]) -> Self {
         let value = |name: &str| asked.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str());
         let q = text::prefix(value("q").unwrap_or_default(), limits::QUERY_BYTES_MAX).trim().to_owned();
@@ -94,7 +94,8 @@ fn find(
     upto: Option<u64>,
     limit: usize,
 ) -> Result<AuditRows, Problem> {
-    // Read first: what is appended meanwhile is told by the tail again, and shown once.
+    // Read first: the live tail sends entries that are appended meanwhile, and the script shows
+    // each once.
     let size = app.agent.ledger().head().size;
     let from = upto.unwrap_or_else(|| size.saturating_sub(1));
     let found = app.headers(filter, from, Order::Descending, limit)?;
@@ -143,17 +144,17 @@ fn follow(asked: &AuditQuery) -> Markup {
     }
 }
 
-/// All that matches, in one file. Rows on the page are some of them.
+/// Links that export every matching entry. The page shows only some of them.
 fn exports(asked: &AuditQuery) -> Markup {
     html! {
         @for (format, name) in [("jsonl", "JSONL"), ("csv", "CSV")] {
             a.button href=(link("/ui/export", &[("q", &asked.q), ("format", format)])) download
-                title="every entry that matches; the ledger records who took it" { (name) }
+                title="every matching entry; the ledger records the export" { (name) }
         }
     }
 }
 
-/// Each condition of the query, to be taken away by a click; ready ones where there is none.
+/// Each condition of the query with a link that removes it, or suggestions for an empty query.
 fn conditions(asked: &AuditQuery) -> Markup {
     let words = query::split(&asked.q).unwrap_or_default();
     let without = |at: usize| {
@@ -164,7 +165,7 @@ fn conditions(asked: &AuditQuery) -> Markup {
     html! {
         ul.chips aria-label="Conditions" {
             @for (at, word) in words.iter().enumerate().take(32) {
-                li { a.chip.on href=(without(at)) title="take this condition away" { (format::line(word, 60)) " ×" } }
+                li { a.chip.on href=(without(at)) title="remove this condition" { (format::line(word, 60)) " ×" } }
             }
             @if words.is_empty() {
                 @for q in ["decision:deny", "kind:call.decision", "kind:run.request", "status:error", "kind:key.*", "since:24h"] {
@@ -180,16 +181,16 @@ fn nothing(asked: &AuditQuery, found: &AuditRows) -> Markup {
     html! {
         @if let Some(upto) = &upto {
             div.empty {
-                p { "None of the entries looked at matches." }
-                p { a.button href=(link("/ui/audit", &[("q", &asked.q), ("upto", upto)])) { "Look further back" } }
+                p { "No match among the entries searched so far." }
+                p { a.button href=(link("/ui/audit", &[("q", &asked.q), ("upto", upto)])) { "Search further back" } }
             }
         } @else {
-            (empty("No entry matches. The same on the server:", "par audit show kind:call.decision"))
+            (empty("No entry matches. On the server, for example:", "par audit show kind:call.decision"))
         }
     }
 }
 
-/// What of the answer is from the index, where it is not all.
+/// Says which part of the result comes from the index, if not all of it.
 fn covered(found: &AuditRows) -> Markup {
     let Some(Coverage { covered, unsound }) = &found.index else { return html! {} };
     html! {
@@ -198,8 +199,8 @@ fn covered(found: &AuditRows) -> Markup {
                 " entries; the others were read one by one." }
         }
         @if !unsound.is_empty() {
-            p.notice.bad { (format::count(unsound.len())) " blocks of the index do not fit: these entries were read from "
-                "the ledger, and the index is being made anew there." }
+            p.notice.bad { (format::count(unsound.len())) " blocks of the index do not match the ledger: these entries were read from "
+                "the ledger, and those blocks are being rebuilt." }
         }
     }
 }

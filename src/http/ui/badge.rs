@@ -1,16 +1,16 @@
-//! The check behind the chain's badge: the whole ledger, verified behind the pages.
+//! The check that the chain badge shows: a verification of the whole ledger in the background.
 
 use crate::http::app::App;
 use crate::ledger;
 use crate::types::clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Between the end of one check and the next, in microseconds.
+/// Delay between the end of one check and the next, in microseconds.
 const EVERY_US: u64 = 60_000_000;
-/// A check that takes long is made less often: it may use this part of the time.
+/// A check takes at most one part in this many of the time; slow checks run less often.
 const SHARE: u64 = 20;
 
-/// The last check. Only looking at it leads to another.
+/// The last check. A new one starts only when a page is requested.
 #[derive(Debug, Default)]
 pub(super) struct Chain(Mutex<ChainState>);
 
@@ -28,39 +28,39 @@ struct Done {
     took_us: u64,
 }
 
-/// What is known of the chain.
+/// The known state of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Nothing yet.
+    /// No check has finished yet.
     Checking,
-    /// Every entry that was there holds.
+    /// Every entry up to the check verifies.
     Verified {
-        /// How many.
+        /// Number of entries.
         entries: u64,
     },
-    /// Something does not hold.
+    /// Verification failed.
     Broken {
-        /// Where, if an entry can be named.
+        /// The first entry at fault, if one can be named.
         seq: Option<u64>,
-        /// What.
+        /// The finding.
         what: String,
     },
 }
 
-/// The badge. Looking begins a check where one is due, also where nobody shows what was seen.
+/// The badge.
 #[derive(Clone, Debug)]
 pub(super) struct Badge {
     pub(super) look: Look,
-    /// Root over the entries of the check.
+    /// Merkle root of the entries that were checked.
     pub(super) root: String,
-    /// How long the check is past.
+    /// Age of the check, in microseconds.
     pub(super) age_us: u64,
-    /// How long it took.
+    /// Duration of the check, in microseconds.
     pub(super) took_us: u64,
 }
 
 impl Chain {
-    /// What the last check found. Begins another one where that is long past.
+    /// Returns the result of the last check. Starts a new one if the last is too old.
     pub(super) fn look(self: &Arc<Self>, app: &App) -> Badge {
         let now = clock::mono_us();
         let mut state = self.lock();
@@ -84,7 +84,7 @@ impl Chain {
 
     fn check(&self, files: &ledger::Files) {
         let began_us = clock::mono_us();
-        // state.db is compared by `par audit verify`, which knows every room's share of it.
+        // `par audit verify` compares state.db, for which it needs every room's part of it.
         let report = ledger::audit(files, &[], &[]);
         let look = match (report.verdict, report.findings.first()) {
             (verdict, _) if verdict.holds() => Look::Verified { entries: report.entries },

@@ -1,4 +1,4 @@
-//! The login's cookie (RFC 6265bis).
+//! The login cookie (RFC 6265bis).
 
 use crate::http::middleware::Ends;
 use crate::types::limits;
@@ -7,17 +7,18 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
 
-/// Where a browser reaches this server, as far as cookies are concerned.
+/// How a browser reaches this server, as far as cookies are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exposure {
-    /// From the same machine, under a name of the loopback: plain HTTP, which leaves no wire.
+    /// From the same machine, under a loopback name: plain HTTP, which never leaves the machine.
     Loopback,
-    /// From elsewhere: only over TLS, which a proxy ends. On plain HTTP a browser keeps no such cookie.
+    /// From another machine: only through a proxy with TLS. Over plain HTTP a browser does not
+    /// store such a cookie.
     Far,
 }
 
 impl Exposure {
-    /// Read off the connection and the `Host`, which `middleware` has checked.
+    /// Derived from the connection and from the `Host`, which `middleware` has checked.
     pub(super) fn from_request(ends: Ends, headers: &HeaderMap) -> Self {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
         let is_loopback = host.is_some_and(|host| {
@@ -27,7 +28,7 @@ impl Exposure {
         if is_loopback && ends.peer.is_loopback() { Self::Loopback } else { Self::Far }
     }
 
-    /// The scheme of this server's address, as the browser has it.
+    /// The scheme of this server's address in the browser.
     pub(super) fn scheme(self) -> &'static str {
         match self {
             Self::Loopback => "http",
@@ -42,7 +43,8 @@ impl Exposure {
         }
     }
 
-    /// The login's id in a request. Two cookies of the name are none: one of them was planted.
+    /// Returns the login id of a request. Two cookies of this name count as none: one of them was
+    /// planted.
     pub(super) fn read(self, headers: &HeaderMap) -> Option<&str> {
         let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
         let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -53,12 +55,12 @@ impl Exposure {
         }
     }
 
-    /// The line that gives the browser its login.
+    /// The header that sets the cookie.
     pub(super) fn set(self, id: &str) -> Option<HeaderValue> {
         self.line(id, limits::LOGIN_LIFE_MS_MAX / 1_000)
     }
 
-    /// The line that takes it away.
+    /// The header that removes the cookie.
     pub(super) fn clear(self) -> Option<HeaderValue> {
         self.line("", 0)
     }
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cookie_of_the_name_is_read_and_two_are_none() {
+    fn a_single_cookie_is_read_and_duplicates_are_ignored() {
         let check = |reach: Exposure, lines: &[&'static str], expect: Option<&str>| {
             let headers: HeaderMap =
                 lines.iter().map(|line| (COOKIE, HeaderValue::from_static(line))).collect();

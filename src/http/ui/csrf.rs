@@ -1,15 +1,15 @@
-//! Whether a request that changes something was sent by a page of ours.
+//! Whether a page of this server sent a request that changes state.
 //!
-//! `SameSite=Strict` and the form's token say so too; this one needs nothing of either.
+//! `SameSite=Strict` and the form's token protect the same; this check depends on neither.
 
 use crate::http::problem::{Code, Problem};
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, HeaderName, ORIGIN};
 
-/// Refuses what a page of another site sent, and what does not tell where it is from.
+/// Refuses requests from pages of other sites and requests without an origin.
 ///
-/// `Sec-Fetch-Site` is the browser's own word, which no page can set. Under our `no-referrer` a form's
-/// `Origin` is `null`, which is as good as none.
+/// The browser sets `Sec-Fetch-Site`, and no page can change it. Under our `no-referrer` policy a
+/// form's `Origin` is `null`, which says nothing.
 pub(super) fn check_own(headers: &HeaderMap) -> Result<(), Problem> {
     let site = single(headers, &HeaderName::from_static("sec-fetch-site"));
     let origin = single(headers, &ORIGIN);
@@ -18,7 +18,7 @@ pub(super) fn check_own(headers: &HeaderMap) -> Result<(), Problem> {
         (Some("same-origin") | None, Some(origin)) => is_ours(headers, origin),
         (Some(_), _) | (None, None) => false,
     };
-    let refused = "this form was not sent by a page of this server: open it anew and try again";
+    let refused = "this form was not sent by a page of this server: reload the page and try again";
     is_own.then_some(()).ok_or_else(|| Problem::new(Code::Forbidden, refused))
 }
 
@@ -28,7 +28,7 @@ fn is_ours(headers: &HeaderMap, origin: &str) -> bool {
     host.zip(of).is_some_and(|(host, of)| host.eq_ignore_ascii_case(of))
 }
 
-/// The only value; of two, neither counts.
+/// Returns the only value. If there are two, neither counts.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

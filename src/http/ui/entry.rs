@@ -1,4 +1,4 @@
-//! `/ui/audit/{seq}`: one entry, its exact bytes, and a hash that the browser makes itself.
+//! `/ui/audit/{seq}`: one entry with its exact bytes, and a hash that the browser computes.
 
 use super::format;
 use super::page::{Here, Page, block};
@@ -18,9 +18,9 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// Headers beyond this are not put into the page for the browser to hash, in bytes.
+/// Longer headers are not put into the page for the browser to hash, in bytes.
 const HASHED_BYTES_MAX: usize = 24 << 10;
-/// Of a field in the table, in characters.
+/// Maximum length of a field in the table, in characters.
 const FIELD_CHARS_MAX: usize = 200;
 
 struct Around {
@@ -35,7 +35,7 @@ pub(super) async fn show(
     Path(seq): Path<String>,
 ) -> Result<Html<String>, Problem> {
     visitor.holding(Power::AuditRead)?;
-    let none = || Problem::new(Code::NotFound, "there is no entry of this number");
+    let none = || Problem::new(Code::NotFound, "no entry has this number");
     let seq: u64 = seq.parse().map_err(|_| none())?;
     let app = ui.app.clone();
     let around = blocking(move || {
@@ -73,13 +73,13 @@ fn body(around: &Around) -> Markup {
         }
         section aria-labelledby="bytes" {
             h2 #bytes { "Canonical bytes" }
-            p.muted { (format::count(around.stored.bytes.len())) " bytes. The leaf hash is SHA-256 of a zero byte and these." }
+            p.muted { (format::count(around.stored.bytes.len())) " bytes. The leaf hash is SHA-256 over a zero byte followed by these bytes." }
             (block(&String::from_utf8_lossy(&around.stored.bytes), limits::BLOCK_BYTES_MAX, "The bytes as text"))
         }
     }
 }
 
-/// The hash as the server has it, and a place for the browser's own.
+/// The hash according to the server, and a slot for the one that the browser computes.
 fn proof(around: &Around) -> Markup {
     let (stored, leaf) = (&around.stored, around.stored.leaf().hex());
     let fits = stored.bytes.len() <= HASHED_BYTES_MAX;
@@ -92,7 +92,7 @@ fn proof(around: &Around) -> Markup {
             p.line role="status" {
                 span #verdict.badge.plain data-bytes=[fits.then(|| STANDARD.encode(&stored.bytes))]
                     data-leaf=(leaf) data-next=[next.as_deref()] {
-                    @if fits { "not checked in this browser: it needs the script" } @else { "too long to be checked here" }
+                    @if fits { "not checked in this browser: scripts are needed" } @else { "too long to check here" }
                 }
             }
             dl.facts {
@@ -100,14 +100,14 @@ fn proof(around: &Around) -> Markup {
                 dt { "prev" } dd {
                     @if let Some(prev) = &prev {
                         code { (prev) } " "
-                        @if Some(prev) == before.as_ref() { span.badge.good { "is the leaf before" } }
-                        @else { span.badge.bad { "is not the leaf before" } }
+                        @if Some(prev) == before.as_ref() { span.badge.good { "matches the entry before" } }
+                        @else { span.badge.bad { "does not match the entry before" } }
                     } @else { "none: this is the first entry" }
                 }
                 dt { "next" } dd {
                     @if let Some(next) = &next {
-                        @if *next == leaf { span.badge.good { "the next entry holds this leaf" } }
-                        @else { span.badge.bad { "the next entry holds another leaf" } }
+                        @if *next == leaf { span.badge.good { "the next entry contains this leaf" } }
+                        @else { span.badge.bad { "the next entry contains another leaf" } }
                     } @else { "none yet: this is the newest entry" }
                 }
             }
@@ -144,9 +144,9 @@ fn field(name: &str, value: &Value) -> Markup {
 
 fn payload(stored: &Stored) -> Markup {
     match &stored.body {
-        None => html! { p.empty { "The text of this entry was erased. Its place in the chain stays." } },
+        None => html! { p.empty { "The payload of this entry was erased. Its place in the chain stays." } },
         Some(_) if !stored.header.shows_payload() => {
-            html! { p.empty { "Never shown: it holds what a key is known by." } }
+            html! { p.empty { "Never shown: it contains the verifiers of a key." } }
         }
         Some(body) => {
             let value: Value = serde_json::from_slice(body).unwrap_or_default();

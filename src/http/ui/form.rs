@@ -1,4 +1,4 @@
-//! What a form of a page sends.
+//! The fields of a submitted form.
 
 use crate::http::problem::{Code, Problem};
 use axum::Form;
@@ -6,10 +6,10 @@ use axum::extract::{FromRequest as _, Request};
 use axum::response::IntoResponse as _;
 use std::time::Duration;
 
-/// Names with their values, in the order sent.
+/// Names and values, in the order sent.
 pub(super) type Fields = Vec<(String, String)>;
 
-/// Reads a form within the bounds of any body, in `time_max`.
+/// Reads a form within the limits of any body, in `time_max`.
 pub(super) async fn read(time_max: Duration, request: Request) -> Result<Fields, Problem> {
     let reading = Form::<Fields>::from_request(request, &());
     let late = |_| Problem::new(Code::TimedOut, "the form did not arrive in time");

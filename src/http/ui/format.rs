@@ -1,14 +1,14 @@
-//! Text for pages: what comes from outside made visible and short, times, figures.
+//! Text for pages: outside text made visible and short, times, figures.
 //!
-//! What comes out of here is still text: maud escapes it where it is put into a page.
+//! The output is plain text: maud escapes it when it is put into a page.
 
 use crate::gate::State;
 use crate::types::clock::Wall;
 use crate::types::{Decision, RunStatus, StepStatus, text};
 
-/// One line of text from outside, at most `chars_max` characters long.
+/// One line of outside text, at most `chars_max` characters long.
 pub(super) fn line(from: &str, chars_max: usize) -> String {
-    // A character has at most four bytes; the rest of a long text need not be looked at.
+    // A character has at most four bytes, so the rest of a long text need not be read.
     let head = text::prefix(from, chars_max.saturating_mul(4).saturating_add(4));
     let visible = text::visible_line(head);
     let is_cut = head.len() < from.len() || visible.chars().count() > chars_max;
@@ -20,14 +20,14 @@ pub(super) fn line(from: &str, chars_max: usize) -> String {
     visible
 }
 
-/// Text from outside with its lines, at most `bytes_max` bytes of it; the second value says what is
-/// missing.
+/// Outside text with its line breaks, at most `bytes_max` bytes of it. The second value says what
+/// is missing.
 pub(super) fn block(from: &str, bytes_max: usize) -> (String, Option<String>) {
     let head = text::prefix(from, bytes_max);
     let note = (head.len() < from.len())
         .then(|| format!("cut here: {} of {} bytes are shown", count(head.len()), count(from.len())));
     let visible = text::visible(head);
-    // Made visible, a text of hidden characters is eight times as long.
+    // A text of hidden characters becomes eight times as long when they are made visible.
     let shown = text::prefix(&visible, bytes_max.saturating_mul(2));
     let note = if shown.len() < visible.len() { Some("cut here: it is longer".to_owned()) } else { note };
     (shown.to_owned(), note)
@@ -38,7 +38,7 @@ pub(super) fn time(wall_us: u64) -> String {
     Wall(wall_us).rfc3339().get(..19).map_or_else(|| "–".to_owned(), |at| at.replace('T', " "))
 }
 
-/// A span of time in words: `380 µs`, `2.4 ms`, `8.4 s`, `2 m 5 s`, `3 h 20 m`, `4 d 2 h`.
+/// A span of time: `380 µs`, `2.4 ms`, `8.4 s`, `2 m 5 s`, `3 h 20 m`, `4 d 2 h`.
 pub(super) fn span(us: u64) -> String {
     let tenths = |unit: u64| format!("{}.{}", us / unit, us % unit * 10 / unit);
     let (seconds, minutes, hours) = (us / 1_000_000, us / 60_000_000, us / 3_600_000_000);
@@ -66,12 +66,12 @@ pub(super) fn count(number: impl TryInto<u64>) -> String {
     out
 }
 
-/// The head of a digest or an id, for tables.
+/// The beginning of a digest or an id, for tables.
 pub(super) fn short(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }
 
-/// The class of a word that names an outcome: colour follows the word and never stands alone.
+/// The CSS class of an outcome. Colour accompanies the word and never stands alone.
 pub(super) fn tone(word: &str) -> &'static str {
     let of_decision = Decision::parse(word).map(|decision| match decision {
         Decision::Allow => "good",
@@ -113,7 +113,7 @@ pub(super) fn tone(word: &str) -> &'static str {
             State::Pending => "warn",
         })
     };
-    // Words of pages alone.
+    // Outcomes that only pages use.
     let of_page = || match word {
         "ready" | "approved" | "verified" => "good",
         "degraded" => "warn",

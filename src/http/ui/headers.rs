@@ -1,5 +1,4 @@
-//! What every answer of the dashboard carries: the headers that keep a page to itself, and, for a
-//! browser, errors as pages.
+//! Wraps every response of the dashboard: security headers, and errors as pages for a browser.
 
 use super::page;
 use super::visitor::wants_page;
@@ -10,17 +9,17 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFER
 use axum::middleware::Next;
 use axum::response::{Extension, Html, IntoResponse as _, Response};
 
-/// Nothing but our own stylesheet and script, no markup made from text.
+/// Allows only our own stylesheet and script, and no markup made from text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
 
-pub(super) async fn dress(request: Request, next: Next) -> Response {
+pub(super) async fn wrap(request: Request, next: Next) -> Response {
     let is_page = wants_page(request.headers());
     let id = request.extensions().get::<Id>().map(|id| id.0.clone()).unwrap_or_default();
     let mut response = next.run(request).await;
     if is_page {
-        response = told(response, &id);
+        response = as_page(response, &id);
     }
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
@@ -31,8 +30,8 @@ pub(super) async fn dress(request: Request, next: Next) -> Response {
     response
 }
 
-/// An error as a page; anything else as it is.
-fn told(mut response: Response, id: &str) -> Response {
+/// Renders an error as a page. Other responses stay unchanged.
+fn as_page(mut response: Response, id: &str) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     let problem = response.extensions_mut().remove::<Problem>();

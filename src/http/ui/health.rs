@@ -1,4 +1,4 @@
-//! `/ui/health`: whether runs are taken, the ledger, and the walls around tools.
+//! `/ui/health`: whether runs are accepted, the ledger, and the protections around tools.
 
 use super::badge::Look;
 use super::format;
@@ -15,9 +15,9 @@ use serde_json::Value;
 
 pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<String>, Problem> {
     visitor.holding(Power::HealthRead)?;
-    let told = health::told(&ui.app);
-    let text = |at: &str| told.pointer(at).and_then(Value::as_str).unwrap_or("–").to_owned();
-    let obstacles: Vec<&str> = told
+    let report = health::report(&ui.app);
+    let text = |at: &str| report.pointer(at).and_then(Value::as_str).unwrap_or("–").to_owned();
+    let obstacles: Vec<&str> = report
         .get("obstacles")
         .and_then(Value::as_array)
         .into_iter()
@@ -34,20 +34,20 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
             section.card aria-labelledby="server" {
                 h2 #server { "Server" }
                 dl.facts {
-                    dt { "runs" } dd { @if ready == "–" { (page::outcome("ready")) } @else { "not taken: " (ready) } }
+                    dt { "runs" } dd { @if ready == "–" { (page::outcome("ready")) } @else { "not accepted: " (ready) } }
                     dt { "version" } dd { (text("/version")) }
                     dt { "log" } dd { code { (format::short(&text("/ledger/log"), 32)) } }
-                    dt { "entries" } dd { a href="/ui/audit" { (format::count(told.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
+                    dt { "entries" } dd { a href="/ui/audit" { (format::count(report.pointer("/ledger/size").and_then(Value::as_u64).unwrap_or(0))) } }
                     dt { "root" } dd { code { (text("/ledger/root")) } }
                 }
             }
             section.card aria-labelledby="chain" { h2 #chain { "Chain" } @if visitor.may(Power::AuditRead) { (chain(&ui)) } }
         }
         section.card aria-labelledby="walls" {
-            h2 #walls { "Walls around every tool" }
-            @if layers.is_empty() { p { "The launcher has not told of any." } }
+            h2 #walls { "Protections around every tool" }
+            @if layers.is_empty() { p { "The launcher has not reported any." } }
             ul.chips { @for layer in &layers { li { span.chip.still { (format::line(layer, 200)) } } } }
-            p.muted { "What was enforced for one call is in the payload of its call.result." }
+            p.muted { "The payload of a call.result shows what was enforced for that call." }
         }
     };
     Ok(page.with(&body))
@@ -58,21 +58,21 @@ fn chain(ui: &Ui) -> Markup {
     html! {
         p.line { (page::chain(&badge, true)) }
         @match &badge.look {
-            Look::Checking => p { "Being checked: look again in a moment." },
+            Look::Checking => p { "The check is running: reload this page in a moment." },
             Look::Verified { entries } => {
                 dl.facts {
                     dt { "verified" } dd { (format::count(*entries)) " entries: chain, tree and payloads" }
                     dt { "root" } dd { code { (badge.root) } }
                     dt { "took" } dd { (format::span(badge.took_us)) ", " (format::span(badge.age_us)) " ago" }
                 }
-                p.muted { "Checked by this server. Check it yourself, with state.db too:" }
+                p.muted { "Checked by this server. To check it yourself, including state.db:" }
             }
             Look::Broken { seq, what } => {
                 p.notice.bad role="alert" {
                     @if let Some(seq) = seq { "Entry " (seq) ": " }
                     (format::line(what, 400))
                 }
-                p { "Every finding:" }
+                p { "To see every finding:" }
             }
         }
         pre data-copy tabindex="0" { code { "par audit verify" } }

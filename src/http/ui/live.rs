@@ -1,6 +1,7 @@
 //! `GET /ui/events`: entries as they become durable, as server-sent events.
 //!
-//! An event's id is the entry's number, so that a browser that comes back says where it was.
+//! The id of an event is the entry's number, so that a browser that reconnects says where it
+//! stopped.
 
 use super::logins::Login;
 use super::row::EntryRow;
@@ -42,15 +43,15 @@ struct LiveTail {
     login: Login,
     door: Door,
     filter: Filter,
-    /// The first entry that was not looked at.
+    /// The first entry that has not been read.
     from: u64,
 }
 
 impl Events for LiveTail {
-    async fn stands(&self) -> bool {
+    async fn has_access(&self) -> bool {
         let login = self.ui.logins.look(&self.login.hash, clock::mono_us());
         match login {
-            // A rule may have come into force since, or its time may be over.
+            // The rules may have changed, or the login may have expired.
             Some(login) => match self.ui.app.authority.standing(&login.proven).await {
                 Ok(by) => {
                     let gate = self.ui.app.agent.gate();
@@ -62,14 +63,14 @@ impl Events for LiveTail {
         }
     }
 
-    /// `None` where the ledger cannot be read.
+    /// Returns `None` if the ledger cannot be read.
     async fn next(&mut self) -> Option<String> {
         let headers = newer(&self.ui.app, &self.filter, &mut self.from).await?;
         Some(headers.iter().map(event).collect())
     }
 }
 
-/// JSON has no line breaks of its own, and a row's text has none left.
+/// JSON contains no line breaks here, and a row's text has none left.
 fn event(header: &Header) -> String {
     let row = serde_json::to_string(&EntryRow::from_header(header)).unwrap_or_default();
     format!("id: {}\nevent: entry\ndata: {row}\n\n", header.seq)

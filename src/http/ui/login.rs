@@ -1,4 +1,4 @@
-//! `/ui/login` and `/ui/logout`: a key shown once becomes a login.
+//! `/ui/login` and `/ui/logout`: a key opens a login.
 
 use super::cookie::Exposure;
 use super::form::{Fields, field, read};
@@ -22,10 +22,10 @@ pub(super) async fn form(
     Query(asked): Query<Fields>,
 ) -> Html<String> {
     let base = base(Exposure::from_request(ends, &headers), &headers);
-    Html(shown(&base, wanted(&asked), None).into_string())
+    Html(shown(&base, next_page(&asked), None).into_string())
 }
 
-/// Opens a login for a key that may read the audit or approve, and leads on.
+/// Opens a login for a key that may read the audit or approve, and redirects to the requested page.
 pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Response, Problem> {
     let ends = request.extensions().get::<Ends>().copied();
     let ends = ends.ok_or_else(|| Problem::internal("a request has no source"))?;
@@ -33,7 +33,7 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
     let reach = Exposure::from_request(ends, request.headers());
     let base = base(reach, request.headers());
     let fields = read(ui.app.bounds.body_unproven_read_max, request).await?;
-    let next = wanted(&fields);
+    let next = next_page(&fields);
     let refused = |status: StatusCode, why: &str| {
         let page = shown(&base, next, Some(why));
         Ok((status, Extension(AsIs), Html(page.into_string())).into_response())
@@ -41,16 +41,17 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
     let principal = match ui.app.authority.authenticate(field(&fields, "key").trim(), ends.peer).await {
         Ok(principal) => principal,
         Err(refusal @ (Refusal::TooMany { .. } | Refusal::Unreadable)) => return Err(refusal.into()),
-        Err(_) => return refused(StatusCode::UNAUTHORIZED, "This is no valid key."),
+        Err(_) => return refused(StatusCode::UNAUTHORIZED, "This is not a valid key."),
     };
     let door = Door { via: Via::Page, source_ip: Some(ends.peer) };
     if !may_enter(&ui, &principal, door) {
-        let why = "This key may neither read the audit nor approve, so there is nothing to see for it here.";
+        let why =
+            "The dashboard needs a key that may read the audit or approve calls. This key may do neither.";
         return refused(StatusCode::FORBIDDEN, why);
     }
     let proof = field(&fields, "proof");
     let id = ui.logins.open(principal, proof, clock::mono_us()).map_err(Problem::internal)?;
-    // The badge of the first page shall have something to say.
+    // Starts a check, so that the badge of the first page has a result.
     ui.chain.look(&ui.app);
     let cookie = reach.set(&id).ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
@@ -67,7 +68,7 @@ pub(super) async fn close(
     let reach = Exposure::from_request(ends, request.headers());
     let fields = read(ui.app.bounds.body_read_max, request).await?;
     if !visitor.login().made(field(&fields, "token")) {
-        return Err(Problem::new(Code::Forbidden, "the form is not of this login: open the page anew"));
+        return Err(Problem::new(Code::Forbidden, "the form belongs to another login: reload the page"));
     }
     ui.logins.end(&visitor.login().hash);
     let cookie = reach.clear().ok_or_else(|| Problem::internal("the cookie cannot be written"))?;
@@ -79,8 +80,8 @@ fn may_enter(ui: &Ui, principal: &Principal, door: Door) -> bool {
     [Power::AuditRead, Power::Approve].into_iter().any(|power| gate.holds(principal, power, door).is_ok())
 }
 
-/// Where to go on: a page of ours and nothing else.
-fn wanted(fields: &Fields) -> &str {
+/// The page to continue with: one of ours and no other.
+fn next_page(fields: &Fields) -> &str {
     let next = field(fields, "next");
     let is_plain = next.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') && !next.contains("//");
     if next.starts_with("/ui/") && is_plain { next } else { "/ui/" }
@@ -91,15 +92,15 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
         "Log in",
         html! {
             h1 { "Log in" }
-            p.lead { "See what the agent was asked, what it was allowed, and what it did." }
+            p.lead { "See what the agent was asked, what it was allowed to do, and what it did." }
             @if let Some(why) = why { p.notice.bad role="alert" id="why" { (why) } }
             p.notice.warn data-insecure hidden {
-                "This page came over plain HTTP from another machine: a key typed here can be read on the way, \
-                 and no login is kept. Use HTTPS, or an SSH tunnel to the loopback."
+                "This page came over plain HTTP from another machine: a key typed here can be read in transit, \
+                 and the browser keeps no login. Use HTTPS, or an SSH tunnel to the loopback."
             }
             form.card.stack method="post" action="/ui/login" {
                 input type="hidden" name="next" value=(next);
-                // The script makes one at each login and keeps it in the tab.
+                // The script creates a proof at each login and keeps it in the tab.
                 input type="hidden" name="proof" data-proof="new" autocomplete="off";
                 label for="key" { "API key" }
                 input #key type="password" name="key" required autocomplete="current-password" spellcheck="false"
@@ -108,7 +109,7 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
             }
             details {
                 summary { "No key yet?" }
-                p { "On the server, make one that may read the audit:" }
+                p { "On the server, create one that may read the audit:" }
                 pre data-copy tabindex="0" { code { "par key create my-name --role viewer" } }
                 p.muted { "The login lasts 12 hours without use and 7 days at most; revoking the key ends it. \
                     The server answers at " (base) "." }
@@ -119,7 +120,7 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::wanted;
+    use super::next_page;
 
     #[test]
     fn the_login_leads_only_to_our_own_pages() {
@@ -135,7 +136,7 @@ mod tests {
             ("javascript:alert(1)", "/ui/"),
             ("/agent/run", "/ui/"),
         ] {
-            assert_eq!(wanted(&vec![("next".to_owned(), next.to_owned())]), expect, "{next:?}");
+            assert_eq!(next_page(&vec![("next".to_owned(), next.to_owned())]), expect, "{next:?}");
         }
     }
 }

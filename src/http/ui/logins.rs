@@ -1,10 +1,12 @@
-//! Open logins: a random id in the browser's cookie, its hash here.
+//! Open logins: the browser's cookie contains a random id, and this table its hash.
 //!
-//! Held in memory only: a restart ends every login, and nothing on the disk could be stolen and used.
+//! The table exists only in memory: a restart ends every login, and nothing on disk could be stolen
+//! and used.
 //!
-//! A cookie goes to every port of its host, and on the loopback other servers may listen on those. So a login also has
-//! a proof, which the script of the login page makes and keeps in the tab (`sessionStorage`, which belongs to one origin,
-//! its port too): with the cookie alone one reads, and answers nothing.
+//! A browser sends a cookie to every port of its host, and on the loopback other servers may listen
+//! on those ports. So a login also has a proof. The script of the login page creates it and keeps
+//! it in the tab (`sessionStorage`, which belongs to one origin including its port). The cookie
+//! alone permits reading, but no answers.
 
 use crate::auth::Principal;
 use crate::types::digest::hex;
@@ -13,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use subtle::ConstantTimeEq as _;
 
-/// The logins.
+/// The open logins.
 #[derive(Debug, Default)]
 pub(super) struct Logins {
     open: Mutex<HashMap<Digest, OpenLogin>>,
@@ -23,27 +25,28 @@ pub(super) struct Logins {
 struct OpenLogin {
     principal: Principal,
     form_token: String,
-    /// The hash of what the tab proves; `None` where it has no script.
+    /// The hash of the tab's proof; `None` if the browser runs no scripts.
     proof: Option<Digest>,
     opened_us: u64,
     seen_us: u64,
 }
 
-/// A login that was found by its id.
+/// A login found by its id.
 #[derive(Clone, Debug)]
 pub(super) struct Login {
     /// The hash of its id.
     pub(super) hash: Digest,
-    /// Whose key opened it. How the key stands now was not looked at.
+    /// The principal of the key that opened it. Whether the key is still valid has not been
+    /// checked.
     pub(super) proven: Principal,
-    /// What its forms carry.
+    /// The token that its forms carry.
     pub(super) form_token: String,
     proof: Option<Digest>,
     opened_us: u64,
 }
 
 impl Login {
-    /// Whether its key was shown a short while ago: a yes to a call wants more than an open page.
+    /// Whether the key was shown recently: an approval needs more than an open page.
     pub(super) fn is_fresh(&self, now_us: u64) -> bool {
         now_us.saturating_sub(self.opened_us) < limits::LOGIN_FRESH_MS_MAX * 1_000
     }
@@ -60,8 +63,8 @@ impl Login {
 }
 
 impl Logins {
-    /// Opens a login and returns its id, which is kept nowhere here. `proof` is what the tab has made for it, 32 bytes
-    /// in hexadecimal; any other text is none. `now_us` is monotonic.
+    /// Opens a login and returns its id, which is not stored here. `proof` is the proof that the
+    /// tab created, 32 bytes in hexadecimal; any other text counts as none. `now_us` is monotonic.
     pub(super) fn open(
         &self,
         principal: Principal,
@@ -85,7 +88,7 @@ impl Logins {
         Ok(id)
     }
 
-    /// The login of this id, which was used just now.
+    /// Returns the login with this id and marks it as used.
     pub(super) fn find(&self, id: &str, now_us: u64) -> Option<Login> {
         let hash = Digest::sha256(id.as_bytes());
         let found = self.look(&hash, now_us)?;
@@ -95,7 +98,8 @@ impl Logins {
         Some(found)
     }
 
-    /// The login of this hash, whose idle time goes on: a page that is only left open is no use of it.
+    /// Returns the login with this hash without marking it as used: an open page alone is not a
+    /// use.
     pub(super) fn look(&self, hash: &Digest, now_us: u64) -> Option<Login> {
         let mut open = self.lock();
         if !open.get(hash)?.holds(now_us) {
@@ -123,7 +127,7 @@ impl Logins {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, OpenLogin>> {
-        // A panic under this lock cannot have left a login half open.
+        // A panic under this lock cannot leave a login half open.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,14 +161,14 @@ mod tests {
     const HOUR_US: u64 = 3_600_000_000;
 
     #[tokio::test]
-    async fn a_login_ends_when_idle_when_old_and_when_told() {
+    async fn a_login_ends_when_idle_when_old_and_on_logout() {
         let home = Fixture::open().await;
         let logins = Logins::default();
         let id = logins.open(home.owner.clone(), "", 0).expect("id");
         assert_eq!(id.len(), 64);
         assert!(logins.find("other", 1).is_none());
         let hash = logins.find(&id, 11 * HOUR_US).expect("used within 12 h").hash;
-        // Only looked at: the idle time goes on.
+        // Reading by hash does not reset the idle time.
         assert!(logins.look(&hash, 22 * HOUR_US).is_some());
         assert!(logins.look(&hash, 23 * HOUR_US).is_none(), "12 h without use");
         let id = logins.open(home.owner.clone(), "", 0).expect("id");
@@ -189,13 +193,13 @@ mod tests {
         for at in 1..=limits::KEY_LOGINS_MAX as u64 {
             logins.open(home.owner.clone(), "", at).expect("id");
         }
-        assert!(logins.find(&first, 100).is_none(), "the oldest made place");
+        assert!(logins.find(&first, 100).is_none(), "the oldest one was ended");
         assert_eq!(logins.lock().len(), limits::KEY_LOGINS_MAX);
         logins.end_of(&home.owner);
         assert_eq!(logins.lock().len(), 0);
     }
     #[tokio::test]
-    async fn a_proof_is_that_of_its_login_and_no_proof_is_none() {
+    async fn a_proof_is_valid_only_for_its_login_and_never_empty() {
         let home = Fixture::open().await;
         let logins = Logins::default();
         let proof = "5a".repeat(32);

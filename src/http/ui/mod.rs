@@ -1,18 +1,32 @@
-//! The dashboard: pages made on the server, one stylesheet, one script, nothing from elsewhere.
+//! The dashboard: pages made on the server, with one stylesheet and one script and nothing from
+//! elsewhere.
 //!
-//! Here a browser opens a login with a key, reads, and answers approvals. No page starts a run, loads rules or makes
-//! a key, and none holds a script or a style of its own.
+//! A browser opens a login with a key, reads, and answers approvals. No page starts a run, loads
+//! rules or creates a key, and none contains an inline script or style.
+//!
+//! Invariants: text of models and tools reaches a page only as text, through maud's escaping and
+//! [`format`]. A page needs the same power as its endpoint of the API. A change needs the form's
+//! token and a page of ours; an answer also needs the proof of the tab that logged in; an approval
+//! also needs a recent login.
 //!
 //! # Layout
 //!
-//! `format` makes text from outside safe and short; `assets` are stylesheet and script; `csrf` turns away what another
-//! site sends; `cookie` names a login and `logins` holds them; `badge` is the check of the chain; `state` is what pages
-//! answer from; `visitor` is who looks; `page` is the frame of every page; `headers` are those of every answer, with the pages of
-//! errors; `form` reads what is sent; `login` opens a login and ends it; `row` is an entry in a table; `activity` counts the last hours. Then
-//! one file per page; `live` is the stream behind the live one; `routes` their paths.
-//!
-//! Architecture invariants: model and tool text reaches a page only as text, through maud's escaping and
-//! [`format`]; a page needs the same power as its endpoint of the API.
+//! * `format`: makes outside text safe and short
+//! * `assets`: stylesheet and script
+//! * `csrf`: refuses requests from other sites
+//! * `cookie`, `logins`: the login cookie and the open logins
+//! * `badge`: the check of the chain
+//! * `state`: the state that pages use
+//! * `visitor`: the login of a request
+//! * `page`: the frame of every page
+//! * `headers`: response headers, and errors as pages
+//! * `form`: submitted forms
+//! * `login`: logs in and out
+//! * `row`: an entry in a table
+//! * `activity`: counts of the last hours
+//! * `live`: the stream of the live page
+//! * `routes`: paths
+//! * the other files: one page each
 
 mod format;
 mod assets;

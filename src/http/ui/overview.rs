@@ -1,4 +1,4 @@
-//! `/ui/`: how it stands, and what wants a look.
+//! `/ui/`: the state of the server, and what needs attention.
 
 use super::activity::Window;
 use super::page::{self, Here, Page, empty};
@@ -15,9 +15,9 @@ use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
 
-/// Runs in the list of recent ones.
+/// Number of recent runs in the list.
 const RECENT: usize = 8;
-/// Waiting runs that are named.
+/// Number of waiting runs that are named.
 const WAITING: usize = 5;
 /// The windows of time, in hours.
 const HOURS: [(u64, &str); 3] = [(1, "1 hour"), (24, "24 hours"), (168, "7 days")];
@@ -73,14 +73,14 @@ fn body(visitor: &Visitor, facts: &Overview) -> Markup {
                     li { a href="/ui/audit?q=decision%3Adeny" { span.dot.bad {} "deny " b { (format::count(window.total.deny)) } } }
                 }
                 (window.chart())
-                @if window.is_cut { p.muted { "Only the newest entries were counted: there are more in this time." } }
+                @if window.is_cut { p.muted { "Only the newest entries were counted: the true numbers are higher." } }
             }
             section.card aria-labelledby="attention" { h2 #attention { "Needs attention" } (attention(facts)) }
         }
         section aria-labelledby="recent" {
             div.title { h2 #recent { "Recent runs" } @if visitor.may(Power::RunRead) { a href="/ui/runs" { "All runs" } } }
             @if facts.recent.is_empty() {
-                (empty("Nothing was asked yet. Ask, with a key of the role operator:", &runs::ask(&visitor.base)))
+                (empty("No runs yet. Start one, with a key of the role operator:", &runs::ask(&visitor.base)))
             } @else {
                 (runs::table(&facts.recent))
             }
@@ -91,7 +91,7 @@ fn body(visitor: &Visitor, facts: &Overview) -> Markup {
 fn figures(visitor: &Visitor, facts: &Overview) -> Markup {
     let window = &facts.window;
     let waiting = facts.waiting.len();
-    // More are not counted, only named in their list.
+    // Further ones are not counted: the list shows them.
     let waiting = if waiting == WAITING { format!("{WAITING}+") } else { waiting.to_string() };
     let answers = if visitor.may(Power::ApprovalRead) { "/ui/approvals" } else { "/ui/runs?status=waiting" };
     html! {
@@ -99,7 +99,7 @@ fn figures(visitor: &Visitor, facts: &Overview) -> Markup {
             li { a.card href="/ui/runs" { span { "Runs" } b { (format::count(window.runs)) } } }
             li { a.card href="/ui/runs?status=failed" { span { "Failed" } b.bad[window.failed > 0] { (format::count(window.failed)) } } }
             li { a.card href="/ui/audit?q=decision%3Adeny" { span { "Denied calls" } b { (format::count(window.total.deny)) } } }
-            li { a.card href=(answers) { span { "Waiting for a person" } b.warn[!facts.waiting.is_empty()] { (waiting) } } }
+            li { a.card href=(answers) { span { "Waiting for approval" } b.warn[!facts.waiting.is_empty()] { (waiting) } } }
         }
     }
 }
@@ -120,14 +120,14 @@ fn attention(facts: &Overview) -> Markup {
                     " " span.muted { (format::span(now.saturating_sub(run.started_us))) } }
             }
             @if facts.window.failed > 0 {
-                li { (page::outcome("failed")) " " a href="/ui/runs?status=failed" { (format::count(facts.window.failed)) " runs failed" } }
+                li { (page::outcome("failed")) " " a href="/ui/runs?status=failed" { "runs: " (format::count(facts.window.failed)) } }
             }
             @for ((tool, who), count) in denied.iter().take(5) {
                 @let q = denials(tool, who);
                 li { (page::outcome("deny")) " " (format::count(**count)) " × "
                     a href=(link("/ui/audit", &[("q", &q)])) { (format::line(tool, 32)) } " by " (format::line(who, 24)) }
             }
-            @if is_calm { li.muted { "Nothing. Denials that repeat, failed and waiting runs show up here." } }
+            @if is_calm { li.muted { "Nothing. Repeated denials, failed runs and waiting runs appear here." } }
             @if let Some((seq, at)) = facts.window.policy {
                 li { span.badge.plain { "policy" } " " a href={ "/ui/audit/" (seq) } { "loaded" } " "
                     span.muted { (format::span(now.saturating_sub(at))) " ago" } }
@@ -136,7 +136,7 @@ fn attention(facts: &Overview) -> Markup {
     }
 }
 
-/// The query for denials of a tool by a principal, as far as it can be said.
+/// The query for denials of a tool by a principal, as far as the query language can express it.
 fn denials(tool: &str, who: &str) -> String {
     let q = "kind:call.decision decision:deny".to_owned();
     let q = row::with(&q, "tool", tool).unwrap_or(q);

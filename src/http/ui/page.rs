@@ -1,4 +1,4 @@
-//! The frame of every page: navigation, the chain's badge, the same as a command.
+//! The frame of every page: navigation, chain badge, and the same data as a command.
 
 use super::badge::{Badge, Look};
 use super::format;
@@ -29,19 +29,19 @@ const PLACES: [(Here, &str, &str, &str, Power); 6] = [
     (Here::Health, "/ui/health", "Health", "h", Power::HealthRead),
 ];
 
-/// What is around the body of a page.
+/// The parts around the body of a page.
 #[derive(Debug)]
 pub(super) struct Page<'a> {
     pub(super) ui: &'a Ui,
     pub(super) visitor: &'a Visitor,
     pub(super) here: Here,
     pub(super) title: &'a str,
-    /// Path and query of the endpoint that tells the same as data.
+    /// Path and query of the endpoint that returns the same as data.
     pub(super) same: &'a str,
 }
 
 impl Page<'_> {
-    /// The whole page.
+    /// Renders the whole page.
     pub(super) fn with(&self, body: &Markup) -> Html<String> {
         let visitor = self.visitor;
         let (name, role) = visitor.shown();
@@ -78,7 +78,7 @@ impl Page<'_> {
     fn curl(&self) -> Markup {
         html! {
             details.same {
-                summary { "The same as curl" }
+                summary { "The same with curl" }
                 pre data-copy tabindex="0" {
                     code { "curl -s -H \"Authorization: Bearer $PAR_KEY\" '" (self.visitor.base) (self.same) "'" }
                 }
@@ -87,8 +87,8 @@ impl Page<'_> {
     }
 }
 
-/// The badge of the ledger's chain; its state is also a word.
-/// A link where `may_look` behind it.
+/// The badge of the ledger's chain. Its state is also a word. It is a link if the visitor
+/// `may_look`.
 pub(super) fn chain(badge: &Badge, may_look: bool) -> Markup {
     let ago = |us: u64| format!("checked {} ago", format::span(us.max(1_000_000)));
     let (tone, word, more) = match &badge.look {
@@ -111,7 +111,7 @@ pub(super) fn outcome(word: &str) -> Markup {
     html! { span.badge.(format::tone(word)) { (format::line(word, 24)) } }
 }
 
-/// A list that has nothing to show, and what to do about it.
+/// An empty list, and what to do about it.
 pub(super) fn empty(what: &str, command: &str) -> Markup {
     html! {
         div.empty {
@@ -121,7 +121,7 @@ pub(super) fn empty(what: &str, command: &str) -> Markup {
     }
 }
 
-/// A block of text from outside.
+/// A block of outside text.
 pub(super) fn block(text: &str, bytes_max: usize, label: &str) -> Markup {
     let (shown, note) = format::block(text, bytes_max);
     html! {
@@ -130,7 +130,7 @@ pub(super) fn block(text: &str, bytes_max: usize, label: &str) -> Markup {
     }
 }
 
-/// A page for who has no login.
+/// A page for a visitor without a login.
 pub(super) fn bare(title: &str, body: Markup) -> Markup {
     let main = html! {
         header.top { a.brand href="/ui/" { (mark()) span { "PAR" } } }
@@ -139,7 +139,7 @@ pub(super) fn bare(title: &str, body: Markup) -> Markup {
     document(title, &main)
 }
 
-/// An error, with the way back.
+/// An error, with links back.
 pub(super) fn error(status: u16, title: &str, detail: &str, id: &str) -> Markup {
     bare(
         title,
@@ -147,7 +147,7 @@ pub(super) fn error(status: u16, title: &str, detail: &str, id: &str) -> Markup 
             p.muted { "Error " (status) }
             h1 { (title) }
             p.lead { (format::line(detail, 400)) }
-            p { a href="/ui/" { "To the overview" } " · " a href="/ui/login" { "Log in" } }
+            p { a href="/ui/" { "Back to the overview" } " · " a href="/ui/login" { "Log in" } }
             @if !id.is_empty() { p.muted { "Request " code { (id) } } }
         },
     )
@@ -171,7 +171,7 @@ fn document(title: &str, main: &Markup) -> Markup {
     }
 }
 
-/// The mark: links of a chain.
+/// The logo: links of a chain.
 fn mark() -> Markup {
     html! {
         svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {
@@ -187,7 +187,7 @@ fn keys() -> Markup {
             h2 #keys-title { "Keys" }
             dl {
                 @for (key, what) in [
-                    ("j k", "next row, row before"),
+                    ("j k", "next row, previous row"),
                     ("Enter", "open the row"),
                     ("/", "search"),
                     ("g o", "overview"),
@@ -196,7 +196,7 @@ fn keys() -> Markup {
                     ("g p", "approvals"),
                     ("g t", "tools"),
                     ("g h", "health"),
-                    ("?", "this list"),
+                    ("?", "show this list"),
                 ] {
                     dt { kbd { (key) } } dd { (what) }
                 }

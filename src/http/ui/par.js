@@ -1,5 +1,6 @@
-// The dashboard's script: keys, copying, the proof of a tab, the browser's own hash, the live tail. Every page can be
-// read without it. Text becomes nodes only by `textContent` and `append`; the content policy refuses the rest.
+// The dashboard's script: keyboard, copying, the proof of a tab, the hash computed in the browser,
+// the live tail. Every page is readable without it. Text becomes nodes only through `textContent`
+// and `append`; the content policy refuses anything else.
 'use strict';
 
 const $ = (selector, from = document) => from.querySelector(selector);
@@ -12,7 +13,7 @@ function el(name, attributes = {}, ...children) {
   return made;
 }
 
-// ---- keys ------------------------------------------------------------------------------------------
+// ---- keys -------------------------------------------------------------------------------------
 
 const isTyping = (target) => target.closest('input, textarea, select, [contenteditable]') !== null;
 let isGoing = false;
@@ -41,7 +42,7 @@ document.addEventListener('keydown', (event) => {
   else if (key === '/' && $('[data-search]')) { event.preventDefault(); $('[data-search]').focus(); }
 });
 
-// ---- copying ---------------------------------------------------------------------------------------
+// ---- copying ----------------------------------------------------------------------------------
 
 if (navigator.clipboard) {
   for (const block of document.querySelectorAll('pre[data-copy]')) {
@@ -58,27 +59,27 @@ if (navigator.clipboard) {
   }
 }
 
-// ---- how long a question stays open ------------------------------------------------------------------
+// ---- remaining time of an approval ------------------------------------------------------------
 
 for (const time of document.querySelectorAll('time[data-until]')) {
   const tell = () => {
     const left = Math.round((Date.parse(time.dateTime) - Date.now()) / 1000);
-    time.textContent = left <= 0 ? 'over' : left < 90 ? `in ${left} s` : `in ${Math.round(left / 60)} min`;
+    time.textContent = left <= 0 ? 'expired' : left < 90 ? `in ${left} s` : `in ${Math.round(left / 60)} min`;
   };
   tell();
   setInterval(tell, 1000);
 }
 
-// ---- a key typed into a page that came over plain HTTP ----------------------------------------------
+// ---- a key typed into a page that came over plain HTTP ----------------------------------------
 
 if (!window.isSecureContext) $('[data-insecure]')?.removeAttribute('hidden');
 
 const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).padStart(2, '0')).join('');
 
-// ---- what a tab proves beside the cookie --------------------------------------------------------------
+// ---- the proof of a tab -----------------------------------------------------------------------
 
-// A browser sends a cookie to every port of a host, and so to other servers on the loopback. What is kept here stays
-// with this origin, its port too, and with this tab.
+// A browser sends a cookie to every port of a host, and so to other servers on the loopback. The
+// proof stays with this origin, including its port, and with this tab.
 const PROOF = 'par-proof';
 
 const begins = $('input[data-proof="new"]');
@@ -87,7 +88,7 @@ begins?.form.addEventListener('submit', () => {
   try {
     sessionStorage.setItem(PROOF, proof);
     begins.value = proof;
-  } catch { /* A browser that keeps nothing: the login reads. */ }
+  } catch { /* Without storage the login can only read. */ }
 });
 
 function answerable(input) {
@@ -104,26 +105,26 @@ function answerable(input) {
 const answers = $('input[data-proof="kept"]');
 if (answers) answerable(answers);
 
-// ---- the leaf hash, made here ------------------------------------------------------------------------
+// ---- the leaf hash, computed here -------------------------------------------------------------
 
 async function checkLeaf(badge) {
   const say = (tone, text) => { badge.className = `badge ${tone}`; badge.textContent = text; };
   if (!window.crypto?.subtle) {
-    say('warn', 'cannot be checked here: a page over plain HTTP from another machine has no hashing');
+    say('warn', 'cannot be checked here: browsers offer no hashing on plain HTTP from another machine');
     return;
   }
   const header = Uint8Array.from(atob(badge.dataset.bytes), (c) => c.charCodeAt(0));
   // A leaf is SHA-256(0x00 ‖ header), RFC 6962.
   const leaf = hex(await crypto.subtle.digest('SHA-256', new Uint8Array([0, ...header])));
-  if (leaf !== badge.dataset.leaf) say('bad', `✗ this browser gets another leaf: ${leaf}`);
-  else if (badge.dataset.next && badge.dataset.next !== leaf) say('bad', '✗ the next entry holds another leaf');
-  else say('good', '✓ verified in this browser: the bytes lead to the leaf' + (badge.dataset.next ? ', and the next entry holds it' : ''));
+  if (leaf !== badge.dataset.leaf) say('bad', `✗ this browser computes another leaf: ${leaf}`);
+  else if (badge.dataset.next && badge.dataset.next !== leaf) say('bad', '✗ the next entry contains another leaf');
+  else say('good', '✓ verified in this browser: the bytes hash to this leaf' + (badge.dataset.next ? ', and the next entry contains it' : ''));
 }
 
 const verdict = $('#verdict[data-bytes]');
 if (verdict) checkLeaf(verdict);
 
-// ---- the live tail -----------------------------------------------------------------------------------
+// ---- the live tail ----------------------------------------------------------------------------
 
 const ROWS_MAX = 1000;
 
@@ -173,7 +174,7 @@ function follow(tail) {
       while (rows.childElementCount > ROWS_MAX) rows.firstElementChild.remove();
       toEnd();
     } else {
-      // Reading further up: nothing moves, and the way back is offered.
+      // The reader has scrolled up: nothing moves, and a button leads back to the newest entry.
       waiting += 1;
       jump.textContent = `${waiting} new · jump to live`;
       jump.hidden = false;
@@ -182,7 +183,7 @@ function follow(tail) {
   toEnd();
 }
 
-// With Alt a clicked value is excluded: the last word of its link is turned round.
+// Alt-click excludes the value: the last term of its link is negated.
 document.addEventListener('click', (event) => {
   const link = event.altKey ? event.target.closest('table.entries a[href*="?q="]') : null;
   if (!link) return;

@@ -1,4 +1,4 @@
-//! Every path of the dashboard, and the function that answers it.
+//! Every path of the dashboard and its handler.
 
 use super::state::Ui;
 use super::{approvals, assets, audit, entry, headers, health, live, login, overview, run, runs, tools};
@@ -13,7 +13,7 @@ use axum::response::Redirect;
 use axum::routing::{any, get, post};
 use std::sync::Arc;
 
-/// Every route of the dashboard. Logins live as long as what is made here.
+/// Every route of the dashboard. Logins live as long as the state created here.
 pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
     let ui = Ui { app, logins: Arc::default(), chain: Arc::default(), streams };
     Router::new()
@@ -36,7 +36,7 @@ pub(in crate::http) fn routes(app: App, streams: Streams) -> Router {
         .route("/ui/par.js", get(assets::script))
         .route("/ui/{*rest}", any(nothing))
         .route_layer(DefaultBodyLimit::max(limits::FORM_BYTES_MAX))
-        .route_layer(from_fn(headers::dress))
+        .route_layer(from_fn(headers::wrap))
         .with_state(ui)
 }
 
@@ -45,5 +45,5 @@ async fn front() -> Redirect {
 }
 
 async fn nothing() -> Problem {
-    Problem::new(Code::NotFound, "there is no such page")
+    Problem::new(Code::NotFound, "this page does not exist")
 }

@@ -42,7 +42,7 @@ impl EntryRow {
     }
 }
 
-/// Rows in a table that scrolls within itself. `q` is the query that clicked values are added to.
+/// Rows in a table that scrolls within itself. A click on a value adds it to the query `q`.
 pub(super) fn table(headers: &[Header], q: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Entries" {
@@ -58,7 +58,7 @@ pub(super) fn table(headers: &[Header], q: &str) -> Markup {
     }
 }
 
-/// Short in its markup: two hundred of them shall fit a page of 100 KB. Links are relative to
+/// Its markup is short: a page of 200 rows must stay below 100 KB. Links are relative to
 /// `/ui/audit`.
 fn row(header: &Header, q: &str) -> Markup {
     let row = EntryRow::from_header(header);
@@ -81,13 +81,14 @@ fn row(header: &Header, q: &str) -> Markup {
     }
 }
 
-/// The end of an id: its beginning is a time that neighbours share.
+/// The end of an id. Its beginning is a time that neighbours share.
 pub(super) fn tail(id: &str) -> String {
     let skipped = id.chars().count().saturating_sub(6);
     format::line(&id.chars().skip(skipped).collect::<String>(), 48)
 }
 
-/// A value that narrows the list when clicked; as text where the query cannot say it.
+/// A value that narrows the list when clicked, or plain text if the query language cannot express
+/// it.
 fn value(q: &str, name: &str, value: &str, shown: &str, class: Option<&str>) -> Markup {
     match with(q, name, value) {
         Some(q) => html! { a class=[class] href=(link("", &[("q", &q)])) { (shown) } },
@@ -95,7 +96,8 @@ fn value(q: &str, name: &str, value: &str, shown: &str, class: Option<&str>) -> 
     }
 }
 
-/// The query `q` with one condition more. None where the grammar has no words for the value, or it is a long one.
+/// The query `q` with one more condition. `None` if the query language cannot express the value, or
+/// if it is too long.
 pub(super) fn with(q: &str, name: &str, value: &str) -> Option<String> {
     let more = query::word(name, value).filter(|_| value.len() <= 64)?;
     let is_there = query::split(q).is_ok_and(|words| words.contains(&more.as_str()));
@@ -111,7 +113,7 @@ mod tests {
     use super::with;
 
     #[test]
-    fn a_clicked_value_is_added_once_and_only_where_it_can_be_said() {
+    fn a_clicked_value_is_added_once_and_only_if_it_can_be_expressed() {
         for (q, name, value, expect) in [
             ("", "tool", "read_file", Some("tool:read_file")),
             ("kind:a", "tool", "b", Some("kind:a tool:b")),

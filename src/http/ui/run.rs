@@ -1,4 +1,4 @@
-//! `/ui/runs/{id}`: one run, as a timeline, to be read, and as JSON.
+//! `/ui/runs/{id}`: one run as a timeline, as text and as JSON.
 
 use super::page::{self, Here, Page, block};
 use super::state::Ui;
@@ -21,9 +21,9 @@ use axum::response::Html;
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// Entries of one page; a run has a bounded number, and few have as many.
+/// Number of entries on a page. A run has a bounded number, and few have as many.
 const ENTRIES_MAX: usize = 120;
-/// Blocks of the reader together, in bytes.
+/// Total size of the reader's blocks, in bytes.
 const READER_BYTES_MAX: usize = 48 << 10;
 const READER_BLOCK_BYTES_MAX: usize = 4 << 10;
 const JSON_BYTES_MAX: usize = 32 << 10;
@@ -32,7 +32,7 @@ const VIEWS: [(&str, &str); 3] = [("timeline", "Timeline"), ("reader", "Reader")
 struct RunPage {
     reply: RunReply,
     entries: Vec<Stored>,
-    /// Where the entries go on.
+    /// The first entry of the next page.
     next: Option<u64>,
 }
 
@@ -48,14 +48,14 @@ pub(super) async fn show(
     let view = VIEWS.into_iter().find(|(name, _)| Some(*name) == value("view")).unwrap_or(VIEWS[0]).0;
     let from = value("from").and_then(|seq| seq.parse().ok());
     let (app, wanted) = (ui.app.clone(), id.clone());
-    let told = blocking(move || {
+    let run = blocking(move || {
         let Some(reply) = app.agent.find(&sight, &wanted)? else { return Ok(None) };
         Ok(Some(read(&app, &wanted, reply, from)?))
     });
-    let told = told.await?.ok_or_else(|| Problem::no_run(Some(id.clone())))?;
+    let run = run.await?.ok_or_else(|| Problem::no_run(Some(id.clone())))?;
     let same = format!("/runs/{id}");
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Runs, title: "Run", same: &same };
-    Ok(page.with(&body(&id, &told, view)))
+    Ok(page.with(&body(&id, &run, view)))
 }
 
 fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<RunPage, Problem> {
@@ -73,8 +73,8 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Run
     Ok(RunPage { reply, entries, next })
 }
 
-fn body(id: &RunId, told: &RunPage, view: &str) -> Markup {
-    let request = told.entries.iter().find(|stored| stored.header.is(Kind::RunRequest));
+fn body(id: &RunId, run: &RunPage, view: &str) -> Markup {
+    let request = run.entries.iter().find(|stored| stored.header.is(Kind::RunRequest));
     let is_erased = request.is_some_and(|request| request.body.is_none());
     let title = if is_erased { "Run whose message was erased" } else { "Run" };
     let asked = request.and_then(|request| request.payload());
@@ -82,39 +82,39 @@ fn body(id: &RunId, told: &RunPage, view: &str) -> Markup {
     html! {
         div.title {
             h1.message { (format::line(&message, 160)) }
-            p { (page::outcome(told.reply.status.as_str())) }
+            p { (page::outcome(run.reply.status.as_str())) }
         }
-        (facts(id, told))
-        (cards(told))
+        (facts(id, run))
+        (cards(run))
         nav.tabs aria-label="Views" {
             @for (name, text) in VIEWS {
                 a href={ "/ui/runs/" (id) "?view=" (name) } aria-current=[(name == view).then_some("page")] { (text) }
             }
         }
         @match view {
-            "reader" => (reader(told)),
+            "reader" => (reader(run)),
             "json" => {
-                (block(&serde_json::to_string_pretty(&told.reply).unwrap_or_default(), JSON_BYTES_MAX, "The run as JSON"))
+                (block(&serde_json::to_string_pretty(&run.reply).unwrap_or_default(), JSON_BYTES_MAX, "The run as JSON"))
             }
-            _ => (timeline::table(&timeline::steps(&told.entries))),
+            _ => (timeline::table(&timeline::steps(&run.entries))),
         }
-        @if let Some(next) = told.next {
+        @if let Some(next) = run.next {
             nav.steps aria-label="Further entries" {
                 a.button rel="next" href={ "/ui/runs/" (id) "?view=" (view) "&from=" (next) } { "Later entries" }
             }
         }
-        @if let (Some(answer), "timeline") = (&told.reply.answer, view) {
+        @if let (Some(answer), "timeline") = (&run.reply.answer, view) {
             section aria-labelledby="answer" {
                 h2 #answer { "Answer" }
-                p.muted { "Written by the model: text, not a fact." }
+                p.muted { "Written by the model, or by PAR if the run did not finish. Not a verified fact." }
                 (block(answer, limits::BLOCK_BYTES_MAX, "The answer as text"))
             }
         }
     }
 }
 
-fn facts(id: &RunId, told: &RunPage) -> Markup {
-    let first = told.entries.first().map(|stored| &stored.header);
+fn facts(id: &RunId, run: &RunPage) -> Markup {
+    let first = run.entries.first().map(|stored| &stored.header);
     let who = first.and_then(|header| header.str("principal")).unwrap_or_default();
     let policy = first.and_then(|header| header.str("policy")).unwrap_or_default();
     html! {
@@ -123,24 +123,24 @@ fn facts(id: &RunId, told: &RunPage) -> Markup {
             a href=(link("/ui/runs", &[("principal", who)])) { (format::line(who, 24)) } " · "
             (format::time(first.and_then(|header| header.u64("wall_us")).unwrap_or(0))) " · policy "
             code title=(policy) { (format::short(policy, 12)) }
-            @if let Some(range) = &told.reply.ledger {
+            @if let Some(range) = &run.reply.ledger {
                 " · " a href=(link("/ui/audit", &[("q", &format!("run:{id}"))])) { "entries " (range.first) "–" (range.last) }
             }
         }
     }
 }
 
-fn cards(told: &RunPage) -> Markup {
-    let reply = &told.reply;
+fn cards(run: &RunPage) -> Markup {
+    let reply = &run.reply;
     let time = |stored: &Stored| stored.header.u64("wall_us").unwrap_or(0);
-    let (first, last) = (told.entries.first().map(time), told.entries.last().map(time));
+    let (first, last) = (run.entries.first().map(time), run.entries.last().map(time));
     let took = first.zip(last).map_or(0, |(first, last)| last.saturating_sub(first));
     let denied = reply.steps.iter().filter(|step| step.decision == Decision::Deny).count();
     let usage = &reply.usage;
     html! {
         ul.figures {
             li.card { span { "Duration" } b { (format::span(took)) } }
-            li.card { span { "Model" } b { (usage.model_calls) " " small { "asked" } } }
+            li.card { span { "Model" } b { (usage.model_calls) " " small { "replies" } } }
             li.card { span { "Tokens" } b { (format::count(usage.input_tokens.saturating_add(usage.output_tokens))) } }
             li.card { span { "Tool calls" } b { (reply.steps.len()) } }
             li.card { span { "Denied" } b.bad[denied > 0] { (denied) } }
@@ -152,13 +152,13 @@ fn cards(told: &RunPage) -> Markup {
 }
 
 /// The run as a conversation, one block after the other.
-fn reader(told: &RunPage) -> Markup {
+fn reader(run: &RunPage) -> Markup {
     let mut left = READER_BYTES_MAX;
-    let blocks: Vec<Markup> = told
+    let blocks: Vec<Markup> = run
         .entries
         .iter()
         .filter_map(|stored| {
-            let (title, text) = spoken(stored)?;
+            let (title, text) = entry_text(stored)?;
             let fits = READER_BLOCK_BYTES_MAX.min(left);
             left = left.saturating_sub(text.len().min(fits));
             let seq = stored.header.seq;
@@ -175,21 +175,21 @@ fn reader(told: &RunPage) -> Markup {
     html! { ol.reader { @for block in &blocks { (block) } } }
 }
 
-/// What an entry says to who reads along, and under which title.
-fn spoken(stored: &Stored) -> Option<(String, String)> {
+/// The text of an entry in the reader, and its title.
+fn entry_text(stored: &Stored) -> Option<(String, String)> {
     if stored.body.is_none() {
         let title = format::line(&stored.header.kind, 32);
-        return Some((title, "The text of this entry was erased.".to_owned()));
+        return Some((title, "The payload of this entry was erased.".to_owned()));
     }
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let tool = format::line(stored.header.str("tool").unwrap_or_default(), 64);
-    let said =
+    let titled =
         |title: &str, text: Option<String>| Some((title.to_owned(), text.filter(|text| !text.is_empty())?));
     match stored.header.known_kind()? {
-        Kind::RunRequest => said("Asked", Some(stored.payload::<RunRequestPayload>()?.message)),
-        Kind::ModelReply => said("Model", stored.payload::<ModelReplyPayload>()?.text),
+        Kind::RunRequest => titled("Request", Some(stored.payload::<RunRequestPayload>()?.message)),
+        Kind::ModelReply => titled("Model", stored.payload::<ModelReplyPayload>()?.text),
         Kind::ModelError => {
-            said("No answer of the model", Some(stored.payload::<ModelErrorPayload>()?.error))
+            titled("The model did not reply", Some(stored.payload::<ModelErrorPayload>()?.error))
         }
         Kind::CallDecision => {
             let payload: CallDecisionPayload = stored.payload()?;
@@ -201,7 +201,7 @@ fn spoken(stored: &Stored) -> Option<(String, String)> {
             let payload: CallResultPayload = stored.payload()?;
             Some((format!("Result of {tool}"), pretty(&payload.result)))
         }
-        Kind::RunReply => said("Answer", stored.payload::<RunReplyPayload>()?.answer),
+        Kind::RunReply => titled("Answer", stored.payload::<RunReplyPayload>()?.answer),
         _ => None,
     }
 }

@@ -1,11 +1,11 @@
-//! `/ui/runs`: what was asked, newest first.
+//! `/ui/runs`: the runs, newest first.
 
 use super::format;
 use super::page::{self, Here, Page, empty};
 use super::state::Ui;
 use super::visitor::Visitor;
 use crate::agent::{RunQuery, RunRow};
-use crate::http::api::runs::wanted;
+use crate::http::api::runs::run_query;
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::Problem;
@@ -15,7 +15,7 @@ use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
 
-/// Statuses that are offered to look for.
+/// The statuses that the filter offers.
 const STATUSES: [RunStatus; 7] = [
     RunStatus::Running,
     RunStatus::Waiting,
@@ -32,7 +32,7 @@ pub(super) async fn show(
     Query(asked): Query<Vec<(String, String)>>,
 ) -> Result<Html<String>, Problem> {
     let sight = visitor.seeing(Power::RunRead)?;
-    let query = wanted(&asked)?;
+    let query = run_query(&asked)?;
     let (app, asking) = (ui.app.clone(), query.clone());
     let rows = blocking(move || Ok(app.agent.runs(&sight, &asking)?)).await?;
     let same = list_link("/runs", &query, None);
@@ -43,9 +43,9 @@ pub(super) async fn show(
         (search(&query))
         @if rows.is_empty() {
             @if query.status.is_some() || query.principal.is_some() || query.before.is_some() {
-                div.empty { p { "No run matches." } p { a.button href="/ui/runs" { "All runs" } } }
+                div.empty { p { "No run matches. The filter takes a status and a principal, such as key:Ab3dEf9h or os:root." } p { a.button href="/ui/runs" { "All runs" } } }
             } @else {
-                (empty("Nothing was asked yet. Ask, with a key of the role operator:", &ask(&visitor.base)))
+                (empty("No runs yet. Start one, with a key of the role operator:", &ask(&visitor.base)))
             }
         } @else {
             (table(&rows))
@@ -58,14 +58,14 @@ pub(super) async fn show(
     Ok(page.with(&body))
 }
 
-/// The command that makes a first run.
+/// The command that starts a first run.
 pub(super) fn ask(base: &str) -> String {
     format!(
         "curl -s {base}/agent/run -H \"Authorization: Bearer $PAR_KEY\" \\\n  -H 'content-type: application/json' -d '{{\"message\": \"how is this server doing?\"}}'"
     )
 }
 
-/// The list in the words of its URL.
+/// The link to a list with these parameters.
 fn list_link(path: &str, query: &RunQuery, after: Option<&str>) -> String {
     let after = after.or(query.before.as_ref().map(crate::types::RunId::as_str));
     let given = [
@@ -86,9 +86,9 @@ fn search(query: &RunQuery) -> Markup {
                 option value="" { "any status" }
                 @for status in STATUSES { option value=(status.as_str()) selected[query.status == Some(status)] { (status.as_str()) } }
             }
-            label.sr for="principal" { "Key" }
+            label.sr for="principal" { "Principal" }
             input #principal type="search" name="principal" data-search spellcheck="false" autocomplete="off"
-                placeholder="key:Ab3dEf9h" value=(format::line(query.principal.as_deref().unwrap_or_default(), 80));
+                placeholder="principal: key:Ab3dEf9h" value=(format::line(query.principal.as_deref().unwrap_or_default(), 80));
             button type="submit" { "Filter" }
         }
     }

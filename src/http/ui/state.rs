@@ -1,4 +1,4 @@
-//! What the pages answer from.
+//! The state that the pages use.
 
 use super::badge::Chain;
 use super::logins::Logins;
@@ -6,7 +6,7 @@ use crate::http::app::App;
 use crate::http::stream::Streams;
 use std::sync::Arc;
 
-/// What the pages answer from. Cheap to clone.
+/// The state that the pages use. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Ui {
     pub(super) app: App,

@@ -1,4 +1,4 @@
-//! A run's entries as steps in time: what each was, how it came out, when in the run.
+//! A run's entries as steps in time: what each one was, its outcome, and its time in the run.
 
 use super::{format, page};
 use crate::ledger::payload::{
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 /// Width of the time axis, in its own units.
 const AXIS: u64 = 1_000;
-/// The narrowest bar that can be seen.
+/// Minimum width of a visible bar, in units of the axis.
 const BAR_MIN: u64 = 6;
-/// Of what a step was about, in characters.
+/// Maximum length of a step's subject, in characters.
 const WHAT_CHARS_MAX: usize = 140;
 
 /// One entry as a step.
@@ -28,7 +28,7 @@ pub(super) struct TimelineStep {
     end_us: u64,
 }
 
-/// The steps of a run's entries, in order.
+/// Returns the steps of a run's entries, in order.
 pub(super) fn steps(entries: &[Stored]) -> Vec<TimelineStep> {
     let mut times: BTreeMap<u64, u64> = BTreeMap::new();
     let mut before = None;
@@ -36,14 +36,15 @@ pub(super) fn steps(entries: &[Stored]) -> Vec<TimelineStep> {
     for stored in entries {
         let header = &stored.header;
         let written_us = header.u64("wall_us").unwrap_or(0);
-        // What took time; the others are moments.
+        // These took time; all other entries are moments.
         let begin_us = match header.known_kind() {
             Some(Kind::ModelReply | Kind::ModelError) => before,
             Some(Kind::CallResult) => header.u64("ref").and_then(|decision| times.get(&decision).copied()),
             _ => None,
         };
         let begin_us = begin_us.unwrap_or(written_us).min(written_us);
-        // The results of a group are written together; how long each call took is in its own.
+        // The results of a group are written together, so the duration comes from the result
+        // itself.
         let took = stored.payload().map(|result: CallResultPayload| result.wall_us);
         let end_us = took.map_or(written_us, |took| begin_us.saturating_add(took).min(written_us));
         steps.push(TimelineStep {
@@ -76,7 +77,7 @@ fn outcome(stored: &Stored) -> String {
     format::line(word, 24)
 }
 
-/// What an entry was about, in a line; not yet made visible.
+/// The subject of an entry, on one line; control characters are not yet made visible.
 fn what(stored: &Stored) -> String {
     let tool = stored.header.str("tool").unwrap_or_default();
     if stored.body.is_none() {
@@ -85,7 +86,7 @@ fn what(stored: &Stored) -> String {
     said(stored, tool).unwrap_or_else(|| tool.to_owned())
 }
 
-/// What the payload says; `None` where that is no more than the header does.
+/// What the payload adds to the header, if anything.
 fn said(stored: &Stored, tool: &str) -> Option<String> {
     Some(match stored.header.known_kind()? {
         Kind::RunRequest => stored.payload::<RunRequestPayload>()?.message,
@@ -118,7 +119,7 @@ fn reply(reply: &ModelReplyPayload) -> String {
     if calls > 0 { format!("{tokens} · {calls} proposed{said}") } else { format!("{tokens}{said}") }
 }
 
-/// A value in a line: strings as they are, members as `name=value`.
+/// A value on one line: strings without quotes, members as `name=value`.
 fn brief(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -135,7 +136,7 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// The steps as a table with a bar each; the outcome is a word beside its colour.
+/// Renders the steps as a table with a bar each. The outcome is a word as well as a colour.
 pub(super) fn table(steps: &[TimelineStep]) -> Markup {
     let begin = steps.iter().map(|step| step.begin_us).min().unwrap_or(0);
     let end = steps.iter().map(|step| step.end_us).max().unwrap_or(0);

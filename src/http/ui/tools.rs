@@ -1,4 +1,4 @@
-//! `/ui/tools`: every tool in force, and which this key may use.
+//! `/ui/tools`: every loaded tool, and whether this key may use it.
 
 use super::format;
 use super::page::{self, Here, Page, empty};
@@ -20,9 +20,9 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
     let tools: Vec<&Arc<Manifest>> = catalog.manifests().collect();
     let page = Page { ui: &ui, visitor: &visitor, here: Here::Tools, title: "Tools", same: "/tools" };
     let body = html! {
-        div.title { h1 { "Tools" } p.muted { (tools.len()) " in force" } }
+        div.title { h1 { "Tools" } p.muted { (tools.len()) " loaded" } }
         @if tools.is_empty() {
-            (empty("No tool is in force. A tool is a file in etc/tools.d/:", "par tool list"))
+            (empty("No tool is loaded. A tool is a file in etc/tools.d/:", "par tool list"))
         }
         ul.cards {
             @for tool in &tools { li.card { (card(tool, own.contains(&tool.name))) } }
@@ -34,7 +34,7 @@ pub(super) async fn show(State(ui): State<Ui>, visitor: Visitor) -> Result<Html<
 fn card(tool: &Manifest, is_own: bool) -> Markup {
     let schema = serde_json::to_string_pretty(&tool.input).unwrap_or_default();
     let runs = match &tool.runner {
-        Runner::Builtin(_) => "builtin, no exec".to_owned(),
+        Runner::Builtin(_) => "builtin, starts no program".to_owned(),
         Runner::Program(program) => format::line(&program.path.to_string_lossy(), 80),
     };
     html! {
@@ -44,7 +44,7 @@ fn card(tool: &Manifest, is_own: bool) -> Markup {
             span.badge.plain { (tool.class.as_str()) } " "
             span.badge.(risk(tool.risk)) { "risk " (tool.risk.as_str()) } " "
             @if is_own { span.badge.good { "you may use it" } } @else { span.badge.plain { "not for this key" } }
-            @if tool.untrusted_output { " " span.badge.plain { "output taints" } }
+            @if tool.untrusted_output { " " span.badge.plain { "output is untrusted" } }
         }
         dl.facts {
             dt { "runs" } dd { (runs) }

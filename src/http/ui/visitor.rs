@@ -1,4 +1,4 @@
-//! Who looks at a page: a login whose key still holds, and what it may see.
+//! The visitor of a page: a login whose key is still valid, and its powers.
 
 use super::cookie::Exposure;
 use super::format;
@@ -25,45 +25,46 @@ pub(super) struct Visitor {
     login: Login,
     gate: Gate,
     door: Door,
-    /// This server's address as the visitor's browser has it, such as `http://127.0.0.1:7117`.
+    /// This server's address in the visitor's browser, such as `http://127.0.0.1:7117`.
     pub(super) base: String,
 }
 
 impl Visitor {
-    /// The principal, where it holds `power` over the server.
+    /// Returns the principal if it holds `power` over the server.
     pub(super) fn holding(&self, power: Power) -> Result<&Principal, Problem> {
         let _granted: Granted = self.gate.may(&self.principal, power, Over::Server, self.door)?;
         Ok(&self.principal)
     }
 
-    /// Who takes entries out, by the name on the ledger, and what let it.
+    /// Returns the exporter's name for the ledger and the grant that permits the export.
     pub(super) fn exporting(&self) -> Result<(String, Granted), Problem> {
         let power = self.gate.may(&self.principal, Power::Export, Over::Server, self.door)?;
         Ok((self.principal.id(), power))
     }
 
-    /// The principal, where it could hold `power` over some run or approval. Over which, is asked of each.
+    /// Returns the principal if it may hold `power` over some run or approval. Each object is
+    /// checked separately.
     pub(super) fn able(&self, power: Power) -> Result<&Principal, Problem> {
         self.gate.holds(&self.principal, power, self.door)?;
         Ok(&self.principal)
     }
 
-    /// What the visitor may use `power` on.
+    /// Returns the objects over which the visitor holds `power`.
     pub(super) fn seeing(&self, power: Power) -> Result<Sight, Problem> {
         Ok(self.gate.sight(&self.principal, power, self.door)?)
     }
 
-    /// Whether a page may be offered.
+    /// Whether to offer the visitor a page that needs `power`.
     pub(super) fn may(&self, power: Power) -> bool {
         self.gate.holds(&self.principal, power, self.door).is_ok()
     }
 
-    /// Who looks. What they may do was not asked.
+    /// The principal. Its powers have not been checked.
     pub(super) fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    /// By which door the visitor came in.
+    /// The door that the visitor came through.
     pub(super) fn door(&self) -> Door {
         self.door
     }
@@ -89,8 +90,8 @@ impl FromRequestParts<Ui> for Visitor {
         let ends = ends(parts).map_err(Problem::into_response)?;
         let reach = Exposure::from_request(ends, &parts.headers);
         let login = reach.read(&parts.headers).and_then(|id| ui.logins.find(id, clock::mono_us()));
-        let Some(login) = login else { return Err(away(parts)) };
-        // Looked at for each request: a key that is revoked or over opens nothing any more.
+        let Some(login) = login else { return Err(to_login(parts)) };
+        // Checked for each request: a revoked or expired key opens nothing any more.
         match ui.app.authority.standing(&login.proven).await {
             Ok(principal) => {
                 prove(&parts.extensions, &principal).map_err(Problem::into_response)?;
@@ -101,7 +102,7 @@ impl FromRequestParts<Ui> for Visitor {
             Err(Refusal::Unreadable) => Err(Problem::from(Refusal::Unreadable).into_response()),
             Err(_) => {
                 ui.logins.end_of(&login.proven);
-                Err(away(parts))
+                Err(to_login(parts))
             }
         }
     }
@@ -112,20 +113,20 @@ pub(super) fn ends(parts: &Parts) -> Result<Ends, Problem> {
     ends.ok_or_else(|| Problem::internal("a request has no source"))
 }
 
-/// This server's address; the `Host` was checked by `middleware`.
+/// This server's address. `middleware` has checked the `Host`.
 pub(super) fn base(reach: Exposure, headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     format!("{}://{host}", reach.scheme())
 }
 
-/// Whether a page is wanted, and not data.
+/// Whether the client wants a page rather than data.
 pub(super) fn wants_page(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepts.into_iter().any(|value| value.contains("text/html"))
 }
 
-/// Who has no login is led to the login page and from there to where they wanted to go.
-fn away(parts: &Parts) -> Response {
+/// Redirects a visitor without a login to the login page, and from there to the requested page.
+fn to_login(parts: &Parts) -> Response {
     if parts.method == Method::GET && wants_page(&parts.headers) {
         let wanted = parts.uri.path_and_query().map_or("/ui/", |wanted| wanted.as_str());
         let to = match wanted {

@@ -52,7 +52,7 @@ fn json_logs_carry_the_run() {
     let key = home.key("log", "operator");
     let server = home.serve_with(&[("PAR_SERVER__LOG", "json")]);
     let run = server.run(&key, "health_check()").json()["run"].as_str().expect("a run").to_owned();
-    let line = server.log().lines().find(|line| line.contains("the run was answered")).map(str::to_owned);
+    let line = server.log().lines().find(|line| line.contains("run finished")).map(str::to_owned);
     let line: serde_json::Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
     assert_eq!(line["run"], run.as_str());
     assert_eq!(line["status"], "done");
@@ -109,8 +109,8 @@ fn the_doctor_names_what_is_wrong() {
     let told = home.expect(1, &["doctor"]);
     for wrong in [
         "tools.d/read_file.toml: is writable by others",
-        "data/pepper: mode 0644 lets others in",
-        "data/log.key: is not there",
+        "data/pepper: mode 0644 gives access to others",
+        "data/log.key: does not exist",
         "http://127.0.0.1:1/v1: ",
     ] {
         assert!(told.lines().any(|line| line.starts_with("fail") && line.contains(wrong)), "{wrong}\n{told}");
