@@ -45,7 +45,7 @@ pub const EXPORT_LINE_BYTES_MAX: u64 = 32 << 20;
 pub const INDEX_PAUSE_MS: u64 = 5_000;
 /// Blocks of 256 entries that one page skips by the index.
 pub const PAGE_BLOCKS_MAX: u64 = 20_000;
-/// Of those blocks, the number that are checked against their digests; blocks checked earlier do
+/// The number of those blocks that are checked against their digests; blocks checked earlier do
 /// not count.
 pub const PAGE_BLOCKS_CHECKED_MAX: u64 = 1_000;
 /// Payloads that one page searches for free text, in bytes.

@@ -70,7 +70,7 @@ pub enum StepStatus {
     Refused,
     /// A crash came between decision and result: whether it ran, and how far, is unknown.
     Interrupted,
-    /// It waits for a person. Never on the ledger, because there is no result yet.
+    /// It waits for a person. Never on the ledger, because it has no result yet.
     Waiting,
     /// It is running. Never on the ledger either.
     Running,
