@@ -67,7 +67,7 @@ const RANGES: &[Range] = &[
     v4([172, 16, 0, 0], 12, WhereNamed, "private"),                          // RFC 1918
     v4([192, 0, 0, 9], 32, Always, "public"),                                // RFC 7723: port control, anycast
     v4([192, 0, 0, 10], 32, Always, "public"),                               // RFC 8155: TURN, anycast
-    v4([192, 0, 0, 0], 24, Never, "for IETF protocols"),                          // RFC 6890, 7335, 7600, 8880
+    v4([192, 0, 0, 0], 24, Never, "for IETF protocols"),                     // RFC 6890, 7335, 7600, 8880
     v4([192, 0, 2, 0], 24, WhereNamed, "for documentation"),                 // RFC 5737
     v4([192, 31, 196, 0], 24, Always, "public"),                             // RFC 7535: AS112
     v4([192, 52, 193, 0], 24, Always, "public"),                             // RFC 7450: AMT
@@ -87,8 +87,8 @@ const RANGES: &[Range] = &[
     v6([0, 0, 0, 0, 0, 0, 0, 0], 96, AsInside(96), "IPv4-compatible"),       // RFC 4291
     v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96, AsInside(96), "translated"),    // RFC 6052: NAT64
     v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, Never, "translated by its own network"), // RFC 8215
-    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, Never, "discard-only"),                   // RFC 6666
-    v6([0x100, 0, 0, 1, 0, 0, 0, 0], 64, Never, "a dummy prefix"),                  // RFC 9780
+    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, Never, "discard-only"),             // RFC 6666
+    v6([0x100, 0, 0, 1, 0, 0, 0, 0], 64, Never, "a dummy prefix"),           // RFC 9780
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, Never, "a Teredo tunnel"),         // RFC 4380
     v6([0x2001, 1, 0, 0, 0, 0, 0, 1], 128, Always, "public"),                // RFC 7723: port control, anycast
     v6([0x2001, 1, 0, 0, 0, 0, 0, 2], 128, Always, "public"),                // RFC 8155: TURN, anycast
@@ -97,8 +97,8 @@ const RANGES: &[Range] = &[
     v6([0x2001, 3, 0, 0, 0, 0, 0, 0], 32, Always, "public"),                 // RFC 7450: AMT
     v6([0x2001, 4, 0x112, 0, 0, 0, 0, 0], 48, Always, "public"),             // RFC 7535: AS112
     v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28, Never, "an ORCHID"),            // RFC 7343: a hash, not a location
-    v6([0x2001, 0x30, 0, 0, 0, 0, 0, 0], 28, Never, "a drone's remote ID tag"),        // RFC 9374: a hash, not a location
-    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, Never, "for IETF protocols"),           // RFC 2928, 4843
+    v6([0x2001, 0x30, 0, 0, 0, 0, 0, 0], 28, Never, "a drone's remote ID tag"), // RFC 9374: a hash, not a location
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, Never, "for IETF protocols"),      // RFC 2928, 4843
     v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32, WhereNamed, "for documentation"), // RFC 3849
     v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16, AsInside(16), "6to4"),             // RFC 3056
     v6([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48, Always, "public"),         // RFC 7534: AS112

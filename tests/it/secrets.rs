@@ -269,7 +269,7 @@ fn a_secret_that_cannot_be_read_refuses_the_start_by_its_name() {
         (format!("[secrets]\nopen = \"file:{}\"", at("open")), "the secret `open`: "),
         (
             format!("[secrets]\nshort = \"file:{}\"", at("short")),
-            "the secret `short`: the value has less than 8 bytes",
+            "the secret `short`: the value is shorter than 8 bytes",
         ),
         (
             "[secrets]\ncred = \"credential:x\"".to_owned(),

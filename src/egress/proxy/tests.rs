@@ -364,9 +364,9 @@ impl Record for Watching {
     type Error = std::convert::Infallible;
 
     async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), Self::Error> {
-        let nobody_came = self.server.accept().is_err();
+        let no_connection = self.server.accept().is_err();
         let nothing_said = self.client.peek(&mut [0; 1]).is_err();
-        self.calm.lock().expect("lock").push(nobody_came && nothing_said);
+        self.calm.lock().expect("lock").push(no_connection && nothing_said);
         Ok(())
     }
 }
