@@ -1,4 +1,4 @@
-//! What is signed with the keys that lie beside a ledger, and chained anew from some entry on.
+//! Ledgers signed with the keys next to them, and rechained from some entry on.
 
 use super::{Against, Attack, Base, db, remove, size, sql};
 use crate::forge::{forge, sign_anew};
@@ -9,7 +9,7 @@ use par::types::Digest;
 use rusqlite::params;
 use serde_json::json;
 
-/// Notes that were signed with the keys that lie there, and say something else than checkpoints do.
+/// Notes signed with those keys that say something other than checkpoints do.
 pub(super) fn checkpoints() -> Vec<Attack> {
     let young = sql(
         Base::Young,
@@ -79,7 +79,7 @@ pub(super) fn checkpoints() -> Vec<Attack> {
     young.into_iter().chain(signed).collect()
 }
 
-/// Every entry from some point on made anew.
+/// Every entry from some point on rebuilt.
 pub(super) fn rewrites() -> Vec<Attack> {
     let later = |_: u64, header: String| header.replacen("\"wall_us\":1", "\"wall_us\":2", 1);
     vec![
@@ -108,7 +108,7 @@ pub(super) fn rewrites() -> Vec<Attack> {
     ]
 }
 
-/// Headers that are none, with chain and signatures made anew behind them.
+/// Invalid headers, with chain and signatures rebuilt after them.
 pub(super) fn headers() -> Vec<Attack> {
     let header = |name: &str, change: fn(String) -> String| {
         Attack::new(Base::Young, &format!("a header {name}, all made anew"), move |home, _| {
@@ -163,7 +163,7 @@ pub(super) fn headers() -> Vec<Attack> {
     ]
 }
 
-/// What changes a ledger and damages nothing; the chain is made anew where it has to be.
+/// Changes that damage nothing; the chain is rebuilt if necessary.
 pub(crate) fn harmless() -> Vec<Attack> {
     let header = |name: &str, change: fn(String) -> String| {
         Attack::new(Base::Young, name, move |home, _| {
@@ -185,7 +185,7 @@ pub(crate) fn harmless() -> Vec<Attack> {
     ]
 }
 
-/// Entries of keys that were changed, all behind them made anew and signed with the keys that lie there.
+/// Changed entries of keys; all later entries are rebuilt and signed with the keys that are there.
 pub(super) fn epochs() -> Vec<Attack> {
     let seal = |name: &str, which: usize, change: fn(&mut serde_json::Value, &Keys)| {
         let name = format!("a change of keys {name}, all made anew");
@@ -200,7 +200,7 @@ pub(super) fn epochs() -> Vec<Attack> {
             forge(home, 0, |_, payload| payload[member] = json!(value));
         })
     };
-    let anew = |name: &str, from: fn(&[u64]) -> u64| {
+    let rebuilt = |name: &str, from: fn(&[u64]) -> u64| {
         Attack::new(Base::Old, name, move |home, _| {
             rewrite(home, from(&seals(home)), |_, h| h.replacen("\"wall_us\":1", "\"wall_us\":2", 1));
             remove(home, &["high-water"]);
@@ -208,9 +208,9 @@ pub(super) fn epochs() -> Vec<Attack> {
         })
     };
     vec![
-        anew("all epochs made anew with the live keys", |_| 1),
-        anew("an epoch made anew from the entry before its seal", |seals| seals[1] - 1),
-        anew("an epoch made anew from its first entry", |seals| seals[0] + 1),
+        rebuilt("all epochs made anew with the live keys", |_| 1),
+        rebuilt("an epoch made anew from the entry before its seal", |seals| seals[1] - 1),
+        rebuilt("an epoch made anew from its first entry", |seals| seals[0] + 1),
         seal("of another number", 1, |payload, _| payload["epoch"] = json!(7)),
         seal("without a seal", 1, |payload, _| drop(payload.as_object_mut().expect("object").remove("seal"))),
         seal("to a key that its seal does not name", 1, |payload, keys| {
@@ -259,7 +259,7 @@ pub(super) fn epochs() -> Vec<Attack> {
     ]
 }
 
-/// The keys that lie beside a ledger, as who took the host over has them.
+/// The keys next to a ledger, as an attacker on the host has them.
 #[derive(Clone)]
 struct Keys {
     origin: String,
@@ -291,7 +291,7 @@ impl Keys {
         Note::sign(text.to_owned(), &[(&self.origin, &self.log), (&self.epoch_name, &self.epoch)]).to_string()
     }
 
-    /// The verifier key of a made-up key under `name`.
+    /// The verifier key of an invented key under `name`.
     fn vkey(&self, name: &str, seed: u8) -> String {
         VerifierKey::new(name.to_owned(), &SigningKey::from_bytes(&[seed; 32])).to_string()
     }
@@ -324,7 +324,7 @@ fn rewrite(home: &TestHome, from: u64, change: impl Fn(u64, String) -> String) {
     }
 }
 
-/// Takes an entry out, gives those behind it the numbers before, chains and signs all anew.
+/// Removes an entry, renumbers those after it, and rebuilds chain and signatures.
 fn take_out(home: &TestHome, seq: u64) {
     let rows = db(home);
     for table in ["entry", "payload"] {

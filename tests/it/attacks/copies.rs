@@ -1,10 +1,10 @@
-//! Tails that were cut off, older copies, other logs, and copies that went on apart.
+//! Truncated tails, older copies, other logs, and copies that diverged.
 
 use super::{Against, Attack, Base, Homes, copied, cut_from_older, db, put, remove, settle, size};
 use crate::forge::{connect, sign_anew};
 use crate::support::TestHome;
 
-/// Tails that were cut off, older copies, and other logs.
+/// Truncated tails, older copies, and other logs.
 pub(super) fn tails() -> Vec<Attack> {
     let act = |name: &str, act: fn(&TestHome, &Homes)| Attack::new(Base::Young, name, act);
     vec![
@@ -45,7 +45,7 @@ pub(super) fn tails() -> Vec<Attack> {
     ]
 }
 
-/// Parts of two copies that went on apart, put together.
+/// Parts of two diverged copies, joined.
 pub(super) fn forks() -> Vec<Attack> {
     let merge = |name: &str, rows: fn(u64, u64) -> String| {
         Attack::new(Base::Young, name, move |home, homes| {
@@ -99,7 +99,7 @@ pub(super) fn forks() -> Vec<Attack> {
     ]
 }
 
-/// Cuts the tail back to `before` entries in front of the newest checkpoint.
+/// Truncates the tail to `before` entries before the newest checkpoint.
 fn cut(home: &TestHome, before: u64) {
     let db = db(home);
     let sql = format!(

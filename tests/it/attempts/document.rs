@@ -5,7 +5,7 @@ use super::{is_source_there, is_test};
 
 const DOCUMENT: &str = include_str!("../../../docs/threat-model.md");
 
-/// Each test that it names is there.
+/// Each test that it names exists.
 #[test]
 fn each_promise_has_its_tests() {
     if !is_source_there() {
@@ -20,7 +20,7 @@ fn each_promise_has_its_tests() {
     }
 }
 
-/// What is not held and what is not tested stand there by their numbers, and nothing else does.
+/// It lists by number what is not held and what is not tested, and nothing else.
 #[test]
 fn what_is_not_held_or_not_tested_is_told() {
     let numbers = |title: &str| -> Vec<u32> {
@@ -43,7 +43,7 @@ fn it_is_linked() {
     }
 }
 
-/// From a title to the next.
+/// The text from a title to the next.
 fn section(title: &str) -> &'static str {
     let (_, rest) = DOCUMENT.split_once(&format!("\n{title}\n")).unwrap_or_else(|| panic!("no `{title}`"));
     rest.split("\n## ").next().unwrap_or(rest)

@@ -1,4 +1,4 @@
-//! The table: number, attempt, how it is made, what is to come of it, and the layers that see to that.
+//! The table: number, attempt, how it is made, the expected outcome, and the layers responsible.
 //!
 //! Layers: PV policy and validation of arguments, OB the object opened by openat2 and known by its inode, LL
 //! Landlock, SC seccomp, NS namespaces, UID uid and capabilities, NNP no_new_privs, RL rlimits, FD closed
@@ -22,33 +22,33 @@ pub(crate) struct Row {
 
 /// How an attempt is made.
 pub(crate) enum By {
-    /// By the program's attempts of these names, in each tool that makes them.
+    /// By the program's attempts with these names, in each tool that makes them.
     Program(&'static [&'static str]),
     /// By calls that a model makes.
     Call(&'static str, Act),
-    /// By calls of a program that does as it is told.
+    /// By calls of a program that follows its arguments.
     Told(&'static str, Act),
     /// By both.
     Both(&'static [&'static str], &'static str, Act),
-    /// By a program that does this, with the status that its call is to have.
+    /// By a program that does this, with the expected status of its call.
     End(&'static [(&'static str, &'static str)]),
-    /// By tests that are there besides: file and function.
+    /// By other tests: file and function.
     Tests(&'static [&'static str]),
     /// Not at all, and why.
     Nothing(&'static str),
 }
 
-/// What is to come of it.
+/// The expected outcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     Held,
-    /// Held where the launcher has a mount view, which a call's layers name, and nowhere else.
+    /// Held if the launcher has a mount view, which a call's layers name, and not otherwise.
     HeldByView,
     Untested,
 }
 
 impl Expect {
-    /// Whether that may come of it, where the launcher is.
+    /// Whether these outcomes match, on the launcher's ground.
     pub(crate) fn fits(self, outcomes: &BTreeSet<Outcome>, stage: &Stage) -> bool {
         let gone = outcomes.contains(&Outcome::Succeeded);
         let is_refused = stage.refuses_programs().is_some();
