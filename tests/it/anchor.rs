@@ -1,7 +1,7 @@
 //! The ledger's checkpoints are anchored in a file and at a witness. Both reveal a ledger that was
 //! rolled back or rewritten with every file and key of the host.
 
-use crate::forge::{connect, forge, sign_anew};
+use crate::forge::{connect, forge, sign_again};
 use crate::support::{Server, TestHome, copy_folder, text, until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -329,7 +329,7 @@ fn a_file_reveals_a_changed_ledger() {
         let db = connect(&rewritten.path("data/ledger.db"));
         db.execute("UPDATE payload SET salt = NULL, body = NULL WHERE seq = ?1", [seq]).expect("erased");
     }
-    sign_anew(&rewritten);
+    sign_again(&rewritten);
     let denied = rewritten.entries(&["kind:call.decision", "decision:deny"])[0]["seq"].as_u64().expect("seq");
     forge(&rewritten, denied, |header, _| {
         header.insert("decision".to_owned(), json!("allow"));

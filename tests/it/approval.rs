@@ -105,7 +105,7 @@ impl People {
     }
 
     /// The one approval request that is open instead of `before`, which is void.
-    fn asked_anew(&self, server: &Server, before: &Value) -> Value {
+    fn asked_again(&self, server: &Server, before: &Value) -> Value {
         let mut asked = Value::Null;
         until("approval is requested again", || {
             let open = server.get(&self.ben, "/approvals?state=pending").json();

@@ -238,7 +238,7 @@ fn rows() -> Vec<Attack> {
                 "a copy under a negative number",
                 "INSERT INTO entry SELECT -1, header FROM entry WHERE seq = 1",
             ),
-            ("an entry moved behind a gap", "UPDATE entry SET seq = 1000 WHERE seq = 9"),
+            ("an entry moved after a gap", "UPDATE entry SET seq = 1000 WHERE seq = 9"),
             ("the last entry twice", "INSERT INTO entry SELECT SIZE, header FROM entry WHERE seq = LAST"),
             (
                 "another entry's header",
@@ -309,7 +309,7 @@ fn files() -> Vec<Attack> {
         }),
         act("ledger.db emptied", |home, _| overwrite(home, b"")),
         act("ledger.db is noise", |home, _| overwrite(home, &[0x55; 8_192])),
-        act("the first page zeroed behind its head", |home, _| {
+        act("the first page zeroed after its head", |home, _| {
             settle(home);
             let mut bytes = std::fs::read(home.path("data/ledger.db")).expect("file");
             bytes[100..4_096].fill(0);
@@ -320,7 +320,7 @@ fn files() -> Vec<Attack> {
             let bytes = std::fs::read(home.path("data/ledger.db")).expect("file");
             overwrite(home, &bytes[..bytes.len() / 8_192 * 4_096]);
         }),
-        mark("a mark that is no mark", |_, _| "hello".to_owned()),
+        mark("a mark that is not a mark", |_, _| "hello".to_owned()),
         mark("a mark without digits", |size, _| format!("{size} xyz\n")),
         mark("a mark without its newline", |size, root| format!("{size:020} {root}")),
         mark("a mark of fewer digits", |size, root| format!("{size} {root}\n")),

@@ -46,11 +46,11 @@ pub(crate) fn forge(home: &TestHome, seq: u64, change: impl FnOnce(&mut Map<Stri
     for name in ["high-water", "state.db"] {
         std::fs::remove_file(home.path("data").join(name)).expect("removed");
     }
-    sign_anew(home);
+    sign_again(home);
 }
 
 /// Signs what the ledger now is, with the keys that lie beside it.
-pub(crate) fn sign_anew(home: &TestHome) {
+pub(crate) fn sign_again(home: &TestHome) {
     let path = home.path("data/ledger.db");
     let reader = Reader::open(&path).expect("reader");
     let size = reader.size().expect("size");

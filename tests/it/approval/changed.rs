@@ -65,7 +65,7 @@ fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
     assert_eq!(server.stop(), Some(0));
     std::fs::write(&script, OTHER_SCRIPT).expect("script");
     server = people.home.serve();
-    let asked = people.asked_anew(&server, &unanswered);
+    let asked = people.asked_again(&server, &unanswered);
     check(&grant(&server, &people.ben, &unanswered), 409, "answered");
     let old_yes = json!({ "id": asked["id"], "call_hash": unanswered["call_hash"] });
     check(&grant(&server, &people.ben, &old_yes), 409, "wrong_call");
@@ -75,7 +75,7 @@ fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
     server.kill();
     std::fs::write(&script, format!("{OTHER_SCRIPT}# and again\n")).expect("script");
     server = people.home.serve();
-    let again = people.asked_anew(&server, &asked);
+    let again = people.asked_again(&server, &asked);
     assert_eq!(people.state(&server, &asked), "void", "the yes was to another script");
     assert!(!left.exists() && people.home.entries(&["kind:call.result"]).is_empty(), "it ran");
     let told = people.told(&run);
@@ -86,7 +86,7 @@ fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
     std::fs::write(&script, format!("{OTHER_SCRIPT}# a third time\n")).expect("script");
     assert_eq!(people.state(&server, &again), "pending");
     people.home.expect(0, &["reload"]);
-    let last = people.asked_anew(&server, &again);
+    let last = people.asked_again(&server, &again);
     check(&grant(&server, &people.ben, &again), 409, "answered");
 
     let no = json!({ "answer": "refuse", "call_hash": last["call_hash"] });
@@ -111,7 +111,7 @@ fn who_left_the_group_or_lost_the_key_says_nothing() {
     people.home.configure(&toml.replace("\"ben\", ", ""));
     let second = key(&people.home, "carl-again", "approver", "carl");
     let server = people.home.serve();
-    let asked = people.asked_anew(&server, &before);
+    let asked = people.asked_again(&server, &before);
     check(&grant(&server, &people.ben, &asked), 403, "not_in_group");
     check(&grant(&server, &people.ben, &before), 403, "not_in_group");
     assert_eq!(grant(&server, &second, &asked).status, 200, "another key of a member");

@@ -187,11 +187,11 @@ fn ends() -> Vec<Attack> {
     let one = |name: &str, act: fn(&TestHome)| Attack::new(Base::Split, name, move |home, _| act(home));
     vec![
         one("the newest checkpoint gone", drop_newest_checkpoint),
-        one("the newest checkpoint gone, all it covered made anew, and the mark", |home| {
+        one("the newest checkpoint gone, all it covered rebuilt, and the mark", |home| {
             drop_newest_checkpoint(home);
             rebuild_newest(home, |header| header.replacen("\"wall_us\":1", "\"wall_us\":2", 1));
         }),
-        one("the newest checkpoint gone, all it covered made anew in one moment, and the mark", |home| {
+        one("the newest checkpoint gone, all it covered rebuilt in one moment, and the mark", |home| {
             drop_newest_checkpoint(home);
             rebuild_newest(home, |header| {
                 let at = header.find("\"mono_us\":").expect("a time") + 10;
@@ -207,11 +207,11 @@ fn ends() -> Vec<Attack> {
             add(home, "ledger-0000000000007.db", b"");
         }),
         one("an empty file of a number with three digits", |home| add(home, "ledger-007.db", b"")),
-        one("an empty file of a number that is none", |home| {
+        one("an empty file of an invalid number", |home| {
             add(home, &format!("ledger-{}.db", "9".repeat(30)), b"")
         }),
         one("an empty file past the end", |home| add(home, &past_the_end(home, 0), b"")),
         one("an empty segment past the end", |home| empty_segment(home, 0)),
-        one("an empty segment behind a gap", |home| empty_segment(home, 7)),
+        one("an empty segment after a gap", |home| empty_segment(home, 7)),
     ]
 }
