@@ -173,8 +173,8 @@ pub(crate) fn harmless() -> Vec<Attack> {
         })
     };
     vec![
-        header("a field that nobody knows", |h| h.replacen('{', r#"{"a":["b",""],"#, 1)),
-        header("a kind that nobody knows", |h| h.replacen("\"kind\":\"", "\"kind\":\"x.", 1)),
+        header("an unknown field", |h| h.replacen('{', r#"{"a":["b",""],"#, 1)),
+        header("an unknown kind", |h| h.replacen("\"kind\":\"", "\"kind\":\"x.", 1)),
         header("a clock before 1970", |h| h.replacen("\"wall_us\":", "\"wall_us\":-", 1)),
         header("blanks: the bytes are hashed as they are", |h| h.replacen('{', "{ ", 1)),
         Attack::new(Base::Young, "the mark gone", |home, _| remove(home, &["high-water"])),
