@@ -219,7 +219,8 @@ impl Used {
         let us = |time: nix::sys::time::TimeVal| {
             u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).expect("a time")
         };
-        // proc_pid_stat(5): after the name, minflt and cminflt are the 8th and 9th, utime to cstime the 12th to 15th.
+        // proc_pid_stat(5): after the name, minflt and cminflt are the 8th and 9th fields, utime to
+        // cstime the 12th to 15th.
         let stat = std::fs::read_to_string(format!("/proc/{launcher}/stat")).expect("the launcher");
         let words: Vec<&str> = stat.rsplit(") ").next().expect("words").split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");

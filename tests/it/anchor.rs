@@ -228,7 +228,7 @@ fn an_idle_ledger_is_anchored_once() {
         health["anchor"]["size"].as_u64().expect("size") + 1 == health["ledger"]["size"]
     });
     let size = health()["ledger"]["size"].as_u64().expect("size");
-    // Many times the interval: there is no event to wait for.
+    // Many times the interval: no event marks it.
     let asked = witness.state().asked.len();
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert_eq!(health()["ledger"]["size"].as_u64(), Some(size));

@@ -124,7 +124,7 @@ fn every_test_that_is_named_is_there() {
     }
     for row in ROWS {
         if let By::Tests(names) = &row.by {
-            names.iter().for_each(|name| assert!(is_test(name), "{}: there is no test {name}", row.number));
+            names.iter().for_each(|name| assert!(is_test(name), "{}: missing test {name}", row.number));
         }
     }
 }

@@ -217,7 +217,7 @@ fn a_verification_is_remembered() {
 /// `--since-last` reads what came after a verification that succeeded, and relies on its checkpoint
 /// alone.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "what somebody with an editor would do")]
+#[expect(clippy::disallowed_methods, reason = "simulates an edit by hand")]
 fn a_verification_may_continue_from_the_last_one() {
     let home = TestHome::init();
     let _run = run(&home);

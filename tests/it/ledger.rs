@@ -186,7 +186,7 @@ fn a_pipe_in_etc_is_refused() {
         nix::unistd::mkfifo(&home.path(place), mode).expect("pipe");
         let told = home.par(&["config", "check"]);
         assert_eq!(told.status.code(), Some(2), "{}", text(&told.stderr));
-        assert!(text(&told.stderr).contains("is no regular file"), "{}", text(&told.stderr));
+        assert!(text(&told.stderr).contains("is not a regular file"), "{}", text(&told.stderr));
         std::fs::remove_file(home.path(place)).expect("removed");
     }
 }
@@ -359,7 +359,7 @@ fn the_files_of_the_ledger_are_their_owners_alone() {
     assert_eq!(data.mode() & 0o777, 0o700);
 }
 
-/// If nothing can be verified, the error says why: which file, or that there is no ledger.
+/// If nothing can be verified, the error says why: which file, or that the ledger is missing.
 #[test]
 fn what_cannot_be_verified_is_named() {
     let home = TestHome::init();

@@ -35,7 +35,7 @@ impl Second {
     fn find() -> Option<Self> {
         match start(Path::new("python3")).arg("--version").output() {
             Ok(output) if output.status.success() => {}
-            _ if std::env::var_os("PAR_REQUIRE_PYTHON").is_some() => panic!("there is no python3"),
+            _ if std::env::var_os("PAR_REQUIRE_PYTHON").is_some() => panic!("python3 is missing"),
             _ => {
                 eprintln!("\nSKIPPED: there is NO python3: the ledger was verified by PAR alone\n");
                 return None;

@@ -177,7 +177,7 @@ fn rules_that_differ() {
     let edit = |below: &str, find: &str, put: &str| {
         let path = home.path("new").join(below);
         let text = std::fs::read_to_string(&path).expect("file");
-        assert!(text.contains(find), "{below} lacks {find}");
+        assert!(text.contains(find), "{below} does not contain {find}");
         std::fs::write(path, text.replace(find, put)).expect("file");
     };
     assert_eq!(home.expect(0, &["policy", "diff", &old, &new]), "0 of 631 decisions flip\n");
@@ -224,7 +224,7 @@ fn rules_that_differ_in_cases_or_for_the_tainted() {
     let put = |below: &str, find: &str, put: &str| {
         let (from, to) = (old.join(below), new.join(below));
         let text = std::fs::read_to_string(from).expect("file");
-        assert!(text.contains(find), "{below} lacks {find}");
+        assert!(text.contains(find), "{below} does not contain {find}");
         std::fs::write(to, text.replace(find, put)).expect("file");
     };
     let diff =
@@ -242,7 +242,7 @@ fn rules_that_differ_in_cases_or_for_the_tainted() {
         "+ case   policies/tests/95-mine.toml: mine\n",
         "~ case   policies/tests/10-read.toml: ",
     ] {
-        assert!(told.contains(line), "{told} lacks {line}");
+        assert!(told.contains(line), "{told} does not contain {line}");
     }
     assert!(told.lines().last().is_some_and(|last| last.starts_with("0 of ")), "{told}");
     let again = home.path("again");

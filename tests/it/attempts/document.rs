@@ -16,7 +16,7 @@ fn each_promise_has_its_tests() {
     for row in promises.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise ")) {
         let named: Vec<&str> = row.split('`').filter(|word| word.contains(".rs::")).collect();
         assert!(!named.is_empty(), "no test: {row}");
-        named.iter().for_each(|name| assert!(is_test(name), "there is no test {name}"));
+        named.iter().for_each(|name| assert!(is_test(name), "missing test {name}"));
     }
 }
 

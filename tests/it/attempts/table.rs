@@ -1,8 +1,9 @@
 //! The table: number, attempt, how it is made, the expected outcome, and the layers responsible.
 //!
-//! Layers: PV policy and validation of arguments, OB the object opened by openat2 and known by its inode, LL
-//! Landlock, SC seccomp, NS namespaces, UID uid and capabilities, NNP no_new_privs, RL rlimits, FD closed
-//! descriptors, SUP the launcher (clock, caps, kill), OUT output made visible, ENV an environment made from nothing.
+//! Layers: PV policy and validation of arguments, OB the object opened by openat2 and identified by
+//! its inode, LL Landlock, SC seccomp, NS namespaces, UID uid and capabilities, NNP no_new_privs,
+//! RL rlimits, FD closed descriptors, SUP the launcher (clock, caps, kill), OUT output made
+//! visible, ENV an empty environment.
 
 use super::calls::{self, Act};
 use super::stage::{Outcome, Stage};

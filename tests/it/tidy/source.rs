@@ -183,7 +183,8 @@ fn item_length(item: &str) -> usize {
     item.len()
 }
 
-/// Paths in `code` that begin with `crate`, `super` or `self`, one for each leaf of a `use` with braces.
+/// Paths in `code` that begin with `crate`, `super` or `self`, one for each leaf of a `use` with
+/// braces.
 pub(super) fn paths(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     // A visibility, such as `pub(in crate::ledger)`, says who may name an item, and names nothing
