@@ -266,7 +266,7 @@ mod tests {
 
         /// The standard library classifies some of the ranges too.
         #[test]
-        fn what_the_standard_library_calls_special_is_no_public_address(v4 in any::<u32>(), v6 in any::<u128>(), top in 0_u32..0x300) {
+        fn no_special_address_of_the_standard_library_is_public(v4 in any::<u32>(), v6 in any::<u128>(), top in 0_u32..0x300) {
             let ip = Ipv4Addr::from_bits(v4);
             let special = ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_broadcast()
                 || ip.is_documentation() || ip.is_multicast() || ip.is_unspecified();

@@ -288,7 +288,7 @@ fn a_witness_refuses_a_rollback_and_a_rewrite() {
 
 /// A correct answer signed by another witness is not an anchor.
 #[test]
-fn a_cosignature_of_another_is_a_conflict() {
+fn a_cosignature_by_another_witness_is_a_conflict() {
     let home = TestHome::init();
     let key = home.key("watch", "admin");
     let witness = witnessed(&home);

@@ -196,7 +196,7 @@ fn last(home: &TestHome, run: &Value, kind: &str) -> Value {
 }
 
 #[test]
-fn another_user_of_the_group_approves_and_the_run_goes_on_by_itself() {
+fn another_member_of_the_group_approves_and_the_run_resumes_by_itself() {
     let people = People::new();
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
@@ -321,7 +321,7 @@ fn an_answer_of_the_wrong_person_or_to_another_call_does_not_count() {
 }
 
 #[test]
-fn of_two_answers_at_once_one_counts() {
+fn only_one_of_two_simultaneous_answers_counts() {
     let people = People::new();
     let carl = key(&people.home, "carl", "approver", "carl");
     let server = people.home.serve();
@@ -344,7 +344,7 @@ fn of_two_answers_at_once_one_counts() {
 }
 
 #[test]
-fn a_refusal_and_a_time_out_are_told_to_the_model_and_the_run_ends() {
+fn a_refusal_and_a_timeout_are_reported_to_the_model_and_the_run_ends() {
     let people = People::with("[approvals]\nexpire_s = 2\n");
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
@@ -375,7 +375,7 @@ fn a_refusal_and_a_time_out_are_told_to_the_model_and_the_run_ends() {
 /// The object is swapped between the request and its approval: what runs is what was shown, or
 /// nothing.
 #[test]
-fn another_object_under_the_same_name_is_asked_about_anew() {
+fn another_object_under_the_same_name_needs_another_approval() {
     let people = People::new();
     let server = people.home.serve();
     let folder = people.home.path("workspace/inner");

@@ -175,7 +175,7 @@ fn a_log_that_was_set_aside_is_named_whoever_begins_the_next() {
 }
 
 #[test]
-fn a_server_goes_on_from_file_to_file_and_drops_what_is_over_its_age() {
+fn a_server_moves_from_file_to_file_and_drops_expired_payloads() {
     let home = TestHome::init();
     let key = home.key("runner", "operator");
     split(&home, "payload_s_max = 1\n");

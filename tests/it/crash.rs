@@ -259,7 +259,7 @@ fn a_front_that_dies_ends_all_and_the_next_start_works() {
 
 /// The ledger goes away while a tool runs: its result cannot be recorded, and so is not reported.
 #[test]
-fn what_cannot_be_recorded_is_told_to_nobody() {
+fn a_result_that_cannot_be_recorded_is_not_reported() {
     let (home, key) = home_with_nap(2);
     let mut server = home.serve();
     let running = start_nap(&home, &server, &key);
@@ -282,7 +282,7 @@ fn what_cannot_be_recorded_is_told_to_nobody() {
 /// The ledger goes away while the model thinks: its answer cannot be recorded, and so is not
 /// reported.
 #[test]
-fn an_answer_that_cannot_be_recorded_is_told_to_nobody() {
+fn an_answer_that_cannot_be_recorded_is_not_reported() {
     use std::io::{Read as _, Write as _};
     let home = TestHome::init();
     let key = home.key("script", "operator");

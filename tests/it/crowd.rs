@@ -18,7 +18,7 @@ const HONEST_MAX: Duration = Duration::from_secs(5);
 
 /// The attack: before, no client could connect until the attackers timed out.
 #[test]
-fn silent_clients_and_unfinished_forms_keep_nobody_out() {
+fn silent_clients_and_unfinished_forms_lock_no_client_out() {
     let home = TestHome::init();
     let key = home.key("reader", "viewer");
     let server = home.serve();

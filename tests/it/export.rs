@@ -56,7 +56,7 @@ fn an_export_of_the_command_line_is_checked_elsewhere() {
 }
 
 #[test]
-fn a_server_exports_for_who_may_and_says_so() {
+fn a_server_exports_for_permitted_users_and_records_it() {
     let home = TestHome::init();
     asked(&home);
     let (viewer, approver) = (home.key("viewer", "viewer"), home.key("approver", "approver"));

@@ -41,7 +41,7 @@ impl Drop for Followed {
 }
 
 #[test]
-fn what_matches_is_told_once_as_it_comes() {
+fn each_match_is_printed_once_as_it_is_appended() {
     let home = TestHome::init();
     let (key, viewer) = (home.key("script", "operator"), home.key("viewer", "viewer"));
     let server = home.serve();

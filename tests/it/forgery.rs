@@ -126,7 +126,7 @@ enum Forger {
 }
 
 #[test]
-fn nobody_else_says_how_a_value_is_looked_through() {
+fn no_other_module_decides_how_a_value_is_searched() {
     let place = tempfile::tempdir().expect("folder");
     let built = Built::find();
     let sibling = copied(place.path()).join("secrets/clean.rs");

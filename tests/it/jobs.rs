@@ -105,7 +105,7 @@ fn a_version_is_deployed_and_is_live() {
 }
 
 #[test]
-fn as_shipped_somebody_is_asked() {
+fn the_shipped_rules_require_approval() {
     let home = TestHome::init();
     home.expect(4, &["run", r#"deploy(project="demo", version="1.0.1")"#]);
     assert_eq!(live(&home), None);
@@ -248,7 +248,7 @@ pub(crate) fn kill_launcher(descendants: &[u32]) {
 }
 
 #[test]
-fn what_is_no_version_is_no_call() {
+fn an_invalid_version_is_an_invalid_call() {
     let home = home();
     for version in [
         "",

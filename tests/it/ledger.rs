@@ -193,7 +193,7 @@ fn a_pipe_in_etc_is_refused() {
 
 /// If no process reads the messages, the command still ends as it should.
 #[test]
-fn a_full_standard_error_is_no_panic() {
+fn a_full_standard_error_does_not_panic() {
     let home = TestHome::init();
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("device");
     let mut command = home.command(&["key", "revoke", "nobody"]);

@@ -217,7 +217,7 @@ const PERMITS: &str = r#"
 /// Text that a model has read may have instructed it: from then on its changes need a person's
 /// approval, and administration is withdrawn.
 #[test]
-fn a_run_that_has_read_what_nobody_vouches_for_is_narrowed() {
+fn a_run_that_has_read_untrusted_text_is_narrowed() {
     let house = House::start(|home| {
         std::fs::write(home.path("etc/tools.d/tidy_up.toml"), ADMIN).expect("tool");
         std::fs::write(home.path("etc/policies/20-deploy.cedar"), PERMITS).expect("policy");
@@ -375,7 +375,7 @@ fn results_reach_the_model_as_data() {
 }
 
 #[test]
-fn answers_of_any_length_and_content_are_told_safely_and_found_again() {
+fn answers_of_any_length_and_content_are_shown_safely_and_found_again() {
     let house = House::start(|_| {});
     for (words, contains) in [
         ("x".repeat(1 << 20), "xxxx"),
@@ -447,7 +447,7 @@ fn a_model_that_fails_is_a_failed_run_and_the_next_works() {
 }
 
 #[test]
-fn a_model_that_never_answers_holds_up_nobody_else() {
+fn a_model_that_never_answers_delays_no_other_run() {
     let house = House::start(|_| {});
     house.model.play([Reply::Hang]);
     let hanging = house.server.run_aside(&house.key, "hang");

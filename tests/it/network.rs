@@ -364,7 +364,7 @@ fn build_hostile(home: &TestHome, port: u16) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_connected_program_meets_nobody_but_its_proxy() {
+fn a_connected_program_reaches_only_its_proxy() {
     let home = TestHome::init();
     let outside = TcpListener::bind("127.0.0.1:0").expect("a port");
     outside.set_nonblocking(true).expect("a mode");

@@ -70,7 +70,7 @@ fn a_key_that_could_not_be_shown_is_revoked() {
 
 /// The tour's key ends with the tour, whatever happens to its output.
 #[test]
-fn a_tour_that_nobody_sees_leaves_no_key() {
+fn a_tour_that_is_not_seen_leaves_no_key() {
     for (run, code) in [(into_closed as Way, 0), (into_nothing, 0), (into_full, 1)] {
         let home = TestHome::init();
         let output = run(&home, &["quickstart", "--once"]);
@@ -157,7 +157,7 @@ fn what_is_shown_as_json_is_json() {
 /// A tool that the role may not use reads as unknown in the reply, as for a model; the owner of the
 /// home also sees the reason.
 #[test]
-fn a_hidden_tool_is_told_from_one_that_is_not_there() {
+fn a_hidden_tool_is_distinguished_from_a_missing_one() {
     let home = TestHome::init();
     home.add(
         "policies/50-closed.cedar",

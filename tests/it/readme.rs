@@ -85,7 +85,7 @@ fn the_guide_to_policy_shows_what_is_refused_and_how() {
 
 /// The two commands at the top are the ones that CI runs.
 #[test]
-fn the_first_commands_are_told() {
+fn the_first_commands_are_those_of_ci() {
     let readme = include_str!("../../README.md");
     let first = blocks(readme, "").into_iter().next().expect("a block");
     assert_eq!(first, "cargo run -- quickstart\ncargo test\n");

@@ -44,7 +44,7 @@ fn seqs(list: &Value) -> Vec<u64> {
 
 /// With the server running, killed right after the answer.
 #[test]
-fn an_erased_run_is_gone_and_still_told() {
+fn an_erased_run_is_gone_and_still_listed() {
     let home = TestHome::init();
     let viewer = home.key("auditor", "viewer");
     let operator = home.key("runner", "operator");

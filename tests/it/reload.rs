@@ -232,7 +232,7 @@ fn a_tool_that_is_added_can_be_used_and_one_under_way_ends_where_it_is() {
 }
 
 #[test]
-fn a_call_that_waits_is_asked_anew_under_new_rules() {
+fn a_waiting_call_is_asked_again_under_new_rules() {
     let people = People::new();
     let server = people.home.serve();
     let (reply, question) = people.ask(&server, &people.list());

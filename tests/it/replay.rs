@@ -86,7 +86,7 @@ fn two_thousand_decisions_come_out_again_and_only_what_a_rule_changes_flips() {
 
 /// Other tools for which a request has another form: it does not match, and is denied.
 #[test]
-fn requests_that_the_new_tools_do_not_know_are_denied_and_told_apart() {
+fn requests_unknown_to_the_new_tools_are_denied_and_reported_separately() {
     let home = called();
     let other = home.beside("other");
     copy_folder(&home.path("etc"), &other);
@@ -113,7 +113,7 @@ pub fn copy(home: &TestHome) -> TestHome {
 /// A holder of files and keys can build a chain that verifies; but the decisions do not follow from
 /// their rules.
 #[test]
-fn a_decision_that_was_edited_is_found_though_the_chain_was_made_anew() {
+fn an_edited_decision_is_found_although_the_chain_was_rebuilt() {
     let home = called();
     assert_eq!(replay(&home, 0, &[])["as_recorded"], 4);
     let seq = denied(&home);

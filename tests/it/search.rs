@@ -71,7 +71,7 @@ fn exclusions_that_were_edited_are_found() {
 
 /// An approver sees what is left out even after approval.
 #[test]
-fn who_is_asked_sees_what_is_left_out() {
+fn an_approver_sees_what_is_left_out() {
     let (home, secret) = home_with_a_secret();
     home.add(
         "policies/50-ask.cedar",
@@ -162,7 +162,7 @@ impl Tree {
 /// Random trees that rules exclude in part: no byte of what is excluded is in any result, error,
 /// reason or claim, of any tool, under any name; and each byte of the rest is found.
 #[test]
-fn no_excluded_byte_is_told() {
+fn no_excluded_byte_is_disclosed() {
     let mut runner = TestRunner::deterministic();
     let mut trees = Vec::new();
     let house = House::start(|home| {

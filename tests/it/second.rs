@@ -235,7 +235,7 @@ fn both_verifiers_take_what_they_do_not_know() {
 /// Only state.db, the mark or an external checkpoint reveals a tail that was truncated at an older
 /// checkpoint; with one more entry, its own checkpoint is missing.
 #[test]
-fn a_tail_cut_at_a_checkpoint_is_told_by_state_db_alone() {
+fn a_tail_cut_at_a_checkpoint_is_revealed_by_state_db_alone() {
     let Some(second) = Second::find() else { return };
     let homes = Homes::make();
     let home = copied(homes.base(Base::Young));

@@ -320,7 +320,7 @@ fn occurrences(pid: u32, value: &[u8]) -> usize {
 }
 
 #[test]
-fn a_reload_reads_them_anew() {
+fn a_reload_reads_secrets_again() {
     let home = TestHome::init();
     private(&home.beside("word"), "first-password");
     name(&home, &format!("[secrets]\nword = \"file:{}\"\n", home.beside("word").display()));

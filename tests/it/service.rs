@@ -251,7 +251,7 @@ fn without_rights_nothing_is_done_and_it_says_so() {
 }
 
 #[test]
-fn a_host_without_systemd_gets_no_units_and_is_told_how_to_run() {
+fn a_host_without_systemd_gets_no_units_and_instructions_to_run() {
     let Some(place) = Place::new() else { return };
     // Only what the script needs, and no `systemctl`.
     let bin = place.folder.path().join("few");

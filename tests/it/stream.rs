@@ -58,7 +58,7 @@ fn told(event: &Value) -> (&str, &str) {
 }
 
 #[test]
-fn an_approval_is_told_when_it_appears_and_when_it_changes() {
+fn an_approval_is_sent_when_it_appears_and_when_it_changes() {
     let people = People::new();
     let server = people.home.serve();
     // One that was answered before does not wait.
@@ -92,7 +92,7 @@ fn an_approval_is_told_when_it_appears_and_when_it_changes() {
 
 /// The same users, limits and ends as for pages and tails.
 #[test]
-fn a_stream_is_for_those_who_may_read_and_ends_with_their_key() {
+fn a_stream_is_for_permitted_users_and_ends_with_their_key() {
     let people = People::new();
     let server = people.home.serve();
     let ask = |key: &str, path: &str| {

@@ -61,7 +61,7 @@ const PROMPT: &str = "approve? [y/N] ";
 /// Only a plain yes approves; an end of input, nothing, or anything else is a refusal that leaves
 /// the request open.
 #[test]
-fn a_yes_at_a_terminal_is_typed_and_nothing_else_is_one() {
+fn only_a_typed_yes_approves_at_a_terminal() {
     let people = People::new();
     let home = &people.home;
     let server = home.serve();

@@ -139,7 +139,7 @@ fn what_is_not_the_object_of_a_success_taints() {
 /// A run that continues after an approval knows what it has read, even if the rules say less by
 /// then.
 #[test]
-fn a_run_that_goes_on_is_tainted_as_it_was() {
+fn a_resumed_run_is_as_tainted_as_before() {
     let house = house(|home| {
         home.add("jobs.d/fails.sh", &format!("echo '{WORDS}' >&2; exit 1\n"));
         home.add("tools.d/fails.toml", FAILS);
@@ -167,7 +167,7 @@ fn a_run_that_goes_on_is_tainted_as_it_was() {
 
 /// The target of a link is reported if it is a version, and otherwise not at all.
 #[test]
-fn only_a_version_is_told_as_one() {
+fn only_a_version_is_reported_as_one() {
     let house = house(|home| {
         std::fs::remove_file(home.path("workspace/demo/current")).unwrap_or_default();
         let link = format!("releases/{}", WORDS.replace(' ', "_"));

@@ -61,7 +61,7 @@ const ALL: [(&str, [bool; 2]); 12] = [
 
 /// Each is named, and so is what is refused without it; a server that demands more is refused.
 #[test]
-fn what_is_withheld_is_told_and_refused() {
+fn each_withheld_feature_is_reported_and_refused() {
     let Some(withhold) = Withhold::build() else { return };
     let home = TestHome::init();
     // This test is not about policies.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 /// A changed rule or a changed tool needs another approval.
 #[test]
-fn a_change_of_policy_or_manifest_voids_the_question_and_asks_anew() {
+fn a_change_of_policy_or_manifest_voids_the_request_and_asks_again() {
     let people = People::new();
     let manifest = people.home.path("etc/tools.d/list_dir.toml");
     let policy = people.home.path("etc/policies/50-people.cedar");
@@ -56,7 +56,7 @@ const OTHER_SCRIPT: &str = "printf '{}'; : >PWNED\n";
 /// The script is edited while an approval request for it is open: whether it is unanswered, or
 /// approved and not yet begun, the new bytes never run under the request for the old ones.
 #[test]
-fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
+fn a_script_that_changes_before_its_run_needs_another_approval() {
     let people = People::new();
     let (script, left) = (people.home.path("etc/jobs.d/deploy.sh"), people.home.path("workspace/demo/PWNED"));
     let message = "deploy(project=\"demo\", version=\"1.0.1\")";
@@ -99,7 +99,7 @@ fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
 
 /// A person who could approve when the request was made, and may not any more.
 #[test]
-fn who_left_the_group_or_lost_the_key_says_nothing() {
+fn a_user_who_left_the_group_or_lost_the_key_cannot_answer() {
     let people = People::new();
     let carl = key(&people.home, "carl", "approver", "carl");
     let server = people.home.serve();

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::time::Duration;
 
 #[test]
-fn a_question_whose_time_is_over_while_nobody_serves_is_refused_at_the_next_start() {
+fn an_approval_that_expires_while_no_server_runs_is_refused_at_the_next_start() {
     let people = People::with("[approvals]\nexpire_s = 1\n");
     let server = people.home.serve();
     let (run, _) = people.ask(&server, &people.list());
@@ -34,7 +34,7 @@ fn a_run_waits_through_a_restart() {
 
 /// Killed after the approval and before the decision that uses it: the next start continues, once.
 #[test]
-fn a_yes_survives_a_crash() {
+fn an_approval_survives_a_crash() {
     let people = People::new();
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());

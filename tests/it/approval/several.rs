@@ -7,7 +7,7 @@ use crate::support::text;
 use serde_json::{Value, json};
 
 #[test]
-fn every_call_of_a_reply_is_answered_before_the_run_goes_on() {
+fn every_call_of_a_reply_is_answered_before_the_run_resumes() {
     let people = People::new();
     let server = people.home.serve();
     let answer = server.run(&people.asker, &format!("{} {}", people.list(), people.read())).json();

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// One approval over HTTP and one through the admin socket at the same moment; and a late one
 /// without a server.
 #[test]
-fn two_ways_to_say_yes_count_once_and_a_late_one_not_at_all() {
+fn two_approvals_at_once_count_once_and_a_late_one_does_not() {
     let people = People::with("[approvals]\nexpire_s = 5\n");
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
@@ -70,7 +70,7 @@ fn a_person_answers_by_the_command_line_beside_a_server() {
 
 /// One person without a server: a confirmation of their own call counts, an approval does not.
 #[test]
-fn a_lone_person_confirms_at_the_terminal_and_the_run_goes_on_there() {
+fn a_lone_person_confirms_at_the_terminal_and_the_run_resumes_there() {
     let people = People::new();
     let home = &people.home;
     home.expect(4, &["run", &people.read()]);

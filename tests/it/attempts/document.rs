@@ -22,7 +22,7 @@ fn each_promise_has_its_tests() {
 
 /// It lists by number what is not held and what is not tested, and nothing else.
 #[test]
-fn what_is_not_held_or_not_tested_is_told() {
+fn every_attempt_not_held_or_not_tested_is_listed() {
     let numbers = |title: &str| -> Vec<u32> {
         let rows = section(title)
             .lines()

@@ -86,7 +86,7 @@ const fn row(number: u32, attempt: &'static str, by: By, expect: Expect, layer: 
 const SWAPS: &str = "src/sandbox/tests/objects.rs::asks_again_when_the_object_was_swapped";
 const FRONT_DIES: &str = "src/sandbox/tests/life.rs::dies_with_its_front";
 const ONE_ELEMENT: &str = "src/launcher/child/init.rs::one_element_per_argument_and_no_flags";
-const NO_VERSION: &str = "tests/it/jobs.rs::what_is_no_version_is_no_call";
+const NO_VERSION: &str = "tests/it/jobs.rs::an_invalid_version_is_an_invalid_call";
 const MANIFESTS: &str = "src/tools/tests.rs::what_cannot_be_is_refused_with_its_line";
 
 /// Every attempt, in the order of the list.
@@ -196,8 +196,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(102, "bidi and zero-width characters", Told("made visible", calls::escapes), Held, "OUT"),
     row(103, "bytes that are no UTF-8", Told("base64", calls::bytes), Held, "OUT"),
     row(104, "a carriage return, a forged frame", Told("one string of JSON", calls::escapes), Held, "OUT"),
-    row(105, "instructions in output", Tests(&["tests/it/model.rs::results_reach_the_model_as_data", "tests/it/model.rs::a_run_that_has_read_what_nobody_vouches_for_is_narrowed"]), Held, "OUT PV"),
-    row(106, "JSON in what is recorded", Tests(&["tests/it/model.rs::answers_of_any_length_and_content_are_told_safely_and_found_again"]), Held, "OUT"),
+    row(105, "instructions in output", Tests(&["tests/it/model.rs::results_reach_the_model_as_data", "tests/it/model.rs::a_run_that_has_read_untrusted_text_is_narrowed"]), Held, "OUT PV"),
+    row(106, "JSON in what is recorded", Tests(&["tests/it/model.rs::answers_of_any_length_and_content_are_shown_safely_and_found_again"]), Held, "OUT"),
     row(107, "a FIFO in the workspace", Call("read_file, list_dir, search_files", calls::fifo), Held, "OB SUP"),
     row(108, "FIFO, socket, device, link made", Program(&["special_files", "link_outside"]), Held, "SC LL"),
     row(109, "/dev/zero", Both(&["devices"], "read_file", calls::endless), Held, "OB LL"),
@@ -217,7 +217,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(123, "side channels", Nothing("accepted"), Untested, "-"),
     row(124, "another program in the tool's place", Told("written over, then put in its place", calls::replaced), Held, "PV"),
     row(125, "two tools in one workspace", Tests(&["tests/it/jobs.rs::two_at_once_come_one_behind_the_other"]), Held, "SUP"),
-    row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_is_asked_about_anew", "src/gate/tests/approvals.rs::a_yes_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
+    row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_needs_another_approval", "src/gate/tests/approvals.rs::a_yes_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
     row(127, "the limit of cores lowered, so that core_pattern's program starts", Program(&["core_lowered"]), Held, "SC RL"),
     row(128, "flags, offsets and locks left for the next call", Program(&["left_input"]), Held, "FD SC"),
     row(129, "a lock on a file that is only read, F_NOTIFY", Program(&["file_locks"]), Held, "SC"),

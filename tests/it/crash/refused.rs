@@ -4,7 +4,7 @@ use crate::support::{TestHome, text};
 use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
-fn what_keeps_a_server_from_starting_is_told_with_its_place() {
+fn each_error_that_prevents_a_start_names_its_place() {
     let policy = |text: &str| format!("// first line\n{text}\n");
     check_refused_files(&[
         (

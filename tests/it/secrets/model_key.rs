@@ -6,7 +6,7 @@ use crate::support::{TestHome, descendants, text, until};
 
 /// The command that makes the provider reports it; commands that do not need the key work without.
 #[test]
-fn a_model_key_that_cannot_be_read_is_told_with_its_setting() {
+fn an_unreadable_model_key_is_reported_with_its_setting() {
     let home = TestHome::init();
     let file = home.beside("model-key").display().to_string();
     home.configure(&format!(
