@@ -211,7 +211,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(117, "locks and leases on the server's files", Program(&["server_lock", "watch_lease"]), Held, "LL SC"),
     row(118, "inotify on a path outside", Program(&["watches"]), Held, "SC"),
     row(119, "a working folder that is gone", Tests(&["tests/it/jobs.rs::a_project_that_is_a_link_is_not_followed"]), Held, "SUP"),
-    row(120, "folders that cannot be cleared away", Nothing("a copy that a tool left and nobody can remove is a refusal"), Untested, "SUP"),
+    row(120, "folders that cannot be cleared away", Nothing("a copy that a tool left and that cannot be removed is a refusal"), Untested, "SUP"),
     row(121, "times in the future, xattr, ACL", Program(&["times", "own_times"]), Held, "SC"),
     row(122, "a workspace on a file system that hangs", Nothing("needs a file system that hangs; prepare and the call have their deadlines"), Untested, "SUP"),
     row(123, "side channels", Nothing("accepted"), Untested, "-"),
@@ -225,6 +225,6 @@ pub(crate) const ROWS: &[Row] = &[
     row(131, "a rename that leaves a device (RENAME_WHITEOUT)", Program(&["whiteout"]), Held, "SC"),
     row(132, "a turn before others (nice, SCHED_OTHER)", Program(&["priority"]), Held, "SC"),
     row(133, "a loop of forks", Tests(&["src/sandbox/tests/left.rs::a_loop_of_forks_is_made_to_wait"]), Held, "SUP"),
-    row(134, "a folder that nobody can look into, made by a call", Program(&["closed_folder"]), Held, "SC"),
+    row(134, "an unreadable folder, made by a call", Program(&["closed_folder"]), Held, "SC"),
     row(135, "folders deeper than a path, made by a call", End(&[("deep", "ok")]), Held, "SUP"),
 ];
