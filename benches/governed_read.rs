@@ -1,10 +1,10 @@
-//! The cost of one governed `read_file` of 4 KiB (validated, prepared, authorised, recorded, sandboxed,
-//! settled) against a plain spawn of `cat` on the same file, in one run.
+//! The cost of one governed `read_file` of 4 KiB (validated, prepared, authorised, recorded,
+//! sandboxed, settled), compared with a plain spawn of `cat` on the same file, in one run.
 //!
 //! `cargo bench --bench governed_read` prints p10, median and p99 in microseconds, and ratios of
-//! medians. The ledger is once on the disk under the temporary folder and once in memory
-//! (`/dev/shm`, where a sync costs nothing). The floor of the disk is a 4 KiB append with `fdatasync`;
-//! a governed call waits for two commits.
+//! medians. The ledger is once on the disk of the temporary folder and once in memory (`/dev/shm`,
+//! where a sync costs nothing). The floor of the disk is a 4 KiB append with `fdatasync`; a
+//! governed call waits for two commits.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts `cat` to compare with")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -33,7 +33,7 @@ fn main() {
         let house = house.connect();
         let (on_disk, in_memory) = (house.caller(disk.path()), house.caller(memory.path()));
         let floor = disk.path().join("floor");
-        // A task of its own, as each run is: not on the thread that waits for the runtime.
+        // A separate task, as each run is: not on the thread that waits for the runtime.
         tokio::spawn(async move { measure(&on_disk, &in_memory, &floor, &file).await })
             .await
             .expect("measured");
@@ -43,7 +43,7 @@ fn main() {
 /// The parts of a governed call, in order.
 const PARTS: [&str; 5] = ["  validate and prepare", "  decide", "  commit", "  run", "  settle"];
 
-/// Everything in turn, so that the machine's drift meets all alike.
+/// Measures everything in turn, so that the machine's drift affects all rows equally.
 async fn measure(on_disk: &Caller, in_memory: &Caller, floor: &Path, file: &Path) {
     let mut floor = File::create(floor).expect("floor");
     let (mut cat, mut memory, mut disk, mut sync) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

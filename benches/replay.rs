@@ -1,8 +1,9 @@
-//! The cost of making decisions again from a ledger, in two threads: under their own rules, and under those
-//! and others with one rule more.
+//! The cost of making decisions again from a ledger, in two threads: under their own rules, and
+//! under those and others with one more rule.
 //!
-//! `cargo bench --bench replay` writes a ledger of 100,000 decisions below the temporary folder (or as many as
-//! the variable `PAR_DECISIONS` says) and prints microseconds for each, on the clock and per thread.
+//! `cargo bench --bench replay` writes a ledger of 100,000 decisions below the temporary folder (or
+//! as many as the variable `PAR_DECISIONS` says) and prints microseconds for each, by the clock and
+//! per thread.
 
 #![expect(clippy::disallowed_methods, reason = "a bench is told by the environment how much to do")]
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a bench that fails stops")]

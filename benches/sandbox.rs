@@ -1,12 +1,14 @@
-//! The cost of a sandboxed call beside what starts a process without one, in one run.
+//! The cost of a sandboxed call, compared with starting a process without a sandbox, in one run.
 //!
-//! `cargo bench --bench sandbox` prints p10, median and p99 in microseconds from order to result, the child reaped:
-//! `cat` of 4 KiB spawned plainly, under bubblewrap with everything unshared (where it is installed), as a builtin of
-//! PAR, as a dynamic and as a static program; at 1, 8 and 64 at a time; then the same, one at a time, 20 ms after each
-//! other, and from a front that holds 1 GiB. Each row ends with the page faults and the microseconds of processor of one
-//! call: of what was spawned, or of the launcher and its children. A call of PAR is prepared and run: validation,
-//! prepare, run and the answer. Decision and ledger are not counted (`governed_read` has them); in PAR's calls a second
-//! they are. Words after `--` select the ways with one of them in their name: `cargo bench --bench sandbox -- cat builtin`.
+//! `cargo bench --bench sandbox` prints p10, median and p99 in microseconds from order to result,
+//! with the child reaped: `cat` of 4 KiB spawned plainly, under bubblewrap with everything unshared
+//! (if it is installed), as a builtin of PAR, as a dynamic and as a static program; at 1, 8 and 64
+//! at a time; then the same, one at a time, 20 ms apart, and from a front that uses 1 GiB. Each row
+//! ends with the page faults and the microseconds of processor time of one call: of the spawned
+//! process, or of the launcher and its children. A call of PAR is prepared and run: validation,
+//! prepare, run and the answer. Decision and ledger are not counted (`governed_read` has them),
+//! except in PAR's calls per second. Arguments after `--` select the ways whose names contain one
+//! of them: `cargo bench --bench sandbox -- cat builtin`.
 
 #![expect(clippy::disallowed_methods, reason = "a bench starts `cat` to compare with")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -23,12 +25,12 @@ use std::time::{Duration, Instant};
 
 /// Calls of each kind at each width.
 const CALLS: usize = 320;
-/// Calls in turn of one kind, before the next kind has its turn.
+/// Calls of one kind in a row, before the next kind has its turn.
 const TURN: usize = 64;
 const WIDTHS: [usize; 3] = [1, 8, 64];
-/// Between two calls of a person or a model, rather than of a loop.
+/// The pause between two calls of a person or a model, rather than of a loop.
 const APART: Duration = Duration::from_millis(20);
-/// What the big front holds, in bytes.
+/// The memory of the big front, in bytes.
 const BIG: usize = 1 << 30;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -50,7 +52,7 @@ const WAYS: [(Way, &str); 6] = [
     (Way::Static, "PAR program, static"),
 ];
 
-/// `cat` of one file, without a library to load.
+/// `cat` of one file, without loading a library.
 const STATIC_CAT: &str = r#"
 #include <fcntl.h>
 #include <unistd.h>
@@ -98,13 +100,13 @@ impl Bench {
             self.table(&format!("{width} at a time"), width, Duration::ZERO).await;
         }
         self.table("1 at a time, 20 ms apart", 1, APART).await;
-        // Touched, so that it is there.
+        // Written to, so that it is resident.
         let held = vec![7_u8; BIG];
         self.table("1 at a time, the front holds 1 GiB", 1, Duration::ZERO).await;
         assert_eq!(std::hint::black_box(&held)[BIG - 1], 7);
     }
 
-    /// Each way in turn, so that the machine's drift meets all alike.
+    /// Measures each way in turn, so that the machine's drift affects all equally.
     async fn table(&self, title: &str, width: usize, pause: Duration) {
         println!(
             "\n{title:<47} {:>8} {:>8} {:>8} {:>9} {:>7} {:>7}",
@@ -117,7 +119,7 @@ impl Bench {
             for ((way, _), (times, whole, used)) in ways.iter().zip(&mut all) {
                 let (start, before) = (Instant::now(), Used::so_far(launcher));
                 let took = self.turn(*way, width, pause).await;
-                // The first turn warms up.
+                // The first turn is a warm-up.
                 if turn > 0 {
                     *whole += start.elapsed();
                     used.add(before, Used::so_far(launcher));
@@ -201,23 +203,24 @@ impl Bench {
     }
 }
 
-/// What processes took from the machine.
+/// The resources that processes used.
 #[derive(Clone, Copy, Default)]
 struct Used {
     /// Minor page faults.
     faults: u64,
-    /// Microseconds of processor, of the launcher in steps of 10,000.
+    /// Microseconds of processor time; for the launcher in steps of 10,000.
     cpu_us: u64,
 }
 
 impl Used {
-    /// By the children of this process that have ended, and by the launcher and its own.
+    /// For the children of this process that have ended, and for the launcher and its children.
     fn so_far(launcher: u32) -> Self {
         let spawned = getrusage(UsageWho::RUSAGE_CHILDREN).expect("usage");
         let us = |time: nix::sys::time::TimeVal| {
             u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).expect("a time")
         };
-        // proc_pid_stat(5): after the name, minflt and cminflt are the 8th and 9th, utime to cstime the 12th to 15th.
+        // proc_pid_stat(5): after the name, minflt and cminflt are the 8th and 9th fields, utime to
+        // cstime the 12th to 15th.
         let stat = std::fs::read_to_string(format!("/proc/{launcher}/stat")).expect("the launcher");
         let words: Vec<&str> = stat.rsplit(") ").next().expect("words").split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");

@@ -1,11 +1,12 @@
-//! What is left behind by very many calls of every kind, and whether others feel them.
+//! What very many calls of every kind leave behind, and whether they affect other calls.
 //!
-//! `cargo bench --bench soak -- --calls 100000` makes so many, 64 at a time, through the gate and a real launcher: reads,
-//! programs, floods, fork bombs, memory bombs, sleepers, crashes, calls that are released before they start and killed
-//! while they run, and calls that lock whatever descriptor they have. It prints the launcher's memory and the size of the
-//! write-ahead log at 10 %, 50 % and 100 %, what reading calls took in a quiet time and in the midst of all that, and what
-//! is left at the end; it fails if a process, descriptor, group, mount, lock or file is left.
-//! Best as root, who may look into a launcher.
+//! `cargo bench --bench soak -- --calls 100000` makes that many, 64 at a time, through the gate and
+//! a real launcher: reads, programs, floods, fork bombs, memory bombs, sleepers, crashes, calls
+//! that are released before they start and killed while they run, and calls that lock every
+//! descriptor they have. It prints the launcher's memory and the size of the write-ahead log at 10
+//! %, 50 % and 100 %, the latency of reading calls when idle and under load, and what is left at
+//! the end; it fails if a process, descriptor, group, mount, lock or file is left. Run it as root,
+//! if possible, to be able to read the launcher's state.
 
 #![expect(clippy::disallowed_methods, reason = "a bench builds its program")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -25,12 +26,12 @@ use std::time::{Duration, Instant};
 
 const CALLS: usize = 2_000;
 const WIDTH: usize = 64;
-/// From the last answer to the last of it gone.
+/// Time from the last answer until everything of the call is gone.
 const LEAVE: Duration = Duration::from_secs(10);
-/// Between two looks, and behind a launcher that has its 64 calls.
+/// Interval between two checks, and delay after a launcher has its 64 calls.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Of a hundred calls: how many, what of, and how long somebody waits for it.
+/// For each hundred calls: how many, of which kind, and the caller's patience in milliseconds.
 const MIX: [(usize, &str, Option<u64>); 11] = [
     (60, "read", None),
     (8, "quiet", None),
@@ -112,7 +113,7 @@ struct Soak {
 impl Soak {
     async fn all(&self, calls: usize, below: &Path) {
         let pid = self.caller.launcher.report().pid;
-        // Every kind once: what is made at the first use is no leak.
+        // Every kind once: what the first use creates is not a leak.
         self.make(200, kind, &self.quiet, |_| {}).await;
         self.quiet.lock().expect("held").clear();
         self.settled(pid).await;
@@ -138,7 +139,8 @@ impl Soak {
         self.settled(pid).await;
         let mut after = Left::new(pid, below);
         let until = Instant::now() + LEAVE;
-        // While the ledger goes over to its next segment, as it does behind some 100,000 calls, the files of both are open.
+        // While the ledger changes to its next segment, after some 100,000 calls, the files of both
+        // are open.
         while !after.is_no_more_than(&before) && Instant::now() < until {
             tokio::time::sleep(LOOK).await;
             after = Left::new(pid, below);
@@ -148,7 +150,7 @@ impl Soak {
         assert!(self.caller.launcher.renewals() == 0 && after.is_no_more_than(&before), "something is left");
     }
 
-    /// Makes calls of such kinds; what reading ones took goes to `times`.
+    /// Makes calls of these kinds; the latency of reading calls is added to `times`.
     async fn make(
         &self,
         calls: usize,
@@ -183,7 +185,7 @@ impl Soak {
         }
     }
 
-    /// One call; how long it took.
+    /// Makes one call; returns its duration.
     async fn once(&self, what: &str, patience: Option<u64>) -> Duration {
         let (tool, arguments) = match what {
             "read" => ("read_file", json!({ "path": self.file })),
@@ -193,7 +195,7 @@ impl Soak {
         let Permitted { order, running, .. } = loop {
             match self.caller.begin(tool, arguments.clone()).await {
                 Ok(permitted) => break permitted,
-                // Those that were released are still being reaped.
+                // Released calls are still being reaped.
                 Err(e) if e.to_string().contains("are there already") => {
                     tokio::time::sleep(LOOK).await;
                     start = Instant::now();
@@ -225,7 +227,7 @@ impl Soak {
             assert!(Instant::now() < until, "left behind: {:?}", children(pid));
             tokio::time::sleep(LOOK).await;
         }
-        // What it had of them is let go of after the first answer.
+        // Descriptors of ended calls are closed after the first answer.
         for _ in 0..2 {
             self.caller.launcher.tend().await.expect("an answer");
         }
@@ -233,7 +235,7 @@ impl Soak {
 }
 
 fn kind(at: usize) -> (&'static str, Option<u64>) {
-    // Spread, so that kinds are side by side: 37 and 100 have no common part.
+    // Spread, so that different kinds run concurrently: 37 and 100 are coprime.
     let mut place = at * 37 % 100;
     for (count, what, patience) in MIX {
         if place < count {
@@ -261,18 +263,18 @@ fn compare(quiet: &Mutex<Vec<Duration>>, loud: &Mutex<Vec<Duration>>) {
     );
 }
 
-/// What there is of everything that could be left behind; `None` where this user may not look.
+/// A count of everything that could be left behind; `None` if this user may not read it.
 #[derive(Debug)]
 struct Left {
     front_descriptors: Option<usize>,
     launcher_descriptors: Option<usize>,
     mounts: Option<usize>,
     launcher_mounts: Option<usize>,
-    /// Of files, but for those of other processes that are alive.
+    /// Locks on files, except those of other living processes.
     locks: usize,
-    /// Of calls, with somebody in them.
+    /// Groups of calls with a process in them.
     groups: usize,
-    /// Below the home, but for `data/`.
+    /// Files below the home, except for `data/`.
     files: BTreeSet<PathBuf>,
 }
 
@@ -313,7 +315,8 @@ fn list(folder: &Path, files: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Locks of this process, of the launcher, of descriptors (proc_locks(5) has -1 for them), and of the dead.
+/// Locks of this process, of the launcher, of descriptors (proc_locks(5) has -1 for them), and of
+/// ended processes.
 fn locks(launcher: u32) -> usize {
     let own = [launcher, std::process::id()].map(|pid| pid.to_string());
     let is_others = |pid: &str| !own.iter().any(|own| own == pid) && Path::new("/proc").join(pid).exists();
@@ -329,7 +332,7 @@ fn write_ahead(below: &Path) -> u64 {
     logs.filter_map(|one| one.metadata().ok()).map(|found| found.len()).sum()
 }
 
-/// Groups of calls that somebody is in, below the launcher's own.
+/// Groups of calls with a process in them, below the launcher's own.
 fn groups(pid: u32) -> usize {
     let table = std::fs::read_to_string("/proc/self/mountinfo").expect("table");
     let mount =
@@ -348,7 +351,7 @@ fn groups(pid: u32) -> usize {
 fn children(pid: u32) -> Vec<String> {
     let all = std::fs::read_dir("/proc").expect("/proc").flatten();
     let stats = all.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
-    // Behind the name, which may hold anything: state and parent.
+    // After the name, which may contain anything: state and parent.
     let is_child = |stat: &String| {
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&pid.to_string())
     };

@@ -1,4 +1,4 @@
-//! A home by `par init`, and a caller that goes the whole way of the gate, for the benches of calls.
+//! A home from `par init`, and a caller that goes through the whole gate, for the benches of calls.
 
 use par::agent;
 use par::auth::{self, Principal, Role};
@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 
 static PROJECTIONS: [Projection; 3] = [auth::PROJECTION, gate::PROJECTION, agent::PROJECTION];
 
-/// A temporary folder that every user may look into.
+/// A temporary folder that every user may read.
 pub fn temporary(below: &Path) -> tempfile::TempDir {
     let folder = tempfile::Builder::new().prefix("par-bench-").tempdir_in(below).expect("temporary folder");
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("mode");
     folder
 }
 
-/// A home by `par init` in `below`, with a file of 4 KiB in its workspace.
+/// A home from `par init` in `below`, with a file of 4 KiB in its workspace.
 pub fn make_home(below: &Path) -> PathBuf {
     let made =
         Command::new(env!("CARGO_BIN_EXE_par")).arg("--home").arg(below.join("home")).arg("init").output();
@@ -38,7 +38,7 @@ pub fn make_home(below: &Path) -> PathBuf {
     file
 }
 
-/// What a home says, and the launcher that reads the same.
+/// A home's configuration, and the launcher that reads the same.
 pub struct House<L> {
     config: Config,
     catalog: Arc<Catalog>,
@@ -47,7 +47,8 @@ pub struct House<L> {
 }
 
 impl House<LinkSeed> {
-    /// The home that [`make_home`] made in `below`. Called before any thread starts, as in the product.
+    /// Opens the home that [`make_home`] made in `below`. Called before any thread starts, as in
+    /// the product.
     pub fn start(below: &Path) -> Self {
         let home = Home::locate(Some(&below.join("home")), None).expect("home");
         let config = Config::load(home).expect("configuration");
@@ -74,7 +75,7 @@ impl House<LinkSeed> {
         Self { config, catalog, bundle, launcher: seed }
     }
 
-    /// Within a runtime.
+    /// Must be called within a runtime.
     pub fn connect(self) -> House<Launcher> {
         let Self { config, catalog, bundle, launcher } = self;
         House { config, catalog, bundle, launcher: launcher.connect().expect("connected") }
@@ -82,7 +83,7 @@ impl House<LinkSeed> {
 }
 
 impl House<Launcher> {
-    /// A caller with a ledger in `below`, where another home may be.
+    /// A caller with a ledger in `below`, which may be the folder of another home.
     pub fn caller(&self, below: &Path) -> Caller {
         let data = below.join("home/data");
         let rules = Rules { catalog: self.catalog.clone(), bundle: self.bundle.clone() };
@@ -116,7 +117,7 @@ pub struct Caller {
     principal: Principal,
 }
 
-/// A call that may run, and how long it took to validate and prepare, to decide and to commit.
+/// A permitted call, and the time it took to validate and prepare, to decide and to commit.
 pub struct Permitted {
     pub order: Order,
     pub running: Running,
@@ -124,8 +125,8 @@ pub struct Permitted {
 }
 
 impl Caller {
-    /// One call, the whole way of the gate; how long it took to validate and prepare, to decide,
-    /// to commit, to run and to settle.
+    /// Makes one call through the whole gate; returns the time it took to validate and prepare, to
+    /// decide, to commit, to run and to settle.
     pub async fn call(&self, tool: &str, arguments: Value) -> [Duration; 5] {
         let start = Instant::now();
         let Permitted { order, running, took } = self.begin(tool, arguments).await.expect("prepared");
@@ -139,7 +140,7 @@ impl Caller {
         [prepare, decide, commit, run - begun, settle - run]
     }
 
-    /// The way up to the permit; an error is one of prepare.
+    /// Goes as far as the permit; an error comes from prepare.
     pub async fn begin(&self, tool: &str, arguments: Value) -> Result<Permitted, PrepareError> {
         let (run, session_id) = (RunId::generate(), SessionId::generate());
         let session = Session {

@@ -1,4 +1,4 @@
-//! Appends: one after the other, by many producers, and to a ledger that is long already.
+//! Appends: one after the other, by many producers, and to a long ledger.
 
 use crate::entries::{self, open};
 use crate::floors::{Flat, Group};
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Appends of one entry, each beside a sync of as many bytes.
+/// Appends of one entry, each next to a sync of as many bytes.
 const SINGLES: usize = 1_500;
-/// Rounds of ledger and floor in turn: the machine's drift meets both.
+/// Rounds of ledger and floor in turn, so that the machine's drift affects both.
 const ROUNDS: usize = 3;
-/// How long many producers append in one round.
+/// Duration of one round of many producers.
 const ROUND: Duration = Duration::from_secs(3);
-/// The longest that an append may stand, in microseconds.
+/// The longest acceptable stall of an append, in microseconds.
 const STALL_US: f64 = 50_000.0;
 
-/// Bytes of an entry of the floor: header, salt and payload in the mean.
+/// Bytes of an entry of the floor: mean header, salt and mean payload.
 const ENTRY_BYTES: usize = 590 + 32 + 1_130;
 
 pub fn single(below: &Path, table: &mut Table) {
@@ -57,7 +57,7 @@ pub fn single(below: &Path, table: &mut Table) {
     }
 }
 
-/// What came of one round of many producers.
+/// The result of one round of many producers.
 struct Round {
     rate: f64,
     times: Vec<Duration>,
@@ -70,7 +70,7 @@ pub fn producers(below: &Path, table: &mut Table) {
         let ledger = open(folder.path());
         let group = Group::start(Flat::make(below));
         let (mut ledgers, mut floors) = (Vec::new(), Vec::new());
-        // The first round warms up.
+        // The first round is a warm-up.
         for round in 0..=ROUNDS {
             let floor = floor_round(&runtime, &group, count);
             let appended = ledger_round(&runtime, &ledger, count);
@@ -119,10 +119,10 @@ fn floor_round(runtime: &Runtime, group: &Group, producers: usize) -> Round {
 fn ledger_round(runtime: &Runtime, ledger: &Ledger, producers: usize) -> Round {
     round(runtime, producers, || {
         let ledger = ledger.clone();
-        // Made once for each producer: what an entry says is not what is measured.
+        // Made once for each producer: building an entry is not part of the measurement.
         let drafts: Vec<Draft> = entries::run(0);
         move |at: usize| {
-            // A request would begin the same run anew; the other five are appended in turn.
+            // A request would begin the same run again; the other five are appended in turn.
             let (ledger, draft) = (ledger.clone(), drafts[1 + at % 5].clone());
             async move { drop(ledger.append_one(draft).await.expect("appended")) }
         }
@@ -157,8 +157,8 @@ where
     Round { rate: times.len() as f64 / began.elapsed().as_secs_f64(), times }
 }
 
-/// Appends of 64 producers without and beside two threads that read all the time, in turn, and the longest write-ahead log
-/// beside the ledger that was seen meanwhile.
+/// Appends of 64 producers, with and without two threads that read all the time, in turn, and the
+/// longest write-ahead log seen meanwhile.
 pub fn logs(below: &Path, table: &mut Table) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
     let folder = entries::home(below);
@@ -217,7 +217,7 @@ fn log_bytes(folder: &Path) -> u64 {
     logs.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
-/// Appends of 64 producers with and without the index that follows them, in turn.
+/// Appends of 64 producers, with and without the index that follows them, in turn.
 pub fn index(below: &Path, table: &mut Table) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
     let folder = entries::home(below);
@@ -226,7 +226,7 @@ pub fn index(below: &Path, table: &mut Table) {
     let (mut alone, mut followed) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let before = ledger_round(&runtime, &ledger, 64).rate;
-        // What it has not seen yet is not of the round that is measured.
+        // Entries not indexed yet do not belong to the measured round.
         while index.follow().expect("followed") > 0 {}
         let follower = Follower::start(index.clone()).expect("follower");
         let beside = ledger_round(&runtime, &ledger, 64).rate;

@@ -1,4 +1,4 @@
-//! Homes, and entries of runs as a home has them.
+//! Homes, and realistic entries of runs.
 
 use par::ledger::payload::{
     CallDecisionPayload, CallResultPayload, ModelReplyPayload, RunReplyPayload, RunRequestPayload,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 pub static PROJECTIONS: [Projection; 3] = [auth::PROJECTION, gate::PROJECTION, agent::PROJECTION];
 
-/// Entries of one commit while a ledger is filled.
+/// Entries in one commit while a ledger is filled.
 const BATCH: usize = 2_046;
 
 /// An empty folder `data/` with a log key.
@@ -33,8 +33,8 @@ pub fn open(data: &Path) -> Ledger {
     Ledger::open(files(data), lock, &PROJECTIONS).expect("ledger")
 }
 
-/// The entries of a run with one call: headers and payloads of the lengths that a home's have, 0.6 and 1.1 KB
-/// in the mean. `result` is the entry that will answer the decision.
+/// The entries of a run with one call: headers and payloads as long as a home's, 0.6 and 1.1 KB on
+/// average. `result` is the entry that answers the decision.
 pub fn run(decision: u64) -> Vec<Draft> {
     let (run, session, call) = (RunId::generate(), SessionId::generate(), CallId::generate());
     let draft = |body: Body| Draft {
@@ -69,10 +69,10 @@ pub fn run(decision: u64) -> Vec<Draft> {
     ]
 }
 
-/// A payload of about so many bytes, most of them in `member`.
+/// A payload of about this many bytes, most of them in `member`.
 fn body<P: Payload>(bytes: usize, member: &str) -> Body {
     let line = "Nov 22 11:35:49 host sshd[812]: Accepted publickey for ann from 192.0.2.7 port 51234\n";
-    // Of members of all kinds; each struct takes its own.
+    // Members of all kinds; each struct takes those it has.
     let mut members = json!({
         "message": "", "calls_max": 10, "tools": [], "provider": "openai", "model": "m", "request_sha256": Digest::sha256(b""),
         "request_messages": 2, "calls": [], "stop": "end_turn", "input_tokens": 10, "output_tokens": 10, "proposed_id": "",
@@ -86,7 +86,7 @@ fn body<P: Payload>(bytes: usize, member: &str) -> Body {
     serde_json::from_value::<P>(members).expect("a payload").into()
 }
 
-/// A closed ledger of about `entries` entries, by the ledger's own appends in big commits.
+/// A closed ledger of about `entries` entries, made by the ledger's own appends in big commits.
 pub fn filled(below: &Path, entries: u64) -> TempDir {
     let folder = home(below);
     let began = Instant::now();
@@ -107,12 +107,12 @@ pub fn filled(below: &Path, entries: u64) -> TempDir {
     folder
 }
 
-/// Waits for the writer to end, and moves what the write-ahead logs hold into the databases.
+/// Waits for the writer to end, and checkpoints the write-ahead logs into the databases.
 fn settle(data: &Path) {
     drop(Lock::take(&files(data), Duration::from_secs(60)).expect("the writer ends"));
     for path in crate::floors::segments(data).into_iter().chain([files(data).state()]) {
         let db = rusqlite::Connection::open(path).expect("database");
-        // A move that was under way when the writer ended goes on to its end.
+        // A checkpoint that was in progress when the writer ended runs to its end.
         db.busy_timeout(Duration::from_secs(60)).expect("timeout");
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("moved");
     }

@@ -1,4 +1,4 @@
-//! What the ledger is held against.
+//! The floors that the ledger is compared with.
 
 use par::types::Digest;
 use std::fs::File;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// Length of the flat file; a writer at its end goes on at its beginning.
+/// Length of the flat file; a writer at its end continues at its beginning.
 const FLAT_BYTES: u64 = 256 << 20;
 
-/// A file whose blocks are written already: a sync of it moves data and no metadata.
+/// A file whose blocks are already written: syncing it moves data and no metadata.
 pub struct Flat {
     file: File,
     at: u64,
@@ -38,10 +38,10 @@ impl Flat {
     }
 }
 
-/// An entry's bytes, and who waits for their sync.
+/// An entry's bytes, and the channel that reports their sync.
 type Task = (Vec<u8>, oneshot::Sender<()>);
 
-/// Appends to a flat file by a thread that drains its queue into one write and one sync.
+/// Appends to a flat file from a thread that drains its queue into one write and one sync.
 #[derive(Clone)]
 pub struct Group(mpsc::Sender<Task>);
 
@@ -57,7 +57,7 @@ impl Group {
                 }
                 flat.append(&bytes);
                 for reply in replies {
-                    reply.send(()).expect("somebody waits");
+                    reply.send(()).expect("a waiting caller");
                 }
             }
         });
@@ -74,7 +74,7 @@ impl Group {
 /// Header, salt and body of one entry.
 pub type Bytes = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-/// Some entries of a ledger, in memory.
+/// A few entries of a ledger, in memory.
 pub fn sample(ledger: &Path, entries: i64) -> Vec<Bytes> {
     let db = rusqlite::Connection::open(ledger).expect("database");
     let sql = "SELECT header, salt, body FROM entry JOIN payload USING (seq) ORDER BY seq LIMIT ?1";
@@ -83,8 +83,8 @@ pub fn sample(ledger: &Path, entries: i64) -> Vec<Bytes> {
     rows.expect("rows").collect::<Result<_, _>>().expect("row")
 }
 
-/// Time to hash the leaves and tree of as many entries as `times` samples on one core, and with `payloads` their
-/// commitments.
+/// Time to hash the leaves and the tree of as many entries as `times` samples on one core; with
+/// `payloads` also their commitments.
 pub fn hashing(sample: &[Bytes], times: usize, payloads: bool) -> Duration {
     let began = Instant::now();
     let mut peaks: Vec<(u32, Digest)> = Vec::new();
@@ -103,7 +103,7 @@ pub fn hashing(sample: &[Bytes], times: usize, payloads: bool) -> Duration {
     began.elapsed()
 }
 
-/// Time of a plain SELECT over all rows of all segments, each column looked at.
+/// Time of a plain SELECT over all rows of all segments that reads each column.
 pub fn scan(data: &Path) -> Duration {
     let began = Instant::now();
     let mut bytes = 0;

@@ -1,13 +1,14 @@
-//! The ledger against floors that are measured beside it, in one run.
+//! The ledger compared with floors that are measured in the same run.
 //!
-//! `cargo bench --bench ledger` prints one table of ratios. Words after `--` are sections (`single`, `producers`,
-//! `logs`, `index`, `size`, `verify`, `headers`, `open`, `proof`), and only those are run. `--entries N` is how many the big ledger has
-//! (500,000), `--verify N` how many are verified (200,000); the figures of the aims are `--entries 5000000
-//! --verify 1000000`. `--below DIR` is where the files lie: a folder of the disk that is to be measured.
+//! `cargo bench --bench ledger` prints one table of ratios. Arguments after `--` select sections
+//! (`single`, `producers`, `logs`, `index`, `size`, `verify`, `headers`, `open`, `proof`); without
+//! them all are run. `--entries N` is the size of the big ledger (500,000), `--verify N` the number
+//! of entries verified (200,000); the aims are for `--entries 5000000 --verify 1000000`. `--below
+//! DIR` is the folder for the files, on the disk to be measured.
 //!
-//! Entries are those of runs with one call, of the sizes that a home has. Floors: `fdatasync` of a flat file that
-//! was written before, by one thread that drains a queue as the ledger's writer does; SHA-256 of headers,
-//! payloads and tree in memory on one core; a plain SELECT over all rows.
+//! Entries are those of runs with one call, of realistic sizes. Floors: `fdatasync` of a flat file
+//! that was written before, by one thread that drains a queue as the ledger's writer does; SHA-256
+//! of headers, payloads and tree in memory on one core; a plain SELECT over all rows.
 
 #![expect(clippy::disallowed_methods, reason = "a bench reads rows with SQLite alone to compare with")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a bench that fails stops")]
@@ -21,7 +22,7 @@ mod reading;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is to be measured.
+/// The sections and sizes to measure.
 struct Asked {
     sections: Vec<String>,
     entries: u64,
@@ -75,35 +76,38 @@ fn asked(mut words: impl Iterator<Item = String>) -> Asked {
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("`{word}` wants a value"));
         match word.as_str() {
-            // What cargo itself says.
+            // Passed by cargo itself.
             "--bench" => {}
             "--entries" => asked.entries = value().parse().expect("a number"),
             "--verify" => asked.verify = value().parse().expect("a number"),
             "--below" => asked.below = value().into(),
             section if SECTIONS.contains(&section) => asked.sections.push(word),
-            other => panic!("`{other}` is none of {}, --entries, --verify, --below", SECTIONS.join(", ")),
+            other => panic!(
+                "unknown argument `{other}`, expected one of {}, --entries, --verify, --below",
+                SECTIONS.join(", ")
+            ),
         }
     }
     asked
 }
 
-/// What was measured, to be printed at the end.
+/// The measurements, to be printed at the end.
 #[derive(Default)]
 struct Table {
     rows: Vec<[String; 5]>,
 }
 
-/// Where a ratio is to be.
+/// The target of a ratio.
 #[derive(Clone, Copy)]
 enum Aim {
     AtMost(f64),
     AtLeast(f64),
-    /// A figure beside the others.
+    /// A figure without a target.
     None,
 }
 
 impl Table {
-    /// `is` and `floor` as text, and their ratio against its aim.
+    /// Adds a row: `is` and `floor` as text, and their ratio compared with its aim.
     fn row(&mut self, what: impl Into<String>, is: String, floor: String, ratio: f64, aim: Aim) {
         let verdict = match aim {
             Aim::AtMost(most) if ratio <= most => format!("≤ {most}  met"),
@@ -125,7 +129,7 @@ impl Table {
     }
 }
 
-/// The middle of some figures.
+/// The median of some figures.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Verifications, each beside its floors.
+/// Verifications, each next to its floors.
 const ROUNDS: usize = 3;
-/// Entries that the hashing floor has in memory.
+/// Entries that the hashing floor keeps in memory.
 const SAMPLE: i64 = 20_000;
 
 pub fn verify(below: &Path, entries: u64, table: &mut Table) {
@@ -39,7 +39,7 @@ pub fn verify(below: &Path, entries: u64, table: &mut Table) {
         verified.push(began.elapsed().as_secs_f64());
         worked.push((cpu() - before).as_secs_f64());
         assert!(report.verdict.holds(), "{:?}", report.findings);
-        // The seals of full segments come on top.
+        // The entries that seal full segments come on top.
         assert!(report.entries >= entries && report.payloads == report.entries);
     }
     let is = median(verified);
@@ -52,7 +52,7 @@ pub fn verify(below: &Path, entries: u64, table: &mut Table) {
         let name = format!("{name} / {floor}");
         table.row(name, format!("{is:.2} s"), format!("{figure:.2} s"), is / figure, aim);
     }
-    // On a machine that does other things too the processor's time tells more than the clock.
+    // On a busy machine processor time says more than the clock.
     let (is, floor, checked) = (median(worked), median(hashing), median(checked));
     let two = format!("{name}, CPU time of two cores");
     table.row(two, format!("{:.2} s", is / 2.0), format!("{floor:.2} s"), is / 2.0 / floor, Aim::AtMost(1.0));
@@ -60,10 +60,12 @@ pub fn verify(below: &Path, entries: u64, table: &mut Table) {
     table.row(share, format!("{checked:.2} s"), format!("{is:.2} s"), checked / is, Aim::None);
 }
 
-/// What reading headers in their plain form saves: the reader of that form goes unless it saves 3 % of a verification.
+/// What the fast path for headers in plain form saves: it is removed unless it saves 3 % of a
+/// verification.
 ///
-/// A blank behind the first brace says the same in another form, which the reader of all JSON reads. A verification
-/// saves more than is counted here: it does not copy a header that is read in its plain form.
+/// A blank after the first brace gives the same header in another form, which the general JSON
+/// parser reads. A verification saves more than is counted here: it does not copy a header that is
+/// read in its plain form.
 pub fn headers(below: &Path, entries: u64, table: &mut Table) {
     let home = entries::filled(below, entries);
     let files = files(home.path());
@@ -95,14 +97,14 @@ pub fn headers(below: &Path, entries: u64, table: &mut Table) {
     table.row(share, format!("{saved:.2} s"), format!("{worked:.2} s"), ratio, Aim::AtLeast(0.03));
 }
 
-/// What this process has used of the processors.
+/// The processor time that this process has used.
 fn cpu() -> Duration {
     let used = getrusage(UsageWho::RUSAGE_SELF).expect("usage");
     let micros = [used.user_time(), used.system_time()].map(|time| time.num_microseconds());
     Duration::from_micros(u64::try_from(micros.iter().sum::<i64>()).expect("time"))
 }
 
-/// Opening a ledger for writing: the aim is 10 ms.
+/// Opens a ledger for writing: the aim is 10 ms.
 pub fn open(home: &TempDir, table: &mut Table) {
     let times = (0..5).map(|_| {
         let began = Instant::now();
@@ -115,7 +117,7 @@ pub fn open(home: &TempDir, table: &mut Table) {
     table.row("open / 10 ms", format!("{is:.1} ms"), "10 ms".to_owned(), is / 10.0, Aim::AtMost(1.0));
 }
 
-/// A proof from the middle of the ledger, checked, against its two signatures alone.
+/// A proof from the middle of the ledger, checked, compared with checking its two signatures alone.
 pub fn proof(home: &TempDir, table: &mut Table) {
     let reader = Reader::open(&files(home.path()).ledger()).expect("reader");
     let key = reader.log_key().expect("key");

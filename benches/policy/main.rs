@@ -1,10 +1,11 @@
-//! The cost of a decision: Cedar alone on the same request, and the whole way of PAR from the proposed
+//! The cost of a decision: Cedar alone on the same request, and all of PAR from the proposed
 //! arguments to the record's digest, over 10 to 10,000 policies, in one run.
 //!
-//! `cargo bench --bench policy` prints p50 and p99 in microseconds, and ratios. The whole way is: JSON Schema
-//! and canonical arguments, lowering, entities, evaluation, and the record's canonical JSON with its SHA-256.
-//! Of the policies at most a handful fit the request by their scopes, as where many teams share a server.
-//! Also: which of 50 tools are offered, and loading 1,000 policies. `tests/foreign/rego.rs` asks another engine the same.
+//! `cargo bench --bench policy` prints p50 and p99 in microseconds, and ratios. All of PAR is: JSON
+//! Schema and canonical arguments, lowering, entities, evaluation, and the record's canonical JSON
+//! with its SHA-256. At most a handful of the policies match the request by their scopes, as on a
+//! server that many teams share. Also measured: which of 50 tools are offered, and loading 1,000
+//! policies. `tests/foreign/rego.rs` asks another engine the same.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a bench that fails stops")]
 
@@ -46,10 +47,11 @@ fn main() {
     row("load of 1,000 policies", &mut loads);
 }
 
-/// Two figures of each size.
+/// Two figures for each size.
 type Sizes = [(f64, f64); 4];
 
-/// p50 and p99 of Cedar alone and of the whole way, by size. All in turn, so that drift meets all alike.
+/// p50 and p99 of Cedar alone and of all of PAR, by size. Measured in turn, so that drift affects
+/// all equally.
 fn decisions(bundles: &[(Bundle, SourceFile); 4], catalog: &Catalog) -> [Sizes; 2] {
     let request = whole(&bundles[0].0, catalog).1;
     let floors: Vec<Floor> = bundles.iter().map(|(_, source)| Floor::new(source, &request)).collect();
@@ -58,7 +60,8 @@ fn decisions(bundles: &[(Bundle, SourceFile); 4], catalog: &Catalog) -> [Sizes; 
     let mut parts: [[Vec<Duration>; 3]; 4] = Default::default();
     for round in 0..ROUNDS + WARM_UP {
         for (at, (bundle, _)) in bundles.iter().enumerate() {
-            // Unsliced, the largest would push all else out of the caches: it has its own turn below.
+            // Unsliced, the largest would evict everything else from the caches: it is measured
+            // separately below.
             let floor = (at < 3).then(|| timed(|| floors[at].ask()).0);
             let (took, _) = whole(bundle, catalog);
             if round >= WARM_UP {
@@ -88,7 +91,7 @@ fn decisions(bundles: &[(Bundle, SourceFile); 4], catalog: &Catalog) -> [Sizes; 
     [cedar, par]
 }
 
-/// Cedar with everything made beforehand, and all policies in its set.
+/// Cedar with everything prepared, and all policies in its set.
 struct Floor {
     request: Request,
     entities: Entities,

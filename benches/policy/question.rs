@@ -1,4 +1,5 @@
-//! The question of the benches of decisions: who asks for what, under which policies. `tests/foreign/rego.rs` asks it too.
+//! The question of the decision benches: subject, request and policies. `tests/foreign/rego.rs`
+//! uses it too.
 
 #![expect(clippy::panic, reason = "a bench that fails stops")]
 
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 /// The object of the question.
 pub const PATH: &str = "/var/log/nginx/access.log";
 
-/// One decision on the whole way: how long arguments, decision and digest of the record took, and the request.
+/// One complete decision: the time for arguments, decision and digest of the record, and the
+/// request.
 pub fn whole(bundle: &Bundle, catalog: &Catalog) -> ([Duration; 3], Value) {
     let (subject, session) = (subject(), session(catalog));
     let resource = Resource::Path { canonical: PATH.to_owned(), within: vec!["@logs".to_owned()] };
@@ -48,7 +50,8 @@ pub fn whole(bundle: &Bundle, catalog: &Catalog) -> ([Duration; 3], Value) {
     ([validated, decided - validated, recorded - decided], verdict.request)
 }
 
-/// One that permits the request, and others of the kinds that a shared server has, each for one of many.
+/// One policy that permits the request, and others of the kinds on a shared server, each for one of
+/// many.
 pub fn policies(count: usize) -> SourceFile {
     let mut text = "@id(\"read-logs\") permit(principal in PAR::Role::\"operator\", action in \
                     PAR::Action::\"read\", resource in PAR::Path::\"@logs\");\n"

@@ -1,12 +1,12 @@
 //! The check of a presented key.
 //!
-//! In this order: form and checksum; the look-up of its id; the HMAC in constant time; how it stands
-//! (row, revocation, expiry); only then argon2id. A key that passed is remembered, and from then on
-//! only how it stands is looked at, on each use.
+//! The order is: form and checksum; lookup of the id; the HMAC, in constant time; the state of the
+//! key (row, revocation, expiry); only then argon2id. A key that passed is remembered; from then on
+//! each use checks only its state.
 //!
-//! Nothing before argon2id is limited: a wrong key costs one HMAC and one look-up, and a limit on wrong keys
-//! would keep out every right one that comes from the same address. The limit stands before argon2id, and
-//! counts by key.
+//! The steps before argon2id are not rate-limited: a wrong key costs one HMAC and one lookup, and a
+//! limit on wrong keys would lock out every right key from the same address. The limit applies
+//! before argon2id, for each key separately.
 
 use super::key::KeyText;
 use super::principal::Principal;
@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Between two entries that tell of refusals.
-const REFUSALS_TOLD_EVERY: Duration = Duration::from_secs(60);
-/// Checks by argon2 at once: each takes 19 MiB.
+/// Minimum interval between two entries that report refusals.
+const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(60);
+/// Concurrent argon2id checks: each takes 19 MiB.
 const ARGON2_AT_ONCE_MAX: usize = 2;
 
-/// Knows keys. Cheap to clone; one per process.
+/// Checks keys. Cheap to clone; one per process.
 #[derive(Clone, Debug)]
 pub struct Authority(pub(super) Arc<AuthorityState>);
 
@@ -39,7 +39,8 @@ pub(super) struct AuthorityState {
     pub(super) pepper: MacKey,
     pub(super) remembered: Remembered,
     pub(super) revoked: Revoked,
-    /// Held while a key is made or withdrawn: between the look at names and the append nobody else may.
+    /// Held while a key is created or revoked, so that no other change comes between the name check
+    /// and the append.
     pub(super) change: tokio::sync::Mutex<()>,
     refusals: Refusals,
     argon2: Semaphore,
@@ -49,16 +50,16 @@ pub(super) struct AuthorityState {
 /// Why keys cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The pepper cannot be used.
+    /// The pepper file is missing, readable by others, or malformed.
     #[error("{}: {cause}", .0.display(), cause = .1)]
     Pepper(PathBuf, #[source] std::io::Error),
-    /// The kernel gives no randomness.
-    #[error("no randomness: {0}")]
+    /// The kernel provides no random bytes.
+    #[error("the kernel gave no random bytes: {0}")]
     Random(#[source] getrandom::Error),
 }
 
 impl Authority {
-    /// Reads the pepper at `pepper`, as made by [`super::make_pepper`].
+    /// Reads the pepper file `pepper`, which [`super::make_pepper`] creates.
     pub fn open(ledger: Ledger, pepper: &Path) -> Result<Self, AuthorityError> {
         Ok(Self(Arc::new(AuthorityState {
             ledger,
@@ -72,10 +73,11 @@ impl Authority {
         })))
     }
 
-    /// Finds whom the key `presented` stands for; an empty text is no key. Every refusal is counted.
+    /// Finds the principal of the key `presented`; an empty text means that no key was sent. Every
+    /// refusal is counted.
     ///
-    /// A key whose HMAC fits and whose argon2id does not is tried ten times a minute, and refused without a
-    /// try after that. No other key waits for it.
+    /// A key whose HMAC matches and whose argon2id does not may be tried ten times a minute, and is
+    /// then refused without an argon2id check. No other key is delayed by it.
     pub async fn authenticate(&self, presented: &str, source: IpAddr) -> Result<Principal, Refusal> {
         let outcome = self.check(presented).await;
         if let Err(refusal) = &outcome {
@@ -84,9 +86,10 @@ impl Authority {
         outcome
     }
 
-    /// Finds the principal that an entry names (`key:Ab3dEf9h`, `os:root`), as it stands now: its key must
-    /// not be revoked or over, and a user of this host must be the owner of `data/`, whose commands have
-    /// the role `local`. For what an earlier request left to be done in its name.
+    /// Finds the principal that an entry names (`key:Ab3dEf9h`, `os:root`), in its current state:
+    /// its key must not be revoked or expired, and a user of this host must be the owner of
+    /// `data/`, whose commands have the role `local`. For work that an earlier request left to be
+    /// done in that name.
     pub async fn recall(&self, named: &str, local: Role) -> Result<Principal, Refusal> {
         let named = named.to_owned();
         self.blocking(move |inner| inner.recall(&named, local)).await
@@ -106,16 +109,17 @@ impl Authority {
         let (wanted, right) = (id.clone(), secret.clone());
         let created = self.blocking(move |inner| inner.find(&wanted, &right)).await?;
         let Ok(_turn) = self.0.argon2.acquire().await else { return Err(Refusal::Unreadable) };
-        // The HMAC fits, so this is a real key. Its count is its own: no other key's tries keep it out.
+        // The HMAC matches, so this is an existing key. It has its own count: attempts with other
+        // keys cannot lock it out.
         self.0.refusals.admit(&id, clock::mono_us())?;
         if let Some(known) = self.0.remembered.find(presented) {
-            // Another request of the same key has passed while this one waited for its turn.
+            // Another request with the same key passed while this one waited for its turn.
             return self.blocking(move |inner| inner.standing(&known)).await;
         }
         let (created, is_right) = self
             .blocking(move |inner| {
                 let is_right = created.verifier.has_argon2(&secret);
-                // Looked at again: argon2 took its time, and the key may have been withdrawn meanwhile.
+                // Checked again: argon2id takes time, and the key may have been revoked meanwhile.
                 let standing = inner.standing(&created);
                 standing.map(|principal| (created, is_right.then_some(principal)))
             })
@@ -136,32 +140,32 @@ impl Authority {
         tokio::task::spawn_blocking(move || ask(&inner)).await.unwrap_or(Err(Refusal::Unreadable))
     }
 
-    /// What is wrong with the stored keys, as last seen: a row of state.db that its entry did not make.
+    /// The last mismatch found between a row of state.db and the entry that makes it, if any.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         self.0.mismatch.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many requests were refused since the start.
+    /// The number of refused requests since the start.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refusals.total()
     }
 
-    /// Reads the revocations, so that the first request need not wait for it. Blocking.
+    /// Reads the revocations, so that the first request does not wait for it. Blocking.
     pub fn warm(&self) {
         if let Err(e) = self.0.revoked.contains(self.0.ledger.reader(), 0) {
-            tracing::error!(error = %e, "revocations were not read");
+            tracing::error!(error = %e, "cannot read the revocations of keys");
         }
     }
 
-    /// Tells the ledger of refusals, at most once a minute, and a last time when `stop` is ready.
+    /// Records refusals on the ledger at most once a minute, and a last time when `stop` resolves.
     pub async fn tell_refusals(&self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         loop {
             let is_over = tokio::select! {
                 () = &mut stop => true,
-                () = tokio::time::sleep(REFUSALS_TOLD_EVERY) => false,
+                () = tokio::time::sleep(REFUSALS_RECORDED_EVERY) => false,
             };
             self.flush().await;
             if is_over {
@@ -170,26 +174,26 @@ impl Authority {
         }
     }
 
-    /// Writes the refusals not told yet as one entry, if there are any.
+    /// Writes the refusals not recorded yet as one entry, if there are any.
     pub async fn flush(&self) {
         let Some(payload) = self.0.refusals.payload() else { return };
         let told = serde_json::json!(payload.reasons);
         match self.0.ledger.append_one(Draft::new(payload)).await {
             Ok(receipt) => tracing::info!(seq = receipt.seq(), reasons = %told, "keys were refused"),
-            Err(e) => tracing::error!(error = %e, reasons = %told, "refused keys were not recorded"),
+            Err(e) => tracing::error!(error = %e, reasons = %told, "cannot record the refused keys"),
         }
     }
 }
 
 impl AuthorityState {
-    /// The key `id` as the ledger has it, where `secret` is its secret by the HMAC.
+    /// The key `id` as the ledger has it, if `secret` matches its HMAC.
     ///
-    /// An id that no key has takes every step that a known one takes, with the entry of another key: neither
-    /// the answer nor its time says which ids there are.
+    /// An unknown id takes the same steps as a known one, with the entry of another key, so that
+    /// neither the answer nor its timing reveals which ids exist.
     fn find(&self, id: &KeyId, secret: &str) -> Result<Arc<Created>, Refusal> {
         let mac = self.pepper.mac(secret);
         let row = self.ledger.state(|state| nearest_row(state, id)).map_err(Refusal::unreadable)?;
-        // Without a single key there is nothing to learn.
+        // With no key at all there is nothing to reveal.
         let (is_known, row) = row.ok_or(Refusal::Unknown)?;
         let stored = self.ledger.reader().entry(row.created_seq).map_err(Refusal::unreadable)?;
         let created = stored.as_ref().and_then(Created::from_stored);
@@ -219,7 +223,7 @@ impl AuthorityState {
         self.standing(&created.ok_or_else(|| self.mismatch(&id))?)
     }
 
-    /// The principal of a key that holds now. A key that does not is forgotten.
+    /// The principal of a key that is valid now. A key that is not is forgotten.
     fn standing(&self, created: &Created) -> Result<Principal, Refusal> {
         let principal = Principal::from_key(created, &self.ledger, &self.revoked);
         if principal.is_err() {

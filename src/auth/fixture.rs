@@ -1,4 +1,4 @@
-//! A ledger and an authority in a folder of their own, for tests.
+//! A ledger and an authority in a temporary folder, for tests.
 
 use super::authority::Authority;
 use super::key::MintedKey;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 static PROJECTIONS: [Projection; 1] = [PROJECTION];
 
-/// A home with nothing but `data/`.
+/// A home that contains only `data/`.
 #[derive(Debug)]
 pub(crate) struct Fixture {
     pub(crate) data: tempfile::TempDir,
@@ -41,7 +41,7 @@ impl Fixture {
         self.authority.create(&self.owner, new, None).await.expect("key")
     }
 
-    /// A key whose time is over since long.
+    /// A key that expired long ago.
     pub(crate) async fn expired_key(&self) -> String {
         let minted = MintedKey::mint().expect("key");
         let created = Created {
@@ -58,7 +58,7 @@ impl Fixture {
         minted.expose().to_owned()
     }
 
-    /// A key whose HMAC fits and whose argon2id is that of another secret.
+    /// A key whose HMAC matches and whose argon2id hash is that of another secret.
     pub(crate) async fn damaged_key(&self) -> String {
         let minted = MintedKey::mint().expect("key");
         let pepper = &self.authority.0.pepper;
@@ -77,7 +77,7 @@ impl Fixture {
         minted.expose().to_owned()
     }
 
-    /// Changes state.db behind the back of the ledger.
+    /// Changes state.db without the ledger.
     pub(crate) fn edit_state(&self, sql: &str) {
         let state =
             store::open_writer(&self.ledger.files().state(), store::Database::State).expect("state.db");
@@ -93,12 +93,12 @@ impl Fixture {
     }
 }
 
-/// A key of the right form that nobody made.
+/// A well-formed key that was never created.
 pub(crate) fn unknown_key() -> String {
     MintedKey::mint().expect("key").expose().to_owned()
 }
 
-/// The id of `key` with the secret of another key, under a right checksum.
+/// The id of `key` with the secret of another key, and a correct checksum.
 pub(crate) fn with_another_secret(key: &str) -> String {
     MintedKey::mint().expect("key").with_id(key.get(4..12).expect("id"))
 }

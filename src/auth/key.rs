@@ -1,8 +1,9 @@
 //! The text of a key: `par_<id>_<secret><crc>`.
 //!
-//! Id: 8 characters, public. Secret: 43 characters, 256 bits. The last 6 are the CRC-32 (IEEE) of all
-//! before them, in base 62 with leading zeros, so that a typo is refused before any hashing and
-//! scanners for secrets can tell a key from noise. The alphabet is `0-9A-Za-z`.
+//! The id is 8 characters, public. The secret is 43 characters, 256 bits. The last 6 characters are
+//! the CRC-32 (IEEE) of everything before them, in base 62 with leading zeros, so that a typo is
+//! refused before any hashing and secret scanners can tell a key from noise. The alphabet is
+//! `0-9A-Za-z`.
 
 use crate::secrets::{Pattern, SecretRefused};
 use crate::types::KeyId;
@@ -15,7 +16,7 @@ const SECRET_CHARS: usize = 43;
 const CRC_CHARS: usize = 6;
 const BODY_CHARS: usize = PREFIX.len() + KeyId::CHARS + 1 + SECRET_CHARS;
 
-/// A fresh key. Its text is shown once, and cleared from memory with this value.
+/// A new key. Its text is shown once, and is cleared from memory with this value.
 pub struct MintedKey {
     key: KeyText,
     text: Zeroizing<String>,
@@ -27,7 +28,7 @@ impl MintedKey {
         let (id, secret) = (random_text(KeyId::CHARS)?, random_text(SECRET_CHARS)?);
         let body = Zeroizing::new(format!("{PREFIX}{}_{}", id.as_str(), secret.as_str()));
         let text = Zeroizing::new(format!("{}{}", body.as_str(), crc(&body)));
-        // What `mint` writes, `parse` reads: a key that could not be used is never handed out.
+        // `parse` reads what `mint` writes: an unusable key is never handed out.
         let key = KeyText::parse(&text).ok_or(getrandom::Error::UNEXPECTED)?;
         Ok(Self { key, text })
     }
@@ -38,13 +39,13 @@ impl MintedKey {
         &self.key.id
     }
 
-    /// The whole key, for its one showing.
+    /// The whole key, to show it once.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// This secret under another id, with its checksum.
+    /// This secret under another id, with a correct checksum.
     #[cfg(test)]
     pub(super) fn with_id(&self, id: &str) -> String {
         let body = format!("{PREFIX}{id}_{}", self.key.secret.as_str());
@@ -62,14 +63,14 @@ impl fmt::Debug for MintedKey {
     }
 }
 
-/// A presented key of the right form whose checksum holds; nothing else is known of it.
+/// A presented key that is well formed and whose checksum matches; nothing else about it is known.
 pub(super) struct KeyText {
     pub(super) id: KeyId,
     pub(super) secret: Zeroizing<String>,
 }
 
 impl KeyText {
-    /// Reads a key; `None` where its form or its checksum is wrong.
+    /// Parses a key; `None` if its form or its checksum is wrong.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (body, checksum) = text.split_at_checked(BODY_CHARS)?;
         if checksum != crc(body) {
@@ -89,7 +90,7 @@ impl fmt::Debug for KeyText {
     }
 }
 
-/// Keys in texts, by their form and checksum: what is replaced wherever somebody pastes one.
+/// The pattern that finds keys in text by form and checksum, so that pasted keys are replaced.
 pub fn key_pattern() -> Result<Pattern, SecretRefused> {
     let is_key = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok_and(|text| KeyText::parse(text).is_some());
     let secret = SECRET_CHARS + CRC_CHARS;
@@ -107,7 +108,7 @@ fn crc(body: &str) -> String {
     digits.iter().map(|digit| char::from(*digit)).collect()
 }
 
-/// `chars` characters, each equally likely: bytes beyond the last whole 62 are drawn again.
+/// `chars` uniformly random characters: bytes beyond the last multiple of 62 are drawn again.
 fn random_text(chars: usize) -> Result<Zeroizing<String>, getrandom::Error> {
     let mut text = Zeroizing::new(String::with_capacity(chars));
     let mut bytes = Zeroizing::new([0_u8; 64]);
@@ -165,7 +166,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::types::laws::cases(64))]
 
-        /// A minted key reads back as the same id and secret.
+        /// A minted key parses to the same id and secret.
         #[test]
         fn text_round_trips(_ in 0..1) {
             let key = MintedKey::mint().expect("randomness");
@@ -175,7 +176,7 @@ mod tests {
             prop_assert_eq!(key.expose().len(), 62);
         }
 
-        /// Every change of a single character is refused, wherever it is and whatever takes its place.
+        /// Every change of a single character is refused, at any position and with any replacement.
         #[test]
         fn one_wrong_character_is_refused(other in any::<char>()) {
             let key = MintedKey::mint().expect("randomness");
@@ -188,7 +189,7 @@ mod tests {
             }
         }
 
-        /// Nothing that comes from outside makes the reader panic.
+        /// No input makes the parser panic.
         #[test]
         fn any_text_is_read_or_refused(text in ".*") {
             prop_assert!(KeyText::parse(&text).is_none());

@@ -1,4 +1,4 @@
-//! Making, listing and withdrawing keys. The caller has asked the policy whether this may be done.
+//! Creates, lists and revokes keys. The caller has already asked the policy for permission.
 
 use super::authority::{Authority, AuthorityState};
 use super::key::MintedKey;
@@ -12,54 +12,54 @@ use crate::types::KeyId;
 use crate::types::clock::Wall;
 use serde::Serialize;
 
-/// Characters in the name of a key or a user.
+/// Longest name of a key or a user, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// What a key is to be.
+/// The properties of a key to create.
 #[derive(Clone, Debug)]
 pub struct NewKey {
     /// Unique among the keys that are not revoked: 1 to 64 of `A-Z a-z 0-9 . _ -`.
     pub name: String,
-    /// What it may do.
+    /// What the key permits.
     pub role: Role,
-    /// Who uses it, in the same characters and `@`.
+    /// The user of the key: the same characters, and `@`.
     pub user: Option<String>,
-    /// When it ends.
+    /// When it expires.
     pub expires: Option<Wall>,
 }
 
-/// A key as told to people: no secret and no verifier. Times are RFC 3339.
+/// A key as shown to people, without secret and verifier. Times are RFC 3339.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeyView {
     /// Its public part.
     pub id: KeyId,
     /// Its name.
     pub name: String,
-    /// What it may do.
+    /// What the key permits.
     pub role: Role,
-    /// Who uses it.
+    /// The user of the key.
     pub user: Option<String>,
-    /// How it stands.
+    /// Whether the key is valid.
     pub state: KeyState,
-    /// When it was made.
+    /// When it was created.
     pub created: String,
-    /// When it ends.
+    /// When it expires.
     pub expires: Option<String>,
-    /// When it was withdrawn.
+    /// When it was revoked.
     pub revoked: Option<String>,
 }
 
-/// How a key stands.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyState {
     /// It can be used.
     Live,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// It was withdrawn.
+    /// It was revoked.
     Revoked,
-    /// Its row in state.db is not the one that the ledger makes: it is refused.
+    /// Its row in state.db does not match its ledger entry. Such a key is refused.
     Mismatch,
 }
 
@@ -67,7 +67,7 @@ impl KeyState {
     /// Every state.
     pub const ALL: [Self; 4] = [Self::Live, Self::Expired, Self::Revoked, Self::Mismatch];
 
-    /// The word in lists of keys.
+    /// The name in lists of keys.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,45 +78,46 @@ impl KeyState {
         }
     }
 
-    /// The state of this word.
+    /// Parses the name of a state.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 }
 
-/// Why a key was not made, withdrawn or listed.
+/// Why a key was not created, revoked or listed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// A value does not fit: its name and the reason.
+    /// A value is not valid: its name and the reason.
     #[error("`{0}`: {1}")]
     Unfit(&'static str, &'static str),
-    /// A key of this name is there and not revoked.
-    #[error("a key named `{0}` is there: revoke it, or take another name")]
+    /// A live key already has this name.
+    #[error("a live key is already named `{0}`: revoke it or use another name")]
     Taken(String),
-    /// There is no such key, or it is revoked.
-    #[error("there is no key `{0}` that could be revoked")]
+    /// No live key has this name or id.
+    #[error("unknown key `{0}`, expected the name or id of a live key; `par key list` shows them")]
     Unknown(String),
-    /// The key's row is not the one that the ledger makes.
+    /// The key's row does not match its ledger entry.
     #[error(
         "state.db: key `{0}` does not match its ledger entry: stop the server and delete \
-         state.db, which is then made anew from the ledger"
+         state.db, which is then rebuilt from the ledger"
     )]
     Mismatch(String),
-    /// It was not recorded, and so not done.
+    /// The change could not be recorded, and so was not made.
     #[error(transparent)]
     Ledger(AppendError),
-    /// A fresh id is that of another key.
-    #[error("a fresh id was drawn twice: try again")]
+    /// A new id is already the id of another key.
+    #[error("the new key's id is already in use: try again")]
     DrawnTwice,
-    /// The keys cannot be read, or a key cannot be made here.
+    /// The keys cannot be read, or the host cannot create one.
     #[error(transparent)]
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Authority {
-    /// Makes a key for `by`. Returns after its `key.create` entry is durable. `power` is what let `by` in,
-    /// for the record; `None` of the owner of `data/` without a server, where no policy is asked.
+    /// Creates a key for `by`. Returns after its `key.create` entry is durable. `power` records the
+    /// policy decision that permitted it; `None` for the owner of `data/` without a server, for
+    /// whom no policy is asked.
     pub async fn create(
         &self,
         by: &Principal,
@@ -128,14 +129,14 @@ impl Authority {
         let (minted, mut created) = self.blocking_key(move |inner| inner.mint(new)).await?;
         let receipt =
             self.0.ledger.append_one(created.draft(&by.id(), power)).await.map_err(KeyError::Ledger)?;
-        // From here on the key is valid, whether or not anyone learns its text.
+        // From here on the key is valid, whether or not its text is ever shown.
         created.seq = receipt.seq();
         let view = self.blocking_key(move |inner| inner.view_at(created.seq)).await?;
         Ok((minted, view))
     }
 
-    /// Withdraws the key of this name or id for `by`. Returns after its `key.revoke` entry is durable;
-    /// from then on no request with it is let in. `power` as in [`Authority::create`].
+    /// Revokes the key with this name or id for `by`. Returns after its `key.revoke` entry is
+    /// durable; from then on no request with it is admitted. `power` as in [`Authority::create`].
     pub async fn revoke(
         &self,
         by: &Principal,
@@ -154,7 +155,7 @@ impl Authority {
         self.blocking_key(move |inner| inner.view_at(created.seq)).await
     }
 
-    /// Every key, in the order of making. Blocking.
+    /// Every key, in order of creation. Blocking.
     pub fn list(&self) -> Result<Vec<KeyView>, KeyError> {
         let rows = self.0.ledger.state(state_rows).map_err(failed)?;
         rows.iter().map(|row| self.0.view(row)).collect()
@@ -185,7 +186,7 @@ impl NewKey {
     }
 }
 
-/// Never holds a `:`, so that no user of a key reads like one of the host (`os:…`).
+/// Excludes `:`, so that no user of a key looks like a user of the host (`os:…`).
 fn is_name(text: &str, also: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c) || also.contains(c);
     (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
@@ -213,7 +214,7 @@ impl AuthorityState {
         Ok((minted, created))
     }
 
-    /// A key that is not revoked, by name, else by id. A name may look like the id of another key.
+    /// A live key, by name or else by id. A name may look like the id of another key.
     fn find_live(&self, name_or_id: &str) -> Result<Created, KeyError> {
         let unknown = || KeyError::Unknown(crate::types::text::visible_line(name_or_id));
         let row =

@@ -1,17 +1,24 @@
-//! Who asks: an API key or an operating-system user becomes a [`Principal`].
+//! Authentication: turns an API key or an operating-system user into a [`Principal`].
+//!
+//! Invariants: only `principal` makes a [`Principal`]; a secret is never on the ledger, in state.db
+//! or in a log line.
 //!
 //! # Layout
 //!
-//! Lowest first: `subject` is a principal in words, which proves nothing; `key` the text of a key; `verifier` what is kept to
-//! know it again; `refused` why a credential is not taken, and the count; `record` a key's row in state.db; `revoked` what the
-//! ledger has revoked; `principal` the mint of principals; `remembered` the keys verified by this process; `authority` the
-//! check; `keys` making, listing and revoking; `standing` whether a key that was shown earlier still holds; `os` users of this
-//! host.
+//! From the bottom up:
 //!
-//! Architecture invariants: only `principal` makes a [`Principal`]; a secret is never on the ledger, in
-//! state.db or in a log line.
+//! * `subject`: a principal as data, which proves nothing.
+//! * `key`: the text of a key. `verifier`: what is stored to verify it.
+//! * `refused`: why a credential is refused, and the counts.
+//! * `record`: a key's row in state.db. `revoked`: the keys that the ledger has revoked.
+//! * `principal`: the only constructor of principals.
+//! * `remembered`: keys that this process has verified.
+//! * `authority`: verifies a presented key. `standing`: whether a key verified earlier is still
+//!   valid.
+//! * `keys`: creates, lists and revokes keys.
+//! * `os`: users of this host.
 //!
-//! Words are no principal:
+//! A subject is not a principal:
 //! ```compile_fail,E0451
 //! fn forge(subject: par::auth::Subject, other: par::auth::Principal) -> par::auth::Principal {
 //!     par::auth::Principal { subject, ..other }

@@ -1,4 +1,5 @@
-//! Users of this host, as the kernel names them: of this process, or behind the admin socket.
+//! Users of this host, as identified by the kernel: of this process, or of a peer on the admin
+//! socket.
 
 use super::principal::Principal;
 use super::refused::Refusal;
@@ -12,19 +13,19 @@ use subtle::ConstantTimeEq as _;
 use tokio::net::UnixStream;
 use zeroize::Zeroizing;
 
-/// Why a process may not act by itself.
+/// Why a command may not act without a server.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOwner {
     /// The folder belongs to another uid.
-    #[error("{folder}: belongs to uid {1}, not to you", folder = .0.display())]
+    #[error("{folder}: belongs to uid {1}, expected the user who runs this command", folder = .0.display())]
     Owner(PathBuf, u32),
-    /// It cannot be looked at.
+    /// Its metadata cannot be read.
     #[error("{folder}: {1}", folder = .0.display())]
     File(PathBuf, #[source] io::Error),
 }
 
-/// The principal of a command without a server, with the role that the configuration gives: the user
-/// of this process, who must own `data`.
+/// The principal of a command that runs without a server: the user of this process, who must own
+/// `data`, with the role that the configuration sets.
 pub fn local(data: &Path, role: Role) -> Result<Principal, NotOwner> {
     let meta = std::fs::metadata(data).map_err(|e| NotOwner::File(data.to_owned(), e))?;
     if rustix::process::geteuid().as_raw() != meta.uid() {
@@ -33,14 +34,14 @@ pub fn local(data: &Path, role: Role) -> Result<Principal, NotOwner> {
     Ok(Principal::from_owner(&meta, role))
 }
 
-/// Who may come in by the admin socket: uid 0 and the owner of `data/`, with the token of this start.
+/// Admits to the admin socket: uid 0 and the owner of `data/`, with the token of this start.
 pub struct AdminDoor {
     owner: u32,
     token: Zeroizing<String>,
 }
 
 impl AdminDoor {
-    /// Writes a fresh token to `data/admin.token`, mode 0600, in place of the one of an earlier start.
+    /// Writes a new token to `data/admin.token`, mode 0600, replacing that of an earlier start.
     pub fn open(data: &Path) -> io::Result<Self> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         getrandom::fill(bytes.as_mut()).map_err(io::Error::other)?;
@@ -56,13 +57,13 @@ impl AdminDoor {
         Ok(Self { owner: std::fs::metadata(data)?.uid(), token })
     }
 
-    /// Where the token of the running server stands.
+    /// The path of the running server's token.
     #[must_use]
     pub fn token_path(data: &Path) -> PathBuf {
         data.join("admin.token")
     }
 
-    /// Lets the peer of `stream` in as `admin`: by its uid, which the kernel tells, and the token.
+    /// Admits the peer of `stream` as `admin`, by its uid, as the kernel reports it, and the token.
     pub fn enter(&self, stream: &UnixStream, token: &str) -> Result<Principal, Refusal> {
         let peer = stream.peer_cred().map_err(|_| Refusal::Unreadable)?;
         let is_token = token.as_bytes().ct_eq(self.token.as_bytes());

@@ -1,4 +1,5 @@
-//! The mint of principals: fields are private to this file, and the constructors, which are all here, take what proves one.
+//! The only place that makes principals: the fields are private to this file, and each constructor
+//! here requires the evidence for one.
 
 use super::record::{Created, state_row};
 use super::refused::Refusal;
@@ -10,19 +11,20 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use tokio::net::unix::UCred;
 
-/// Who asks, as far as the credential proves it. Made only here.
+/// The requester, as far as the credential proves it. Constructed only in this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     subject: Subject,
-    /// When the key ends, in microseconds since 1970.
+    /// When the key expires, in microseconds since 1970.
     expires_us: Option<u64>,
 }
 
 impl Principal {
-    /// Who the key `created` stands for, if it holds now: its row is the one that its entry makes, neither row nor ledger
-    /// revokes it, and it has not expired. Blocking.
+    /// The principal of the key `created`, if the key is valid now: its row matches its entry,
+    /// neither row nor ledger revokes it, and it has not expired. Blocking.
     ///
-    /// Whether the caller has shown the key's secret, or was recorded under it before, is the authority's to know.
+    /// The authority knows whether the caller has presented the key's secret, or was recorded under
+    /// the key before.
     pub(super) fn from_key(created: &Created, ledger: &Ledger, revoked: &Revoked) -> Result<Self, Refusal> {
         let row = ledger.state(|state| state_row(state, &created.id)).map_err(Refusal::unreadable)?;
         let row = row.filter(|row| row.cells == created.cells()).ok_or(Refusal::Mismatch)?;
@@ -39,12 +41,12 @@ impl Principal {
         Ok(Self { subject: Subject { source: Source::Key { id, name }, role, user }, expires_us })
     }
 
-    /// The owner of the folder that `data` describes, with the role that the configuration gives.
+    /// The owner of the folder that `data` describes, with the role that the configuration sets.
     pub(super) fn from_owner(data: &Metadata, role: Role) -> Self {
         Self::from_os_user(data.uid(), role)
     }
 
-    /// The process at the other end of a socket, by the kernel's word.
+    /// The process at the other end of a socket, as the kernel reports it.
     pub(super) fn from_peer(peer: &UCred, role: Role) -> Self {
         Self::from_os_user(peer.uid(), role)
     }
@@ -55,13 +57,13 @@ impl Principal {
         Self { subject, expires_us: None }
     }
 
-    /// When the key ends, in microseconds since 1970; `None` where it does not.
+    /// When the key expires, in microseconds since 1970; `None` if it does not expire.
     #[must_use]
     pub fn expires_us(&self) -> Option<u64> {
         self.expires_us
     }
 
-    /// The principal in words.
+    /// The principal as data.
     #[must_use]
     pub fn subject(&self) -> &Subject {
         &self.subject
@@ -79,7 +81,7 @@ impl Principal {
         self.subject.role
     }
 
-    /// The user behind the credential, where one is named.
+    /// The user of the credential, if it names one.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.subject.user.as_deref()
@@ -100,7 +102,7 @@ fn revokes(ledger: &Ledger, seq: u64, created: &Created) -> Result<bool, Refusal
     }))
 }
 
-/// The name of a user, or its number if the host knows no name.
+/// The name of a user, or the uid if the host knows no name.
 fn name_of(uid: u32) -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
     user.map_or_else(|| uid.to_string(), |user| user.name)

@@ -1,7 +1,7 @@
-//! A key as the ledger tells it, and its row in state.db.
+//! A key as recorded on the ledger, and its row in state.db.
 //!
-//! The ledger's `key.create` and `key.revoke` entries are the truth. The row is only where to look: it
-//! must be the one that its entry makes.
+//! The ledger's `key.create` and `key.revoke` entries are authoritative. The row is only an index:
+//! it must match what its entry makes.
 
 use super::subject::Role;
 use super::verifier::Verifier;
@@ -11,11 +11,11 @@ use crate::types::{Digest, KeyId};
 use rusqlite::types::Value as Cell;
 use rusqlite::{Connection, OptionalExtension as _};
 
-/// The share of this room in state.db: the table `api_key`.
+/// This room's table in state.db: `api_key`.
 pub const PROJECTION: Projection =
     Projection { tables: &[("api_key", "id")], kinds: &[Kind::KeyCreate, Kind::KeyRevoke], rows };
 
-/// A key as its `key.create` entry tells it.
+/// A key as its `key.create` entry records it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Created {
     pub(super) id: KeyId,
@@ -26,11 +26,11 @@ pub(super) struct Created {
     pub(super) verifier: Verifier,
     /// The entry's number.
     pub(super) seq: u64,
-    /// When it was made.
+    /// When it was created, in microseconds since 1970.
     pub(super) wall_us: u64,
 }
 
-/// What state.db says of a key.
+/// The row of a key in state.db.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KeyRow {
     /// The columns that `key.create` fills, in the order of its projection.
@@ -40,7 +40,7 @@ pub(super) struct KeyRow {
 }
 
 impl Created {
-    /// Reads a key back from an entry; `None` where the entry is another kind or not of that form.
+    /// Reads a key back from an entry; `None` if the entry has another kind or form.
     pub(super) fn from_stored(stored: &Stored) -> Option<Self> {
         Self::read(&stored.header, stored.body.as_deref()?)
     }
@@ -59,7 +59,7 @@ impl Created {
         })
     }
 
-    /// The entry that makes this key; number and time are the ledger's to add.
+    /// The entry that creates this key; the ledger adds number and time.
     pub(super) fn draft(&self, by: &str, power: Option<PowerUsed>) -> Draft {
         let payload = KeyCreatePayload {
             id: self.id.as_str().to_owned(),
@@ -75,7 +75,7 @@ impl Created {
         Draft { principal: Some(by.to_owned()), ..Draft::new(payload) }
     }
 
-    /// The columns that the projection makes of this key.
+    /// The columns that the projection makes from this key.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let text = |text: &str| Cell::Text(text.to_owned());
         vec![
@@ -89,24 +89,24 @@ impl Created {
     }
 }
 
-/// What state.db says of the key `id`.
+/// The row of the key `id`.
 pub(super) fn state_row(state: &Connection, id: &KeyId) -> Result<Option<KeyRow>, rusqlite::Error> {
     state.prepare_cached(SELECT_ONE)?.query_row([id.as_str()], read_row).optional()
 }
 
-/// What state.db says of the key `id`, and true; of the next key in order, and false, where there is no such key. Both
-/// take the same steps; `None` where there is no key at all.
+/// The row of the key `id` and `true`; if no key has it, the next row in order and `false`;
+/// `None` if the table is empty. Both cases take the same steps.
 pub(super) fn nearest_row(state: &Connection, id: &KeyId) -> Result<Option<(bool, KeyRow)>, rusqlite::Error> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)? == id.as_str(), read_row(row)?));
     state.prepare_cached(SELECT_NEAREST)?.query_row([id.as_str()], read).optional()
 }
 
-/// What state.db says of the key of this name that is not revoked.
+/// The row of the live key with this name.
 pub(super) fn named_row(state: &Connection, name: &str) -> Result<Option<KeyRow>, rusqlite::Error> {
     state.prepare_cached(SELECT_NAMED)?.query_row([name], read_row).optional()
 }
 
-/// Every row, in the order of making.
+/// Every row, in order of creation.
 pub(super) fn state_rows(state: &Connection) -> Result<Vec<KeyRow>, rusqlite::Error> {
     state.prepare_cached(SELECT_ALL)?.query_map([], read_row)?.collect()
 }
@@ -122,13 +122,13 @@ const SELECT_ALL: &str =
 
 fn read_row(row: &rusqlite::Row<'_>) -> Result<KeyRow, rusqlite::Error> {
     let cells = (0..6).map(|column| row.get::<_, Cell>(column)).collect::<Result<_, _>>()?;
-    // A number that is none of the ledger's leads nowhere, which is a mismatch and no error.
+    // A number outside the ledger's range finds no entry, which is a mismatch and not an error.
     let seq = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
     Ok(KeyRow { cells, created_seq: seq(row.get(5)?), revoked_seq: row.get::<_, Option<i64>>(6)?.map(seq) })
 }
 
-/// INVARIANT: no entry makes a statement that can fail, since the whole ledger stops with a projection
-/// that does. A second key of an id or a live name leaves no row, and so cannot be used.
+/// INVARIANT: no entry produces a statement that can fail, because a failed projection stops the
+/// whole ledger. A second key with the same id or live name leaves no row, and so cannot be used.
 fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
     if let Some(created) = Created::read(header, body) {
         let sql = "INSERT INTO api_key(id, name, role, user, expires_us, created_seq) \

@@ -1,7 +1,7 @@
-//! Refusals: why, how many, and from where.
+//! Refusals: the reason, the number, and the source.
 //!
-//! Of a key that argon2id refuses ten tries a minute are made, and none until the minute is over. All
-//! refusals are counted and written as one entry, at most once a minute, for which nobody waits.
+//! A key that argon2id refuses gets ten attempts a minute, and none until the minute is over. All
+//! refusals are counted and written as one entry, at most once a minute; no request waits for it.
 
 use crate::ledger::payload::AuthRefusedPayload;
 use crate::types::{KeyId, limits};
@@ -10,45 +10,45 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sources named in one entry.
-const SOURCES_TOLD_MAX: usize = 16;
+/// Sources listed in one entry.
+const SOURCES_LISTED_MAX: usize = 16;
 const MINUTE_US: u64 = 60_000_000;
 
-/// Why a credential was not taken. From outside all but the last two look the same.
+/// Why a credential was refused. Outside, all but the last two look the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key was refused: {}", self.as_str())]
 pub enum Refusal {
-    /// There was none.
+    /// No credential was sent.
     Missing,
     /// Its form or its checksum is wrong.
     Malformed,
     /// No key has that id.
     Unknown,
-    /// The secret is not that of the key.
+    /// The secret does not match.
     Wrong,
-    /// The key's time is over.
+    /// The key has expired.
     Expired,
-    /// The key was withdrawn.
+    /// The key was revoked.
     Revoked,
     /// state.db does not match the ledger.
     Mismatch,
-    /// The key itself had too many; argon2id was not asked.
+    /// Too many failed attempts with this key; argon2id was not run.
     TooMany {
-        /// Until the next try, in seconds.
+        /// Seconds until the next attempt is allowed.
         retry_after_s: u64,
     },
-    /// The keys cannot be read now.
+    /// The keys cannot be read at the moment.
     Unreadable,
 }
 
 impl Refusal {
-    /// The refusal for keys that cannot be read, with the reason in the log.
+    /// Logs `error` and returns the refusal for keys that cannot be read.
     pub(super) fn unreadable(error: impl fmt::Display) -> Self {
         tracing::error!(error = %error, "keys cannot be read");
         Self::Unreadable
     }
 
-    /// The word on the ledger.
+    /// The name on the ledger.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,30 +73,30 @@ pub(super) struct Refusals {
 
 #[derive(Debug, Default)]
 struct FailureCounts {
-    /// Of keys whose HMAC fits, of which there are no more than were made.
+    /// Only for keys whose HMAC matches, so at most one for each existing key.
     windows: HashMap<KeyId, FailureWindow>,
-    untold: Untold,
-    /// All since the start.
+    unrecorded: Unrecorded,
+    /// Refusals since the start.
     total: u64,
 }
 
-/// Failed tries of one key in the minute that began at `start_us`.
+/// Failed attempts with one key in the minute that began at `start_us`.
 #[derive(Clone, Copy, Debug)]
 struct FailureWindow {
     start_us: u64,
     tries: u32,
 }
 
-/// What no entry has told yet.
+/// Refusals that no entry has recorded yet.
 #[derive(Debug, Default)]
-struct Untold {
+struct Unrecorded {
     reasons: BTreeMap<&'static str, u64>,
     sources: BTreeMap<IpAddr, u64>,
     elsewhere: u64,
 }
 
 impl Refusals {
-    /// Lets a try of the key `id` pass to argon2id, or tells how long to wait.
+    /// Admits an attempt with the key `id` to argon2id, or returns how long to wait.
     pub(super) fn admit(&self, id: &KeyId, now_us: u64) -> Result<(), Refusal> {
         let tally = self.tally();
         match tally.windows.get(id).filter(|window| window.is_open(now_us)) {
@@ -116,28 +116,32 @@ impl Refusals {
         window.tries = window.tries.saturating_add(1);
     }
 
-    /// Counts a refusal for the entry that will tell of it.
+    /// Counts a refusal for the next entry.
     pub(super) fn count(&self, refusal: Refusal, source: IpAddr) {
         let mut tally = self.tally();
         tally.total += 1;
-        tally.untold.count(refusal, network(source));
+        tally.unrecorded.count(refusal, network(source));
     }
 
-    /// How many since the start.
+    /// The number of refusals since the start.
     pub(super) fn total(&self) -> u64 {
         self.tally().total
     }
 
-    /// What the entry that tells the counts says, which start anew; `None` where nothing was refused.
+    /// Takes the counts for the next entry and resets them; `None` if there were no refusals.
     pub(super) fn payload(&self) -> Option<AuthRefusedPayload> {
-        let untold = std::mem::take(&mut self.tally().untold);
-        if untold.reasons.is_empty() {
+        let unrecorded = std::mem::take(&mut self.tally().unrecorded);
+        if unrecorded.reasons.is_empty() {
             return None;
         }
         Some(AuthRefusedPayload {
-            reasons: untold.reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
-            sources: untold.sources.iter().map(|(source, count)| (source.to_string(), *count)).collect(),
-            elsewhere: untold.elsewhere,
+            reasons: unrecorded
+                .reasons
+                .iter()
+                .map(|(reason, count)| ((*reason).to_owned(), *count))
+                .collect(),
+            sources: unrecorded.sources.iter().map(|(source, count)| (source.to_string(), *count)).collect(),
+            elsewhere: unrecorded.elsewhere,
         })
     }
 
@@ -152,10 +156,10 @@ impl FailureWindow {
     }
 }
 
-impl Untold {
+impl Unrecorded {
     fn count(&mut self, refusal: Refusal, source: IpAddr) {
         *self.reasons.entry(refusal.as_str()).or_default() += 1;
-        if self.sources.contains_key(&source) || self.sources.len() < SOURCES_TOLD_MAX {
+        if self.sources.contains_key(&source) || self.sources.len() < SOURCES_LISTED_MAX {
             *self.sources.entry(source).or_default() += 1;
         } else {
             self.elsewhere += 1;
@@ -163,7 +167,8 @@ impl Untold {
     }
 }
 
-/// What one sender commands: an IPv4 address, or the first 64 bits of an IPv6 one.
+/// The address range that one sender controls: an IPv4 address, or the first 64 bits of an IPv6
+/// address.
 #[must_use]
 pub fn network(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
@@ -177,7 +182,7 @@ pub fn network(source: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::{MINUTE_US, Refusal, Refusals, SOURCES_TOLD_MAX, network};
+    use super::{MINUTE_US, Refusal, Refusals, SOURCES_LISTED_MAX, network};
     use crate::types::KeyId;
     use crate::types::limits::REFUSALS_PER_MINUTE_MAX;
     use std::net::{IpAddr, Ipv4Addr};
@@ -207,11 +212,11 @@ mod tests {
         for at in 0..10_000 {
             refusals.count(Refusal::Wrong, IpAddr::V4(Ipv4Addr::from_bits(at)));
         }
-        assert_eq!(refusals.tally().untold.sources.len(), SOURCES_TOLD_MAX);
+        assert_eq!(refusals.tally().unrecorded.sources.len(), SOURCES_LISTED_MAX);
         let payload = refusals.payload().expect("counts");
         assert_eq!(payload.reasons["wrong"], 10_000);
-        assert_eq!(payload.sources.len(), SOURCES_TOLD_MAX);
-        assert!(refusals.payload().is_none(), "told once");
+        assert_eq!(payload.sources.len(), SOURCES_LISTED_MAX);
+        assert!(refusals.payload().is_none(), "recorded once");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Keys verified by this process, so that the next request costs no argon2.
+//! Keys verified by this process, so that the next request needs no argon2id.
 //!
-//! Held under an HMAC with a key of this process's own: the memory of the front holds no secret that
-//! could be presented, and no hash that could be compared with another's.
+//! Stored as an HMAC under a key known only to this process: the memory of the front holds no
+//! secret that could be presented, and no hash that could be compared with another's.
 
 use super::record::Created;
 use super::verifier::MacKey;
@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Verified keys held at once. A right secret belongs to one key, so only that many keys go beyond it.
+/// Verified keys held at once. Only right secrets are stored, so only that many valid keys exceed
+/// it.
 const REMEMBERED_KEYS_MAX: usize = 4_096;
 
 /// The verified keys.
@@ -33,7 +34,7 @@ impl Remembered {
         let mac = self.key.mac(presented);
         let mut verified = self.verified();
         if verified.len() >= REMEMBERED_KEYS_MAX {
-            // They are verified anew when next used.
+            // They are verified again at their next use.
             verified.clear();
         }
         verified.insert(mac, created);

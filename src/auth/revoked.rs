@@ -1,24 +1,25 @@
-//! Which keys the ledger has revoked.
+//! The keys that the ledger has revoked.
 //!
-//! A row of state.db whose `revoked_seq` was cleared by hand still matches its `key.create` entry: the
-//! absence of a revocation has to be known from the ledger itself. Its headers are read once per
-//! process; from then on every revocation passes through here.
+//! A row of state.db whose `revoked_seq` was cleared by hand still matches its `key.create` entry,
+//! so the absence of a revocation must come from the ledger itself. The ledger's headers are read
+//! once per process; from then on every revocation passes through here.
 
 use crate::ledger::{Filter, Kind, Order, ReadError, Reader};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Headers looked at under one lock of the reader, so that others get their turn.
+/// Headers read under one lock of the reader, so that others get their turn.
 const SCAN_ENTRIES_MAX: usize = 4_096;
 
-/// Numbers of the `key.create` entries that a `key.revoke` answers; `None` until first asked.
+/// Numbers of the `key.create` entries that have a `key.revoke`; `None` until the first query.
 #[derive(Debug, Default)]
 pub(super) struct Revoked {
     created_seqs: Mutex<Option<HashSet<u64>>>,
 }
 
 impl Revoked {
-    /// Whether the key made by the entry `created_seq` is revoked. Blocking; long when first asked.
+    /// Whether the key made by the entry `created_seq` is revoked. Blocking; the first call takes
+    /// long.
     pub(super) fn contains(&self, reader: &Reader, created_seq: u64) -> Result<bool, ReadError> {
         let mut known = self.created_seqs.lock().unwrap_or_else(PoisonError::into_inner);
         let seqs = match known.take() {
@@ -28,8 +29,8 @@ impl Revoked {
         Ok(known.insert(seqs).contains(&created_seq))
     }
 
-    /// Notes a revocation that is durable. Before the first question there is nothing to note: the
-    /// entry will be read.
+    /// Notes a durable revocation. Before the first query there is nothing to note: the scan will
+    /// read the entry.
     pub(super) fn note(&self, created_seq: u64) {
         let mut known = self.created_seqs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seqs) = known.as_mut() {

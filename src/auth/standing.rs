@@ -1,4 +1,4 @@
-//! Whether a key still holds that was shown earlier: for sessions, which show it once.
+//! Whether a key that was verified earlier is still valid. For sessions, which present it once.
 
 use super::authority::Authority;
 use super::principal::Principal;
@@ -6,9 +6,10 @@ use super::refused::Refusal;
 use super::subject::{Role, Source};
 
 impl Authority {
-    /// The principal as its key stands now: refused once the key is revoked, expired or edited by hand.
+    /// The principal in the current state of its key: refused if the key is revoked, expired or
+    /// edited by hand.
     ///
-    /// Takes a principal and not an id, so that nothing but a key that was verified leads here.
+    /// Takes a principal and not an id, so that only a verified key can get here.
     pub async fn standing(&self, proven: &Principal) -> Result<Principal, Refusal> {
         match proven.source() {
             // The role is that of the key; the one given here would be a local user's.

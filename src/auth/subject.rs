@@ -1,17 +1,17 @@
-//! A principal in words, which proves nothing.
+//! A principal as data, which proves nothing.
 
 use crate::types::KeyId;
 use serde::{Deserialize, Serialize};
 
-/// A principal in words: what policies look at. It proves nothing, and so anybody may make one to ask
-/// what would be.
+/// A principal as data, as policies see it. It proves nothing, so any code may make one to ask what
+/// a policy would decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The credential.
     pub source: Source,
     /// The role.
     pub role: Role,
-    /// The user behind the credential, where one is named.
+    /// The user of the credential, if it names one.
     pub user: Option<String>,
 }
 
@@ -22,17 +22,18 @@ pub enum Source {
     Key {
         /// The public part.
         id: KeyId,
-        /// The name given at its making.
+        /// The name given when it was created.
         name: String,
     },
-    /// A user of this host, known by the kernel.
+    /// A user of this host, identified by the kernel.
     Os {
-        /// The user's name, or its number where it has none.
+        /// The user's name, or the uid if it has none.
         name: String,
     },
 }
 
-/// What a principal may do at all. `admin` includes `operator` and `viewer`; the others are apart.
+/// What a principal may do at most. `admin` includes `operator` and `viewer`; the others are
+/// separate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -40,7 +41,7 @@ pub enum Role {
     Viewer,
     /// Runs the agent.
     Operator,
-    /// Approves, and cannot run.
+    /// Approves calls, and cannot run the agent.
     Approver,
     /// Manages keys, reads the audit and runs the agent.
     Admin,
@@ -61,7 +62,7 @@ impl Role {
         }
     }
 
-    /// The role of this name.
+    /// Parses the name of a role.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == name)

@@ -1,4 +1,4 @@
-//! Keys against a real ledger.
+//! Keys on a real ledger.
 
 use super::fixture::{Fixture, unknown_key, with_another_secret};
 use super::{KeyError, KeyState, NewKey, Refusal, Role};
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[tokio::test]
-async fn a_key_stands_for_its_principal_until_it_is_withdrawn() {
+async fn a_key_authenticates_its_principal_until_it_is_revoked() {
     let home = Fixture::open().await;
     let (minted, view) = home.key("ops", Role::Operator).await;
     assert_eq!(view.state, KeyState::Live);
@@ -46,7 +46,7 @@ async fn every_wrong_key_is_refused_for_its_own_reason() {
     home.authority.flush().await;
     home.authority.flush().await;
     let told = home.entries("kind:auth.refused");
-    assert_eq!(told.len(), 1, "one entry, and none where there is nothing to tell");
+    assert_eq!(told.len(), 1, "one entry, and none if there is nothing to report");
     let payload: serde_json::Value =
         serde_json::from_slice(told[0].body.as_deref().expect("payload")).expect("JSON");
     assert_eq!(
@@ -114,7 +114,7 @@ async fn a_key_that_argon2_refuses_is_tried_ten_times_a_minute_and_keeps_no_othe
     home.authority.authenticate(fresh.expose(), HERE).await.expect("taken");
 }
 
-/// The look-up of an id that no key has reads the entry of the next one, and every id has a next one.
+/// The lookup of an unknown id reads the entry of the next key, and every id has a next one.
 #[tokio::test]
 async fn an_unknown_id_takes_the_steps_of_a_known_one() {
     let home = Fixture::open().await;
@@ -132,7 +132,7 @@ async fn an_unknown_id_takes_the_steps_of_a_known_one() {
     }
     let (first, last) = (nearest(ids[0]).1, nearest(ids[1]).1);
     assert_eq!(nearest("00000000"), (false, first), "before all");
-    assert_eq!(nearest("zzzzzzzz"), (false, first), "behind all");
+    assert_eq!(nearest("zzzzzzzz"), (false, first), "after all");
     let between = format!("{}z", ids[0].get(..7).expect("an id"));
     if between.as_str() > ids[0] && between.as_str() < ids[1] {
         assert_eq!(nearest(&between), (false, last));
@@ -140,7 +140,7 @@ async fn an_unknown_id_takes_the_steps_of_a_known_one() {
 }
 
 #[tokio::test]
-async fn what_a_key_cannot_be_is_refused() {
+async fn invalid_properties_of_a_key_are_refused() {
     let home = Fixture::open().await;
     home.key("ops", Role::Operator).await;
     let create = async |name: &str, user: Option<&str>, expires| {
@@ -159,9 +159,9 @@ async fn what_a_key_cannot_be_is_refused() {
     assert_eq!(home.authority.list().expect("list").len(), 1, "nothing was made");
 }
 
-/// Secrets and verifiers stand in no list, no state.db, no header and no debug text.
+/// Secrets and verifiers appear in no list, state.db, header or debug text.
 #[tokio::test]
-async fn secrets_stay_where_they_belong() {
+async fn secrets_are_only_on_the_ledger_as_verifiers() {
     let home = Fixture::open().await;
     let (minted, view) = home.key("ops", Role::Operator).await;
     home.authority.authenticate(minted.expose(), HERE).await.expect("taken");

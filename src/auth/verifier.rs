@@ -1,8 +1,8 @@
-//! What is kept to know a secret again: HMAC-SHA256 under the pepper, and argon2id.
+//! What is stored to verify a secret: HMAC-SHA256 under the pepper, and argon2id.
 //!
-//! The HMAC is checked first and in constant time, so that the costly argon2 only ever runs for a right
-//! secret. argon2 is what stands between a thief of ledger and pepper and a weak secret; ours have 256
-//! bits, so it is the second wall.
+//! The HMAC is checked first, in constant time, so that the costly argon2id only runs for a right
+//! secret. argon2id protects weak secrets from a thief who has both ledger and pepper; these
+//! secrets have 256 bits, so it is a second line of defence.
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
@@ -15,7 +15,7 @@ use std::path::Path;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-/// Makes a pepper file of 32 random bytes, mode 0600, synced. Fails where the file is there.
+/// Creates a pepper file of 32 random bytes, mode 0600, synced. Fails if the file exists.
 pub fn make_pepper(path: &Path) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0_u8; 32]);
     getrandom::fill(bytes.as_mut()).map_err(io::Error::other)?;
@@ -24,9 +24,9 @@ pub fn make_pepper(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The key under which named secrets are told by a digest, derived from the pepper: it is 256 random bits, made once
-/// for the home, read by its owner alone, and kept with the rest of `data/`. What it is used for otherwise begins with
-/// no such words.
+/// The key for the digests that identify named secrets, derived from the pepper. The pepper is 256
+/// random bits, created once for the home, readable by its owner only, and kept with the rest of
+/// `data/`. No other use of it begins with the same label.
 pub fn secret_digest_key(pepper: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(Zeroizing::new(MacKey::read(pepper)?.mac("par/secret-key/1").to_vec()))
 }
@@ -35,22 +35,22 @@ pub fn secret_digest_key(pepper: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 pub(super) struct MacKey(Zeroizing<[u8; 32]>);
 
 impl MacKey {
-    /// Reads the pepper; a file that others may read, or of another length, is refused.
+    /// Reads the pepper file; refuses one that others can read or that has another length.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let mut file = std::fs::File::open(path)?;
         let meta = file.metadata()?;
         if meta.mode() & 0o077 != 0 {
-            return Err(io::Error::other("others than its owner may read it: it must have mode 0600"));
+            return Err(io::Error::other("users other than its owner can read it, expected mode 0600"));
         }
         if meta.len() != 32 {
-            return Err(io::Error::other(format!("it has {} bytes instead of 32", meta.len())));
+            return Err(io::Error::other(format!("it has {} bytes, expected 32", meta.len())));
         }
         let mut bytes = Zeroizing::new([0_u8; 32]);
         file.read_exact(bytes.as_mut())?;
         Ok(Self(bytes))
     }
 
-    /// A key for this process's life.
+    /// A key that lasts as long as this process.
     pub(super) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         getrandom::fill(bytes.as_mut())?;
@@ -59,7 +59,7 @@ impl MacKey {
 
     /// The HMAC of `text`.
     pub(super) fn mac(&self, text: &str) -> [u8; 32] {
-        // HMAC takes a key of any length, so that there is nothing to fail.
+        // HMAC takes a key of any length, so this cannot fail.
         Hmac::<Sha256>::new_from_slice(self.0.as_ref()).map_or([0; 32], |mut mac| {
             mac.update(text.as_bytes());
             mac.finalize().into_bytes().into()
@@ -73,7 +73,7 @@ impl fmt::Debug for MacKey {
     }
 }
 
-/// What is kept of one secret. On the ledger only, in the payload of `key.create`.
+/// What is stored of one secret. On the ledger only, in the payload of `key.create`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Verifier {
     /// HMAC-SHA256(pepper, secret).
@@ -83,7 +83,7 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Makes both. Takes some 20 ms and 19 MiB: for a blocking thread.
+    /// Computes both. Takes some 20 ms and 19 MiB: for a blocking thread.
     pub(super) fn make(pepper: &MacKey, secret: &str) -> Result<Self, argon2::password_hash::Error> {
         let argon2 = Argon2::default().hash_password(secret.as_bytes())?.to_string();
         Ok(Self { hmac: pepper.mac(secret), argon2 })

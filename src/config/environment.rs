@@ -1,6 +1,6 @@
 //! The only reader of the environment.
 
-#![expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+#![expect(clippy::disallowed_methods, reason = "the only code that reads the environment")]
 
 use super::error::ConfigError;
 use crate::types::Secret;
@@ -23,30 +23,31 @@ pub(super) fn home() -> Option<PathBuf> {
     env::var_os("PAR_HOME").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Every `PAR_SECTION__KEY`: `section.key` → value and the variable's name.
+/// Every `PAR_SECTION__KEY`: `section.key` → its value and the variable's name.
 pub(super) fn overrides() -> Result<BTreeMap<String, (String, String)>, ConfigError> {
     let mut found = BTreeMap::new();
     for (name, value) in env::vars_os() {
-        // All of the environment is copied here, and a launcher may be forked later: what is not ours leaves no trace.
+        // This copies the whole environment, and a launcher may be forked later: values of other
+        // programs are cleared.
         let value = Zeroizing::new(value.into_vec());
         let Some(name) = name.to_str() else { continue };
         let Some((section, key)) = name.strip_prefix("PAR_").and_then(|rest| rest.split_once("__")) else {
             continue;
         };
         let value = String::from_utf8(value.to_vec())
-            .map_err(|_| ConfigError::variable(name, "is not UTF-8".to_owned()))?;
+            .map_err(|_| ConfigError::variable(name, "is not valid UTF-8".to_owned()))?;
         let path = format!("{}.{}", section.to_ascii_lowercase(), key.to_ascii_lowercase());
         found.insert(path, (value, name.to_owned()));
     }
     Ok(found)
 }
 
-/// A file that the service manager gives: `name` in `$CREDENTIALS_DIRECTORY`.
+/// A file from the service manager: `name` in `$CREDENTIALS_DIRECTORY`.
 pub(super) fn credential(name: &str) -> Option<PathBuf> {
     env::var_os("CREDENTIALS_DIRECTORY").map(|folder| Path::new(&folder).join(name))
 }
 
-/// The log key, where the service manager gives it as the credential `log_key`.
+/// The log key, if the service manager passes it as the credential `log_key`.
 #[must_use]
 pub fn log_key_file() -> Option<PathBuf> {
     credential("log_key").filter(|path| path.is_file())
@@ -68,7 +69,7 @@ fn key_variable(provider: &str) -> Option<&'static str> {
     }
 }
 
-/// The caller's own key: `PAR_KEY`, the file in `PAR_KEY_FILE`, or `~/.config/par/key` where only its
+/// The caller's own key: `PAR_KEY`, the file in `PAR_KEY_FILE`, or `~/.config/par/key` if only its
 /// owner can read it.
 pub fn client_key() -> io::Result<Option<Secret>> {
     if let Ok(key) = env::var(CALLER_KEY) {
@@ -79,37 +80,39 @@ pub fn client_key() -> io::Result<Option<Secret>> {
     let Some(path) = asked.or_else(|| usual.filter(|path| path.is_file())) else { return Ok(None) };
     let meta = std::fs::metadata(&path)?;
     if std::os::unix::fs::MetadataExt::mode(&meta) & 0o077 != 0 {
-        return Err(io::Error::other(format!("{}: others can read it; chmod 600", path.display())));
+        return Err(io::Error::other(format!(
+            "{}: users other than its owner can read it, expected mode 0600; run chmod 600",
+            path.display()
+        )));
     }
     Ok(Secret::new(std::fs::read_to_string(&path)?.trim().to_owned()))
 }
 
-/// What the caller remembers of the logs that it has met: `~/.config/par/known-logs`.
+/// The file that remembers the logs the caller has seen: `~/.config/par/known-logs`.
 #[must_use]
 pub fn known_logs_file() -> Option<PathBuf> {
     env::var_os("HOME").map(|home| Path::new(&home).join(".config/par/known-logs"))
 }
 
-/// The server that a caller without a home asks: `PAR_URL`.
+/// The server that a caller without a home uses: `PAR_URL`.
 #[must_use]
 pub fn server_url() -> Option<String> {
     env::var("PAR_URL").ok().filter(|url| !url.is_empty())
 }
 
-/// Whether colours may be written to standard output: a terminal, and no `NO_COLOR` (no-color.org).
+/// Whether standard output may be coloured: a terminal, and no `NO_COLOR` (no-color.org).
 #[must_use]
 pub fn is_color_wanted() -> bool {
     env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stdout().is_terminal()
 }
 
-/// Where the service manager listens for what this process says of itself (sd_notify(3)).
+/// The socket on which the service manager receives status messages (sd_notify(3)).
 #[must_use]
 pub fn notify_socket() -> Option<OsString> {
     env::var_os("NOTIFY_SOCKET").filter(|value| !value.is_empty())
 }
 
-/// How long the service manager waits for a sign of life of this process, in microseconds
-/// (sd_watchdog_enabled(3)).
+/// The watchdog interval of the service manager, in microseconds (sd_watchdog_enabled(3)).
 #[must_use]
 pub fn watchdog_us() -> Option<u64> {
     let is_ours = env::var("WATCHDOG_PID").map_or(true, |pid| is_own_pid(&pid));
@@ -126,7 +129,7 @@ pub fn accepted_connection() -> Option<i32> {
     (is_ours && is_one).then_some(FIRST)
 }
 
-/// Whether standard error is the journal itself, which knows time and priority of each line
+/// Whether standard error is connected to the journal, which records time and priority of each line
 /// (systemd.exec(5), `JOURNAL_STREAM`).
 #[must_use]
 pub fn is_journal() -> bool {

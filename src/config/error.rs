@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Why the configuration was refused, with the place where it can be mended.
+/// Why the configuration was refused, and where to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {reason}", .place.display(), .line.map_or_else(String::new, |line| format!(":{line}")))]
 pub struct ConfigError {

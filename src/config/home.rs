@@ -1,25 +1,25 @@
-//! Where the parts of a home are.
+//! The parts of a home.
 
 use super::environment;
 use std::path::{Path, PathBuf};
 
-/// Where the parts of a home are.
+/// The parts of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     /// The folder itself.
     pub root: PathBuf,
-    /// What decides what may run: `par.toml`, `policies/`, `tools.d/`. Read-only while running.
+    /// Decides what may run: `par.toml`, `policies/`, `tools.d/`. Read-only while running.
     pub etc: PathBuf,
-    /// Ledger, state, keys. The front's only writable place.
+    /// Ledger, state and keys. The only folder that the front writes.
     pub data: PathBuf,
-    /// Where tools may work.
+    /// The folder in which tools may work.
     pub workspace: PathBuf,
 }
 
 impl Home {
-    /// The home that was asked for by flag, else by `PAR_HOME`, else the service's, else `./par-home`.
+    /// The home given by flag, else by `PAR_HOME`, else the service's, else `./par-home`.
     ///
-    /// The service's home counts where its ledger's folder is there.
+    /// The service's home is used if its ledger's folder exists.
     pub fn locate(home: Option<&Path>, etc: Option<&Path>) -> std::io::Result<Self> {
         let asked = home.map(Path::to_owned).or_else(environment::home);
         let service = Path::new("/var/lib/par");
@@ -40,7 +40,7 @@ impl Home {
         self.etc.join("par.toml")
     }
 
-    /// Whether `init` was here.
+    /// Whether `par init` has created this home.
     #[must_use]
     pub fn is_made(&self) -> bool {
         self.file().is_file() && self.data.is_dir()

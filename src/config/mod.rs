@@ -1,14 +1,17 @@
-//! Configuration: flag over environment over file over default; unknown keys are refused.
+//! Configuration: a flag overrides the environment, which overrides the file, which overrides the
+//! default; unknown keys are refused.
 //!
-//! Two stages: `Raw` is what was written, [`Config`] is what was checked.
+//! Configuration has two stages: `Raw` is what was written, [`Config`] is what was checked.
 //!
-//! Architecture invariant: no other room reads the environment.
+//! Invariant: no other room reads the environment.
 //!
 //! # Layout
 //!
-//! `error`: why it was refused · `shown`: for people · `environment`: the one reader of variables · `home`: where its
-//! parts are · [`trusted`]: files that only their owner writes · `raw`: as it was written · `secret`: where a named
-//! secret is · `settings`: as it is in force.
+//! * `environment`: the only code that reads environment variables. `home`: the paths of a home.
+//! * [`trusted`]: reads files that only their owner can write.
+//! * `raw`: the configuration as written. `settings`: the configuration in force.
+//! * `secret`: the source of a named secret. `shown`: the configuration for display.
+//! * `error`: why a configuration was refused.
 
 mod error;
 mod shown;

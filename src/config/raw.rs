@@ -1,4 +1,4 @@
-//! The configuration as written, with the place of every error.
+//! The configuration as written, with the position of every error.
 
 use super::error::ConfigError;
 use super::shown::Shown;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// `par.toml`. What serde renames is what its errors call a table.
+/// `par.toml`. The serde names are the table names that errors show.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
@@ -141,25 +141,25 @@ pub(super) struct Sandbox {
 }
 
 impl RawConfig {
-    /// Reads the bytes of `file`, and puts the variables in `overrides` over them.
+    /// Parses the bytes of `file`, and applies the variables in `overrides`.
     pub(super) fn read(
         file: &Path,
         bytes: &[u8],
         overrides: BTreeMap<String, (String, String)>,
     ) -> Result<(Self, Vec<Shown>), ConfigError> {
         let refuse = |line, reason| ConfigError::file(file, line, reason);
-        let text = std::str::from_utf8(bytes).map_err(|_| refuse(None, "is not UTF-8".to_owned()))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| refuse(None, "is not valid UTF-8".to_owned()))?;
         let of_toml = |e: toml::de::Error| {
             let line = e.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
             refuse(line, e.message().to_owned())
         };
-        // The file alone first, so that its errors have their lines.
+        // The file is checked alone first, so that its errors have line numbers.
         let _checked: Self = toml::from_str(text).map_err(of_toml)?;
         let mut table: toml::Table = toml::from_str(text).map_err(of_toml)?;
         let mut from: BTreeMap<String, String> = BTreeMap::new();
         for (key, (value, variable)) in overrides {
             set(&mut table, &key, &value);
-            // One variable at a time, so that an error names it.
+            // Variables are applied one at a time, so that an error names its variable.
             if let Err(e) = Self::deserialize(table.clone()) {
                 return Err(ConfigError::variable(&variable, e.message().to_owned()));
             }
@@ -220,7 +220,7 @@ impl RawConfig {
     }
 }
 
-/// Puts a variable's text at `section.key`: as TOML where it reads as a value, else as a string.
+/// Puts a variable's text at `section.key`: as TOML if it is a TOML value, else as a string.
 fn set(table: &mut toml::Table, path: &str, text: &str) {
     let Some((section, key)) = path.split_once('.') else { return };
     let value = toml::from_str::<toml::Table>(&format!("value = {text}"))
@@ -263,7 +263,7 @@ mod tests {
     fn errors_name_their_place() {
         let check = |text: &str, variables: &[(&str, &str)], expect: &str| {
             let error = read(text, variables).err().unwrap_or_default();
-            assert!(error.contains(expect), "{error:?} lacks {expect:?}");
+            assert!(error.contains(expect), "{error:?} does not contain {expect:?}");
         };
         check("[server]\nlisten = 5\n", &[], "par.toml:2: invalid type");
         check("\n[server]\nlisen = \"x\"\n", &[], "par.toml:3: unknown field `lisen`");

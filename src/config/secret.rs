@@ -1,4 +1,4 @@
-//! Where a named secret is read from. Its value is never in the configuration.
+//! The source of a named secret. Its value is never in the configuration.
 
 use super::{environment, trusted};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub enum SecretSource {
 }
 
 impl SecretSource {
-    /// The source of each name; the error is the first name without one, and why.
+    /// The source of each name; the error is the first name without a valid source, and the reason.
     pub(super) fn all(
         written: &BTreeMap<String, String>,
         root: &Path,
@@ -28,29 +28,29 @@ impl SecretSource {
         written.iter().map(one).collect()
     }
 
-    /// Reads `file:PATH`, relative to `root`, or `credential:NAME`.
+    /// Parses `file:PATH`, relative to `root`, or `credential:NAME`.
     fn parse(from: &str, root: &Path) -> Result<Self, String> {
         match from.split_once(':') {
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(root.join(path))),
             Some(("credential", name)) if !name.is_empty() && !name.contains(['/', '\0']) => {
                 Ok(Self::Credential(name.to_owned()))
             }
-            // What was written may be the value.
-            _ => {
-                Err("is neither `file:PATH` nor `credential:NAME`: the value itself has no place here"
-                    .to_owned())
-            }
+            // The error does not quote the text, which may be the value itself.
+            _ => Err("is not a source of a secret, expected `file:PATH` or `credential:NAME`, not the value"
+                .to_owned()),
         }
     }
 
-    /// The value, without white space around it. The error names the source and says what is wrong with it.
+    /// The value, with surrounding white space removed. The error names the source and the reason.
     ///
-    /// A file is one that only its owner can write, who is root or the starter, and that not everybody can read.
+    /// A file must be writable only by its owner, who is root or the user that started PAR, and
+    /// must not be world-readable.
     pub fn read(&self) -> Result<Zeroizing<Vec<u8>>, String> {
         let path = match self {
             Self::File(path) => path.clone(),
-            Self::Credential(name) => environment::credential(name)
-                .ok_or_else(|| format!("{self}: the service manager gives no credentials"))?,
+            Self::Credential(name) => environment::credential(name).ok_or_else(|| {
+                format!("{self}: the service manager passed no credentials (`LoadCredential=`)")
+            })?,
         };
         let bytes = trusted::read_private(&path).map_err(|e| format!("{self}: {e}"))?;
         match bytes.trim_ascii() {
@@ -101,7 +101,7 @@ mod tests {
         for (mode, expect) in [
             (0o600, None),
             (0o640, None),
-            (0o644, Some("everybody can read it")),
+            (0o644, Some("is world-readable")),
             (0o620, Some("writable by others")),
         ] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("mode");

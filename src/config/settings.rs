@@ -1,4 +1,4 @@
-//! The configuration in force: what was written, checked.
+//! The configuration in force: what was written, after checks.
 
 use super::environment;
 use super::error::ConfigError;
@@ -17,21 +17,23 @@ use std::path::{Path, PathBuf};
 pub struct Config {
     /// The home.
     pub home: Home,
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub listen: SocketAddr,
-    /// Names that requests may use as `Host`, beside the listen address and loopback names.
+    /// Names that requests may use as `Host`, in addition to the listen address and loopback names.
     pub hosts: Vec<String>,
     /// How log lines are written.
     pub log: LogFormat,
-    /// A socket at which every connection is a launcher; `None`: the server forks its own.
+    /// A socket on which every connection is a launcher; `None`: the server forks its own.
     pub launcher: Option<PathBuf>,
-    /// A launcher whose machine reaches less is refused; `None`: any that has every protection by one layer.
+    /// The lowest level accepted from a launcher; `None`: any launcher with at least one layer for
+    /// each protection.
     pub sandbox_minimum: Option<Level>,
-    /// Certificates (PEM) that builtins believe on their connections, beside the system's.
+    /// Certificates (PEM) that builtins trust on their connections, in addition to the system's.
     pub sandbox_ca_file: Option<PathBuf>,
-    /// The newest version of Landlock's whose rights are used; `None` is the kernel's.
+    /// The newest version of Landlock whose rights are used; `None` is the kernel's.
     pub landlock_abi_max: Option<u32>,
-    /// First and last of the uids of calls that write nothing, where the launcher is root; `None`: all have one.
+    /// First and last uid for calls that write nothing, if the launcher is root; `None`: all calls
+    /// share one uid.
     pub slot_uids: Option<(u32, u32)>,
     /// The model.
     pub llm: Llm,
@@ -41,38 +43,38 @@ pub struct Config {
     pub local_role: String,
     /// `[groups]`: name → users, as keys name them, or `os:root` and the like.
     pub groups: BTreeMap<String, Vec<String>>,
-    /// How long a call waits for a person, in milliseconds.
+    /// How long a call waits for a person's approval, in milliseconds.
     pub approval_ms: u64,
-    /// Runs of one key within an hour.
+    /// Runs of one key in an hour.
     pub key_runs_hour_max: u64,
-    /// What they put on the ledger, in bytes.
+    /// What the runs of one key put on the ledger in an hour, in bytes.
     pub key_bytes_hour_max: u64,
     /// Free space below which new runs are refused, in bytes.
     pub free_bytes_min: u64,
-    /// How the ledger's files are split, and how long payloads stay.
+    /// How the ledger is split into files, and how long payloads are kept.
     pub segments: Segments,
-    /// Where the ledger's checkpoints are told.
+    /// Where the ledger's checkpoints are anchored.
     pub anchoring: Anchoring,
-    /// `[secrets]`: name → where its value is read from, each time that it is asked for.
+    /// `[secrets]`: name → the source of its value, which is read each time that it is needed.
     pub secrets: BTreeMap<String, SecretSource>,
     /// `[secret_patterns]`: name → regular expression, as written.
     pub secret_patterns: BTreeMap<String, String>,
-    /// Each key with its value for people and where it came from.
+    /// Each key with its displayed value and its origin.
     pub shown: Vec<Shown>,
 }
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people, one line each.
+    /// Readable text, one line per event.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 impl LogFormat {
-    /// The format that is called `name`.
+    /// Parses the name of a format.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -83,49 +85,50 @@ impl LogFormat {
     }
 }
 
-/// The `[llm]` part.
+/// The `[llm]` table.
 #[derive(Debug)]
 pub struct Llm {
     /// `offline`, `openai` or `anthropic`.
     pub provider: String,
-    /// Address of the server; empty for the provider's own.
+    /// Base URL of the server; empty for the provider's own.
     pub base_url: String,
     /// The model.
     pub model: String,
     /// The file that holds its key; see [`Config::model_key`].
     pub api_key_file: Option<PathBuf>,
-    /// Certificates to trust beside the system's.
+    /// Certificates to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// Most tokens of one reply.
+    /// Maximum number of tokens in one reply.
     pub reply_tokens_max: Option<u32>,
 }
 
-/// How the ledger's files are split, and how long payloads stay.
+/// How the ledger is split into files, and how long payloads are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// Bytes of one segment.
+    /// Size of one segment, in bytes.
     pub bytes_max: u64,
-    /// Age of one segment, in seconds; `None` is any.
+    /// Age of one segment, in seconds; `None` is unbounded.
     pub s_max: Option<u64>,
     /// Age of the payloads of a sealed segment, in seconds; `None` keeps them.
     pub payload_s_max: Option<u64>,
 }
 
-/// Where the ledger's checkpoints are told, as configured: who anchors reads the place.
+/// Where the ledger's checkpoints are anchored, as configured; the anchoring code parses `place`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchoring {
     /// `journal`, `file:` and an absolute path, the URL of a witness, or `none`.
     pub place: String,
     /// The witness's verifier key.
     pub key: String,
-    /// Between two anchors, in milliseconds.
+    /// Interval between two anchors, in milliseconds.
     pub every_ms: u64,
-    /// Age of the newest anchor of a ledger that has grown beyond which it is warned of, in milliseconds.
+    /// Age of the newest anchor at which a warning is given if the ledger has grown since, in
+    /// milliseconds.
     pub age_ms_max: u64,
 }
 
 impl Config {
-    /// Reads `par.toml` of `home` and the environment. No value of a secret is read.
+    /// Reads `par.toml` of `home` and the environment. Reads no secret's value.
     pub fn load(home: Home) -> Result<Self, ConfigError> {
         let file = home.file();
         let bytes = trusted::read(&file).map_err(|e| ConfigError::file(&file, None, e.to_string()))?;
@@ -133,10 +136,12 @@ impl Config {
         Self::resolve(home, raw, shown)
     }
 
-    /// Reads the model's key, for who makes the provider: of the file that `llm.api_key_file` names, else of the service
-    /// manager's credential, else of the provider's usual variable; `None` where there is none.
+    /// Reads the model's key, for the code that makes the provider: from the file that
+    /// `llm.api_key_file` names, else from the service manager's credential, else from the
+    /// provider's usual variable; `None` without a key.
     ///
-    /// INVARIANT: not called before a launcher is forked, which would have a copy of it.
+    /// INVARIANT: not called before a launcher is forked, because the launcher would have a copy of
+    /// the key.
     pub fn model_key(&self) -> Result<Option<Secret>, ConfigError> {
         let Some(path) = &self.llm.api_key_file else {
             return Ok(environment::model_key(&self.llm.provider));
@@ -149,10 +154,16 @@ impl Config {
         let file = home.file();
         let refuse = |key: &str, reason: String| ConfigError::file(&file, None, format!("`{key}`: {reason}"));
         let listen = raw.server.listen.parse().map_err(|_| {
-            refuse("server.listen", format!("`{}` is no address with a port", raw.server.listen))
+            refuse(
+                "server.listen",
+                format!(
+                    "invalid address `{}`, expected an IP address and a port, such as `127.0.0.1:7117`",
+                    raw.server.listen
+                ),
+            )
         })?;
         let paths = named_paths(&raw, &home)
-            .map_err(|name| refuse(&format!("paths.{name}"), "is no name for a path".to_owned()))?;
+            .map_err(|name| refuse(&format!("paths.{name}"), "is not a valid name for a path".to_owned()))?;
         for (group, users) in &raw.groups {
             if let Some(wrong) = std::iter::once(group).chain(users).find(|name| !is_user_or_group(name)) {
                 let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
@@ -165,7 +176,7 @@ impl Config {
         let secrets = secrets.map_err(|(name, e)| refuse(&format!("secrets.{name}"), e))?;
         let relative = |path: &str| (!path.is_empty()).then(|| home.root.join(path));
         let log = LogFormat::parse(&raw.server.log).ok_or_else(|| {
-            refuse("server.log", format!("`{}` is neither `text` nor `json`", raw.server.log))
+            refuse("server.log", format!("unknown format `{}`, expected `text` or `json`", raw.server.log))
         })?;
         let sandbox_minimum = minimum(&raw.sandbox.minimum).map_err(|e| refuse("sandbox.minimum", e))?;
         let slot_uids = slot_uids(&raw.sandbox.slot_uids).map_err(|e| refuse("sandbox.slot_uids", e))?;
@@ -212,7 +223,7 @@ impl Config {
     }
 }
 
-/// `[paths]` and the workspace. The error is what is no name.
+/// `[paths]` and the workspace. The error is the first invalid name.
 fn named_paths(raw: &RawConfig, home: &Home) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut paths = BTreeMap::from([("workspace".to_owned(), home.workspace.clone())]);
     for (name, path) in &raw.paths {
@@ -227,13 +238,14 @@ fn named_paths(raw: &RawConfig, home: &Home) -> Result<BTreeMap<String, PathBuf>
     Ok(paths)
 }
 
-/// The level that is demanded; empty names none.
+/// The required level; empty means none.
 fn minimum(name: &str) -> Result<Option<Level>, String> {
-    let unknown = || format!("`{name}` is neither `standard` nor `strict`");
+    let unknown = || format!("unknown level `{name}`, expected `standard` or `strict`");
     (!name.is_empty()).then(|| Level::parse(name).ok_or_else(unknown)).transpose()
 }
 
-/// A range as it is written, or none. Never of root's or nobody's, nor of the ids that mean none.
+/// Parses a range of uids. Excludes root, `nobody` (65534) and 65535, and the uids that mean
+/// "none".
 fn slot_uids(range: &str) -> Result<Option<(u32, u32)>, String> {
     if range.is_empty() {
         return Ok(None);
@@ -243,11 +255,11 @@ fn slot_uids(range: &str) -> Result<Option<(u32, u32)>, String> {
     match ends {
         Some((first, last)) if 0 < first && first <= last && last < 65_534 => Ok(Some((first, last))),
         Some((first, last)) if 65_535 < first && first <= last && last < u32::MAX => Ok(Some((first, last))),
-        _ => Err(format!("`{range}` is no range of uids, such as `60100-60163`")),
+        _ => Err(format!("invalid range of uids `{range}`, expected one such as `60100-60163`")),
     }
 }
 
-/// A bound as it is written; 0 is none.
+/// A bound as written; 0 means unbounded.
 fn unbounded(bound: u64) -> u64 {
     if bound == 0 { u64::MAX } else { bound }
 }
@@ -257,7 +269,7 @@ fn check_bounds(raw: &RawConfig) -> Result<(), (&'static str, String)> {
     let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
     if approval_ms == 0 || approval_ms > limits::APPROVAL_MS_MAX {
         let most = limits::APPROVAL_MS_MAX / 1_000;
-        return Err(("approvals.expire_s", format!("is not within 1 and {most}")));
+        return Err(("approvals.expire_s", format!("is out of range, expected 1 to {most}")));
     }
     if raw.ledger.anchor_every_ms < limits::ANCHOR_EVERY_MS_MIN {
         let least = limits::ANCHOR_EVERY_MS_MIN;

@@ -1,4 +1,5 @@
-//! Reading what decides what may run: only files that nobody but their owner could have written.
+//! Reads the files that decide what may run: only files that no user but their owner could have
+//! written.
 
 use rustix::fs::OFlags;
 use std::fs::{File, Metadata};
@@ -7,47 +8,50 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// A file of `etc/` is longer than this for no good reason, in bytes.
+/// Largest file of `etc/`, in bytes; no valid one comes near it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads a regular file that is writable by its owner alone, who is root or the starter.
+/// Reads a regular file that only its owner can write, who is root or the user that started PAR.
 ///
-/// The check is on the descriptor that is read, so that no swap can come between.
+/// The check uses the descriptor that is read, so the file cannot be swapped in between.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_where(path, check)
 }
 
-/// As [`read`], of a file that not everybody may read.
+/// Like [`read`], for a file that must not be world-readable.
 pub fn read_private(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let is_private = |meta: &Metadata| {
         check(meta)?;
         match meta.mode() & 0o004 {
             0 => Ok(()),
-            _ => Err(io::Error::other(format!("everybody can read it (mode {:04o})", meta.mode() & 0o7777))),
+            _ => Err(io::Error::other(format!(
+                "is world-readable (mode {:04o}), expected 0640 or less",
+                meta.mode() & 0o7777
+            ))),
         }
     };
     read_where(path, is_private).map(Zeroizing::new)
 }
 
 fn read_where(path: &Path, check: impl Fn(&Metadata) -> io::Result<()>) -> io::Result<Vec<u8>> {
-    // A pipe would keep an opener waiting for its other end; what it is, is looked at next.
+    // Opening a pipe would block until its other end opens; the type is checked next.
     let waitless = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(waitless).open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(io::Error::other("is no regular file"));
+        return Err(io::Error::other("is not a regular file"));
     }
     check(&meta)?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other(format!("is over {FILE_BYTES_MAX} bytes")));
+        return Err(io::Error::other(format!("is larger than {FILE_BYTES_MAX} bytes")));
     }
     Ok(bytes)
 }
 
-/// Reads the file `below` a folder of `etc/`, each folder on the way held to the same rule: who may
-/// write one could put another file there.
+/// Reads the file `below` a folder of `etc/`. Each folder on the path must pass the same check: a
+/// user who can write one could put another file there.
 pub fn read_below(folder: &Path, below: &Path) -> io::Result<Vec<u8>> {
     let path = folder.join(below);
     let mut at = path.parent();
@@ -63,7 +67,7 @@ pub fn examine(path: &Path) -> io::Result<()> {
     check(&std::fs::metadata(path)?)
 }
 
-/// The files in `folder` whose names end in `.ending`, sorted. The folder is held to the same rule.
+/// The files in `folder` whose names end in `.ending`, sorted. The folder must pass the same check.
 pub fn list(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     check(&std::fs::metadata(folder)?)?;
     let mut files = Vec::new();
@@ -80,11 +84,14 @@ pub fn list(folder: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
 fn check(meta: &Metadata) -> io::Result<()> {
     let starter = rustix::process::geteuid().as_raw();
     if meta.uid() != 0 && meta.uid() != starter {
-        return Err(io::Error::other(format!("belongs to uid {}, neither root nor the starter", meta.uid())));
+        return Err(io::Error::other(format!(
+            "belongs to uid {}, expected root or the user that started PAR",
+            meta.uid()
+        )));
     }
     if meta.mode() & 0o022 != 0 {
         return Err(io::Error::other(format!(
-            "is writable by others than its owner (mode {:04o})",
+            "is writable by others (mode {:04o}), expected by its owner only",
             meta.mode() & 0o7777
         )));
     }

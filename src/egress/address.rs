@@ -1,13 +1,14 @@
-//! Which addresses a tool may be connected to.
+//! The addresses to which a tool may be connected.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether a tool may be connected to `ip`.
 ///
-/// Public unicast addresses may be, loopback, private, documentation and benchmarking ones only where `named` holds
-/// them; unspecified, multicast, broadcast, link-local, metadata and reserved ones never. An IPv6 address that holds an
-/// IPv4 address is what that one is.
+/// Public unicast addresses are permitted. Loopback, private, documentation and benchmarking
+/// addresses are permitted only if `named` contains them. Unspecified, multicast, broadcast,
+/// link-local, metadata and reserved addresses never are. An IPv6 address that embeds an IPv4
+/// address is judged as that address.
 pub fn check(ip: IpAddr, named: &[IpNet]) -> Result<(), Forbidden> {
     let range = range_of(ip);
     let refuse = |what| Err(Forbidden { ip, inside: None, what });
@@ -24,7 +25,7 @@ pub fn check(ip: IpAddr, named: &[IpNet]) -> Result<(), Forbidden> {
 
 /// Why a tool may not be connected to an address: `192.168.0.1 is private`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{ip} {}{what}", inside.map_or_else(|| "is ".to_owned(), |inside| format!("holds {inside}, which is ")))]
+#[error("{ip} {}{what}", inside.map_or_else(|| "is ".to_owned(), |inside| format!("contains {inside}, which is ")))]
 pub struct Forbidden {
     ip: IpAddr,
     inside: Option<IpAddr>,
@@ -42,16 +43,17 @@ enum May {
     Always,
     WhereNamed,
     Never,
-    /// As the IPv4 address that begins at this bit.
+    /// Judged as the IPv4 address that begins at this bit.
     AsInside(u32),
 }
 use May::{Always, AsInside, Never, WhereNamed};
 
-/// IANA's registries of special-purpose addresses for IPv4 and IPv6, and what is reserved beside them. Of two ranges
-/// that hold an address the first one counts, so that an exception stands before its rule. The two last hold the rest.
+/// IANA's registries of special-purpose addresses for IPv4 and IPv6, and other reserved ranges. The
+/// first range that contains an address decides, so an exception precedes its rule. The last two
+/// ranges catch the rest.
 #[rustfmt::skip]
 const RANGES: &[Range] = &[
-    // Services of hosting providers that give credentials to who asks, outside of link-local.
+    // Services of hosting providers, outside link-local, that give credentials to any client.
     v4([100, 100, 100, 200], 32, Never, "a metadata service"),
     v4([168, 63, 129, 16], 32, Never, "a metadata service"),
     v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254], 128, Never, "a metadata service"),
@@ -65,7 +67,7 @@ const RANGES: &[Range] = &[
     v4([172, 16, 0, 0], 12, WhereNamed, "private"),                          // RFC 1918
     v4([192, 0, 0, 9], 32, Always, "public"),                                // RFC 7723: port control, anycast
     v4([192, 0, 0, 10], 32, Always, "public"),                               // RFC 8155: TURN, anycast
-    v4([192, 0, 0, 0], 24, Never, "for protocols"),                          // RFC 6890, 7335, 7600, 8880
+    v4([192, 0, 0, 0], 24, Never, "for IETF protocols"),                     // RFC 6890, 7335, 7600, 8880
     v4([192, 0, 2, 0], 24, WhereNamed, "for documentation"),                 // RFC 5737
     v4([192, 31, 196, 0], 24, Always, "public"),                             // RFC 7535: AS112
     v4([192, 52, 193, 0], 24, Always, "public"),                             // RFC 7450: AMT
@@ -84,9 +86,9 @@ const RANGES: &[Range] = &[
     v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96, AsInside(96), "mapped"),           // RFC 4291
     v6([0, 0, 0, 0, 0, 0, 0, 0], 96, AsInside(96), "IPv4-compatible"),       // RFC 4291
     v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96, AsInside(96), "translated"),    // RFC 6052: NAT64
-    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, Never, "translated in a way of its network"), // RFC 8215
-    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, Never, "a sink"),                   // RFC 6666
-    v6([0x100, 0, 0, 1, 0, 0, 0, 0], 64, Never, "a dummy"),                  // RFC 9780
+    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48, Never, "translated by its own network"), // RFC 8215
+    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64, Never, "discard-only"),             // RFC 6666
+    v6([0x100, 0, 0, 1, 0, 0, 0, 0], 64, Never, "a dummy prefix"),           // RFC 9780
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32, Never, "a Teredo tunnel"),         // RFC 4380
     v6([0x2001, 1, 0, 0, 0, 0, 0, 1], 128, Always, "public"),                // RFC 7723: port control, anycast
     v6([0x2001, 1, 0, 0, 0, 0, 0, 2], 128, Always, "public"),                // RFC 8155: TURN, anycast
@@ -94,14 +96,14 @@ const RANGES: &[Range] = &[
     v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48, WhereNamed, "for benchmarks"),     // RFC 5180
     v6([0x2001, 3, 0, 0, 0, 0, 0, 0], 32, Always, "public"),                 // RFC 7450: AMT
     v6([0x2001, 4, 0x112, 0, 0, 0, 0, 0], 48, Always, "public"),             // RFC 7535: AS112
-    v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28, Never, "an ORCHID"),            // RFC 7343: a hash, no place
-    v6([0x2001, 0x30, 0, 0, 0, 0, 0, 0], 28, Never, "a drone's tag"),        // RFC 9374: a hash, no place
-    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, Never, "for protocols"),           // RFC 2928, 4843
+    v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28, Never, "an ORCHID"),            // RFC 7343: a hash, not a location
+    v6([0x2001, 0x30, 0, 0, 0, 0, 0, 0], 28, Never, "a drone's remote ID tag"), // RFC 9374: a hash, not a location
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, Never, "for IETF protocols"),      // RFC 2928, 4843
     v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32, WhereNamed, "for documentation"), // RFC 3849
     v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16, AsInside(16), "6to4"),             // RFC 3056
     v6([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48, Always, "public"),         // RFC 7534: AS112
     v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, WhereNamed, "for documentation"),  // RFC 9637
-    v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16, Never, "a segment of a route"),    // RFC 9602
+    v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16, Never, "a segment identifier"),    // RFC 9602
     v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7, WhereNamed, "private"),             // RFC 4193
     v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, Never, "link-local"),              // RFC 4291
     v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10, Never, "site-local"),              // RFC 3879
@@ -122,11 +124,12 @@ const fn v6(ip: [u16; 8], bits: u8, may: May, what: &'static str) -> Range {
 }
 
 fn range_of(ip: IpAddr) -> &'static Range {
-    const NONE: &Range = &v4([0, 0, 0, 0], 0, Never, "in no range");
+    const NONE: &Range = &v4([0, 0, 0, 0], 0, Never, "outside every range");
     RANGES.iter().find(|range| range.net.contains(&ip)).unwrap_or(NONE)
 }
 
-/// The 32 bits of an IPv6 address from bit `from` on. Of an IPv4 address, which no such range holds, itself.
+/// The 32 bits of an IPv6 address from bit `from` on. Returns an IPv4 address unchanged; no range
+/// that calls this contains one.
 fn inside(ip: IpAddr, from: u32) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
@@ -155,7 +158,7 @@ mod tests {
 
     const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-    /// An address, what it is where nothing is named, and where all is.
+    /// An address, the verdict if nothing is named, and the verdict if everything is.
     const JUDGED: &[(&str, &str, &str)] = &[
         ("1.1.1.1", "may", "may"),
         ("223.255.255.255", "may", "may"),
@@ -184,7 +187,7 @@ mod tests {
         ("169.254.169.254", "is link-local", "is link-local"),
         ("100.100.100.200", "is a metadata service", "is a metadata service"),
         ("168.63.129.16", "is a metadata service", "is a metadata service"),
-        ("192.0.0.170", "is for protocols", "is for protocols"),
+        ("192.0.0.170", "is for IETF protocols", "is for IETF protocols"),
         ("192.88.99.1", "is a 6to4 relay", "is a 6to4 relay"),
         ("224.0.0.1", "is multicast", "is multicast"),
         ("239.255.255.255", "is multicast", "is multicast"),
@@ -199,34 +202,30 @@ mod tests {
         ("febf::1", "is link-local", "is link-local"),
         ("fec0::1", "is site-local", "is site-local"),
         ("ff02::1", "is multicast", "is multicast"),
-        ("100::1", "is a sink", "is a sink"),
-        ("100:0:0:1::1", "is a dummy", "is a dummy"),
+        ("100::1", "is discard-only", "is discard-only"),
+        ("100:0:0:1::1", "is a dummy prefix", "is a dummy prefix"),
         ("2001::1", "is a Teredo tunnel", "is a Teredo tunnel"),
         ("2001:2::1", "is for benchmarks", "may"),
-        ("2001:10::1", "is for protocols", "is for protocols"),
+        ("2001:10::1", "is for IETF protocols", "is for IETF protocols"),
         ("2001:20::1", "is an ORCHID", "is an ORCHID"),
         ("2001:db8::1", "is for documentation", "may"),
         ("3fff::1", "is for documentation", "may"),
-        ("5f00::1", "is a segment of a route", "is a segment of a route"),
+        ("5f00::1", "is a segment identifier", "is a segment identifier"),
         ("4000::1", "is reserved", "is reserved"),
         ("::ffff:8.8.8.8", "may", "may"),
-        ("::ffff:10.0.0.1", "holds 10.0.0.1, which is private", "may"),
+        ("::ffff:10.0.0.1", "contains 10.0.0.1, which is private", "may"),
         (
             "::ffff:169.254.169.254",
-            "holds 169.254.169.254, which is link-local",
-            "holds 169.254.169.254, which is link-local",
+            "contains 169.254.169.254, which is link-local",
+            "contains 169.254.169.254, which is link-local",
         ),
-        ("::7f00:1", "holds 127.0.0.1, which is loopback", "may"),
-        ("::2", "holds 0.0.0.2, which is of this network", "holds 0.0.0.2, which is of this network"),
+        ("::7f00:1", "contains 127.0.0.1, which is loopback", "may"),
+        ("::2", "contains 0.0.0.2, which is of this network", "contains 0.0.0.2, which is of this network"),
         ("64:ff9b::808:808", "may", "may"),
-        ("64:ff9b::7f00:1", "holds 127.0.0.1, which is loopback", "may"),
-        (
-            "64:ff9b:1::808:808",
-            "is translated in a way of its network",
-            "is translated in a way of its network",
-        ),
+        ("64:ff9b::7f00:1", "contains 127.0.0.1, which is loopback", "may"),
+        ("64:ff9b:1::808:808", "is translated by its own network", "is translated by its own network"),
         ("2002:808:808::1", "may", "may"),
-        ("2002:a00:1::1", "holds 10.0.0.1, which is private", "may"),
+        ("2002:a00:1::1", "contains 10.0.0.1, which is private", "may"),
     ];
 
     #[test]
@@ -243,7 +242,7 @@ mod tests {
             ("10.1.3.3", "10.1.2.0/24", "is private"),
             ("127.0.0.1", "10.0.0.0/8", "is loopback"),
             ("::ffff:10.1.2.3", "10.1.2.0/24", "may"),
-            ("::ffff:10.1.3.3", "10.1.2.0/24", "holds 10.1.3.3, which is private"),
+            ("::ffff:10.1.3.3", "10.1.2.0/24", "contains 10.1.3.3, which is private"),
             ("::1", "127.0.0.0/8", "is loopback"),
             ("fd00::1", "fd00::/64", "may"),
         ] {
@@ -253,10 +252,10 @@ mod tests {
 
     #[test]
     fn no_range_is_hidden_by_one_before_it() {
-        // The ends of the two that hold the rest are special.
+        // The last two ranges, which catch the rest, are exempt.
         for (at, range) in RANGES.iter().enumerate().filter(|(_, range)| range.net.prefix_len() > 0) {
             let hit = |ip| RANGES.iter().position(|range| range.net.contains(&ip)) == Some(at);
-            // An exception may take one end away.
+            // An earlier exception may cover one end.
             assert!(hit(range.net.network()) || hit(range.net.broadcast()), "{}", range.net);
             assert_eq!(range.net, range.net.trunc(), "bits beyond its length");
         }
@@ -265,9 +264,9 @@ mod tests {
     proptest! {
         #![proptest_config(laws::cases(1024))]
 
-        /// The standard library knows some of the ranges too.
+        /// The standard library classifies some of the ranges too.
         #[test]
-        fn what_the_standard_library_calls_special_is_no_public_address(v4 in any::<u32>(), v6 in any::<u128>(), top in 0_u32..0x300) {
+        fn no_special_address_of_the_standard_library_is_public(v4 in any::<u32>(), v6 in any::<u128>(), top in 0_u32..0x300) {
             let ip = Ipv4Addr::from_bits(v4);
             let special = ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_broadcast()
                 || ip.is_documentation() || ip.is_multicast() || ip.is_unspecified();
@@ -279,7 +278,7 @@ mod tests {
             }
         }
 
-        /// Whatever form it has, an IPv4 address is what it is.
+        /// An embedded IPv4 address is judged the same, whatever the form that embeds it.
         #[test]
         fn an_address_inside_another_is_judged_as_itself(v4 in any::<u32>(), low in any::<u64>()) {
             let four = Ipv4Addr::from_bits(v4);

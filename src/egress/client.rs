@@ -13,15 +13,17 @@ use tokio::sync::OnceCell;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Sends requests and reads bounded answers. Shared by reference; nothing is built before first use.
+/// Sends requests and reads bounded answers. Shared by reference; nothing is built before the first
+/// use.
 ///
-/// No redirect is followed, no proxy is taken from the environment, no request is sent twice, and
-/// an `https` address is never asked in clear. The trusted roots are the system's (which the TLS
+/// Follows no redirect, takes no proxy from the environment, never sends a request twice, and never
+/// uses plain HTTP for an `https` address. The trusted roots are the system's (the TLS library also
+/// reads `SSL_CERT_FILE` and `SSL_CERT_DIR`) and those of the extra file.
 /// library looks for in `SSL_CERT_FILE` and `SSL_CERT_DIR` too) and those of the extra file.
 pub struct Client {
     ca_file: Option<PathBuf>,
-    // Two clients, since reading the system's roots takes tens of milliseconds and fails where there
-    // are none: a server on this host that speaks plain HTTP needs none.
+    // Two clients: reading the system's roots takes tens of milliseconds and fails on a host
+    // without any, and a server on this host that speaks plain HTTP needs none.
     tls: OnceCell<reqwest::Client>,
     clear: OnceCell<reqwest::Client>,
 }
@@ -29,19 +31,19 @@ pub struct Client {
 /// One request.
 #[derive(Debug)]
 pub struct HttpRequest<'a> {
-    /// Where to.
+    /// The URL.
     pub endpoint: &'a Endpoint,
-    /// The key, where there is one, and how it is sent.
+    /// The key, if the server needs one, and the header that carries it.
     pub credential: Option<Credential<'a>>,
-    /// Sent as they are: lower-case names with values, of which none is secret.
+    /// Sent unchanged: lower-case names and values, none of them secret.
     pub headers: &'static [(&'static str, &'static str)],
-    /// JSON text; without one it is a `GET`.
+    /// JSON text; `None` makes the request a `GET`.
     pub body: Option<&'a [u8]>,
-    /// For everything from the connection to the last byte.
+    /// For the whole exchange, from the connection to the last byte.
     pub deadline: Duration,
 }
 
-/// A key, in the header that its server looks for.
+/// A key, in the header that its server expects.
 #[derive(Clone, Copy, Debug)]
 pub enum Credential<'a> {
     /// `Authorization: Bearer …`
@@ -50,14 +52,14 @@ pub enum Credential<'a> {
     ApiKey(&'a Secret),
 }
 
-/// An answer with its whole body.
+/// An answer with its complete body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// `Retry-After`, where it is there and can be read.
+    /// The value of `Retry-After`, if present and valid.
     pub retry_after: Option<Duration>,
-    /// `X-Request-Id`, else `Request-Id`: visible text of bounded length.
+    /// `X-Request-Id`, else `Request-Id`: printable text of bounded length.
     pub request_id: Option<String>,
     /// The body, at most [`limits::MODEL_REPLY_BYTES_MAX`] long.
     pub body: Vec<u8>,
@@ -84,7 +86,7 @@ impl Client {
         Self { ca_file, tls: OnceCell::new(), clear: OnceCell::new() }
     }
 
-    /// Sends JSON, or asks for it, and reads the answer, whatever its status.
+    /// Sends JSON, or a `GET`, and reads the answer, whatever its status.
     pub async fn exchange(&self, ask: HttpRequest<'_>) -> Result<Response, EgressError> {
         let whole = async {
             let client = self.client_for(ask.endpoint).await?;
@@ -99,8 +101,9 @@ impl Client {
         tokio::time::timeout(ask.deadline, whole).await.unwrap_or(Err(EgressError::Timeout))
     }
 
-    /// Asks for a stream and shows each piece of it to `each`, until it ends or `each` wants no more. The deadline is for
-    /// the head, and then for each piece. An answer that is no 200 is read as by [`Client::exchange`].
+    /// Requests a stream and passes each chunk to `each`, until the stream ends or `each` stops it.
+    /// The deadline applies to the head, and then to each chunk. An answer with a status other than
+    /// 200 is read as by [`Client::exchange`].
     pub async fn listen(
         &self,
         ask: HttpRequest<'_>,
@@ -126,8 +129,8 @@ impl Client {
         Ok(Response { status: 200, retry_after: None, request_id: None, body: Vec::new() })
     }
 
-    /// Whether anybody answers at `endpoint`: the HTTP status of a GET without a key. The body is not
-    /// read.
+    /// Whether a server answers at `endpoint`: the HTTP status of a GET without a key. The body is
+    /// not read.
     pub async fn reach(&self, endpoint: &Endpoint, deadline: Duration) -> Result<u16, EgressError> {
         let whole = async {
             let client = self.client_for(endpoint).await?;
@@ -153,7 +156,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Building reads files, so it has a thread of its own.
+/// Building reads files, so it runs on a blocking thread.
 async fn off_the_runtime(
     build: impl FnOnce() -> Result<reqwest::Client, EgressError> + Send + 'static,
 ) -> Result<reqwest::Client, EgressError> {
@@ -165,25 +168,27 @@ async fn off_the_runtime(
 fn build_tls(ca_file: Option<PathBuf>) -> Result<reqwest::Client, EgressError> {
     let builder = common().https_only(true);
     let Some(file) = ca_file else { return builder.build().map_err(EgressError::sort) };
-    let refuse =
-        |why: String| EgressError::Address(format!("the certificates in `{}`: {why}", file.display()));
+    let refuse = |why: String| {
+        EgressError::Address(format!("cannot use the certificates in `{}`: {why}", file.display()))
+    };
     let pem = std::fs::read(&file).map_err(|e| refuse(e.to_string()))?;
-    let roots = reqwest::Certificate::from_pem_bundle(&pem).map_err(|_| refuse("no PEM".to_owned()))?;
+    let roots = reqwest::Certificate::from_pem_bundle(&pem)
+        .map_err(|_| refuse("expected certificates in PEM".to_owned()))?;
     if roots.is_empty() {
-        return Err(refuse("there are none".to_owned()));
+        return Err(refuse("it is empty, expected certificates in PEM".to_owned()));
     }
     builder.tls_certs_merge(roots).build().map_err(|e| refuse(EgressError::sort(e).to_string()))
 }
 
 fn build_clear() -> Result<reqwest::Client, EgressError> {
-    // With an empty set of roots nothing is read, and nothing could be trusted by mistake.
+    // With an empty set of roots nothing is read, and nothing can be trusted by mistake.
     common().tls_certs_only([]).build().map_err(EgressError::sort)
 }
 
 fn common() -> reqwest::ClientBuilder {
-    // An error says that a provider is installed already, which is as good.
+    // An error means that a provider is already installed, which serves as well.
     let _as_good = rustls::crypto::ring::default_provider().install_default();
-    #[expect(clippy::disallowed_methods, reason = "this is the room that makes outbound connections")]
+    #[expect(clippy::disallowed_methods, reason = "only this room makes outbound connections")]
     let builder = reqwest::Client::builder();
     builder
         .redirect(reqwest::redirect::Policy::none())
@@ -205,8 +210,9 @@ fn headers(ask: &HttpRequest<'_>) -> Result<HeaderMap, EgressError> {
         Some(Credential::ApiKey(secret)) => (API_KEY, secret.expose().to_owned()),
         None => return Ok(headers),
     };
-    let mut value = HeaderValue::from_str(&value)
-        .map_err(|_| EgressError::Address("the API key holds a byte that no header may".to_owned()))?;
+    let mut value = HeaderValue::from_str(&value).map_err(|_| {
+        EgressError::Address("the API key contains a byte that an HTTP header cannot carry".to_owned())
+    })?;
     value.set_sensitive(true);
     headers.insert(name, value);
     Ok(headers)
@@ -222,7 +228,7 @@ async fn read(mut answer: reqwest::Response) -> Result<Response, EgressError> {
     Ok(Response { status, retry_after, request_id, body })
 }
 
-/// Reads chunk by chunk: the length that the server announces is only a promise.
+/// Reads chunk by chunk, because the announced length cannot be trusted.
 async fn read_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, EgressError> {
     let bytes_max = limits::MODEL_REPLY_BYTES_MAX;
     if answer.content_length().is_some_and(|length| length > bytes_max as u64) {
@@ -238,7 +244,7 @@ async fn read_body(answer: &mut reqwest::Response) -> Result<Vec<u8>, EgressErro
     Ok(body)
 }
 
-/// Reads `Retry-After`: seconds or a date (RFC 9110 section 10.2.3). A date in the past is zero.
+/// Parses `Retry-After`: seconds or a date (RFC 9110 section 10.2.3). A date in the past is zero.
 fn wait_from(value: &str) -> Option<Duration> {
     if let Ok(seconds) = value.trim().parse() {
         return Some(Duration::from_secs(seconds));

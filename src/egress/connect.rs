@@ -1,4 +1,4 @@
-//! Connections for tools: to the address that was checked, never by name again.
+//! Connections for tools, always to the address that was checked and never by name again.
 
 use super::address::{Forbidden, check};
 use crate::types::{HostPort, limits, text};
@@ -10,31 +10,31 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// A connection that was made for a tool: to the address that was checked.
+/// A connection made for a tool, to the address that was checked.
 #[derive(Debug)]
 pub struct Connected {
     /// The open connection.
     pub stream: TcpStream,
-    /// Where it leads.
+    /// The address of its peer.
     pub address: SocketAddr,
 }
 
-/// The addresses of a host, all of which a tool may be connected to. Only [`resolve`] makes one.
+/// The addresses of a host, each of which a tool may be connected to. Only [`resolve`] makes one.
 #[derive(Clone, Debug)]
 pub struct Checked {
     addresses: Vec<SocketAddr>,
 }
 
-/// Why there is no connection. The texts are visible and bounded.
+/// Why a connection failed. The texts are printable and bounded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The name has no address, or who was asked gave no answer.
+    /// The name has no address, or the resolver gave no answer.
     #[error("cannot resolve: {0}")]
     Resolve(String),
-    /// An address is one that no tool may be connected to.
+    /// A tool may not be connected to one of its addresses.
     #[error("not permitted: {0}")]
     Forbidden(#[source] Forbidden),
-    /// Nobody answers there; of several addresses the last one's reason.
+    /// No server answers there; for several addresses, the reason of the last one.
     #[error("cannot connect: {0}")]
     Connect(String),
     /// The deadline passed.
@@ -42,18 +42,18 @@ pub enum ConnectError {
     Timeout,
 }
 
-/// Resolves `to` and connects to the first of its addresses that answers: [`resolve`], then [`Checked::connect`], both
-/// within `deadline`.
+/// Resolves `to` and connects to the first of its addresses that answers: [`resolve`], then
+/// [`Checked::connect`], both within `deadline`.
 pub async fn connect(to: &HostPort, named: &[IpNet], deadline: Duration) -> Result<Connected, ConnectError> {
     let began = Instant::now();
     let checked = resolve(to, named, deadline).await?;
     checked.connect(deadline.saturating_sub(began.elapsed())).await
 }
 
-/// Asks the system's resolver for `to`, where it is no literal address, and checks each address that comes back: if one
-/// is forbidden, none is used.
+/// Looks `to` up with the system's resolver, unless it is an IP literal, and checks each address in
+/// the answer: if one is forbidden, none is used.
 ///
-/// What is left are at most [`limits::CONNECT_ADDRESSES_MAX`], with the port of `to`.
+/// Keeps at most [`limits::CONNECT_ADDRESSES_MAX`] of them, with the port of `to`.
 pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Result<Checked, ConnectError> {
     let found = match to.ip() {
         Some(ip) => vec![ip],
@@ -62,8 +62,9 @@ pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Resu
     Checked::new(&found, to.port(), named)
 }
 
-/// Threads that wait for the resolver. Who gives up leaves its thread waiting, so that the place is the thread's: a tool
-/// whose names are answered by nobody must not take all the threads that the rest of the process needs.
+/// Bounds the threads that wait for the resolver. A caller that gives up leaves its thread waiting,
+/// so the thread holds the permit: a tool whose names get no answer must not take every thread of
+/// the process.
 static LOOK_UPS: Semaphore = Semaphore::const_new(limits::LOOK_UPS_MAX);
 
 async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
@@ -72,7 +73,7 @@ async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
     let asked = (to.host().to_owned(), to.port());
     let answer = tokio::task::spawn_blocking(move || {
         let _place = place;
-        #[expect(clippy::disallowed_methods, reason = "this is the room that resolves names")]
+        #[expect(clippy::disallowed_methods, reason = "only this room resolves names")]
         asked.to_socket_addrs()
     });
     let found = answer.await.map_err(|e| failed(&e))?.map_err(|e| failed(&e))?;
@@ -101,12 +102,12 @@ impl Checked {
         &self.addresses
     }
 
-    /// Each address alone, for who records each before it is tried.
+    /// Each address alone, for a caller that records each before it is tried.
     pub fn each(&self) -> impl ExactSizeIterator<Item = Self> {
         self.addresses.iter().map(|address| Self { addresses: vec![*address] })
     }
 
-    /// Connects to the first address that answers. Each has its equal part of `deadline`.
+    /// Connects to the first address that answers. Each address gets an equal part of `deadline`.
     pub async fn connect(&self, deadline: Duration) -> Result<Connected, ConnectError> {
         let part = deadline / u32::try_from(self.addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut last = ConnectError::Timeout;
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(checked(&["1.1.1.1", "10.0.0.1", "8.8.8.8"], &[]), expect("10.0.0.1 is private"));
         assert_eq!(
             checked(&["1.1.1.1", "::ffff:127.0.0.1"], &[]),
-            expect("::ffff:127.0.0.1 holds 127.0.0.1, which is loopback")
+            expect("::ffff:127.0.0.1 contains 127.0.0.1, which is loopback")
         );
         assert_eq!(checked(&["169.254.169.254"], &loopback()), expect("169.254.169.254 is link-local"));
         assert_eq!(checked(&["127.0.0.1"], &loopback()), Ok(vec![SocketAddr::from(([127, 0, 0, 1], 443))]));
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_address_is_tried_where_one_does_not_answer() {
+    async fn the_next_address_is_tried_if_one_does_not_answer() {
         let listener = TcpListener::bind("127.0.0.2:0").await.expect("bound");
         let here = listener.local_addr().expect("an address");
         let found = ["127.0.0.3", "127.0.0.2"].map(|ip| ip.parse().expect("an address"));
@@ -210,26 +211,30 @@ mod tests {
     async fn a_name_waits_for_its_turn_at_the_resolver() {
         let to = host("localhost:443");
         let places = u32::try_from(limits::LOOK_UPS_MAX).expect("few");
-        // Other tests ask too, and give their places back.
+        // Other tests use the resolver too, and return their permits.
         let all = LOOK_UPS.acquire_many(places).await.expect("open");
         let late = resolve(&to, &loopback(), Duration::from_millis(20)).await.expect_err("no place");
         assert_eq!(late, ConnectError::Timeout);
-        assert!(resolve(&host("127.0.0.1:443"), &loopback(), LONG).await.is_ok(), "a literal asks nobody");
+        assert!(
+            resolve(&host("127.0.0.1:443"), &loopback(), LONG).await.is_ok(),
+            "an IP literal needs no lookup"
+        );
         drop(all);
         assert!(resolve(&to, &loopback(), LONG).await.is_ok());
     }
 
     #[tokio::test]
-    async fn what_cannot_be_reached_is_told_by_kind() {
+    async fn each_failure_to_connect_has_its_own_error() {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bound");
         let to = host(&socket.local_addr().expect("an address").to_string());
-        // Bound, so that nobody else listens there.
-        let refused = connect(&to, &loopback(), LONG).await.expect_err("nobody listens");
+        // Bound, so that no other process listens there.
+        let refused = connect(&to, &loopback(), LONG).await.expect_err("no listener");
         assert!(matches!(refused, ConnectError::Connect(_)), "{refused}");
         let _full = socket.listen(0).expect("listens");
         let mut open = Vec::new();
-        // The queue of one who never accepts is full at some time, and the kernel says nothing any more.
+        // The backlog of a listener that never accepts fills up, and then the kernel stops
+        // answering.
         let late = loop {
             match connect(&to, &loopback(), Duration::from_millis(200)).await {
                 Ok(connected) => open.push(connected),

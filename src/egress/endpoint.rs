@@ -1,4 +1,4 @@
-//! The address of a server, read once.
+//! The address of a server, parsed once.
 
 use super::error::EgressError;
 use std::fmt;
@@ -8,30 +8,30 @@ use std::fmt;
 pub struct Endpoint(reqwest::Url);
 
 impl Endpoint {
-    /// Reads `base` and appends `path`; a slash at the end of `base` makes no difference.
+    /// Parses `base` and appends `path`; a slash at the end of `base` makes no difference.
     pub fn parse(base: &str, path: &str) -> Result<Self, EgressError> {
         let refuse = |why: &str| EgressError::Address(format!("the base URL {why}"));
-        let base = reqwest::Url::parse(base).map_err(|e| refuse(&format!("is no URL: {e}")))?;
+        let base = reqwest::Url::parse(base).map_err(|e| refuse(&format!("is not a valid URL: {e}")))?;
         if !matches!(base.scheme(), "http" | "https") {
             return Err(refuse("is neither `https` nor `http`"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            return Err(refuse("holds credentials"));
+            return Err(refuse("contains credentials"));
         }
         if base.query().is_some() || base.fragment().is_some() {
             return Err(refuse("has a query or a fragment"));
         }
         let joined = format!("{}/{}", base.as_str().trim_end_matches('/'), path.trim_start_matches('/'));
-        reqwest::Url::parse(&joined).map(Self).map_err(|e| refuse(&format!("is no URL: {e}")))
+        reqwest::Url::parse(&joined).map(Self).map_err(|e| refuse(&format!("is not a valid URL: {e}")))
     }
 
-    /// Whether the connection is protected by TLS.
+    /// Whether the connection uses TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.0.scheme() == "https"
     }
 
-    /// Whether nobody on the way reads along: TLS, or a server on this host.
+    /// Whether the connection cannot be read on the network: TLS, or a server on this host.
     #[must_use]
     pub fn is_private(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default().trim_matches(['[', ']']);

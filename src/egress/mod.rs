@@ -1,13 +1,24 @@
-//! Every outbound connection: for the model, and for tools.
+//! Every outbound connection, for the model and for tools.
 //!
-//! For the model it is an HTTP client ([`Client`]). For a tool it is a connection that is made before the tool sees it
-//! ([`connect()`], or [`resolve`] and then [`Checked::connect`] for who records in between), or the CONNECT proxy of
-//! its call ([`proxy::serve`]). Both look a name up once, hold every address that comes back against one table
-//! ([`check`]), and connect to what was checked. No other room opens a connection or looks a name up.
+//! For the model there is an HTTP client, [`Client`]. For a tool there is a connection made before
+//! the tool sees it ([`connect()`], or [`resolve`] and then [`Checked::connect`] for a caller that
+//! records in between), or the CONNECT proxy of its call ([`proxy::serve`]). Both look a name up
+//! once, check every address in the answer against one table ([`check`]), and connect to an address
+//! that was checked.
 //!
-//! Architecture invariants: the model's client goes where the configuration says, never where a model or a server's
-//! redirect says, and reads no proxy from the environment. A tool is connected to a [`HostPort`](crate::types::HostPort)
-//! that its permit lists, never to a text that it wrote. No byte passes the proxy before the connection is on record.
+//! Invariants: no other room opens a connection or looks a name up. The model's client connects
+//! only to the configured server, never where a model or a redirect points, and reads no proxy from
+//! the environment. A tool is connected only to a [`HostPort`](crate::types::HostPort) that its
+//! permit lists, never to text that it wrote. No byte passes the proxy before the connection is on
+//! record.
+//!
+//! # Layout
+//!
+//! * `address`: the table of permitted and forbidden addresses.
+//! * `client`: the HTTP client for the model's provider. `endpoint`: its URL. `error`: why a
+//!   request got no answer.
+//! * `connect`: resolves, checks and connects for tools.
+//! * `proxy`: the CONNECT proxy of one call.
 
 mod error;
 mod address;

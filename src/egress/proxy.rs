@@ -1,4 +1,5 @@
-//! The CONNECT proxy of one call (RFC 9110 section 9.3.6): the only way out of its network namespace.
+//! The CONNECT proxy of one call (RFC 9110 section 9.3.6): the only way out of its network
+//! namespace.
 
 use super::connect::{self, ConnectError, Connected};
 use crate::call::{Connection, Connections};
@@ -12,33 +13,34 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// After a connection could not be accepted until it is tried again.
+/// Delay before accepting again after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Bytes that are copied at once.
+/// Bytes copied at a time.
 const PIECE_BYTES: usize = 16 << 10;
-/// What a refused client still sends is read and thrown away up to here, so that it sees the answer.
+/// A refused client's input is read and discarded up to this many bytes, so that it receives the
+/// answer.
 const DISCARD_BYTES_MAX: u64 = 64 << 10;
 
-/// What a call may reach.
+/// What a call may connect to.
 #[derive(Clone, Debug)]
 pub struct ProxyRules {
     /// The hosts and ports that its permit lists.
     pub hosts: Vec<HostPort>,
-    /// The ranges that its manifest names, of addresses that are not public.
+    /// The non-public address ranges that its manifest names.
     pub named: Vec<IpNet>,
-    /// Bytes of both directions of all connections together.
+    /// Bytes over all connections and both directions.
     pub bytes_max: u64,
-    /// Connections at once; a further one waits in the kernel's queue.
+    /// Concurrent connections; a further one waits in the kernel's queue.
     pub connections_max: usize,
 }
 
 /// Makes a connection durable before its first byte passes.
 pub trait Record: Send + Sync + 'static {
-    /// Why a connection is not on record.
+    /// Why a connection could not be recorded.
     type Error: std::error::Error + Send;
 
-    /// Returns once it is on record that `to` is about to be connected to at `address`. Of a host with several
-    /// addresses each one that is tried is recorded before it is tried.
+    /// Resolves once the ledger has it that `to` is about to be connected to at `address`. If a
+    /// host has several addresses, each is recorded before it is tried.
     fn record(
         &self,
         to: &HostPort,
@@ -46,10 +48,11 @@ pub trait Record: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
-/// Is the proxy of one call on `listener`, which lies in the call's own network namespace, until `stop` resolves.
+/// Runs the proxy of one call on `listener`, which is in the call's network namespace, until `stop`
+/// resolves.
 ///
-/// Then every connection is ended. Dropping the future ends them too. An idle connection has no bound of its own: the
-/// call has a deadline.
+/// Every connection is then closed. Dropping the future closes them too. An idle connection has no
+/// timeout: the call has a deadline.
 pub async fn serve(
     listener: TcpListener,
     allowed: ProxyRules,
@@ -77,7 +80,7 @@ async fn attend_all<R: Record>(
             accepted = listener.accept(), if open.len() < connections_max => match accepted {
                 Ok((stream, _)) => drop(open.spawn(attend(call.clone(), stream))),
                 Err(e) => {
-                    tracing::warn!(error = %e, "a connection to a call's proxy was not accepted");
+                    tracing::warn!(error = %e, "cannot accept a connection to a call's proxy");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -90,7 +93,7 @@ async fn attend_all<R: Record>(
 struct ProxiedCall<R> {
     allowed: ProxyRules,
     record: R,
-    /// For a head to come, and for its refusal to be taken.
+    /// Time for a head to arrive, and for its refusal to be read, each.
     head_max: Duration,
     book: Mutex<Book>,
 }
@@ -98,22 +101,22 @@ struct ProxiedCall<R> {
 #[derive(Default)]
 struct Book {
     all: Connections,
-    /// Connections to allowed hosts, made or not.
+    /// Connections to allowed hosts that were requested, established or not.
     asked: usize,
 }
 
-/// Where a connection is told; nowhere where there are too many.
+/// Index of a connection in the report; `None` if the report is full.
 type Place = Option<usize>;
 
-/// One request's head, as it was sent.
+/// The head of one request, as it was sent.
 struct ConnectHead {
     method: String,
     target: String,
-    /// What was sent behind it already: it passes once the connection is there.
+    /// Bytes that arrived after the head: they are forwarded once the connection is established.
     rest: Vec<u8>,
 }
 
-/// An answer that is no connection: the status line's words and one line of text.
+/// An answer without a connection: the status line's code and reason, and one line of text.
 struct ProxyRefusal(&'static str, String);
 
 const BAD_REQUEST: &str = "400 Bad Request";
@@ -124,7 +127,8 @@ const UNAVAILABLE: &str = "503 Service Unavailable";
 const GATEWAY_TIMEOUT: &str = "504 Gateway Timeout";
 
 async fn attend<R: Record>(call: Arc<ProxiedCall<R>>, mut client: TcpStream) {
-    let late = || ProxyRefusal(BAD_REQUEST, format!("no whole head within {} ms", call.head_max.as_millis()));
+    let late =
+        || ProxyRefusal(BAD_REQUEST, format!("no complete head within {} ms", call.head_max.as_millis()));
     let head = timeout(call.head_max, read_head(&mut client)).await.unwrap_or_else(|_| Err(late()));
     let to = head.as_ref().map(ConnectHead::shown).unwrap_or_default();
     let place = call.begin(to);
@@ -136,7 +140,7 @@ async fn attend<R: Record>(call: Arc<ProxiedCall<R>>, mut client: TcpStream) {
         Ok((server, rest)) => call.pass(place, client, server, &rest).await,
         Err(refusal) => {
             call.note(place, |connection| connection.refused = Some(refusal.1.clone()));
-            // Who does not take the answer in time goes without it.
+            // A client that does not read the answer in time does without it.
             drop(timeout(call.head_max, refuse(client, &refusal)).await);
         }
     }
@@ -152,10 +156,10 @@ async fn read_head(client: &mut TcpStream) -> Result<ConnectHead, ProxyRefusal> 
         }
         let read = client.take(room as u64).read_buf(&mut bytes).await;
         if read.map_err(|e| bad(format!("the head could not be read: {e}")))? == 0 {
-            return Err(bad("the connection ended before a whole head".to_owned()));
+            return Err(bad("the connection ended before a complete head".to_owned()));
         }
         if let Some(head) =
-            ConnectHead::parse(&bytes).map_err(|why| bad(format!("no HTTP request: {why}")))?
+            ConnectHead::parse(&bytes).map_err(|why| bad(format!("not a valid HTTP request: {why}")))?
         {
             return Ok(head);
         }
@@ -163,7 +167,7 @@ async fn read_head(client: &mut TcpStream) -> Result<ConnectHead, ProxyRefusal> 
 }
 
 impl ConnectHead {
-    /// The head where `bytes` hold a whole one.
+    /// The head, if `bytes` contain all of it.
     fn parse(bytes: &[u8]) -> Result<Option<Self>, httparse::Error> {
         let mut headers = [httparse::EMPTY_HEADER; limits::PROXY_HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
@@ -175,10 +179,11 @@ impl ConnectHead {
 
     fn read(&self) -> Result<HostPort, ProxyRefusal> {
         if self.method != "CONNECT" {
-            return Err(ProxyRefusal(METHOD_NOT_ALLOWED, "only CONNECT is answered here".to_owned()));
+            return Err(ProxyRefusal(METHOD_NOT_ALLOWED, "unsupported method, expected CONNECT".to_owned()));
         }
-        HostPort::parse(&self.target)
-            .map_err(|why| ProxyRefusal(BAD_REQUEST, format!("the target is no host and port: it {why}")))
+        HostPort::parse(&self.target).map_err(|why| {
+            ProxyRefusal(BAD_REQUEST, format!("invalid target, expected a host and a port: it {why}"))
+        })
     }
 
     fn shown(&self) -> String {
@@ -190,7 +195,7 @@ impl ConnectHead {
 }
 
 impl<R: Record> ProxiedCall<R> {
-    /// Checks, resolves, records, connects, in that order.
+    /// Checks, resolves, records and connects, in that order.
     async fn open(&self, head: &ConnectHead, place: Place) -> Result<Connected, ProxyRefusal> {
         let to = head.read()?;
         self.admit(&to)?;
@@ -200,8 +205,9 @@ impl<R: Record> ProxiedCall<R> {
         let mut last = ConnectError::Timeout;
         for (address, one) in checked.addresses().iter().zip(checked.each()) {
             let recorded = self.record.record(&to, *address).await;
-            recorded.map_err(|why| ProxyRefusal(UNAVAILABLE, format!("it could not be recorded: {why}")))?;
-            // From here on it is on the ledger that this address is about to be connected to.
+            recorded
+                .map_err(|why| ProxyRefusal(UNAVAILABLE, format!("cannot record the connection: {why}")))?;
+            // From here on the ledger says that this address is about to be connected to.
             match one.connect(part).await {
                 Ok(connected) => {
                     self.note(place, |connection| connection.address = Some(*address));
@@ -229,7 +235,8 @@ impl<R: Record> ProxiedCall<R> {
         Ok(())
     }
 
-    /// Copies in both directions until both have ended or one broke. The end of one is passed on alone.
+    /// Copies in both directions until both have ended or one fails. The end of one direction is
+    /// passed on alone.
     async fn pass(&self, place: Place, mut client: TcpStream, server: Connected, rest: &[u8]) {
         let mut server = server.stream;
         if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_err() {
@@ -266,7 +273,7 @@ impl<R: Record> ProxiedCall<R> {
         }
     }
 
-    /// How many of `bytes` may still pass. They count as passed.
+    /// How many of `bytes` may still pass. Counts them as passed.
     fn grant(&self, bytes: usize) -> usize {
         let mut book = self.book();
         let left = self.allowed.bytes_max.saturating_sub(book.all.bytes);
@@ -296,17 +303,17 @@ impl<R: Record> ProxiedCall<R> {
         }
     }
 
-    /// A panic elsewhere leaves the book whole: each change is one addition.
+    /// A panic elsewhere leaves the book consistent: each change is one addition.
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why copying ended before both ends had.
+/// Why copying ended early.
 enum Broken {
     /// The call's bytes are used up.
     Cut,
-    /// An end went away.
+    /// One side disconnected.
     Lost,
 }
 
@@ -336,7 +343,7 @@ async fn refuse(mut client: TcpStream, ProxyRefusal(status, why): &ProxyRefusal)
     );
     client.write_all(answer.as_bytes()).await?;
     client.shutdown().await?;
-    // A close with bytes unread would be a reset, which takes the answer away.
+    // Closing with unread bytes would send a reset, and the client would lose the answer.
     tokio::io::copy(&mut client.take(DISCARD_BYTES_MAX), &mut tokio::io::sink()).await.map(drop)
 }
 

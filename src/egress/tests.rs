@@ -1,4 +1,4 @@
-//! The client against servers with certificates of their own making.
+//! The client against servers with certificates made for the test.
 
 use super::{Client, EgressError, Endpoint, HttpRequest, Response};
 use base64::Engine as _;
@@ -41,7 +41,7 @@ impl TestServer {
     }
 }
 
-/// Answers once. A client that refuses the certificate ends this early, which is no fault.
+/// Answers once. A client that refuses the certificate disconnects early, which is expected.
 fn serve_one(listener: &TcpListener, config: ServerConfig) {
     let (socket, _) = listener.accept().expect("a connection");
     let connection = ServerConnection::new(Arc::new(config)).expect("a connection");
@@ -62,14 +62,14 @@ async fn ask(scheme: &str, server: &TestServer, client: &Client) -> Result<Respo
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
+async fn a_certificate_without_a_trusted_root_is_refused() {
     let server = TestServer::start("localhost");
     let answer = ask("https", &server, &Client::new(None)).await;
     assert!(matches!(&answer, Err(EgressError::Tls(why)) if why.contains("certificate")), "{answer:?}");
 }
 
 #[tokio::test]
-async fn a_certificate_from_the_file_is_taken_for_its_own_name_only() {
+async fn a_certificate_from_the_file_is_trusted_for_its_own_name_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ca.pem");
     for (name, taken) in [("localhost", true), ("example.com", false)] {
@@ -85,7 +85,7 @@ async fn a_certificate_from_the_file_is_taken_for_its_own_name_only() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_the_other_protocol_gets_no_answer_taken() {
+async fn an_answer_in_the_other_protocol_is_refused() {
     let server = TestServer::start("localhost");
     let answer = ask("http", &server, &Client::new(None)).await;
     assert!(matches!(answer, Err(EgressError::Broken(_))), "{answer:?}");

@@ -1,4 +1,4 @@
-//! Messages: `POST {base_url}/messages`, as Anthropic serves them; not streamed.
+//! Messages: `POST {base_url}/messages`, the protocol of Anthropic's API, without streaming.
 
 use super::conversation::{Conversation, Message};
 use super::proposer::ProviderKind;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The wire.
+/// The Messages protocol.
 #[derive(Debug)]
 pub(super) struct Messages;
 
@@ -34,7 +34,7 @@ impl Wire for Messages {
     ) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(&MessagesOut {
             model,
-            // Demanded by the server.
+            // Required by the server.
             max_tokens: reply_tokens_max.unwrap_or(limits::REPLY_TOKENS_MAX),
             system: request.conversation.system(),
             messages: out_messages(request.conversation),
@@ -95,7 +95,7 @@ enum OutBlock<'a> {
     ToolResult { tool_use_id: &'a str, content: &'a str },
 }
 
-/// The server refuses any input but an object.
+/// The server accepts only an object as input.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Input<'a> {
@@ -110,8 +110,8 @@ struct MessagesOutTool<'a> {
     input_schema: &'a Value,
 }
 
-/// Neighbours of one role become one message: the results of a reply's calls have to stand together
-/// right after it, and roles have to take turns.
+/// Consecutive messages of one role become one message: the results of a reply's calls must follow
+/// it together, and roles must alternate.
 fn out_messages(conversation: &Conversation) -> Vec<MessageParam<'_>> {
     let mut messages: Vec<MessageParam<'_>> = Vec::new();
     for message in conversation.messages() {
@@ -157,8 +157,8 @@ fn out_tool(offer: &ToolOffer) -> MessagesOutTool<'_> {
 #[serde(rename = "In")]
 struct MessagesIn<'a> {
     model: Option<String>,
-    // Raw, so that the input of a call keeps the model's own bytes, and that a kind of block which
-    // is not known here can have any shape.
+    // Raw, so that a call's input keeps the model's own bytes, and a block of an unknown kind may
+    // have any shape.
     #[serde(borrow)]
     content: Vec<&'a RawValue>,
     stop_reason: Option<String>,
@@ -184,7 +184,7 @@ struct MessagesInCall {
     input: Option<Box<RawValue>>,
 }
 
-/// A block of an answer. Thinking is `Other`: it is neither said to the person nor a call.
+/// A block of an answer. Thinking is `Other`: it is neither text for the person nor a call.
 enum Block {
     Text(String),
     Call(WireCall),
@@ -206,9 +206,9 @@ impl Block {
     }
 }
 
-/// Where a limit on length ends a reply within a call, the server closes the object that the model
-/// had begun, and it would pass for what the model meant. Without its end it is refused as no JSON,
-/// as it is where a server sends what was cut.
+/// If a length limit ends a reply inside a call, the server closes the object that the model began,
+/// which would then look complete. This removes the end again, so that the call is refused as
+/// invalid JSON, as it is for a server that sends truncated input.
 fn uncover_cut(arguments: &mut String) {
     if arguments.ends_with('}') {
         arguments.pop();
@@ -221,7 +221,7 @@ fn stop(reason: Option<String>, details: Option<&Value>, text: &str, has_calls: 
         Some("max_tokens" | "model_context_window_exceeded") => Stop::Length,
         Some("tool_use" | "end_turn") | None if has_calls => Stop::ToolCalls,
         Some("end_turn") | None => Stop::EndTurn,
-        // Also `pause_turn`, which only tools of the server's own lead to: none is asked for.
+        // Includes `pause_turn`, which only the server's own tools cause: none is requested.
         Some(other) => Stop::Other(other.to_owned()),
     }
 }
@@ -230,11 +230,11 @@ fn stop(reason: Option<String>, details: Option<&Value>, text: &str, has_calls: 
 fn refusal(details: Option<&Value>, text: &str) -> String {
     let explained = details.and_then(|details| details.get("explanation")?.as_str());
     let said = explained.into_iter().chain([text]).find(|said| !said.is_empty());
-    said.unwrap_or("the model refused without a word").to_owned()
+    said.unwrap_or("the model refused without giving a reason").to_owned()
 }
 
-/// What a server counts is not worth losing a reply for. Tokens of the request that were written to
-/// a cache or read from one are not in `input_tokens`.
+/// A malformed count must not lose a reply. Request tokens written to a cache or read from one are
+/// not in `input_tokens`.
 fn count(counted: Option<&Value>) -> TokenUsage {
     let tokens = |name| counted.and_then(|usage| usage.get(name)?.as_u64()).unwrap_or(0);
     let cached = tokens("cache_creation_input_tokens").saturating_add(tokens("cache_read_input_tokens"));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_input_of_a_call_stays_as_it_came() {
+    fn the_input_of_a_call_keeps_its_bytes() {
         for (sent, expect) in [
             ("{}", "{}"),
             (r#"{ "b": 1.0,"a":1e2 , "b": 2}"#, r#"{ "b": 1.0,"a":1e2 , "b": 2}"#),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_to_stop_is_told() {
+    fn the_stop_reason_is_kept() {
         let call = r#"[{"type":"tool_use","name":"t","input":{}}]"#;
         let other = |name: &str| Stop::Other(name.to_owned());
         for (content, stop_reason, expect) in [
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_would_refuse_is_not_sent() {
+    fn content_that_the_server_would_refuse_is_not_sent() {
         let check = |arguments: &str, expect: Value| {
             let mut conversation = Conversation::new(String::new());
             let mut reply = reply(r#"[{"type":"tool_use","id":"a","name":"t","input":{}}]"#, "null");

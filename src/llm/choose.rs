@@ -1,4 +1,4 @@
-//! From configuration to a provider.
+//! Builds a provider from its configuration.
 
 use super::anthropic::Messages;
 use super::error::ModelError;
@@ -12,7 +12,7 @@ use super::settings::Settings;
 use std::sync::Arc;
 
 impl ProviderKind {
-    /// The provider's own address; `None` where it asks nobody.
+    /// The provider's default base URL; `None` if it uses no server.
     #[must_use]
     pub fn base_url(self) -> Option<&'static str> {
         match self {
@@ -23,7 +23,7 @@ impl ProviderKind {
     }
 }
 
-/// Makes the provider. Connects to nothing, reads no file.
+/// Builds the provider. Opens no connection and reads no file.
 pub fn build(settings: Settings) -> Result<Arc<dyn Provider>, ModelError> {
     Ok(match settings.provider {
         ProviderKind::Offline => Arc::new(Offline::new(settings.logs)),
@@ -39,7 +39,7 @@ mod tests {
     use crate::types::Secret;
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn a_missing_setting_is_named() {
         for (wire, kind) in [("openai", ProviderKind::OpenAi), ("anthropic", ProviderKind::Anthropic)] {
             assert_eq!(ProviderKind::parse(wire), Some(kind));
             let check = |base_url: &str, model: &str, key: Option<&str>, expect: Option<&str>| {
@@ -56,7 +56,9 @@ mod tests {
                         assert_eq!(error.kind, ModelErrorKind::NotConfigured);
                         assert!(error.message.contains(expect), "{error}");
                     }
-                    (Ok(_), Some(expect)) => panic!("`{base_url}` was taken, not refused for {expect}"),
+                    (Ok(_), Some(expect)) => {
+                        panic!("`{base_url}` was accepted, expected a refusal with {expect}")
+                    }
                     (Err(error), None) => panic!("`{base_url}` was refused: {error}"),
                 }
             };

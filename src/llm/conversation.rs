@@ -1,13 +1,13 @@
-//! All that was said to and by a model.
+//! The conversation with a model.
 
 use super::reply::{ModelReply, Stop};
 use crate::gate::ToolResult;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
 
-/// The system prompt and the messages after it, in order. Messages are only added.
+/// The system prompt and the messages after it, in order. Messages are only appended.
 ///
-/// The caller pushes what is durable on the ledger, and nothing else; and nothing that was not looked through for
+/// The caller pushes only what is durable on the ledger, and only text that was searched for
 /// secrets can be pushed.
 #[derive(Debug)]
 pub struct Conversation {
@@ -25,7 +25,7 @@ pub enum Message {
     Reply {
         /// Its text.
         text: Option<String>,
-        /// Its calls, exactly as it made them.
+        /// Its calls, unchanged.
         calls: Vec<ProposedCall>,
     },
     /// The result of a call.
@@ -34,7 +34,7 @@ pub enum Message {
         call_id: String,
         /// The tool's name, as in the reply.
         tool: String,
-        /// The result: JSON text, marked untrusted by its maker.
+        /// The result: JSON text, marked untrusted by the code that made it.
         text: String,
     },
 }
@@ -64,12 +64,12 @@ impl Conversation {
         self.bytes
     }
 
-    /// Adds what the person said.
+    /// Appends the person's message.
     pub fn push_user(&mut self, text: Clean<String>) {
         self.push(Message::User(text.into_inner()));
     }
 
-    /// Adds what the model answered; of a refusal without a text its reason.
+    /// Appends the model's reply; for a refusal without text, its reason.
     pub fn push_reply(&mut self, reply: &Clean<ModelReply>) {
         let refusal = match &reply.stop {
             Stop::Refusal(why) => Some(why),
@@ -79,8 +79,8 @@ impl Conversation {
         self.push(Message::Reply { text, calls: reply.calls.clone() });
     }
 
-    /// Adds results of the last reply's calls. Only what the ledger holds can be added: a
-    /// [`ToolResult`] is made by nothing else than the gate's commits.
+    /// Appends results of the last reply's calls. Only results on the ledger can be appended: only
+    /// a commit of the gate makes a [`ToolResult`].
     pub fn push_results(&mut self, results: Vec<ToolResult>) {
         for result in results {
             let record = result.record();

@@ -1,4 +1,4 @@
-//! One call of a person's own, walked like a model's: `par tool call`.
+//! One call made by a person, processed like a model's: `par tool call`.
 
 use super::conversation::Message;
 use super::error::ModelError;
@@ -9,7 +9,7 @@ use crate::secrets::SecretCounts;
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
-/// Proposes its one call, and then has no more to say.
+/// Proposes its one call, then ends.
 #[derive(Clone, Debug)]
 pub struct Direct {
     call: ProposedCall,

@@ -1,42 +1,43 @@
-//! Why there is no reply.
+//! Why a request got no reply.
 
 use crate::egress::EgressError;
 use crate::secrets::{SecretCounts, Secrets};
 use crate::types::{limits, text};
 
-/// A request to a model that gave no reply.
+/// A request to a model that got no reply.
 ///
-/// It has no source: what is below it may repeat what a server sent, and only what stands here was looked
-/// through for secrets.
+/// It has no `source`: a cause may repeat what a server sent, and only the text here was searched
+/// for secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
     /// What went wrong.
     pub kind: ModelErrorKind,
-    /// For people: visible, bounded, without secrets.
+    /// The message for people: printable, bounded, without secrets.
     pub message: String,
-    /// Whether the same request may have more luck later.
+    /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// What the server sent instead, without secrets, cut at [`limits::MODEL_ERROR_BYTES_MAX`].
+    /// What the server sent instead, without secrets, truncated at
+    /// [`limits::MODEL_ERROR_BYTES_MAX`].
     pub raw: Option<Vec<u8>>,
-    /// What was replaced in it.
+    /// The secrets replaced in it.
     pub found: SecretCounts,
 }
 
 /// The kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelErrorKind {
-    /// No connection, no trust in it, or it broke.
+    /// The connection failed, is not trusted, or broke.
     Transport,
     /// The deadline passed.
     Timeout,
     /// The server answered with this HTTP status.
     Status(u16),
-    /// The server answered, but not with a reply.
+    /// The server's answer is not a valid reply.
     Malformed,
-    /// The answer is over [`limits::MODEL_REPLY_BYTES_MAX`].
+    /// The answer is larger than [`limits::MODEL_REPLY_BYTES_MAX`].
     TooLarge,
-    /// Something that the provider needs is not configured.
+    /// A required setting of the provider is missing.
     NotConfigured,
 }
 
@@ -51,9 +52,9 @@ impl ModelError {
         }
     }
 
-    /// An answer that is no reply. Not yet [`bounded`](Self::bounded).
+    /// An answer that is not a valid reply. Not yet [`bounded`](Self::bounded).
     pub(super) fn malformed(why: &str, raw: Vec<u8>) -> Self {
-        let message = format!("the answer is no reply: {why}");
+        let message = format!("the answer is not a valid reply: {why}");
         Self {
             kind: ModelErrorKind::Malformed,
             message,
@@ -63,14 +64,15 @@ impl ModelError {
         }
     }
 
-    /// The server refused; `why` is what could be read of its reason. Not yet
+    /// The server refused; `why` is the part of its reason that could be read. Not yet
     /// [`bounded`](Self::bounded).
     pub(super) fn status(status: u16, why: &str, raw: Vec<u8>) -> Self {
         let message = match why {
             "" => format!("the server answered {status}"),
             why => format!("the server answered {status}: {why}"),
         };
-        // Request timeout, conflict and too many requests pass; so may any failure of the server.
+        // Request timeout, conflict and too many requests are temporary; so may be any failure of
+        // the server.
         let retryable = matches!(status, 408 | 409 | 429 | 500..=599);
         Self {
             kind: ModelErrorKind::Status(status),
@@ -81,8 +83,9 @@ impl ModelError {
         }
     }
 
-    /// The error as it may be told: without secrets, should the server have echoed one, then visible and cut.
-    /// In this order, since a cut could leave half a secret that nothing recognises.
+    /// The error as it may be shown: secrets that the server may have echoed are replaced first,
+    /// then the text is made printable and truncated. In this order, because truncation could leave
+    /// half a secret that is not recognised.
     pub(super) fn bounded(self, secrets: &Secrets) -> Self {
         let Self { kind, message, retryable, raw, found } = self;
         let clean = secrets.clean((message, raw, found));

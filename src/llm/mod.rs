@@ -1,17 +1,19 @@
-//! Language models, behind one trait.
+//! Language models, as implementations of one trait.
 //!
-//! A provider turns a conversation into a reply: a text, and calls that it proposes. Both are hostile
-//! input. Nothing here reads the arguments, runs a call, or knows which tools exist.
+//! A provider turns a conversation into a reply: a text, and the calls that it proposes. Both are
+//! hostile input. This room does not read the arguments, runs no call, and does not know which
+//! tools exist.
 //!
-//! Architecture invariant: what a model says leaves this room as text and `ProposedCall`, never as
-//! anything that another room takes for checked.
+//! Invariant: a model's output leaves this room as text and `ProposedCall`, never as a type that
+//! another room takes as checked.
 //!
 //! # Layout
 //!
-//! `error`, `reply`: why there is no reply, and what one is · `proposer`: who proposes calls ·
-//! `conversation`, `provider`: what is asked, and by which trait · `settings`: the configuration · `remote/`:
-//! all that no protocol changes · `openai`, `anthropic`: protocols · `offline/`, `direct`: without a model ·
-//! `choose`: from configuration to a provider.
+//! * `provider`: the trait, and the request. `conversation`: the messages. `reply`, `error`: the
+//!   outcome. `proposer`: a run's source of calls.
+//! * `settings`: the configuration of a provider. `choose`: builds a provider from it.
+//! * `remote/`: everything that protocols share. `openai`, `anthropic`: the protocols.
+//! * `offline/`, `direct`: providers without a model.
 
 mod error;
 mod reply;

@@ -1,5 +1,5 @@
-//! Chat completions: `POST {base_url}/chat/completions`, as OpenAI and many others serve them; not
-//! streamed.
+//! Chat completions: `POST {base_url}/chat/completions`, the protocol of OpenAI's API and of many
+//! other servers, without streaming.
 
 use super::conversation::Message;
 use super::proposer::ProviderKind;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The wire.
+/// The chat completions protocol.
 #[derive(Debug)]
 pub(super) struct ChatCompletions;
 
@@ -67,7 +67,7 @@ struct ChatOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
     messages: Vec<ChatMessage<'a>>,
-    // An empty list is refused by some servers.
+    // Some servers refuse an empty list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<ChatOutTool<'a>>,
 }
@@ -82,7 +82,7 @@ enum ChatMessage<'a> {
         content: &'a str,
     },
     Assistant {
-        // Null beside calls; without calls a text is demanded, be it an empty one.
+        // Null next to calls; a message without calls requires a text, which may be empty.
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<OutCall<'a>>,
@@ -168,7 +168,7 @@ enum ChatContent {
     Parts(Vec<ChatPart>),
 }
 
-/// A part of a text, or of something else (thinking, an image), which is left out.
+/// A part of a text, or something else (thinking, an image), which is left out.
 #[derive(Deserialize)]
 #[serde(rename = "Part")]
 struct ChatPart {
@@ -209,8 +209,8 @@ fn call(call: ChatInCall) -> WireCall {
     WireCall { id: call.id, tool: call.function.name, arguments: arguments(call.function.arguments) }
 }
 
-/// The arguments are a string that ought to hold JSON; some servers send the object itself, whose
-/// text is taken as it stands.
+/// The arguments should be a string that contains JSON; some servers send the object itself, whose
+/// text is used unchanged.
 fn arguments(raw: Option<Box<RawValue>>) -> String {
     let raw = raw.map(|raw| raw.get().to_owned()).unwrap_or_default();
     serde_json::from_str(&raw).unwrap_or(raw)
@@ -227,7 +227,7 @@ fn stop(refusal: Option<String>, finish_reason: Option<String>, has_calls: bool)
     }
 }
 
-/// What a server counts is not worth losing a reply for.
+/// A malformed count must not lose a reply.
 fn count(counted: Option<&Value>) -> TokenUsage {
     let tokens = |name| counted.and_then(|usage| usage.get(name)?.as_u64()).unwrap_or(0);
     TokenUsage { input_tokens: tokens("prompt_tokens"), output_tokens: tokens("completion_tokens") }
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_stay_as_they_came() {
+    fn arguments_keep_their_bytes() {
         for (sent, expect) in [
             (r#""{\"a\": 1 }""#, r#"{"a": 1 }"#),
             (r#""{\"a\"""#, r#"{"a""#),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_to_stop_is_told() {
+    fn the_stop_reason_is_kept() {
         let calls = r#"{"tool_calls":[{"function":{"name":"t"}}]}"#;
         let other = |name: &str| Stop::Other(name.to_owned());
         for (message, finish_reason, expect) in [

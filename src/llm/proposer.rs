@@ -1,19 +1,19 @@
-//! Who proposes the calls of a run.
+//! The source of the calls in a run.
 
-/// The wires that this version speaks.
+/// The providers that this version supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProviderKind {
     /// No model and no network.
     #[default]
     Offline,
-    /// Chat completions, as OpenAI and every compatible server offer them.
+    /// The chat completions protocol of OpenAI and compatible servers.
     OpenAi,
-    /// Anthropic's messages.
+    /// Anthropic's Messages protocol.
     Anthropic,
 }
 
 impl ProviderKind {
-    /// Every wire.
+    /// Every provider.
     pub const ALL: [Self; 3] = [Self::Offline, Self::OpenAi, Self::Anthropic];
 
     /// The name in the configuration and on the ledger.
@@ -26,24 +26,24 @@ impl ProviderKind {
         }
     }
 
-    /// The provider that the configuration calls `name`.
+    /// Parses the name of a provider in the configuration.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
-/// Who proposes the calls of a run; the member `provider` of its entries.
+/// The source of the calls in a run; the member `provider` of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proposer {
-    /// A model, or what stands in for one.
+    /// A model, or a substitute for one.
     Model(ProviderKind),
-    /// The person who asked: one call of their own.
+    /// The person who made the request: one call.
     Person,
 }
 
 impl Proposer {
-    /// The word on the ledger.
+    /// The name on the ledger.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Proposer {
         }
     }
 
-    /// The proposer of this word.
+    /// Parses the name of a proposer.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match ProviderKind::parse(word) {
@@ -67,7 +67,7 @@ mod tests {
     use super::{Proposer, ProviderKind};
 
     #[test]
-    fn a_word_is_the_same_both_ways_and_no_configuration_names_a_person() {
+    fn names_parse_back_and_no_configuration_names_a_person() {
         let models = ProviderKind::ALL.map(Proposer::Model);
         for proposer in models.into_iter().chain([Proposer::Person]) {
             assert_eq!(Proposer::parse(proposer.as_str()), Some(proposer));

@@ -1,4 +1,4 @@
-//! What is asked of a model, and by which trait.
+//! The trait of providers, and the request to one.
 
 use super::conversation::Conversation;
 use super::error::ModelError;
@@ -8,15 +8,15 @@ use serde_json::Value;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// A boxed future, as a trait object needs it.
+/// A boxed future, as a trait object requires.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A source of replies.
 pub trait Provider: Send + Sync {
-    /// Who proposes the calls.
+    /// The source of the calls.
     fn proposer(&self) -> Proposer;
 
-    /// The word for it on the ledger, such as `openai`.
+    /// The name on the ledger, such as `openai`.
     fn name(&self) -> &'static str {
         self.proposer().as_str()
     }
@@ -24,20 +24,20 @@ pub trait Provider: Send + Sync {
     /// The configured model.
     fn model(&self) -> &str;
 
-    /// Asks for the next reply, within the request's deadline. Tries again where that makes sense;
-    /// dropping the future ends it.
+    /// Requests the next reply, within the request's deadline. Retries temporary failures; dropping
+    /// the future cancels the request.
     fn complete<'a>(&'a self, request: &'a ModelRequest<'a>)
     -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 }
 
-/// What a provider is asked.
+/// A request to a provider.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRequest<'a> {
-    /// All that was said.
+    /// The conversation so far.
     pub conversation: &'a Conversation,
-    /// The tools that the principal may be shown.
+    /// The tools that may be shown to the principal.
     pub tools: &'a [ToolOffer],
-    /// For all tries together, from now.
+    /// For all attempts together, from now.
     pub deadline: Duration,
 }
 
@@ -46,7 +46,7 @@ pub struct ModelRequest<'a> {
 pub struct ToolOffer {
     /// Its name.
     pub name: String,
-    /// What it does, in a sentence.
+    /// What it does, in one sentence.
     pub summary: String,
     /// Its arguments: JSON Schema 2020-12.
     pub input: Value,

@@ -1,35 +1,35 @@
-//! What a model answers. All of it is hostile.
+//! A model's reply. All of it is hostile.
 
 use crate::secrets::{Parted, SecretCounts};
 use crate::tools::ProposedCall;
 use crate::types::Digest;
 
-/// What a provider answered. All of it is hostile.
+/// A provider's reply. All of it is hostile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelReply {
-    /// The text, where there is one; never empty.
+    /// The text, if there is one; never empty.
     pub text: Option<String>,
-    /// The proposed calls, in order, each with an identifier of its own. As many as came: the limit
-    /// is for the caller to keep.
+    /// The proposed calls, in order, each with a unique identifier. All that came: the caller
+    /// applies the limit.
     pub calls: Vec<ProposedCall>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: Stop,
-    /// What it cost.
+    /// The tokens it cost.
     pub usage: TokenUsage,
-    /// Of the exact bytes that were sent.
+    /// SHA-256 of the exact bytes that were sent.
     pub request_digest: Digest,
-    /// The exact bytes that came back.
+    /// The exact bytes of the answer, after secrets were replaced.
     pub raw: Vec<u8>,
     /// The model as the server names it, else as configured.
     pub model: String,
-    /// What was replaced in the bytes before they were read.
+    /// The secrets replaced in the bytes before they were parsed.
     pub found: SecretCounts,
 }
 
 /// A call: its identifier, its tool, its arguments.
 type CallParts = (String, String, String);
 
-/// What a server says beyond the kind of a stop, and what makes the stop of it.
+/// The server's text for a stop, and the function that makes the stop from it.
 type StopParts = (String, fn(String) -> Stop);
 
 impl Parted for ModelReply {
@@ -67,15 +67,15 @@ impl ModelReply {
 /// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It had no more to say.
+    /// It finished.
     EndTurn,
     /// It waits for the results of its calls.
     ToolCalls,
-    /// It met a limit on length; text and arguments may be cut.
+    /// It reached a limit on length; text and arguments may be truncated.
     Length,
     /// It refused, with this text.
     Refusal(String),
-    /// What the server says, and this room does not know.
+    /// A reason from the server that this room does not know.
     Other(String),
 }
 
@@ -91,11 +91,11 @@ impl Stop {
     }
 }
 
-/// Tokens, as the server counts them; zero where it does not say.
+/// Token counts, as reported by the server; zero if not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenUsage {
-    /// Of the request.
+    /// Tokens of the request.
     pub input_tokens: u64,
-    /// Of the reply.
+    /// Tokens of the reply.
     pub output_tokens: u64,
 }

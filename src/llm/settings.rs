@@ -5,22 +5,23 @@ use crate::secrets::Secrets;
 use crate::types::Secret;
 use std::path::PathBuf;
 
-/// The `[llm]` part of the configuration, resolved.
+/// The `[llm]` table of the configuration, resolved.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// The wire.
+    /// The provider.
     pub provider: ProviderKind,
-    /// Address of the server, without `/chat/completions` or `/messages`; empty is the provider's own.
+    /// Base URL of the server, without `/chat/completions` or `/messages`; empty is the provider's
+    /// own.
     pub base_url: String,
     /// The model to ask for; needed by every provider but `offline`.
     pub model: String,
-    /// Its key; a server of one's own may need none.
+    /// Its key; a server on this host may need none.
     pub api_key: Option<Secret>,
-    /// Certificates (PEM) to trust beside the system's.
+    /// Certificates (PEM) to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// Most tokens of one reply; left to the wire where absent.
+    /// Maximum number of tokens in one reply; `None` leaves it to the protocol.
     pub reply_tokens_max: Option<u32>,
-    /// What is replaced in answers before they are read.
+    /// The secrets that are replaced in answers before they are parsed.
     pub secrets: Secrets,
     /// The folder of the host's logs, which `offline` lists.
     pub logs: PathBuf,

@@ -1,4 +1,4 @@
-//! What was looked through for secrets: the only maker of a [`Clean`].
+//! Values whose secrets were replaced. Only this file makes a [`Clean`].
 
 use super::finder::Finder;
 use super::found::SecretCounts;
@@ -7,35 +7,36 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The secrets that are known now. Clones share them; a reload exchanges them for all.
+/// The secrets known at present. Clones share them; a reload replaces them for every clone.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<RwLock<Arc<Finder>>>);
 
 impl Secrets {
-    /// Knows what `finder` knows.
+    /// Starts with the secrets that `finder` knows.
     #[must_use]
     pub fn new(finder: Finder) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(finder))))
     }
 
-    /// From here on knows what `finder` knows.
+    /// From here on uses `finder`.
     pub fn exchange(&self, finder: Finder) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(finder);
     }
 
-    /// What is known now.
+    /// The finder in use.
     #[must_use]
     pub fn now(&self) -> Arc<Finder> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// `held` with every secret in it replaced.
+    /// `held`, with every secret in it replaced.
     pub fn clean<T: Parted>(&self, held: T) -> Clean<T> {
         clean_by(&self.now(), held)
     }
 
-    /// The same where it was made under what `began` knows, which may have been exchanged since: neither what was
-    /// known then nor what is now stands in it.
+    /// Like [`clean`](Self::clean), for a value that was produced under the finder `began`, which
+    /// may have been replaced since: the result contains neither the secrets known then nor those
+    /// known now.
     pub fn clean_since<T: Parted>(&self, began: &Arc<Finder>, held: T) -> Clean<T> {
         let now = self.now();
         if Arc::ptr_eq(&now, began) {
@@ -61,17 +62,18 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// A value that is taken apart to be looked through, such as a model's reply. Any room implements it for its own types, and
-/// none can keep a part back: what puts it together again captures nothing.
+/// A value that is taken apart to be searched, such as a model's reply. Any room may implement it
+/// for its own types, and no implementation can hold a part back: the function that reassembles the
+/// value captures nothing.
 pub trait Parted: Sized {
-    /// Everything of it that the value keeps.
+    /// Everything that the value contains.
     type Parts: Hold;
 
-    /// Its parts, and what makes the value of them again.
+    /// The parts, and the function that makes the value from them again.
     fn apart(self) -> (Self::Parts, PutTogether<Self>);
 }
 
-/// What makes a value of its parts again.
+/// The function that makes a value from its parts again.
 pub type PutTogether<T> = fn(<T as Parted>::Parts) -> T;
 
 impl<T: Hold> Parted for T {
@@ -82,7 +84,7 @@ impl<T: Hold> Parted for T {
     }
 }
 
-/// A value that was looked through: no known secret stands in it.
+/// A value that was searched: it contains no known secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clean<T> {
     kept: T,
@@ -90,7 +92,7 @@ pub struct Clean<T> {
 }
 
 impl<T> Clean<T> {
-    /// What was replaced in it.
+    /// The secrets replaced in it.
     #[must_use]
     pub fn found(&self) -> &SecretCounts {
         &self.found

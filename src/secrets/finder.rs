@@ -1,4 +1,5 @@
-//! Finding and replacing: one automaton over every form of every value, then literals of JSON, then patterns.
+//! Finds and replaces secrets: one automaton over every form of every value, then JSON literals,
+//! then patterns.
 
 use super::forms::forms;
 use super::found::SecretCounts;
@@ -13,33 +14,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// JSON in a string of JSON is opened this often.
+/// Depth to which JSON inside JSON strings is parsed.
 const DEPTH_MAX: u8 = 4;
-/// A replacement can make another secret out of what stands beside it, which happens to nobody: what is not
-/// done after so many turns is not told at all.
+/// Maximum number of passes. A replacement may combine with its surroundings into another secret,
+/// which does not happen by chance: if text still changes after this many passes, all of it is
+/// withheld.
 const TURNS_MAX: usize = 16;
-/// The end of something that was cut and is the beginning of a secret is replaced from this length on, in
-/// bytes.
+/// Shortest beginning of a secret that is replaced at the end of truncated text, in bytes.
 const TAIL_BYTES_MIN: usize = 4;
 
-/// All that is looked for. Immutable; a reload makes another.
+/// Everything that is searched for. Immutable; a reload makes a new one.
 pub struct Finder {
     key: Zeroizing<Vec<u8>>,
     names: BTreeSet<String>,
     named: Vec<Named>,
     automaton: AhoCorasick,
-    /// What the automaton looks for, in its order, each with its secret.
+    /// The forms in the automaton, in its order, each with the index of its secret.
     forms: Vec<(Vec<u8>, usize)>,
     /// Name and replacement of each secret.
     secrets: Vec<(String, String)>,
     patterns: Vec<Pattern>,
-    /// Replacements by known names: no pattern looks into them.
+    /// Matches replacements with known names: patterns skip them.
     markers: Regex,
 }
 
 impl Finder {
-    /// Looks for `named` and `patterns`; digests are made under `key`. Where two have one value the first
-    /// one's name stands for it.
+    /// Searches for `named` and `patterns`; `key` is the key of the digests. If two secrets have
+    /// the same value, the first one's name is used.
     pub fn new(
         key: Zeroizing<Vec<u8>>,
         named: Vec<Named>,
@@ -59,7 +60,7 @@ impl Finder {
             if at >= limits::SECRETS_MAX || bytes > limits::SECRETS_BYTES_MAX {
                 return refuse(&one.name, SecretFault::TooManyValues);
             }
-            // Replacing it would never come to an end.
+            // Replacing such a value would never terminate.
             if names.iter().any(|name| contains(format!("[secret:{name}:cut]").as_bytes(), &one.value)) {
                 return refuse(&one.name, SecretFault::ValueInReplacement);
             }
@@ -80,12 +81,12 @@ impl Finder {
         Ok(Self { key, names, named, automaton, forms, secrets, patterns, markers })
     }
 
-    /// The names of all that is looked for, sorted.
+    /// The names of all secrets and patterns, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// Whether it finds what `other` does, under the same names.
+    /// Whether it finds the same secrets as `other`, under the same names.
     #[must_use]
     pub fn finds_what(&self, other: &Self) -> bool {
         let patterns = |finder: &Self| -> Vec<(String, String)> {
@@ -95,14 +96,14 @@ impl Finder {
         self.forms == other.forms && self.secrets == other.secrets && patterns(self) == patterns(other)
     }
 
-    /// The secret called `name`, to be looked for by another finder too.
+    /// The secret called `name`, to be searched for by another finder too.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<Named> {
         self.named.iter().find(|one| one.name == name).cloned()
     }
 
-    /// The proof of the values called `names`, by which who gives them to a tool knows that they are looked
-    /// for here; of a name that is not known it is that of no value.
+    /// The proof of the values called `names`, with which the process that passes them to a tool
+    /// verifies that this finder searches for them. An unknown name gives the proof of no value.
     #[must_use]
     pub fn proof(&self, salt: &[u8; 32], names: &[String]) -> Digest {
         let value =
@@ -111,15 +112,15 @@ impl Finder {
         secret::proof_of_all(names.iter().map(proof))
     }
 
-    /// The digest by which a value is told: the first four bytes, in hex, of HMAC-SHA256 over `par/secret/1`,
-    /// a NUL and the value.
+    /// The digest that identifies a value: the first four bytes, in hexadecimal, of an HMAC-SHA256
+    /// over `par/secret/1`, a NUL and the value.
     #[must_use]
     pub fn digest(&self, value: &[u8]) -> String {
         digest_of(&self.key, value)
     }
 
-    /// `bytes` with every secret replaced; `None` where there is none. Of what `is_cut` an end that may be
-    /// the beginning of a secret is replaced too.
+    /// `bytes` with every secret replaced; `None` if nothing was replaced. If `is_cut`, an end that
+    /// may be the beginning of a secret is replaced too.
     #[must_use]
     pub fn replaced(&self, bytes: &[u8], is_cut: bool, found: &mut SecretCounts) -> Option<Vec<u8>> {
         self.turns(bytes, is_cut, DEPTH_MAX, found)
@@ -133,7 +134,7 @@ impl Finder {
                 None => return changed,
             }
         }
-        Some(b"[secrets: not told]".to_vec())
+        Some(b"[secrets: withheld]".to_vec())
     }
 
     fn turn(&self, bytes: &[u8], is_cut: bool, depth: u8, found: &mut SecretCounts) -> Option<Vec<u8>> {
@@ -144,14 +145,15 @@ impl Finder {
         if let Some(next) = self.literals(bytes, is_json, is_cut, depth, found) {
             return Some(next);
         }
-        // In JSON patterns look into the strings alone: one that goes on over a quote would break it.
+        // In JSON, patterns are applied inside strings only: a match across a quote would break the
+        // syntax.
         if is_json {
             return None;
         }
         self.matches(bytes, found).or_else(|| if is_cut { self.tail(bytes, found) } else { None })
     }
 
-    /// Every form of every value, replaced.
+    /// Replaces every form of every value.
     fn values(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let mut out = Splice::new(bytes);
         for hit in self.automaton.find_iter(bytes) {
@@ -163,8 +165,8 @@ impl Finder {
         out.done()
     }
 
-    /// Strings of JSON in which a secret stands once their escapes are read. In what is no JSON any quoted
-    /// piece may be one.
+    /// Replaces JSON strings that contain a secret after unescaping. In text that is not JSON, any
+    /// quoted piece may be such a string.
     fn literals(
         &self,
         bytes: &[u8],
@@ -178,7 +180,7 @@ impl Finder {
         let mut at = 0;
         while let Some((open, close)) = quoted(bytes, at) {
             let literal = bytes.get(open..=close).unwrap_or_default();
-            // Without an escape the value has been looked for already; patterns have not.
+            // A literal without escapes was searched for values already, but not for patterns.
             let clean = if is_json || literal.contains(&b'\\') {
                 serde_json::from_slice::<String>(literal)
                     .ok()
@@ -195,7 +197,7 @@ impl Finder {
         out.done()
     }
 
-    /// Matches of patterns, replaced.
+    /// Replaces the matches of patterns.
     fn matches(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let mut changed: Option<Vec<u8>> = None;
         for pattern in &self.patterns {
@@ -205,7 +207,7 @@ impl Finder {
         changed
     }
 
-    /// Each piece between replacements is looked at alone.
+    /// Each piece between two replacements is searched separately.
     fn matches_of(&self, pattern: &Pattern, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let mut out = Splice::new(bytes);
         let mut from = 0;
@@ -228,8 +230,8 @@ impl Finder {
         out.done()
     }
 
-    /// An end that is the beginning of a form, or of a match. Base64 that was cut ends in a character that is
-    /// made of fewer bits, and in padding.
+    /// Replaces an end that is the beginning of a form, or of a match. Truncated base64 may end in
+    /// a character made from fewer bits, and in padding.
     fn tail(&self, bytes: &[u8], found: &mut SecretCounts) -> Option<Vec<u8>> {
         let unpadded = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == b'=').count();
         let is_padded = unpadded < bytes.len();
@@ -262,13 +264,13 @@ impl Finder {
 }
 
 impl Default for Finder {
-    /// Looks for nothing.
+    /// Searches for nothing.
     fn default() -> Self {
         #[expect(
             clippy::expect_used,
             reason = "an automaton of nothing, and a pattern that is part of the source"
         )]
-        Self::new(Zeroizing::default(), Vec::new(), Vec::new()).expect("nothing is not too much")
+        Self::new(Zeroizing::default(), Vec::new(), Vec::new()).expect("an empty set is within every limit")
     }
 }
 
@@ -278,13 +280,13 @@ impl fmt::Debug for Finder {
     }
 }
 
-/// What stands for a secret.
+/// The text that replaces a secret.
 pub(super) fn marker(name: &str, digest: &str) -> String {
     format!("[secret:{name}:{digest}]")
 }
 
 fn digest_of(key: &[u8], value: &[u8]) -> String {
-    // HMAC takes a key of any length, so that there is nothing to fail.
+    // HMAC takes a key of any length, so this cannot fail.
     let mac: [u8; 32] = Hmac::<Sha256>::new_from_slice(key).map_or([0; 32], |mut mac| {
         mac.update(b"par/secret/1\0");
         mac.update(value);
@@ -302,7 +304,7 @@ fn is_json(bytes: &[u8]) -> bool {
     matches!(first, Some(b'{' | b'[' | b'"')) && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// The next piece from `at` on that begins and ends with a quote: the places of both.
+/// The positions of both quotes of the next quoted piece from `at` on.
 fn quoted(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let open = at + bytes.get(at..)?.iter().position(|byte| *byte == b'"')?;
     let mut is_escaped = false;
@@ -315,7 +317,7 @@ fn quoted(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     Some((open, open + 1 + close))
 }
 
-/// Bytes with some pieces replaced, in order; nothing is copied before the first.
+/// Bytes with some pieces replaced, in order; nothing is copied before the first replacement.
 struct Splice<'a> {
     from: &'a [u8],
     copied: usize,

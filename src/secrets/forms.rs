@@ -1,12 +1,13 @@
-//! The forms in which a value is written by programs that mean no harm.
+//! The forms in which well-behaved programs write a value.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Each form of `value`, once: as it is; in JSON strings, also twice escaped; hexadecimal; base64 (RFC 4648 sections
-/// 4 and 5) at each of three places within other bytes; percent-encoded (RFC 3986 section 2.1).
+/// Each form of `value`, once: unchanged; in JSON strings, also doubly escaped; hexadecimal; base64
+/// (RFC 4648 sections 4 and 5) at each of three offsets within other bytes; percent-encoded (RFC
+/// 3986 section 2.1).
 pub(super) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut forms = BTreeSet::from([value.to_vec()]);
     if let Ok(text) = std::str::from_utf8(value) {
@@ -28,7 +29,7 @@ pub(super) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// How a writer of JSON escapes beyond what it must.
+/// What a JSON writer escapes beyond the minimum.
 #[derive(Clone, Copy)]
 struct Json {
     /// `\/`
@@ -37,7 +38,7 @@ struct Json {
     markup: bool,
     /// Everything beyond ASCII.
     ascii: bool,
-    /// Digits of `\u` in upper case, and no short forms but of what must be escaped.
+    /// Upper-case digits after `\u`, and short forms only for characters that must be escaped.
     upper: bool,
 }
 
@@ -71,7 +72,7 @@ fn json(text: &str, style: Json) -> String {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     let written =
                         if style.upper { write!(out, "\\u{unit:04X}") } else { write!(out, "\\u{unit:04x}") };
-                    // A string takes everything.
+                    // Writing to a string cannot fail.
                     let _done: std::fmt::Result = written;
                 }
             }
@@ -86,17 +87,20 @@ fn hex(value: &[u8], upper: bool) -> String {
     value.iter().map(digit).collect()
 }
 
-/// The characters that depend on `value` alone where `skip` other bytes of its first group of three stand before it.
+/// The base64 characters that depend on `value` alone, if `skip` other bytes precede it in its
+/// first group of three.
 fn base64(value: &[u8], skip: usize, encode: impl Fn(&[u8]) -> String) -> Vec<u8> {
     let whole = encode(&[&vec![0; skip], value].concat()).into_bytes();
-    // Of 8·skip bits before it the first characters are made; the last one only counts where its six bits are ours.
+    // The preceding 8·skip bits determine the first characters; a last character counts only if all
+    // its six bits come from `value`.
     let from = (8 * skip).div_ceil(6);
     let to = 8 * (skip + value.len()) / 6;
     whole.get(from..to).unwrap_or_default().to_vec()
 }
 
 const UNRESERVED: fn(u8) -> bool = |b| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-/// What browsers leave in a part of an address, and in a whole one (`encodeURIComponent`, `encodeURI`).
+/// The characters that browsers leave unescaped in a URL component, and in a whole URL
+/// (`encodeURIComponent`, `encodeURI`).
 const COMPONENT: fn(u8) -> bool = |b| UNRESERVED(b) || b"!'()*".contains(&b);
 const ADDRESS: fn(u8) -> bool = |b| COMPONENT(b) || b";/?:@&=+$,#".contains(&b);
 

@@ -1,9 +1,9 @@
-//! What was replaced, by names.
+//! Counts of replacements, by name.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// How often which secret was replaced.
+/// How often each secret was replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretCounts(BTreeMap<String, u64>);
 
@@ -30,7 +30,7 @@ impl SecretCounts {
         (!self.is_none()).then(|| self.0.clone())
     }
 
-    /// Puts the counts into an entry's payload, as `secrets`; nothing where there are none.
+    /// Puts the counts into an entry's payload as `secrets`, unless nothing was replaced.
     pub fn put(&self, payload: &mut Map<String, Value>) {
         if !self.is_none() {
             payload.insert("secrets".to_owned(), json!(self.0));

@@ -1,4 +1,4 @@
-//! How values are looked through: the only module that implements [`Hold`].
+//! How values are searched: the only module that implements [`Hold`].
 
 use super::finder::Finder;
 use super::found::SecretCounts;
@@ -10,13 +10,14 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 mod sealed {
-    /// A type whose [`Hold`](super::Hold) stands in this module.
+    /// Seals [`Hold`](super::Hold) to the types of this module.
     pub trait Sealed {}
 }
 
-/// What can hold secrets and is looked through as it stands. Sealed: only this module implements it.
+/// A value that can contain secrets and is searched as it is. Sealed: only this module implements
+/// it.
 pub trait Hold: Sealed + Sized {
-    /// Itself, each text and each byte of it passed.
+    /// The value after each of its texts and bytes went through `pass`.
     #[must_use]
     fn passed(self, pass: &mut Pass<'_>) -> Self;
 }
@@ -94,7 +95,7 @@ impl<A: Hold, B: Hold, C: Hold> Hold for (A, B, C) {
     }
 }
 
-/// A function captures nothing, so it holds no secret.
+/// A function pointer captures nothing, so it contains no secret.
 impl<A, B> Sealed for fn(A) -> B {}
 
 impl<A, B> Hold for fn(A) -> B {
@@ -105,7 +106,7 @@ impl<A, B> Hold for fn(A) -> B {
 
 impl Sealed for SecretCounts {}
 
-/// What was replaced before counts too.
+/// Earlier replacements are counted too.
 impl Hold for SecretCounts {
     fn passed(self, pass: &mut Pass<'_>) -> Self {
         pass.found.add_all(&self);
@@ -153,7 +154,8 @@ impl Hold for Execution {
         let told = |one: Connection| Connection { to: one.to.passed(pass), ..one };
         let connections =
             Connections { told: connections.told.into_iter().map(told).collect(), ..connections };
-        // Whatever ended it early may have cut a secret in two, and a builtin says so itself where it cut.
+        // Whatever ended the program early may have split a secret; a builtin reports truncation
+        // itself.
         let is_cut = !matches!(end, End::Exit { .. }) || says_cut(&stdout);
         let mut output = |bytes| if is_cut { pass.cut_bytes(bytes) } else { pass.bytes(bytes) };
         let (stdout, stderr) = (output(stdout), output(stderr));
@@ -190,7 +192,7 @@ fn says_cut(stdout: &[u8]) -> bool {
     serde_json::from_slice(stdout).is_ok_and(|says: Says| says.truncated)
 }
 
-/// One value on its way through.
+/// One pass over a value.
 #[derive(Debug)]
 pub struct Pass<'a> {
     finder: &'a Finder,
@@ -202,12 +204,12 @@ impl<'a> Pass<'a> {
         Self { finder, found: SecretCounts::default() }
     }
 
-    /// What was replaced.
+    /// The secrets that were replaced.
     pub(super) fn into_found(self) -> SecretCounts {
         self.found
     }
 
-    /// A text without secrets.
+    /// Replaces the secrets in a text.
     fn text(&mut self, text: String) -> String {
         match self.finder.replaced(text.as_bytes(), false, &mut self.found) {
             None => text,
@@ -215,12 +217,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Bytes without secrets.
+    /// Replaces the secrets in bytes.
     fn bytes(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         self.finder.replaced(&bytes, false, &mut self.found).unwrap_or(bytes)
     }
 
-    /// The same of bytes that were cut somewhere: what could be the beginning of a secret at an end goes too.
+    /// The same for truncated bytes: an end that may be the beginning of a secret is replaced too.
     fn cut_bytes(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         self.finder.replaced(&bytes, true, &mut self.found).unwrap_or(bytes)
     }

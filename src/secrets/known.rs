@@ -1,11 +1,12 @@
-//! What is looked for: values by name, and patterns.
+//! The secrets that are searched for: values by name, and patterns.
 
 use crate::types::limits;
 use regex::bytes::{Regex, RegexBuilder};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A value that is replaced wherever it stands. Not shown, overwritten in memory when dropped.
+/// A value that is replaced wherever it occurs. `Debug` hides it; its memory is overwritten on
+/// drop.
 #[derive(Clone)]
 pub struct Named {
     pub(super) name: String,
@@ -13,8 +14,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// The secret `value` called `name`. One that is shorter than [`limits::SECRET_BYTES_MIN`] occurs by
-    /// chance, and is refused.
+    /// The secret `value` called `name`. A value shorter than [`limits::SECRET_BYTES_MIN`] would
+    /// match by chance, and is refused.
     pub fn new(name: &str, value: Zeroizing<Vec<u8>>) -> Result<Self, SecretRefused> {
         check_name(name)?;
         match value.len() {
@@ -28,8 +29,8 @@ impl Named {
         }
     }
 
-    /// The value, and of one with several lines each long line too: tools tell files by lines. Lines such as
-    /// `-----BEGIN …-----` are no secret.
+    /// The value, and each long line of a value with several lines, because tools output files by
+    /// lines. Lines such as `-----BEGIN …-----` are not secret.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let lines = self.value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let is_part = |line: &&[u8]| line.len() >= LINE_BYTES_MIN && !line.starts_with(b"-----");
@@ -37,7 +38,7 @@ impl Named {
     }
 }
 
-/// Shorter lines of a value with several are not looked for alone, in bytes.
+/// Shortest line of such a value that is searched for separately, in bytes.
 const LINE_BYTES_MIN: usize = 16;
 
 impl fmt::Debug for Named {
@@ -51,22 +52,22 @@ impl fmt::Debug for Named {
 pub struct Pattern {
     pub(super) name: String,
     pub(super) regex: Regex,
-    /// What a match must also be.
+    /// A further condition on a match.
     pub(super) holds: fn(&[u8]) -> bool,
-    /// The beginning of a match, at the end of something that was cut.
+    /// Matches the beginning of a match at the end of truncated text.
     pub(super) tail: Option<Regex>,
 }
 
 impl Pattern {
-    /// The pattern `expression` called `name`. One that is too big, or that matches no text at all, is
-    /// refused.
+    /// The pattern `expression` called `name`. A pattern that is too big, or that matches the empty
+    /// text, is refused.
     pub fn new(name: &str, expression: &str) -> Result<Self, SecretRefused> {
         check_name(name)?;
         if expression.len() > limits::SECRET_PATTERN_BYTES_MAX {
             return Err(SecretRefused::new(name, SecretFault::PatternTooLong));
         }
         let regex = compile(expression).map_err(|e| SecretRefused::new(name, e))?;
-        // `\b` does not match the empty text, and yet nothing in others.
+        // `\b` does not match the empty text, but matches nothing but empty text in others.
         let is_empty =
             ["", " a "].iter().any(|text| regex.find_iter(text.as_bytes()).any(|found| found.is_empty()));
         if is_empty {
@@ -75,8 +76,8 @@ impl Pattern {
         Ok(Self { name: name.to_owned(), regex, holds: |_| true, tail: None })
     }
 
-    /// As [`Pattern::new`]; a match counts only where it `holds`, and `tail` is how the beginning of one ends
-    /// a text.
+    /// Like [`Pattern::new`]; a match counts only if `holds` accepts it, and `tail` matches the
+    /// beginning of one at the end of a text.
     pub fn checked(
         name: &str,
         expression: &str,
@@ -96,54 +97,58 @@ fn compile(expression: &str) -> Result<Regex, SecretFault> {
     })
 }
 
-/// Why a secret is not taken.
+/// Why a secret was refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the secret `{name}`: {reason}")]
 pub struct SecretRefused {
-    /// Its name.
+    /// The name of the secret.
     pub name: String,
     /// The reason, without the value.
     #[source]
     pub reason: SecretFault,
 }
 
-/// What is wrong with a secret, or with all of them. No text holds a value.
+/// What is wrong with a secret, or with all of them. No message contains a value.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SecretFault {
-    /// A name has other characters, or too many.
-    #[error("a name has 1 to {} of `A-Z a-z 0-9 . _ -`", limits::ID_BYTES_MAX)]
+    /// The name contains other characters, or too many.
+    #[error("invalid name, expected 1 to {} of `A-Z a-z 0-9 . _ -`", limits::ID_BYTES_MAX)]
     Name,
-    /// The value occurs by chance.
-    #[error("the value has less than {} bytes", limits::SECRET_BYTES_MIN)]
+    /// The value is so short that it would match by chance.
+    #[error("the value is shorter than {} bytes", limits::SECRET_BYTES_MIN)]
     ValueTooShort,
-    /// The value is over its bound.
-    #[error("the value has more than {} bytes", limits::SECRET_BYTES_MAX)]
+    /// The value is longer than its limit.
+    #[error("the value is longer than {} bytes", limits::SECRET_BYTES_MAX)]
     ValueTooLong,
-    /// Replacing the value would never come to an end.
+    /// Replacing the value would never terminate.
     #[error("the value is part of a replacement")]
     ValueInReplacement,
-    /// The pattern's text is over its bound.
-    #[error("the pattern is over {} bytes", limits::SECRET_PATTERN_BYTES_MAX)]
+    /// The pattern's text is longer than its limit.
+    #[error("the pattern is longer than {} bytes", limits::SECRET_PATTERN_BYTES_MAX)]
     PatternTooLong,
-    /// The pattern needs more memory than it may.
+    /// The compiled pattern needs more memory than allowed.
     #[error("the pattern is too big")]
     PatternTooBig,
-    /// The pattern is no regular expression; on one line.
+    /// The pattern is not a valid regular expression; the message is on one line.
     #[error("{}", .0.to_string().replace('\n', " "))]
     Pattern(#[source] regex::Error),
-    /// The pattern matches where nothing is.
+    /// The pattern matches the empty text.
     #[error("the pattern matches the empty text")]
     PatternEmpty,
-    /// More patterns than may be.
-    #[error("there are too many patterns")]
+    /// More patterns than allowed.
+    #[error("too many patterns, expected at most {}", limits::SECRETS_MAX)]
     TooManyPatterns,
-    /// More values than may be, or longer ones together.
-    #[error("there are too many or too long ones")]
+    /// More values than allowed, or more bytes in all of them.
+    #[error(
+        "too many values, expected at most {} of {} bytes in all",
+        limits::SECRETS_MAX,
+        limits::SECRETS_BYTES_MAX
+    )]
     TooManyValues,
-    /// No automaton can be built of all values.
+    /// No automaton can be built from the values.
     #[error(transparent)]
     Values(aho_corasick::BuildError),
-    /// No expression can be built of all names.
+    /// No expression can be built from the names.
     #[error(transparent)]
     Names(regex::Error),
 }
@@ -154,7 +159,7 @@ impl SecretRefused {
     }
 }
 
-/// A name stands in every replacement: `[A-Za-z0-9._-]{1,64}`.
+/// A name is part of every replacement: `[A-Za-z0-9._-]{1,64}`.
 fn check_name(name: &str) -> Result<(), SecretRefused> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     if (1..=limits::ID_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits) {

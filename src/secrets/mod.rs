@@ -1,19 +1,19 @@
-//! Named secrets: what is replaced before anything else sees it.
+//! Named secrets: replaced in everything that enters the process.
 //!
-//! What comes from outside (a message, a model's answer, a tool's output, a log line) passes
-//! [`Secrets::clean`] once, at the door that it comes in by. Model, caller, page and ledger get the same
-//! replaced bytes, in which `[secret:NAME:9f3c2a1b]` stands for the value: its name, and four bytes of an
-//! HMAC under a key of the home.
+//! Input from outside (a message, a model's answer, a tool's output, a log line) passes
+//! [`Secrets::clean`] once, where it enters. Model, caller, page and ledger then get the same
+//! bytes, in which `[secret:NAME:9f3c2a1b]` replaces the value: its name, and four bytes of an HMAC
+//! under a key of the home.
 //!
-//! Architecture invariant: a [`Clean`] value is made here and nowhere else, so that what demands one cannot
-//! be given what was not looked through:
+//! Invariant: only this room makes a [`Clean`] value, so code that requires one cannot be given a
+//! value that was not searched:
 //! ```compile_fail,E0451
 //! fn forge(clean: par::secrets::Clean<String>) -> par::secrets::Clean<String> {
 //!     par::secrets::Clean { ..clean }
 //! }
 //! ```
-//! nor can a type be said to be looked through that is not, here or in another crate: [`Hold`] is sealed, and [`Parted`]
-//! takes a value apart into what holds.
+//! Nor can any crate declare a type to be searched that is not: [`Hold`] is sealed, and a
+//! [`Parted`] value is taken apart into types that implement it.
 //! ```compile_fail,E0277
 //! struct Mine(String);
 //! impl par::secrets::Parted for Mine {
@@ -26,8 +26,9 @@
 //!
 //! # Layout
 //!
-//! `found`: what was replaced · `forms`, `known`, `finder`: what is looked for, and finding it · `hold`: how a value is
-//! looked through · `clean`: values without secrets.
+//! * `known`: values and patterns. `forms`: the encodings of a value. `finder`: finds and replaces.
+//! * `hold`: how values are searched. `clean`: values without secrets.
+//! * `found`: counts of replacements.
 
 mod found;
 mod forms;

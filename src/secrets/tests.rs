@@ -1,4 +1,5 @@
-//! What is replaced, what stays, and that nothing is left: as properties, over random secrets and texts.
+//! What is replaced, what is kept, and that no secret remains: properties over random secrets and
+//! texts.
 
 use super::forms::forms;
 use super::{Finder, Named, Parted, Pattern, SecretCounts, Secrets};
@@ -51,9 +52,9 @@ fn each_form_is_replaced_by_the_name_and_one_digest() {
     }
 }
 
-/// A model may write any character of a JSON string as `\u….`; what that reads as is what counts.
+/// A model may write any character of a JSON string as `\u….`; the unescaped text counts.
 #[test]
-fn escapes_that_nobody_needs_hide_nothing() {
+fn unnecessary_escapes_hide_nothing() {
     let finder = finder(&[("db", b"opensesame")], &[]).expect("finder");
     let escaped: String = "opensesame".bytes().map(|b| format!("\\u00{b:02x}")).collect();
     let arguments = format!("{{\"path\":\"/x/{escaped}\"}}");
@@ -65,9 +66,9 @@ fn escapes_that_nobody_needs_hide_nothing() {
     }
 }
 
-/// A whole text that happens to end like a secret begins, as a path may, holds none.
+/// Complete text that ends like the beginning of a secret, as a path may, contains no secret.
 #[test]
-fn an_end_that_was_not_cut_counts_for_nothing() {
+fn an_end_that_was_not_cut_is_kept() {
     let finder = finder(&[("db", b"opensesame")], &[]).expect("finder");
     for text in ["/srv/open", "\"/srv/open\"", "{\"canonical\":\"/srv/open\"}"] {
         let (out, found) = replaced(&finder, text.as_bytes(), false);
@@ -116,7 +117,7 @@ fn patterns_keep_to_strings_and_out_of_replacements() {
     let value: serde_json::Value = serde_json::from_str(&out).expect("still JSON");
     assert!(value["line"].as_str().expect("line").ends_with("] ok") && value["n"] == 12_345_678, "{out}");
     assert!(!out.contains("hunter2") && !found.is_none());
-    // The digest of a replacement looks like what `hex` is for.
+    // The digest of a replacement looks like a match of `hex`.
     let (once, _) = replaced(&finder, b"opensesame-123 and password=[secret:db:00000000]", false);
     assert_eq!(replaced(&finder, &once, false).0, once);
     assert_eq!(
@@ -128,22 +129,22 @@ fn patterns_keep_to_strings_and_out_of_replacements() {
 }
 
 #[test]
-fn what_cannot_be_looked_for_is_refused_by_name() {
+fn a_secret_that_cannot_be_searched_for_is_refused_by_name() {
     let check = |named: &[(&str, &[u8])], patterns: &[(&str, &str)], expect: &str| {
         let error = finder(named, patterns).expect_err(expect);
-        assert!(error.contains(expect), "{error:?} lacks {expect:?}");
+        assert!(error.contains(expect), "{error:?} does not contain {expect:?}");
     };
-    check(&[("short", b"seven77")], &[], "`short`: the value has less than 8 bytes");
-    check(&[("long", &[b'x'; 9_000])], &[], "`long`: the value has more than 8192 bytes");
-    check(&[("a b", b"12345678")], &[], "`a b`: a name has");
-    check(&[("", b"12345678")], &[], "a name has");
+    check(&[("short", b"seven77")], &[], "`short`: the value is shorter than 8 bytes");
+    check(&[("long", &[b'x'; 9_000])], &[], "`long`: the value is longer than 8192 bytes");
+    check(&[("a b", b"12345678")], &[], "`a b`: invalid name");
+    check(&[("", b"12345678")], &[], "invalid name");
     check(&[("x", b"[secret:")], &[], "`x`: the value is part of a replacement");
     check(&[("production", b"production")], &[], "`production`: the value is part of a replacement");
     check(&[], &[("any", "x*")], "`any`: the pattern matches the empty text");
     check(&[], &[("edge", r"\b")], "`edge`: the pattern matches the empty text");
     check(&[], &[("bad", "(")], "`bad`: regex parse error");
     check(&[], &[("big", r"\w{500}{50}")], "`big`: the pattern is too big");
-    check(&[], &[("wide", &"x".repeat(2_000))], "`wide`: the pattern is over 1024 bytes");
+    check(&[], &[("wide", &"x".repeat(2_000))], "`wide`: the pattern is longer than 1024 bytes");
 }
 
 #[test]
@@ -170,7 +171,7 @@ impl Parted for Two {
     }
 }
 
-/// Values that a person, a generator or a random device makes.
+/// Values as people, generators and random devices make them.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         "[ -~]{8,40}".prop_map(String::into_bytes),
@@ -184,7 +185,8 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(crate::types::laws::cases(256))]
 
-    /// Whatever stands around it, and however often: no form of the value stays, and looking again changes nothing.
+    /// Whatever surrounds it, and however often: no form of the value remains, and a second pass
+    /// changes nothing.
     #[test]
     fn no_form_of_a_secret_stays(
         values in prop::collection::vec(value(), 1..4),
@@ -193,7 +195,7 @@ proptest! {
     ) {
         let names = ["first", "second", "third"];
         let named: Vec<(&str, &[u8])> = names.iter().copied().zip(values.iter().map(Vec::as_slice)).collect();
-        // A value that stands in a replacement is refused, see above.
+        // A value that is part of a replacement is refused, see above.
         let Ok(finder) = finder(&named, &[("digits", "[0-9]{12}")]) else { return Ok(()) };
         let mut text = Vec::new();
         for (which, form, between) in &parts {
@@ -210,7 +212,7 @@ proptest! {
         prop_assert_eq!(replaced(&finder, &out, is_cut).0, out);
     }
 
-    /// A value that is written in pieces which are put together before they are told is whole then.
+    /// A value in pieces is replaced if the pieces are joined before they are output.
     #[test]
     fn the_place_of_a_secret_in_json_does_not_matter(value in "\\PC{8,24}", keys in prop::collection::vec("[a-z]{1,6}", 1..4)) {
         let Ok(finder) = finder(&[("db", value.as_bytes())], &[]) else { return Ok(()) };
@@ -223,8 +225,8 @@ proptest! {
         prop_assert!(!back.to_string().contains(&value) && !contains(&out, value.as_bytes()));
     }
 
-    /// The end of what was cut never shows four bytes of a secret's beginning, nor does a string in whole JSON. (A cut
-    /// text that is whole JSON by chance was cut in its strings.)
+    /// The end of truncated text never shows four bytes of a secret's beginning, nor does a string
+    /// in valid JSON. (Truncated text that is valid JSON by chance was truncated in its strings.)
     #[test]
     fn a_split_secret_shows_no_beginning(value in "[!-~]{8,40}", before in "\\PC{0,20}", at in 4_usize..40) {
         let Ok(finder) = finder(&[("db", value.as_bytes())], &[]) else { return Ok(()) };
@@ -234,15 +236,16 @@ proptest! {
         let shows = |out: &[u8]| contains(out, shown.as_bytes()) && !contains(before.as_bytes(), shown.as_bytes());
         let (out, _) = replaced(&finder, text.as_bytes(), true);
         prop_assert!(out.ends_with(b":cut]") && !shows(&out), "{:?}", out);
-        // A value that ends in a quote may stand there with the quote that is JSON's own: then it is replaced whole.
+        // A value that ends in a quote may be followed by JSON's own quote: then it is replaced
+        // whole.
         let json = serde_json::json!({ "text": text, "truncated": true }).to_string();
         let (out, _) = replaced(&finder, json.as_bytes(), true);
         prop_assert!(contains(&out, b"[secret:db:") && !shows(&out), "{:?}", out);
     }
 
-    /// A text without secrets is what it was, to the byte.
+    /// Text without secrets is unchanged, byte for byte.
     #[test]
-    fn what_holds_none_is_unchanged(value in "[!-~]{12,40}", text in any::<String>(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn text_without_secrets_is_unchanged(value in "[!-~]{12,40}", text in any::<String>(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let Ok(finder) = finder(&[("db", value.as_bytes())], &[]) else { return Ok(()) };
         prop_assume!(!forms(value.as_bytes()).iter().any(|form| contains(text.as_bytes(), form) || contains(&bytes, form)));
         let secrets = Secrets::new(finder);

@@ -304,7 +304,7 @@ fn scripts_that_others_can_write_are_refused() {
     let script = etc.path("etc/jobs.d/deploy.sh");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o664)).expect("mode");
     let error = etc.parse(DEPLOY).map(|_| ()).expect_err("writable");
-    assert_eq!(error, "6: `jobs.d/deploy.sh`: is writable by others than its owner (mode 0664)");
+    assert_eq!(error, "6: `jobs.d/deploy.sh`: is writable by others (mode 0664), expected by its owner only");
     std::fs::remove_file(&script).expect("removed");
     assert!(etc.parse(DEPLOY).is_err_and(|e| e.starts_with("6: `jobs.d/deploy.sh`: No such file")));
     for name in ["", "/etc/passwd", "../x", "jobs.d/../../x"] {

@@ -3,12 +3,12 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 
-/// A wall time, in microseconds since 1970-01-01T00:00:00Z.
+/// Wall-clock time, in microseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wall(pub u64);
 
 impl Wall {
-    /// The time now (`CLOCK_REALTIME`).
+    /// The current time (`CLOCK_REALTIME`).
     #[must_use]
     pub fn now() -> Self {
         Self(micros(ClockId::Realtime))
@@ -23,13 +23,14 @@ impl Wall {
     }
 }
 
-/// Microseconds since the host started, sleep included (`CLOCK_BOOTTIME`).
+/// Microseconds since the host started, suspended time included (`CLOCK_BOOTTIME`).
 #[must_use]
 pub fn mono_us() -> u64 {
     micros(ClockId::Boottime)
 }
 
-/// The kernel's identifier of this boot, 36 characters, or `unknown` where `/proc` has none.
+/// The kernel's identifier of this boot, 36 characters, or `unknown` if `/proc` does not provide
+/// it.
 #[must_use]
 pub fn boot_id() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();

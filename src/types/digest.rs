@@ -17,7 +17,8 @@ impl Digest {
 
     /// Hashes the concatenation of `parts`.
     ///
-    /// The caller frames the parts: each is of a fixed length, or only the last is not.
+    /// The caller must make the boundaries unambiguous: every part except the last has a fixed
+    /// length.
     #[must_use]
     pub fn sha256_parts(parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
@@ -27,14 +28,15 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
-    /// Reads 64 lower-case hexadecimal digits; anything else is `None`.
+    /// Parses 64 lower-case hexadecimal digits; returns `None` for anything else.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut out = [0_u8; 32];
         if text.len() != 64 {
             return None;
         }
-        // One look at the end: a digit that is none has higher bits than a digit has.
+        // `nibble` returns 16 or more for anything but a digit, so one check after the loop is
+        // enough.
         let mut seen = 0;
         for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
             let [high, low] = pair else { return None };
@@ -51,14 +53,14 @@ impl Digest {
         hex(&self.0)
     }
 
-    /// The first eight digits, for people.
+    /// The first eight hexadecimal digits, for display.
     #[must_use]
     pub fn short(&self) -> String {
         self.0.first_chunk::<4>().map(|head| hex(head)).unwrap_or_default()
     }
 }
 
-/// In hexadecimal.
+/// Serializes as 64 hexadecimal digits.
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&self.hex())
@@ -68,7 +70,8 @@ impl Serialize for Digest {
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        Self::from_hex(&text).ok_or_else(|| de::Error::custom("a digest is 64 hexadecimal digits"))
+        Self::from_hex(&text)
+            .ok_or_else(|| de::Error::custom("expected a digest of 64 lower-case hexadecimal digits"))
     }
 }
 
@@ -84,14 +87,14 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Lower-case hexadecimal of any bytes.
+/// Encodes `bytes` in lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from(if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 });
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The value of a digit; what is none is 16 or more.
+/// The value of a hexadecimal digit, or a number above 15 for any other byte.
 fn nibble(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',

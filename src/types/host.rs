@@ -1,4 +1,5 @@
-//! Hosts and URLs in their one spelling, so that what a rule names is what is connected to.
+//! Hosts and URLs in one canonical spelling, so that the host a rule names is the host connected
+//! to.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,26 +7,26 @@ use url::{Host, Position, Url};
 
 use super::limits;
 
-/// Why a text names no host, or no URL: what it has or is, to stand behind its name.
+/// Why a text is not a valid host or URL. The message is a predicate: callers put the name first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// It is longer than [`limits::URL_BYTES_MAX`].
+    /// Longer than [`limits::URL_BYTES_MAX`].
     #[error("is over {} bytes", limits::URL_BYTES_MAX)]
     TooLong,
-    /// It is not of the form.
+    /// Malformed; the text says how.
     #[error("{0}")]
     Form(&'static str),
-    /// The standard's parser reads no host.
+    /// The URL standard's host parser refused it.
     #[error("has no host: {0}")]
     Host(#[source] url::ParseError),
-    /// The standard's parser reads no URL.
-    #[error("is no URL: {0}")]
+    /// The URL standard's parser refused it.
+    #[error("is not a valid URL: {0}")]
     Url(#[source] url::ParseError),
 }
 
-/// A host and a port in their one spelling: `git.example.com:443`, `192.0.2.1:80`, `[2001:db8::1]:443`.
+/// A host and a port in canonical form: `git.example.com:443`, `192.0.2.1:80`, `[2001:db8::1]:443`.
 ///
-/// Two texts that lead to the same name or address become the same value, and nothing is looked up for it.
+/// Two spellings of the same name or address become equal values. Parsing resolves no name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
     text: String,
@@ -34,22 +35,25 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Reads any spelling of a host with an explicit port, by the URL standard's host parser: lower case, IDNA
-    /// (UTS 46), no last dot, decimal, octal, hexadecimal and short IPv4, mapped IPv6 as IPv4.
+    /// Parses a host with an explicit port, using the URL standard's host parser: lower case, IDNA
+    /// (UTS 46), trailing dot removed; IPv4 in decimal, octal, hexadecimal or short form;
+    /// IPv4-mapped IPv6 as IPv4.
     ///
-    /// Stricter than that standard: a name is ASCII letters, digits, `-`, `_` and dots, at most 253 bytes, no empty
-    /// label or one over 63 bytes, and does not begin with `-`. The error says why, without the text.
+    /// Stricter than that standard: a name contains only ASCII letters, digits, `-`, `_` and dots,
+    /// is at most 253 bytes long, has no empty label and none over 63 bytes, and does not begin
+    /// with `-`. The error gives the reason and does not quote the text.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         if text.len() > limits::URL_BYTES_MAX {
             return Err(HostError::TooLong);
         }
         let (host, port) = text.rsplit_once(':').ok_or(HostError::Form("has no port"))?;
-        let port = read_port(port).ok_or(HostError::Form("has no port from 1 to 65535"))?;
+        let port =
+            read_port(port).ok_or(HostError::Form("has a port that is not a number from 1 to 65535"))?;
         let (host, ip) = read_host(host)?;
         Ok(Self { text: format!("{host}:{port}"), port, ip })
     }
 
-    /// The canonical text.
+    /// The canonical form.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -61,13 +65,13 @@ impl HostPort {
         self.port
     }
 
-    /// The address where the host is a literal one.
+    /// The address, if the host is an IP literal.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         self.ip
     }
 
-    /// The host alone; of an IPv6 literal without brackets.
+    /// The host without the port; an IPv6 literal has no brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         self.bracketed().trim_matches(['[', ']'])
@@ -84,9 +88,9 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// An `http` or `https` URL without credentials and fragment, in its one spelling.
+/// An `http` or `https` URL without credentials or fragment, in canonical form.
 ///
-/// All of it is printable ASCII without a space, so that it can stand in the first line of a request.
+/// Contains only printable ASCII without spaces, so it can be written into a request line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WebUrl {
     url: Url,
@@ -94,16 +98,18 @@ pub struct WebUrl {
 }
 
 impl WebUrl {
-    /// Reads `text` by the URL standard, its host as [`HostPort`] does; a default port is left out.
+    /// Parses `text` by the URL standard, and its host as [`HostPort`] does. A default port is left
+    /// out.
     ///
-    /// Refused is what that standard mends: other slashes than the two after the scheme, backslashes, spaces and
-    /// control characters. The error says why, without the text.
+    /// Refuses what that standard would repair: other than two slashes after the scheme,
+    /// backslashes, spaces and control characters. The error gives the reason and does not quote
+    /// the text.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         if text.len() > limits::URL_BYTES_MAX {
             return Err(HostError::TooLong);
         }
         if text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\') {
-            return Err(HostError::Form("holds a space, a backslash or a control character"));
+            return Err(HostError::Form("contains a space, a backslash or a control character"));
         }
         if text.contains('#') {
             return Err(HostError::Form("has a fragment"));
@@ -117,7 +123,7 @@ impl WebUrl {
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(HostError::Form("holds credentials"));
+            return Err(HostError::Form("contains credentials"));
         }
         let has_port = authority.rsplit(']').next().is_some_and(|end| end.contains(':'));
         let host_port = if has_port {
@@ -138,25 +144,25 @@ impl WebUrl {
         self.url.as_str()
     }
 
-    /// Where it is asked, with the scheme's own port where none was written.
+    /// The host and port to connect to; the scheme's default port if the URL has none.
     #[must_use]
     pub fn host_port(&self) -> HostPort {
         self.host_port.clone()
     }
 
-    /// Whether the connection is to be protected by TLS.
+    /// Whether the connection uses TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// What a request asks its server for: `/path?query`, at least `/`.
+    /// The request target, `/path?query`; at least `/`.
     #[must_use]
     pub fn path_and_query(&self) -> &str {
         self.url.as_str().get(self.authority_end()..).unwrap_or("/")
     }
 
-    /// The value of a request's `Host`: the host, and the port where it is not the scheme's own.
+    /// The value of the `Host` header: the host, and the port unless it is the scheme's default.
     #[must_use]
     pub fn host_header(&self) -> &str {
         let start = self.url[..Position::BeforeHost].len();
@@ -174,17 +180,17 @@ impl fmt::Display for WebUrl {
     }
 }
 
-/// Digits alone: `u16` itself would also take a `+`.
+/// Accepts digits only: `u16::from_str` would also accept a `+`.
 fn read_port(text: &str) -> Option<u16> {
     let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|port| is_plain && *port != 0)
 }
 
-/// The canonical host, in brackets where it is an IPv6 address, and the address where it is one.
+/// The canonical host, in brackets if it is an IPv6 address, and the address if it is one.
 fn read_host(text: &str) -> Result<(String, Option<IpAddr>), HostError> {
-    // The standard decodes these before it reads a name; nobody writes a name so in good faith.
+    // The standard decodes these before it reads a name; no honest caller writes a name like this.
     if text.contains('%') {
-        return Err(HostError::Form("has a host with `%`"));
+        return Err(HostError::Form("has a host that contains `%`"));
     }
     match Host::parse(text).map_err(HostError::Host)? {
         Host::Ipv4(ip) => Ok((ip.to_string(), Some(ip.into()))),
@@ -196,11 +202,14 @@ fn read_host(text: &str) -> Result<(String, Option<IpAddr>), HostError> {
     }
 }
 
-/// Takes a name that the standard's parser gave, where a resolver takes it too and it stays as it is when read again.
+/// Accepts a name from the standard's parser if a resolver accepts it too and parsing it again does
+/// not change it.
 fn read_name(name: &str) -> Result<String, HostError> {
     let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.');
     if !name.bytes().all(is_plain) {
-        return Err(HostError::Form("has a host with a character that no name holds"));
+        return Err(HostError::Form(
+            "has a host with a character other than ASCII letters, digits, `-`, `_` and `.`",
+        ));
     }
     if name.len() > limits::HOST_BYTES_MAX || name.split('.').any(|label| label.len() > 63) {
         return Err(HostError::Form("has a host that is too long"));
@@ -212,7 +221,7 @@ fn read_name(name: &str) -> Result<String, HostError> {
         return Err(HostError::Form("has a host that begins with `-`"));
     }
     if Host::parse(name) != Ok(Host::Domain(name.to_owned())) {
-        return Err(HostError::Form("has a host that reads as another when read again"));
+        return Err(HostError::Form("has a host that changes when it is parsed again"));
     }
     Ok(name.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Identifiers: a word and a ULID (`run_01JD…`), sortable by the time of their making.
+//! Identifiers: a prefix and a ULID (`run_01JD…`), which sort by creation time.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,13 +11,13 @@ macro_rules! ids {
         pub struct $name(String);
 
         impl $name {
-            /// A fresh identifier.
+            /// A new identifier.
             #[must_use]
             pub fn generate() -> Self {
                 Self(format!(concat!($prefix, "_{}"), ulid::Ulid::generate()))
             }
 
-            /// Takes `text` where it has the form of this identifier.
+            /// Parses `text`; `None` unless it has the form of this identifier.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 let rest = text.strip_prefix(concat!($prefix, "_"))?;
@@ -47,7 +47,7 @@ ids! {
     SessionId = "ses";
     /// One proposed tool call.
     CallId = "call";
-    /// One question to a person about one exact call.
+    /// One request for a person's approval of one exact call.
     ApprovalId = "apr";
     /// One HTTP request.
     RequestId = "req";
@@ -62,7 +62,7 @@ impl KeyId {
     /// Length of the identifier, in characters.
     pub const CHARS: usize = 8;
 
-    /// Takes `text` where it is eight ASCII letters or digits.
+    /// Parses `text`; `None` unless it is eight ASCII letters or digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let fits = text.len() == Self::CHARS && text.bytes().all(|b| b.is_ascii_alphanumeric());

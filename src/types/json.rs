@@ -1,16 +1,16 @@
-//! JSON from outside, read strictly, and the canonical form that is hashed.
+//! Strict parsing of JSON from outside, and the canonical form that is hashed.
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Why a text was not taken as JSON.
+/// Why a text was refused as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JsonError(String);
 
-/// Reads one JSON text (RFC 8259); a duplicate key, deeper nesting than `depth_max`, invalid UTF-8
-/// and anything behind the value are refused.
+/// Parses one JSON text (RFC 8259). Refuses duplicate keys, nesting deeper than `depth_max`,
+/// invalid UTF-8 and anything after the value.
 pub fn parse_strict(bytes: &[u8], depth_max: usize) -> Result<Value, JsonError> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let value =
@@ -19,17 +19,17 @@ pub fn parse_strict(bytes: &[u8], depth_max: usize) -> Result<Value, JsonError> 
     Ok(value)
 }
 
-/// The canonical form of `value`: RFC 8785, for numbers that all readers keep exactly.
+/// The canonical form of `value`: RFC 8785, restricted to numbers that every reader keeps exactly.
 ///
-/// Members are sorted by UTF-16 code units. A number that is neither an integer of at most 2^53 - 1 in
-/// magnitude nor a [`decimal`] is refused, since two readers could disagree on it.
+/// Members are sorted by UTF-16 code units. A number that is neither an integer of at most 2^53 - 1
+/// in magnitude nor a [`decimal`] is refused, because two readers could disagree on it.
 pub fn canonical(value: &Value) -> Result<String, JsonError> {
     let mut out = String::new();
     write_canonical(value, &mut out)?;
     Ok(out)
 }
 
-/// Largest integer that every reader of JSON keeps exactly (RFC 7493): 2^53 - 1.
+/// Largest integer that every JSON reader keeps exactly (RFC 7493): 2^53 - 1.
 pub const INTEGER_MAX: i64 = (1 << 53) - 1;
 
 /// Whether every number in `value` is written as an integer that all readers keep exactly.
@@ -43,15 +43,17 @@ pub fn has_only_exact_integers(value: &Value) -> bool {
     }
 }
 
-/// A decimal is below this in magnitude, so that a float has room for its four places too: 10^11.
+/// Bound of a decimal's magnitude, exclusive: 10^11. Below it a float has room for four decimal
+/// places.
 pub const DECIMAL_END: f64 = 1e11;
 
-/// `number` as a plain decimal, without an exponent: `0.25`, `-3`. `None` where it has more than four places or
-/// is not within 10^11: beyond, two decimals may be one float, and what is decided not what is done.
+/// `number` as a plain decimal without an exponent: `0.25`, `-3`. `None` if it has more than four
+/// decimal places or its magnitude is not below 10^11: from there on two decimals may be the same
+/// float, and the value decided on might not be the value used.
 #[must_use]
 pub fn decimal(number: &Number) -> Option<String> {
     let float = number.as_f64().filter(|float| float.abs() < DECIMAL_END)?;
-    // Without a sign: `-0.0` is 0.
+    // Drops the sign: `-0.0` is 0.
     let text = if float == 0.0 { "0".to_owned() } else { float.to_string() };
     let places = text.split_once('.').map_or(0, |(_, places)| places.len());
     (places <= 4).then_some(text)
@@ -78,7 +80,11 @@ fn write_canonical(value: &Value, out: &mut String) -> Result<(), JsonError> {
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
         Value::Number(number) => {
             let exact = exact_integer(number).map(|exact| exact.to_string()).or_else(|| decimal(number));
-            out.push_str(&exact.ok_or_else(|| JsonError(format!("`{number}` is no exact number")))?);
+            out.push_str(&exact.ok_or_else(|| {
+                JsonError(format!(
+                    "number `{number}` is not an exact integer or a decimal of at most four places"
+                ))
+            })?);
         }
         Value::String(text) => write_string(text, out)?,
         Value::Array(items) => {
@@ -93,7 +99,7 @@ fn write_canonical(value: &Value, out: &mut String) -> Result<(), JsonError> {
         }
         Value::Object(members) => {
             let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
-            // In ASCII the order of bytes is that of UTF-16.
+            // For ASCII names, byte order is UTF-16 order.
             if sorted.iter().all(|(name, _)| name.is_ascii()) {
                 sorted.sort_unstable_by_key(|(name, _)| name.as_str());
             } else {
@@ -114,7 +120,7 @@ fn write_canonical(value: &Value, out: &mut String) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// `text` as a canonical JSON string (RFC 8785 section 3.2.2.2), behind what `out` holds.
+/// Appends `text` to `out` as a canonical JSON string (RFC 8785 section 3.2.2.2).
 pub fn write_string(text: &str, out: &mut String) -> Result<(), JsonError> {
     let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
     if text.as_bytes().iter().all(is_plain) {
@@ -122,13 +128,14 @@ pub fn write_string(text: &str, out: &mut String) -> Result<(), JsonError> {
         out.push_str(text);
         out.push('"');
     } else {
-        // serde_json escapes exactly as it is wanted; the vectors test holds it to that.
+        // serde_json escapes exactly as RFC 8785 requires; the test against the vectors checks
+        // this.
         out.push_str(&serde_json::to_string(text).map_err(|e| JsonError(e.to_string()))?);
     }
     Ok(())
 }
 
-/// Builds a [`Value`] and refuses duplicate keys and deep nesting on the way.
+/// Builds a [`Value`]; refuses duplicate keys and excessive nesting.
 #[derive(Clone, Copy)]
 struct Strict {
     depth_left: usize,
@@ -138,7 +145,7 @@ impl Strict {
     fn deeper<E: de::Error>(self) -> Result<Self, E> {
         match self.depth_left.checked_sub(1) {
             Some(depth_left) => Ok(Self { depth_left }),
-            None => Err(E::custom("nested too deep")),
+            None => Err(E::custom("nested too deeply")),
         }
     }
 }
@@ -215,7 +222,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn strict_reading_refuses_what_readers_disagree_on() {
+    fn strict_parsing_refuses_what_parsers_disagree_on() {
         let check = |text: &[u8], fits: bool| {
             assert_eq!(parse_strict(text, 3).is_ok(), fits, "{:?}", String::from_utf8_lossy(text))
         };
@@ -232,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_readers_round_are_seen() {
+    fn numbers_that_parsers_round_are_detected() {
         for (text, is_integer, exact) in [
             ("1", true, Some("1")),
             ("-9007199254740991", true, Some("-9007199254740991")),
@@ -286,7 +293,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::types::laws::cases(256))]
 
-        /// Of all decimals of four places each is one float, and comes back in the same digits.
+        /// Every decimal of four places maps to one float, and is printed with the same digits.
         #[test]
         fn a_decimal_comes_back_in_its_own_digits(units in -999_999_999_999_999_i64..=999_999_999_999_999) {
             let sign = if units < 0 { "-" } else { "" };
@@ -298,7 +305,7 @@ mod tests {
             prop_assert_eq!(decimal(read.as_number().expect("number")), Some(digits.to_owned()));
         }
 
-        /// Canonical bytes read back to the same value, and are their own canonical form.
+        /// Canonical bytes parse to the same value, and are their own canonical form.
         #[test]
         fn canonical_is_a_fixed_point(value in values()) {
             let text = canonical(&value).expect("canonical");

@@ -1,25 +1,25 @@
-//! How much stands around tools, in one word.
+//! The level of protection that the sandbox must give.
 
 use serde::{Deserialize, Serialize};
 
-/// A level of the sandbox; a higher one is greater.
+/// A level of the sandbox; a higher one compares greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Every protection is given by one layer at least.
+    /// At least one layer gives each protection.
     Standard,
-    /// Where two are wanted, two.
+    /// Two layers give each protection that has two.
     Strict,
 }
 
 impl Level {
-    /// The level that is called `name`.
+    /// Parses the name of a level.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Standard, Self::Strict].into_iter().find(|level| level.as_str() == name)
     }
 
-    /// Its name in records and configuration.
+    /// The name in records and configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,7 +1,20 @@
-//! Words that every room shares: identifiers, digests, time, limits, strict JSON, visible text.
+//! Values that every room shares: identifiers, digests, time, limits, strict JSON, visible text.
 //!
-//! Architecture invariant: this room imports no other room, and `clock` is the only reader of the
-//! clock.
+//! Invariants: this room imports no other room, and only `clock` reads the clock.
+//!
+//! # Layout
+//!
+//! * `limits`: every limit of the program, with its unit and its default, in one flat table.
+//! * `clock`: wall time, time since boot, and the boot id.
+//! * `id`: ULID identifiers of runs, sessions, calls, approvals and requests; the id of an API key.
+//! * `digest`: SHA-256 values. `secret`: a credential that does not print itself, and the proof
+//!   that two processes hold the same one.
+//! * `host`: hosts and URLs, parsed to one canonical spelling.
+//! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
+//!   to display.
+//! * `level`, `run_status`, `step`: the enumerations that appear on the ledger and in the API.
+//! * `shares`: a semaphore with a bound for each key.
+//! * `laws`: the number of cases for property tests. `version`: the version of this program.
 
 mod version;
 pub mod limits;

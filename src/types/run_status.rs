@@ -1,4 +1,4 @@
-//! How a run stands, in the words of the ledger and of the API.
+//! The state of a run, as the ledger and the API write it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,20 +1,21 @@
-//! A credential that is held but not shown.
+//! A credential that does not appear in debug output.
 
 use super::digest::Digest;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A secret text: not printed by `Debug`, not cloned, overwritten in memory when dropped.
+/// A secret text: `Debug` does not print it, it cannot be cloned, and its memory is overwritten on
+/// drop.
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes `text` as it is; `None` where it is empty.
+    /// Takes `text` unchanged; `None` if it is empty.
     #[must_use]
     pub fn new(text: String) -> Option<Self> {
         (!text.is_empty()).then(|| Self(Zeroizing::new(text)))
     }
 
-    /// The secret itself, for the one place that sends or compares it.
+    /// The secret itself, for the code that sends or compares it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -27,14 +28,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// By what one process shows another that both hold the same `value`, without telling it: SHA-256 over `"par/same/1\0"`,
-/// the salt that one of them made, and the value.
+/// Lets one process prove to another that both hold the same `value` without disclosing it: SHA-256
+/// over `"par/same/1\0"`, the salt that one of them made, and the value.
 #[must_use]
 pub fn proof_of_same(salt: &[u8; 32], value: &[u8]) -> Digest {
     Digest::sha256_parts(&[b"par/same/1\0", salt, value])
 }
 
-/// The same of several values, in their order: SHA-256 over the proof of each.
+/// The same proof for several values, in order: SHA-256 over the proof of each.
 #[must_use]
 pub fn proof_of_all(proofs: impl IntoIterator<Item = Digest>) -> Digest {
     let proofs: Vec<Digest> = proofs.into_iter().collect();

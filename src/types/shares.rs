@@ -1,10 +1,10 @@
-//! Places that are bounded for all, with a share of them for each: nobody can take them all.
+//! A semaphore with a total bound and a bound for each key, so that no key can take every permit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places. Clones share them.
+/// The permits. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Shares(Arc<ShareTable>);
 
@@ -12,11 +12,11 @@ pub struct Shares(Arc<ShareTable>);
 struct ShareTable {
     all: Arc<Semaphore>,
     each_max: usize,
-    /// Of those who have a place or wait for one.
+    /// Entries exist only for keys that hold a permit or wait for one.
     each: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// A place, given back on drop.
+/// A permit, returned on drop.
 #[derive(Debug)]
 pub struct Share {
     all: Option<OwnedSemaphorePermit>,
@@ -24,17 +24,17 @@ pub struct Share {
     shares: Shares,
 }
 
-/// Why there is no place.
+/// Why no permit is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// All are taken.
+    /// All permits are taken.
     All,
-    /// Who asks has its share.
+    /// This key holds as many permits as it may.
     Share,
 }
 
 impl Shares {
-    /// At most `all_max` places, and for each at most `each_max` of them.
+    /// At most `all_max` permits in total, and at most `each_max` for each key.
     #[must_use]
     pub fn new(all_max: usize, each_max: usize) -> Self {
         Self(Arc::new(ShareTable {
@@ -44,7 +44,7 @@ impl Shares {
         }))
     }
 
-    /// A place for `of`, if there is one now.
+    /// Takes a permit for the key `of` if one is free now.
     pub fn try_take(&self, of: &str) -> Result<Share, Full> {
         let mut share = Share { all: None, own: None, shares: self.clone() };
         share.own = Some(self.own(of).try_acquire_owned().map_err(|_| Full::Share)?);
@@ -52,10 +52,11 @@ impl Shares {
         Ok(share)
     }
 
-    /// A place for `of`, in the order of asking. Who waits for its own share holds no place of the others.
+    /// Takes a permit for the key `of`, in order of arrival. A caller that waits for its own share
+    /// holds none of the shared permits.
     pub async fn take(&self, of: &str) -> Share {
         let mut share = Share { all: None, own: None, shares: self.clone() };
-        // Neither is ever closed.
+        // Neither semaphore is ever closed.
         share.own = self.own(of).acquire_owned().await.ok();
         share.all = self.0.all.clone().acquire_owned().await.ok();
         share
@@ -67,7 +68,7 @@ impl Shares {
     }
 
     fn each(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Semaphore>>> {
-        // A panic elsewhere leaves the map whole: each change is one insertion or removal.
+        // A panic elsewhere leaves the map consistent: each change is one insertion or removal.
         self.0.each.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,7 +76,7 @@ impl Shares {
 impl Drop for Share {
     fn drop(&mut self) {
         drop((self.all.take(), self.own.take()));
-        // Who has a place or waits for one holds another handle.
+        // A caller that holds a permit or waits for one has another handle to the semaphore.
         self.shares.each().retain(|_, own| Arc::strong_count(own) > 1);
     }
 }
@@ -85,7 +86,7 @@ mod tests {
     use super::{Full, Shares};
 
     #[test]
-    fn one_has_its_share_and_all_have_the_bound() {
+    fn each_key_and_the_total_are_bounded() {
         let shares = Shares::new(3, 2);
         let held = [shares.try_take("one").expect("free"), shares.try_take("one").expect("free")];
         assert_eq!(shares.try_take("one").err(), Some(Full::Share));
@@ -93,11 +94,11 @@ mod tests {
         assert_eq!(shares.try_take("two").err(), Some(Full::All));
         drop(third);
         drop(held);
-        assert!(shares.each().is_empty(), "nobody is remembered");
+        assert!(shares.each().is_empty(), "no key is left in the table");
     }
 
     #[tokio::test]
-    async fn who_waits_for_its_share_holds_up_nobody_else() {
+    async fn a_key_that_waits_for_its_share_holds_up_no_other() {
         let shares = Shares::new(2, 1);
         let first = shares.take("one").await;
         let waiting = tokio::spawn({

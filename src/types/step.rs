@@ -1,9 +1,9 @@
-//! The two words that each step of a run ends in: what was decided, and what came of it.
+//! The decision on each step of a run, and its outcome.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What was decided on a proposed call; the member `decision` of the ledger's headers.
+/// The decision on a proposed call; the member `decision` of the ledger's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -11,9 +11,9 @@ pub enum Decision {
     Allow,
     /// It does not run.
     Deny,
-    /// It does not run before a person has approved it.
+    /// It does not run until a person has approved it.
     NeedsApproval,
-    /// It is not a call of any tool that was offered, or its arguments do not match the tool's schema.
+    /// It does not call an offered tool, or its arguments do not match the tool's schema.
     Invalid,
 }
 
@@ -21,7 +21,7 @@ impl Decision {
     /// Every decision.
     pub const ALL: [Self; 4] = [Self::Allow, Self::Deny, Self::NeedsApproval, Self::Invalid];
 
-    /// The word on the ledger and in the API.
+    /// The name on the ledger and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Decision {
         }
     }
 
-    /// The decision of this word.
+    /// Parses the name of a decision.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|decision| decision.as_str() == word)
@@ -45,33 +45,34 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What came of a decided call; the member `status` of a `call.result`'s header, and of a step in the API.
+/// The outcome of a decided call; the member `status` of a `call.result` header, and of a step in
+/// the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// It ran and succeeded.
     Ok,
-    /// It ran and did not succeed, or did not print what its manifest promises.
+    /// It ran and failed, or its output did not match its manifest.
     Error,
     /// A signal ended it.
     Signal,
-    /// Its time was over.
+    /// It reached its deadline.
     Timeout,
-    /// It ran out of its memory.
+    /// It ran out of memory.
     Oom,
     /// It printed more than its limit.
     OutputCap,
     /// It added more to its folders than its limits allow.
     Quota,
-    /// It was ended with the launcher, or by it for another reason.
+    /// The launcher ended it for another reason, or it ended together with the launcher.
     Killed,
     /// It did not run.
     Refused,
-    /// A crash came between decision and result: whether and how far it ran is not known.
+    /// A crash came between decision and result: whether it ran, and how far, is unknown.
     Interrupted,
-    /// It waits for a person. Never on the ledger: no result is there yet.
+    /// It waits for a person. Never on the ledger, because it has no result yet.
     Waiting,
-    /// It runs. Never on the ledger either.
+    /// It is running. Never on the ledger either.
     Running,
 }
 
@@ -92,7 +93,7 @@ impl StepStatus {
         Self::Running,
     ];
 
-    /// The word on the ledger and in the API.
+    /// The name on the ledger and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,19 +112,20 @@ impl StepStatus {
         }
     }
 
-    /// The status of this word.
+    /// Parses the name of a status.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Whether a `call.result` can have it.
+    /// Whether a `call.result` can have this status.
     #[must_use]
     pub fn is_recorded(self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)
     }
 
-    /// Whether a call of this status ran and did not end well. One that the sandbox refused did not run.
+    /// Whether a call with this status ran and did not succeed. A call that the sandbox refused did
+    /// not run.
     #[must_use]
     pub fn is_failure(self) -> bool {
         !matches!(self, Self::Ok | Self::Refused | Self::Waiting | Self::Running)
@@ -142,7 +144,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_word_is_the_same_everywhere() {
+    fn names_are_the_same_in_serde_and_in_parse() {
         for decision in Decision::ALL {
             assert_eq!(json!(decision), json!(decision.as_str()));
             assert_eq!(Decision::parse(decision.as_str()), Some(decision));
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_run_has_not_failed() {
+    fn a_call_that_did_not_run_has_not_failed() {
         let failures: Vec<&str> = StepStatus::ALL
             .into_iter()
             .filter(|status| status.is_failure())

@@ -1,10 +1,10 @@
-//! Text from outside made safe to show: escapes, direction marks and NUL become visible.
+//! Makes untrusted text safe to display: escapes, direction marks and NUL become visible.
 
-/// Replaces each character that could move a cursor, hide or reorder text by `\u{…}`.
+/// Replaces each character that could move a cursor, or hide or reorder text, by `\u{…}`.
 ///
 /// Newline and tab stay. Covers C0, DEL, C1, the bidirectional controls (Unicode UAX #9),
-/// zero-width characters, line separators, letters without a shape (fillers), tags and the variation
-/// selectors beside them, and the byte order mark.
+/// zero-width characters, line separators, letters without a shape (fillers), tags, the
+/// supplementary variation selectors and the byte order mark.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -18,13 +18,14 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// As [`visible`], on one line: newline and tab are shown too.
+/// Like [`visible`], on one line: newline and tab become visible too.
 #[must_use]
 pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// The longest prefix of `text` that is at most `bytes_max` long and ends on a character.
+/// The longest prefix of `text` that is at most `bytes_max` bytes long and ends on a character
+/// boundary.
 #[must_use]
 pub fn prefix(text: &str, bytes_max: usize) -> &str {
     let mut end = bytes_max.min(text.len());
@@ -45,7 +46,7 @@ fn is_hidden(c: char) -> bool {
     }
 }
 
-/// The number of names in a path: of what stands between its slashes.
+/// The number of names in a path, that is, of non-empty parts between slashes.
 #[must_use]
 pub fn names(path: &str) -> usize {
     path.split('/').filter(|name| !name.is_empty()).count()

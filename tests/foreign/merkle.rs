@@ -1,6 +1,8 @@
-//! Proofs over PAR's tree beside those of another implementation of RFC 6962: what the one proves holds for the other.
+//! Proofs over PAR's tree compared with those of another implementation of RFC 6962: each accepts
+//! what the other proves.
 //!
-//! The roots that PAR's proofs are made from are taken from the definition in the RFC, written here a third time.
+//! The roots from which PAR's proofs are made follow the definition in the RFC, written here a
+//! third time.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test that panics has failed")]
 
@@ -17,7 +19,7 @@ fn leaf(at: u64) -> Digest {
     Digest::sha256(&[&[0_u8][..], &at.to_be_bytes()].concat())
 }
 
-/// RFC 6962, section 2.1: of a number of leaves that is a power of two.
+/// RFC 6962, section 2.1, for a number of leaves that is a power of two.
 fn perfect(leaves: &[Digest]) -> Digest {
     if let [leaf] = leaves {
         return *leaf;

@@ -1,7 +1,8 @@
-//! A decision of PAR beside the same rules in Rego, evaluated by regorus with the request made beforehand: for scale.
+//! A decision of PAR compared with the same rules in Rego, evaluated by regorus on a prepared
+//! request, for scale.
 //!
-//! `cargo bench --manifest-path tests/foreign/Cargo.toml` prints p50 and p99 in microseconds. The question and the policies
-//! are those of PAR's own bench, `benches/policy/`.
+//! `cargo bench --manifest-path tests/foreign/Cargo.toml` prints p50 and p99 in microseconds. The
+//! question and the policies are those of PAR's own bench, `benches/policy/`.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a bench that fails stops")]
 

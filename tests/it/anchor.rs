@@ -1,7 +1,7 @@
-//! The ledger's checkpoints are told to a file and to a witness, which tell a ledger that was rolled back or
-//! rewritten by who holds every file and key of the host.
+//! The ledger's checkpoints are anchored in a file and at a witness. Both reveal a ledger that was
+//! rolled back or rewritten with every file and key of the host.
 
-use crate::forge::{connect, forge, sign_anew};
+use crate::forge::{connect, forge, sign_again};
 use crate::support::{Server, TestHome, copy_folder, text, until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 const NAME: &str = "witness.example/w1";
 
-/// A witness that signs what goes on from what it has seen, and keeps that.
+/// A witness that signs what extends the head it has seen, and remembers it.
 #[derive(Clone)]
 struct Witness {
     url: String,
@@ -24,12 +24,12 @@ struct Witness {
 
 #[derive(Default)]
 struct State {
-    /// The logs' keys that it knows; the first log that comes is known where there is none.
+    /// The keys of known logs; without any, the first log that comes becomes known.
     seen: Option<Head>,
     known: Option<VerifierKey>,
     /// Every request's old size.
     asked: Vec<u64>,
-    /// Answers that go wrong before it does as it should.
+    /// Faulty answers to give before correct ones.
     broken: Vec<&'static str>,
 }
 
@@ -91,7 +91,7 @@ impl Witness {
         stream.write_all((head + &answer).as_bytes()).ok();
     }
 
-    /// As tlog-witness says, in its order.
+    /// Answers as tlog-witness specifies, in its order.
     fn answer(&self, body: &str) -> (u16, &'static str, String) {
         const PLAIN: &str = "text/plain";
         let mut state = self.state();
@@ -102,7 +102,7 @@ impl Witness {
         state.asked.push(old);
         match state.broken.pop() {
             Some("503") => return (503, PLAIN, String::new()),
-            Some("other") => return (200, PLAIN, "\u{2014} somebody.else AAAAAAAAAAAAAAAA\n".to_owned()),
+            Some("other") => return (200, PLAIN, "\u{2014} another.witness AAAAAAAAAAAAAAAA\n".to_owned()),
             _ => {}
         }
         let path: Vec<Digest> = lines
@@ -141,7 +141,7 @@ impl Witness {
     }
 }
 
-/// Every 200 ms instead of every hour.
+/// Anchors every 200 ms instead of every hour.
 fn configure(home: &TestHome, anchor: &str, more: &str) {
     let kept = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
     let kept = kept.split("\n[ledger]").next().expect("a part");
@@ -169,8 +169,8 @@ fn verify(home: &TestHome, code: i32, more: &[&str]) -> Value {
     serde_json::from_str(&home.expect(code, &[&["audit", "verify", "--json"], more].concat())).expect("JSON")
 }
 
-/// Checkpoints are cosigned, recorded with the signature, and go on from each other, also over a restart and
-/// where a first answer was lost. An idle ledger is not anchored again and again.
+/// Checkpoints are cosigned, recorded with the signature, and extend each other, also over a
+/// restart and after a lost answer. An idle ledger is not anchored repeatedly.
 #[test]
 fn a_witness_signs_what_grows() {
     let home = TestHome::init();
@@ -191,7 +191,7 @@ fn a_witness_signs_what_grows() {
     assert_eq!(text(&server.get(&key, "/readyz").body), "ready\n");
     until("the standing", || server.get(&key, "/health").json()["anchor"]["size"] == witness_size(&witness));
     assert_eq!(server.stop(), Some(0));
-    // Each goes on from the one before: nothing was asked twice.
+    // Each extends the one before: nothing was submitted twice.
     let sizes: Vec<u64> =
         anchors(&home).iter().map(|one| one["payload"]["size"].as_u64().expect("size")).collect();
     assert!(sizes.is_sorted_by(|a, b| a < b), "{sizes:?}");
@@ -200,7 +200,7 @@ fn a_witness_signs_what_grows() {
     let report = verify(&home, 0, &[]);
     assert_eq!(report["anchors"].as_u64(), Some(sizes.len() as u64), "{report}");
 
-    // What is remembered between starts is no more than a convenience.
+    // The file that remembers anchors between starts is only a convenience.
     std::fs::remove_file(home.path("data/anchor")).expect("removed");
     let server = home.serve();
     until("it goes on", || witness.state().seen.is_some_and(|seen| seen.size > *sizes.last().expect("one")));
@@ -228,15 +228,15 @@ fn an_idle_ledger_is_anchored_once() {
         health["anchor"]["size"].as_u64().expect("size") + 1 == health["ledger"]["size"]
     });
     let size = health()["ledger"]["size"].as_u64().expect("size");
-    // Many times its turn: there is nothing that could be waited for.
+    // Many times the interval: no event marks it.
     let asked = witness.state().asked.len();
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert_eq!(health()["ledger"]["size"].as_u64(), Some(size));
     assert_eq!(witness.state().asked.len(), asked);
 }
 
-/// A ledger put back to yesterday, or rewritten and signed anew by who holds all its files and keys, is
-/// refused by the witness, and that is loud.
+/// A witness refuses a ledger that was restored to yesterday's state, or rewritten and signed again
+/// with all its files and keys, and the refusal is reported loudly.
 #[test]
 fn a_witness_refuses_a_rollback_and_a_rewrite() {
     let home = TestHome::init();
@@ -257,7 +257,7 @@ fn a_witness_refuses_a_rollback_and_a_rewrite() {
     forge(&rewritten, denied, |header, _| {
         header.insert("decision".to_owned(), json!("allow"));
     });
-    // The entries that tell of the anchors tell on it.
+    // The entries that record the anchors reveal it.
     let found = verify(&rewritten, 5, &[]);
     let at = found["findings"][0]["seq"].as_u64().expect("an entry");
     assert_eq!(rewritten.entry(at)["header"]["kind"], "anchor", "{found}");
@@ -277,7 +277,7 @@ fn a_witness_refuses_a_rollback_and_a_rewrite() {
             "{what}: {doctor}"
         );
     }
-    // A rolled back log that grows past the size the witness saw has another root there.
+    // A rolled-back log that grows past the size the witness saw has another root at that size.
     let server = yesterday.serve();
     let grown = || server.get(&key, "/health").json()["ledger"]["size"].as_u64().expect("size");
     while grown() <= witness_size(&witness) {
@@ -286,9 +286,9 @@ fn a_witness_refuses_a_rollback_and_a_rewrite() {
     until("the proof fails", || server.log().contains("does not go on from what it has seen"));
 }
 
-/// A signature of somebody else's, on a right answer, is no anchor.
+/// A correct answer signed by another witness is not an anchor.
 #[test]
-fn a_cosignature_of_another_is_a_conflict() {
+fn a_cosignature_by_another_witness_is_a_conflict() {
     let home = TestHome::init();
     let key = home.key("watch", "admin");
     let witness = witnessed(&home);
@@ -299,10 +299,10 @@ fn a_cosignature_of_another_is_a_conflict() {
     until("over", || metric(&server, &key, "par_anchor_conflict") == Some(0));
 }
 
-/// A file outside of `data/` is appended to by a server that can write nowhere else, and its last note holds
-/// the ledger to what it was.
+/// The server appends to a file outside of `data/`, although it cannot write anywhere else there,
+/// and the file's last note reveals a changed ledger.
 #[test]
-fn a_file_holds_the_ledger_to_what_it_was() {
+fn a_file_reveals_a_changed_ledger() {
     let home = TestHome::init();
     let key = home.key("watch", "admin");
     let file = home.beside("anchors");
@@ -321,7 +321,7 @@ fn a_file_holds_the_ledger_to_what_it_was() {
     let report = verify(&home, 0, &["--checkpoint", &path]);
     assert_eq!((&report["verdict"], &report["anchored"]), (&json!("verified"), &json!(last.head.size)));
 
-    // Rewritten and signed anew: the file tells, from outside and at the next start.
+    // Rewritten and signed again: the file reveals it, both to a verifier and at the next start.
     let rewritten = TestHome::empty();
     copy_folder(&home.root(), &rewritten.root());
     for anchor in rewritten.entries(&["kind:anchor"]) {
@@ -329,7 +329,7 @@ fn a_file_holds_the_ledger_to_what_it_was() {
         let db = connect(&rewritten.path("data/ledger.db"));
         db.execute("UPDATE payload SET salt = NULL, body = NULL WHERE seq = ?1", [seq]).expect("erased");
     }
-    sign_anew(&rewritten);
+    sign_again(&rewritten);
     let denied = rewritten.entries(&["kind:call.decision", "decision:deny"])[0]["seq"].as_u64().expect("seq");
     forge(&rewritten, denied, |header, _| {
         header.insert("decision".to_owned(), json!("allow"));
@@ -344,16 +344,16 @@ fn a_file_holds_the_ledger_to_what_it_was() {
         assert_eq!(notes(), before, "{what}: nothing is appended to another history");
     }
 
-    // A file that was taken away is not written to without a name.
+    // A file that was removed is reported by name.
     let server = home.serve();
     std::fs::rename(&file, home.beside("gone")).expect("renamed");
     until("missed", || server.log().contains("was removed or replaced"));
     assert!(!file.exists());
 }
 
-/// What cannot be a place is refused at the start, by name.
+/// An invalid place is refused at the start, by name.
 #[test]
-fn what_is_no_place_is_refused() {
+fn an_invalid_place_is_refused() {
     let home = TestHome::init();
     let inside = format!("file:{}", home.path("data/anchors").display());
     for (anchor, more, why) in [
@@ -370,7 +370,7 @@ fn what_is_no_place_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{anchor}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(why), "{anchor}: {}", text(&output.stderr));
     }
-    // A line of the log with the whole note is as good as the note.
+    // A line of the log that contains the whole note serves as well as the note.
     configure(&home, "journal", "");
     let server = home.serve();
     until("a line", || server.log().contains("anchor: the newest checkpoint"));

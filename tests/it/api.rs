@@ -1,11 +1,12 @@
-//! The HTTP API of the real server: who may do what, what cannot be read, and where the ledger tells of it.
+//! The HTTP API of the real server: who may do what, what cannot be read, and what the ledger
+//! records.
 
 use crate::support::{Answer, Server, TestHome, text};
 use serde_json::{Value, json};
 
 const KIND: &str = "Content-Type: application/json\r\n";
 
-/// A problem of this status and code, as RFC 9457 has it, with nothing of our insides.
+/// A problem of this status and code, as RFC 9457 specifies, that reveals nothing internal.
 fn check_problem(answer: &Answer, status: u16, code: &str, what: &str) {
     let body = text(&answer.body);
     assert_eq!(answer.status, status, "{what}: {body}");
@@ -29,7 +30,7 @@ fn changed(key: &str, at: usize) -> String {
 }
 
 #[test]
-fn keys_that_are_none_are_refused_alike() {
+fn invalid_keys_are_all_refused_the_same() {
     let home = TestHome::init();
     let key = home.key("good", "operator");
     let revoked = home.key("revoked", "operator");
@@ -41,7 +42,7 @@ fn keys_that_are_none_are_refused_alike() {
     assert_eq!(server.send("GET", "/tools", &format!("X-API-Key: {key}\r\n"), b"").status, 200);
     let bearer = |key: &str| format!("Authorization: Bearer {key}\r\n");
     let first = server.send("GET", "/tools", "", b"").json()["detail"].clone();
-    // Nine at most: ten refusals a minute are answered, then it is 429.
+    // At most nine: ten refusals a minute are answered, then the status is 429.
     for (what, headers) in [
         ("no key", String::new()),
         ("an empty one", bearer("")),
@@ -78,7 +79,7 @@ fn a_revoked_key_ends_at_once_and_a_new_one_works_at_once() {
     assert_eq!(home.entries(&["kind:key.revoke"]).len(), 1);
 }
 
-/// What each role may ask for, row by row: run, tools, list of entries, one entry, health.
+/// What each role may request, row by row: run, tools, list of entries, one entry, health.
 #[test]
 fn roles_hold_what_the_table_says() {
     let home = TestHome::init();
@@ -96,14 +97,14 @@ fn roles_hold_what_the_table_says() {
         table.push_str(&format!("{role} run {} get {gets:?}\n", run.status));
     }
     assert_eq!(table, include_str!("golden/roles.txt"));
-    assert_eq!(home.entries(&["kind:run.request"]).len(), 2, "what is forbidden is no run");
+    assert_eq!(home.entries(&["kind:run.request"]).len(), 2, "a forbidden request is not a run");
     for path in ["/livez", "/readyz"] {
         assert_eq!(server.send("GET", path, "", b"").status, 200);
     }
 }
 
 #[test]
-fn a_run_is_read_by_its_owner_and_by_who_reads_the_audit() {
+fn a_run_is_readable_by_its_owner_and_by_readers_of_the_audit() {
     let home = TestHome::init();
     let (mine, other) = (home.key("mine", "operator"), home.key("other", "operator"));
     let viewer = home.key("viewer", "viewer");
@@ -123,7 +124,7 @@ fn a_run_is_read_by_its_owner_and_by_who_reads_the_audit() {
     check_steps(&server, &viewer, &reply);
 }
 
-/// Each step's ledger numbers lead to entries that explain it.
+/// Each step's ledger numbers identify entries that explain it.
 fn check_steps(server: &Server, viewer: &str, reply: &Value) {
     let steps = reply["steps"].as_array().expect("steps");
     assert_eq!(steps.len(), 2);
@@ -168,7 +169,7 @@ fn bodies_that_cannot_be_read_are_refused_and_run_nothing() {
         ("not UTF-8", b"{\"message\":\"\xff\"}", 400, "malformed"),
         ("half a surrogate", br#"{"message":"\ud800"}"#, 400, "malformed"),
         ("two members of one name", br#"{"message":"a","message":"b"}"#, 400, "malformed"),
-        ("more behind it", br#"{"message":"a"} {}"#, 400, "malformed"),
+        ("trailing text", br#"{"message":"a"} {}"#, 400, "malformed"),
         ("a raw NUL", b"{\"message\":\"\0\"}", 400, "malformed"),
         ("an escaped NUL", br#"{"message":"a\u0000b"}"#, 422, "unfit"),
         ("an empty message", br#"{"message":""}"#, 422, "unfit"),
@@ -264,7 +265,7 @@ fn the_ledger_is_read_in_pages_and_by_words() {
 }
 
 #[test]
-fn health_tools_and_readiness_are_told() {
+fn health_tools_and_readiness_are_reported() {
     let home = TestHome::init();
     let key = home.key("health", "operator");
     let server = home.serve();

@@ -1,5 +1,5 @@
-//! Calls that wait for a person, through the real server: who may answer, what an answer is good for, and
-//! that a run goes on by itself, once.
+//! Calls that wait for a person, through the real server: who may answer, what an answer permits,
+//! and that a run then continues by itself, once.
 
 mod changed;
 mod restart;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const POLICY: &str = r#"
 @id("release-list")
-@advice("ask somebody of the release group")
+@advice("ask a member of the release group")
 @require_approval("release")
 forbid (principal, action == PAR::Action::"list_dir", resource in PAR::Path::"@workspace")
 unless { context.call.approved == "approved" };
@@ -24,7 +24,7 @@ forbid (principal, action == PAR::Action::"read_file", resource in PAR::Path::"@
 unless { context.call.approved == "confirmed" || context.call.approved == "approved" };
 "#;
 
-/// A home with the two policies, the group `release`, and keys of some people.
+/// A home with the two policies, the group `release`, and keys of several people.
 pub(crate) struct People {
     pub(crate) home: TestHome,
     /// Runs; user `ana`.
@@ -64,7 +64,7 @@ impl People {
         format!("read_file(path=\"{}\")", self.home.path("workspace/notes").display())
     }
 
-    /// Asks, and returns the run's reply and its one question.
+    /// Starts a run, and returns its reply and its one approval request.
     pub(crate) fn ask(&self, server: &Server, message: &str) -> (Value, Value) {
         let answer = server.run(&self.asker, message);
         assert_eq!(answer.status, 202, "{}", text(&answer.body));
@@ -76,7 +76,7 @@ impl People {
         (reply.clone(), approval.json())
     }
 
-    /// The run once it does not wait or run any more.
+    /// The run once it neither waits nor runs.
     pub(crate) fn ended(&self, server: &Server, run: &Value) -> Value {
         let path = format!("/runs/{}", run["run"].as_str().expect("run"));
         let mut last = Value::Null;
@@ -87,7 +87,7 @@ impl People {
         last
     }
 
-    /// A tool that takes any words there are, and that somebody is asked about.
+    /// Adds a tool that takes any text, and whose calls need approval.
     pub(crate) fn add_note(&self) {
         let manifest = "name = \"note\"\nsummary = \"n\"\nclass = \"exec\"\nrisk = \"high\"\n\
              interpreter = \"/bin/sh\"\nscript = \"jobs.d/note.sh\"\nargs = [\"{words}\"]\nuntrusted_output = true\n\
@@ -104,10 +104,10 @@ impl People {
         self.home.add("policies/60-note.cedar", policy);
     }
 
-    /// The one question that is open instead of `before`, which is void.
-    fn asked_anew(&self, server: &Server, before: &Value) -> Value {
+    /// The one approval request that is open instead of `before`, which is void.
+    fn asked_again(&self, server: &Server, before: &Value) -> Value {
         let mut asked = Value::Null;
-        until("it is asked anew", || {
+        until("approval is requested again", || {
             let open = server.get(&self.ben, "/approvals?state=pending").json();
             asked = open["items"][0].clone();
             open["items"].as_array().map(Vec::len) == Some(1) && asked["id"] != before["id"]
@@ -117,13 +117,13 @@ impl People {
         asked
     }
 
-    /// How a question stands.
+    /// The state of an approval request.
     pub(crate) fn state(&self, server: &Server, approval: &Value) -> Value {
         let path = format!("/approvals/{}", approval["id"].as_str().expect("id"));
         server.get(&self.ben, &path).json()["state"].clone()
     }
 
-    /// A launcher that stands still keeps calls from being prepared.
+    /// Stops the launcher's process, so that no call can be prepared.
     fn stop_tools(&self, server: &Server) {
         let lock = std::fs::read_to_string(self.home.path("data/lock")).expect("lock");
         let front: u32 = lock.lines().find_map(|line| line.strip_prefix("pid=")?.parse().ok()).expect("pid");
@@ -158,7 +158,7 @@ fn os_user() -> String {
     format!("os:{}", name.unwrap_or_else(|| uid.to_string()))
 }
 
-/// Waits, for at most half a minute, until something is so.
+/// Waits at most half a minute for a condition.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !is_so() {
@@ -173,7 +173,7 @@ fn post(server: &Server, key: &str, approval: &Value, body: &Value) -> Answer {
     server.send("POST", &path, &headers, body.to_string().as_bytes())
 }
 
-/// As [`grant`], at a server that may be gone.
+/// Like [`grant`], at a server that may have ended.
 pub(crate) fn try_grant(server: &Server, key: &str, approval: &Value) -> Option<Answer> {
     let headers = format!("Authorization: Bearer {key}\r\nContent-Type: application/json\r\n");
     let path = format!("/approvals/{}", approval["id"].as_str().expect("id"));
@@ -189,14 +189,14 @@ fn check(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, &answer.json()["code"]), (status, &json!(code)), "{}", text(&answer.body));
 }
 
-/// The entry of a run of this kind: the last one.
+/// The last entry of this kind in a run.
 fn last(home: &TestHome, run: &Value, kind: &str) -> Value {
     let query = format!("run:{}", run["run"].as_str().expect("run"));
     home.entries(&[&query, &format!("kind:{kind}")]).pop().expect(kind)
 }
 
 #[test]
-fn another_user_of_the_group_approves_and_the_run_goes_on_by_itself() {
+fn another_member_of_the_group_approves_and_the_run_resumes_by_itself() {
     let people = People::new();
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
@@ -207,7 +207,7 @@ fn another_user_of_the_group_approves_and_the_run_goes_on_by_itself() {
     let why = &approval["why"][0];
     assert_eq!(
         (&why["policy"], &why["advice"]),
-        (&json!("release-list"), &json!("ask somebody of the release group"))
+        (&json!("release-list"), &json!("ask a member of the release group"))
     );
     assert_eq!(why["origin"], "policies/50-people.cedar:2");
     let listed = server.get(&people.ben, "/approvals?state=pending").json();
@@ -258,13 +258,13 @@ fn another_user_of_the_group_approves_and_the_run_goes_on_by_itself() {
     people.verify();
 }
 
-/// Every answer that does not count: by whom, to what, in which form.
+/// Every answer that does not count: by the wrong person, for the wrong call, or in the wrong form.
 #[test]
 fn an_answer_of_the_wrong_person_or_to_another_call_does_not_count() {
     let people = People::new();
     let second = key(&people.home, "ana-approves", "approver", "ana");
     let stranger = key(&people.home, "dora", "approver", "dora");
-    let (nobody, admin) = (people.home.key("nobody", "approver"), people.home.key("admin", "admin"));
+    let (outsider, admin) = (people.home.key("outsider", "approver"), people.home.key("admin", "admin"));
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
     for (who, code) in [
@@ -273,7 +273,7 @@ fn an_answer_of_the_wrong_person_or_to_another_call_does_not_count() {
         (&admin, "forbidden"),
         (&second, "own_request"),
         (&stranger, "not_in_group"),
-        (&nobody, "not_in_group"),
+        (&outsider, "not_in_group"),
     ] {
         check(&grant(&server, who, &approval), 403, code);
     }
@@ -321,7 +321,7 @@ fn an_answer_of_the_wrong_person_or_to_another_call_does_not_count() {
 }
 
 #[test]
-fn of_two_answers_at_once_one_counts() {
+fn only_one_of_two_simultaneous_answers_counts() {
     let people = People::new();
     let carl = key(&people.home, "carl", "approver", "carl");
     let server = people.home.serve();
@@ -344,7 +344,7 @@ fn of_two_answers_at_once_one_counts() {
 }
 
 #[test]
-fn a_refusal_and_a_time_out_are_told_to_the_model_and_the_run_ends() {
+fn a_refusal_and_a_timeout_are_reported_to_the_model_and_the_run_ends() {
     let people = People::with("[approvals]\nexpire_s = 2\n");
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
@@ -372,9 +372,10 @@ fn a_refusal_and_a_time_out_are_told_to_the_model_and_the_run_ends() {
     people.verify();
 }
 
-/// The object is swapped between the question and the yes: what runs is what was shown, or nothing.
+/// The object is swapped between the request and its approval: what runs is what was shown, or
+/// nothing.
 #[test]
-fn another_object_under_the_same_name_is_asked_about_anew() {
+fn another_object_under_the_same_name_needs_another_approval() {
     let people = People::new();
     let server = people.home.serve();
     let folder = people.home.path("workspace/inner");
@@ -384,7 +385,7 @@ fn another_object_under_the_same_name_is_asked_about_anew() {
     std::fs::create_dir(&folder).expect("folder");
     assert_eq!(grant(&server, &people.ben, &approval).status, 200);
     let mut asked = Vec::new();
-    until("it is asked anew", || {
+    until("approval is requested again", || {
         asked = server.get(&people.ben, "/approvals?state=pending").json()["items"]
             .as_array()
             .expect("items")
@@ -400,7 +401,8 @@ fn another_object_under_the_same_name_is_asked_about_anew() {
     people.verify();
 }
 
-/// Whoever looks while a question is answered, spent and run sees one state or the next, and never damage.
+/// A reader sees one state or the next while a request is answered, used and run, and never an
+/// inconsistency.
 #[test]
 fn a_question_that_is_looked_at_while_it_moves_is_not_damaged() {
     let people = People::new();
@@ -430,7 +432,7 @@ fn a_question_that_is_looked_at_while_it_moves_is_not_damaged() {
     people.verify();
 }
 
-/// The deployment that is shipped: asked by one, approved by another, done, and told.
+/// The shipped deployment: requested by one person, approved by another, executed and recorded.
 #[test]
 fn a_deployment_waits_for_the_release_group_and_is_then_live() {
     let people = People::new();

@@ -1,4 +1,5 @@
-//! What somebody can do to the files of a ledger: a list of changes, each to a copy of one of a few homes.
+//! What an attacker can do to the files of a ledger: a list of changes, each applied to a copy of
+//! one of a few homes.
 
 pub(crate) mod anew;
 mod copies;
@@ -15,17 +16,17 @@ use std::sync::OnceLock;
 
 /// The homes that are copied and changed.
 pub(crate) struct Homes {
-    /// A few runs of one epoch, the newest of them in `-wal` alone.
+    /// A few runs of one epoch, the newest of them in `-wal` only.
     young: TestHome,
-    /// As `young` was before its last run.
+    /// `young` as it was before its last run.
     yesterday: TestHome,
-    /// As `yesterday`, and then another run.
+    /// `yesterday` and another run.
     fork: TestHome,
-    /// Three epochs; made where it is first wanted.
+    /// Three epochs; made on first use.
     old: OnceLock<TestHome>,
-    /// One epoch and a full tile; made where it is first wanted.
+    /// One epoch and a full tile; made on first use.
     tall: OnceLock<TestHome>,
-    /// Several segments; made where it is first wanted.
+    /// Several segments; made on first use.
     split: OnceLock<TestHome>,
     /// Another log, with more entries than `young`.
     other: TestHome,
@@ -44,7 +45,7 @@ pub(crate) enum Base {
     Split,
 }
 
-/// What is held against the changed ledger.
+/// What the changed ledger is verified against.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Against {
     Nothing,
@@ -57,7 +58,7 @@ pub(crate) struct Attack {
     pub(crate) name: String,
     pub(crate) base: Base,
     pub(crate) against: Against,
-    /// It is done to state.db too, which otherwise only PAR could compare.
+    /// Applied to state.db too, which otherwise only PAR could compare.
     has_state: bool,
     act: Act,
 }
@@ -77,7 +78,7 @@ impl Attack {
         Self { against, ..self }
     }
 
-    /// A copy of its home with this done to it. Mostly it has no state.db: only PAR can compare one.
+    /// A copy of its home with this change. Usually without state.db: only PAR can compare one.
     pub(crate) fn done(&self, homes: &Homes) -> TestHome {
         let copy = copied(homes.base(self.base));
         (self.act)(&copy, homes);
@@ -129,7 +130,7 @@ impl Homes {
             Base::Tall => self.tall.get_or_init(|| {
                 let tall = TestHome::init();
                 history::write(&tall.root(), 260);
-                // Its threads close their connections behind it; the last of them takes the log away.
+                // Its threads close their connections later; the last of them removes the log.
                 until("the writer is gone", || !tall.path("data/ledger.db-wal").exists());
                 tall
             }),
@@ -137,7 +138,8 @@ impl Homes {
     }
 }
 
-/// A run on a server that is killed behind its answer: what it wrote last is in `-wal` for certain.
+/// A run on a server that is killed right after its answer: its last writes are certainly in
+/// `-wal`.
 fn killed_after(home: &TestHome, message: &str) -> Vec<u8> {
     let key = home.key("late", "operator");
     let server = home.serve();
@@ -156,12 +158,12 @@ fn three_epochs() -> TestHome {
     home
 }
 
-/// Every change but the flipped bits.
+/// Every change except the flipped bits.
 pub(crate) fn all() -> Vec<Attack> {
-    let anew = [anew::checkpoints(), anew::rewrites(), anew::headers(), anew::epochs()];
+    let rebuilt = [anew::checkpoints(), anew::rewrites(), anew::headers(), anew::epochs()];
     [schemas(), rows(), files(), copies::tails(), copies::forks(), split::all(), states()]
         .into_iter()
-        .chain(anew)
+        .chain(rebuilt)
         .flatten()
         .collect()
 }
@@ -236,7 +238,7 @@ fn rows() -> Vec<Attack> {
                 "a copy under a negative number",
                 "INSERT INTO entry SELECT -1, header FROM entry WHERE seq = 1",
             ),
-            ("an entry moved behind a gap", "UPDATE entry SET seq = 1000 WHERE seq = 9"),
+            ("an entry moved after a gap", "UPDATE entry SET seq = 1000 WHERE seq = 9"),
             ("the last entry twice", "INSERT INTO entry SELECT SIZE, header FROM entry WHERE seq = LAST"),
             (
                 "another entry's header",
@@ -276,7 +278,7 @@ fn rows() -> Vec<Attack> {
     young.into_iter().chain(tall).collect()
 }
 
-/// Files that are gone, cut, or another's.
+/// Files that are missing, truncated, or from another ledger.
 fn files() -> Vec<Attack> {
     let act = |name: &str, act: fn(&TestHome, &Homes)| Attack::new(Base::Young, name, act);
     let mark = |name: &str, text: fn(u64, Digest) -> String| {
@@ -307,7 +309,7 @@ fn files() -> Vec<Attack> {
         }),
         act("ledger.db emptied", |home, _| overwrite(home, b"")),
         act("ledger.db is noise", |home, _| overwrite(home, &[0x55; 8_192])),
-        act("the first page zeroed behind its head", |home, _| {
+        act("the first page zeroed after its head", |home, _| {
             settle(home);
             let mut bytes = std::fs::read(home.path("data/ledger.db")).expect("file");
             bytes[100..4_096].fill(0);
@@ -318,7 +320,7 @@ fn files() -> Vec<Attack> {
             let bytes = std::fs::read(home.path("data/ledger.db")).expect("file");
             overwrite(home, &bytes[..bytes.len() / 8_192 * 4_096]);
         }),
-        mark("a mark that is no mark", |_, _| "hello".to_owned()),
+        mark("a mark that is not a mark", |_, _| "hello".to_owned()),
         mark("a mark without digits", |size, _| format!("{size} xyz\n")),
         mark("a mark without its newline", |size, root| format!("{size:020} {root}")),
         mark("a mark of fewer digits", |size, root| format!("{size} {root}\n")),
@@ -330,7 +332,7 @@ fn files() -> Vec<Attack> {
     ]
 }
 
-/// What both verifiers see of state.db: how many entries it says that it has followed.
+/// The part of state.db that both verifiers see: how many entries it has followed.
 fn states() -> Vec<Attack> {
     let state = |name: &str, sql: &'static str| {
         Attack::new(Base::Young, name, move |home, _| {
@@ -350,7 +352,8 @@ fn states() -> Vec<Attack> {
     ]
 }
 
-/// Puts yesterday's checkpoint in the place of the newest, and cuts the tail back to `behind` entries behind it.
+/// Replaces the newest checkpoint by yesterday's, and truncates the tail to `behind` entries after
+/// it.
 pub(crate) fn cut_from_older(home: &TestHome, homes: &Homes, behind: u64) {
     let db = db(home);
     let yesterday = homes.yesterday.path("data/ledger.db").display().to_string();
@@ -363,7 +366,7 @@ pub(crate) fn cut_from_older(home: &TestHome, homes: &Homes, behind: u64) {
     db.execute_batch(&sql).expect("cut");
 }
 
-/// Lets the epoch in force have begun in 1970, so that the next start ends it.
+/// Sets the beginning of the epoch in force to 1970, so that the next start ends it.
 fn age(home: &TestHome) {
     let path = home.path("data/epoch.key");
     let line = std::fs::read_to_string(&path).expect("epoch key");
@@ -396,14 +399,14 @@ fn size(db: &Connection) -> u64 {
 pub(crate) fn settle(home: &TestHome) {
     let left: i64 =
         db(home).query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).expect("settled");
-    assert_eq!(left, 0, "nobody is in the way");
+    assert_eq!(left, 0, "no reader is in the way");
 }
 
 pub(crate) fn forget_state(home: &TestHome) {
     remove(home, &["state.db", "state.db-wal", "state.db-shm"]);
 }
 
-/// Removes files of `data/`; one that is not there is what was wanted.
+/// Removes files of `data/`, if they exist.
 fn remove(home: &TestHome, names: &[&str]) {
     for name in names {
         let _gone = std::fs::remove_file(home.path("data").join(name));
@@ -411,13 +414,13 @@ fn remove(home: &TestHome, names: &[&str]) {
     }
 }
 
-/// Puts the `data/` of another home in the place of this one's.
+/// Replaces this home's `data/` by another's.
 fn put(home: &TestHome, other: &TestHome) {
     std::fs::remove_dir_all(home.path("data")).expect("removed");
     copy_folder(&other.path("data"), &home.path("data"));
 }
 
-/// Puts bytes in the place of the database.
+/// Overwrites the database.
 fn overwrite(home: &TestHome, bytes: &[u8]) {
     remove(home, &["ledger.db-wal", "ledger.db-shm"]);
     std::fs::write(home.path("data/ledger.db"), bytes).expect("written");

@@ -1,8 +1,10 @@
-//! What a model and a tool that were taken over try: a row for each of 135 attempts, with what came of it.
+//! What a hostile model and a hostile tool try: a row for each of 135 attempts, with its outcome.
 //!
-//! Programs (`attempts/taken/`) make them as tools of PAR, through the real server, on each ground: with the rights of
-//! older versions of Landlock, without a mount view, without namespaces. `golden/attempts.txt` is the outcome, the same
-//! for root and for an ordinary user. What is to be held succeeds where nothing holds it: the same program, run by the
+//! Programs (`attempts/taken/`) run as tools of PAR through the real server and make the attempts,
+//! on each ground: with the rights of older versions of Landlock, without a mount view, without
+//! namespaces. `golden/attempts.txt` is the outcome, the same for root and for an ordinary user. An
+//! attempt that must be held succeeds if nothing holds it: the same program, run by the test
+//! itself, shows that first.
 //! test itself, shows that first.
 
 pub(crate) mod calls;
@@ -19,7 +21,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use table::{By, ROWS, Row};
 
-/// A rehearsal: each attempt goes through where nothing holds it, so that one that is held was held by something.
+/// A rehearsal: each attempt succeeds if nothing holds it, so an attempt that is held was held by a
+/// protection.
 #[test]
 fn each_attempt_succeeds_where_nothing_holds() {
     let Some(stage) = Stage::start() else { return };
@@ -36,7 +39,7 @@ fn each_attempt_succeeds_where_nothing_holds() {
     }
 }
 
-/// The matrix: what came of each attempt on each ground, and how it was made.
+/// The matrix: the outcome of each attempt on each ground, and how it was made.
 #[test]
 fn every_attempt_has_its_outcome() {
     let Some(mut stage) = Stage::start() else { return };
@@ -51,7 +54,7 @@ fn every_attempt_has_its_outcome() {
         }
         columns.push(Column::fill(&mut stage));
     }
-    // The other way in: nothing is held otherwise by the binary of its own.
+    // The other entry: the separate launcher binary holds no less.
     stage.enter_by_socket();
     columns[0].compare(&Column::fill(&mut stage));
     assert!(stage.launchers_started() > 0, "no `par-launcher` was started");
@@ -60,11 +63,11 @@ fn every_attempt_has_its_outcome() {
     compare(&(head(&columns) + "\n" + &body(&columns)), stage.abi());
 }
 
-/// What came of everything on one ground.
+/// All outcomes on one ground.
 struct Column {
     ground: Ground,
     loaded: Value,
-    /// Of each row, as it is shown.
+    /// The outcome of each row, as shown.
     outcomes: Vec<String>,
     errnos: BTreeMap<String, Vec<i64>>,
 }
@@ -92,7 +95,7 @@ impl Column {
         Self { ground: stage.ground, loaded, outcomes, errnos }
     }
 
-    /// The same came of everything, by the same layers.
+    /// Every outcome is the same, by the same layers.
     fn compare(&self, other: &Self) {
         for what in ["level", "layers", "missing", "refused", "protections", "program_protections"] {
             assert_eq!(self.loaded[what], other.loaded[what], "{what}");
@@ -112,7 +115,7 @@ fn every_number_has_a_row() {
     assert_eq!(numbers, (1..=135).collect::<Vec<_>>());
 }
 
-/// Tests that rows name are there.
+/// Tests that rows name exist.
 #[test]
 fn every_test_that_is_named_is_there() {
     if !is_source_there() {
@@ -121,7 +124,7 @@ fn every_test_that_is_named_is_there() {
     }
     for row in ROWS {
         if let By::Tests(names) = &row.by {
-            names.iter().for_each(|name| assert!(is_test(name), "{}: there is no test {name}", row.number));
+            names.iter().for_each(|name| assert!(is_test(name), "{}: missing test {name}", row.number));
         }
     }
 }
@@ -130,16 +133,16 @@ pub(crate) fn is_source_there() -> bool {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs").is_file()
 }
 
-/// Whether `name`, a file with a function behind `::`, is there.
+/// Whether `name`, a file and a function joined by `::`, exists.
 pub(crate) fn is_test(name: &str) -> bool {
     let Some((file, function)) = name.split_once("::") else { return false };
     let source =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap_or_default();
-    // A scenario of the sandbox is no test by an attribute: one that nobody plays would be dead code.
+    // A sandbox scenario has no test attribute: one that is never run would be dead code.
     source.contains(&format!("fn {function}(")) && (file.contains("/tests/") || source.contains("test]"))
 }
 
-/// Of the program and of the calls, where there are both.
+/// The outcomes of the program and of the calls, if there are both.
 fn outcomes(stage: &Stage, by: &By, named: &mut BTreeSet<&'static str>, ends: &Ends) -> BTreeSet<Outcome> {
     if let By::Program(names) | By::Both(names, ..) = by {
         named.extend(names.iter());
@@ -151,13 +154,13 @@ fn outcomes(stage: &Stage, by: &By, named: &mut BTreeSet<&'static str>, ends: &E
         By::Told(_, act) => BTreeSet::from([refused.unwrap_or_else(|| act(stage))]),
         By::Both(names, _, act) => {
             BTreeSet::from([stage.found(names), act(stage)].map(|one| match one {
-                // One way to make it is enough to be told of.
+                // One applicable way to make it is enough.
                 Outcome::NotApplicable => Outcome::Held,
                 one => one,
             }))
         }
         By::End(which) => which.iter().map(|end| ends.outcome(end, refused)).collect(),
-        // That they are there and pass is seen elsewhere.
+        // Other tests check that they exist and pass.
         By::Tests(_) => BTreeSet::from([Outcome::Held]),
         By::Nothing(_) => BTreeSet::from([Outcome::NotApplicable]),
     }
@@ -174,7 +177,8 @@ fn words(outcomes: &BTreeSet<Outcome>) -> String {
     all.join("+")
 }
 
-/// Programs that end in their own ways: how each call ended. Side by side, since most of them last.
+/// Programs that end in their own ways, and how each call ended. Concurrent, because most of them
+/// take long.
 struct Ends(BTreeMap<&'static str, String>);
 
 impl Ends {
@@ -187,7 +191,8 @@ impl Ends {
             ("deep", _) | (_, "quota") => "taken_writer",
             _ => "taken_static",
         };
-        // One that writes is in a run of its own: behind what ended otherwise than well a person would be asked.
+        // A program that writes gets its own run: after a call that did not end well, approval
+        // would be required.
         let (writers, others): (Vec<_>, Vec<_>) = all.flatten().partition(|end| tool(end) == "taken_writer");
         let mut ended = BTreeMap::new();
         for some in writers.chunks(1).chain(others.chunks(Self::AT_ONCE)) {
@@ -199,7 +204,7 @@ impl Ends {
         Self(ended)
     }
 
-    /// Held, where it ended as `status` says, and nothing of it is left.
+    /// Held if it ended as `status` says, and nothing of it remains.
     fn outcome(&self, (what, status): &(&str, &str), refused: Option<Outcome>) -> Outcome {
         match (self.0[what].as_str(), refused) {
             ("refused", Some(refused)) => refused,
@@ -209,7 +214,7 @@ impl Ends {
     }
 }
 
-/// What nobody was to change is as it was.
+/// Protected files are unchanged.
 fn untouched(stage: &Stage) {
     let outside = stage.home().beside("outside");
     let names = std::fs::read_dir(&outside).expect("folder").map(|one| one.expect("entry").file_name());
@@ -225,11 +230,11 @@ fn untouched(stage: &Stage) {
     }
 }
 
-/// The lines that only one of the two writes: root, and anybody else.
+/// The lines that only one of the two writes: root, and any other user.
 const LEVEL_OF: [&str; 2] = ["level, as root", "level, as another user"];
 
-/// What is withheld, the level that is reached, and the layers of each protection. A layer that only root has is in
-/// parentheses.
+/// What is withheld, the level that is reached, and the layers of each protection. Layers that only
+/// root has are in parentheses.
 fn head(columns: &[Column]) -> String {
     let mut all = String::from(
         "An errno stands where another layer refuses than on the whole ground. · is shown by a test of its own.\n\
@@ -269,7 +274,7 @@ fn layers(of: &Value) -> String {
         "no capabilities" => "CAP",
         other => panic!("a layer without a short name: {other}"),
     };
-    // Groups are an extra, and each machine's own affair.
+    // Groups are optional and differ between machines.
     let named = |all: &Vec<Value>| all.iter().filter(|one| *one != "cgroup").map(short).collect::<Vec<_>>();
     of.as_array().map_or("nothing".to_owned(), |all| named(all).join(" "))
 }
@@ -287,7 +292,7 @@ fn body(columns: &[Column]) -> String {
     all
 }
 
-/// How the programs' attempts of a row were refused, where another layer did it than on the whole ground.
+/// How the programs' attempts of a row were refused, if by a layer other than on the whole ground.
 fn otherwise(by: &By, column: &Column, whole: &Column) -> String {
     let (By::Program(names) | By::Both(names, ..)) = by else { return String::new() };
     let of = |column: &Column| -> BTreeSet<i64> {
@@ -301,7 +306,7 @@ fn otherwise(by: &By, column: &Column, whole: &Column) -> String {
     others.iter().map(word).collect()
 }
 
-/// The same for everybody, but for what only root has.
+/// The same for every user, except for what only root has.
 fn compare(table: &str, abi: u32) {
     let is_root = crate::support::is_root();
     let other = LEVEL_OF[usize::from(is_root)];
@@ -315,7 +320,7 @@ fn compare(table: &str, abi: u32) {
         eprintln!("\nNOT COMPARED: the file is not of Landlock {abi}:\n{table}\n");
     } else if plain(table) != plain(golden) {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("attempts.txt");
-        // Where it cannot be written, the panic below tells it all.
+        // If it cannot be written, the panic below shows everything.
         let _written = std::fs::write(&place, table);
         panic!("tests/it/golden/attempts.txt is not {}\n{table}", place.display());
     }

@@ -1,4 +1,4 @@
-//! Homes from backups, logs behind damaged ones, and a ledger of several files under a real server.
+//! Backups of homes, logs that follow damaged ones, and a ledger of several files on a real server.
 
 use crate::attacks::settle;
 use crate::attacks::split::{segments, split};
@@ -14,7 +14,7 @@ fn verify(home: &TestHome, code: i32, args: &[&str]) -> Value {
     serde_json::from_str(&home.expect(code, &args)).expect("JSON")
 }
 
-/// Every file below a folder, by its path there.
+/// Every file below a folder, by its relative path.
 fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -44,7 +44,7 @@ fn a_home_is_copied_beside_its_server_and_restored_with_another_log() {
     let told = home.expect(0, &["backup", folder]);
     assert!(told.contains("without the signing keys"), "{told}");
     assert_eq!(server.run(&kept, r#"list_dir(path="/var/log")"#).status, 200);
-    // A folder that is there is not written to.
+    // An existing folder is not written to.
     home.expect(1, &["backup", folder]);
     let _code = server.stop();
 
@@ -79,7 +79,7 @@ fn a_home_is_copied_beside_its_server_and_restored_with_another_log() {
     let _code = server.stop();
     restored.expect(2, &["restore", folder]);
 
-    // With its keys, but for the one that was revoked before.
+    // With its keys, except for the one revoked before.
     let again = TestHome::empty();
     again.expect(0, &["restore", folder, "--keep-keys"]);
     let server = again.serve();
@@ -88,7 +88,7 @@ fn a_home_is_copied_beside_its_server_and_restored_with_another_log() {
     let _code = server.stop();
     assert_eq!(verify(&again, 0, &[])["verdict"], "verified_unanchored");
 
-    // A backup that is not as it was written.
+    // A backup that was changed after it was written.
     let name = copied.keys().find(|name| name.ends_with("ledger.db")).expect("ledger.db");
     let path = Path::new(folder).join(name);
     let file = std::fs::OpenOptions::new().write(true).open(&path).expect("file");
@@ -111,12 +111,12 @@ fn a_damaged_log_is_set_aside_whole_and_another_begins() {
     let home = TestHome::init();
     let key = home.key("runner", "operator");
     home.expect(0, &["run", r#"list_dir(path="/var/log")"#]);
-    // A user who has met the log, and will know the next one.
+    // A user who knows the log, and will learn the next one.
     let met = home.beside("met");
     std::fs::create_dir(&met).expect("folder");
     let by = |args: &[&str]| home.command(args).env("HOME", &met).output().expect("par starts");
     assert_eq!(by(&["audit", "verify"]).status.code(), Some(0));
-    // A ledger that holds is not set aside.
+    // An intact ledger is not set aside.
     home.expect(2, &["audit", "renew", "--reason", "nothing is wrong"]);
     let db = connect(&home.path("data/ledger.db"));
     db.execute("UPDATE entry SET header = (SELECT header FROM entry WHERE seq = 2) WHERE seq = 3", [])
@@ -137,7 +137,8 @@ fn a_damaged_log_is_set_aside_whole_and_another_begins() {
         (genesis["why"].as_str(), genesis["reason"].as_str()),
         (Some("damage"), Some("a bit flipped on the disk"))
     );
-    // Nothing is lost: every file of the log is there to the byte, under the digest that the new log names.
+    // Nothing is lost: every file of the log is there byte for byte, under the digest that the new
+    // log names.
     let named = genesis["files"].as_array().expect("files");
     assert!(named.len() >= 2, "{named:?}");
     for file in named {
@@ -148,7 +149,7 @@ fn a_damaged_log_is_set_aside_whole_and_another_begins() {
     }
     assert_eq!(verify(&home, 5, &["--before", log])["verdict"], "invalid");
     assert_eq!(verify(&home, 0, &[])["entries"], 1);
-    // Keys are not taken over: which were revoked nobody can know.
+    // Keys are not carried over: nothing shows which were revoked.
     let server = home.serve();
     assert_eq!(server.run(&key, "hello").status, 401);
     let _code = server.stop();
@@ -156,7 +157,7 @@ fn a_damaged_log_is_set_aside_whole_and_another_begins() {
     home.expect(2, &["audit", "renew", "--reason", "again"]);
 }
 
-/// What a crash between the files' moving and the new log leaves is ended by the next start.
+/// The next start completes what a crash left between moving the files and creating the new log.
 #[test]
 fn a_log_that_was_set_aside_is_named_whoever_begins_the_next() {
     let home = TestHome::init();
@@ -174,7 +175,7 @@ fn a_log_that_was_set_aside_is_named_whoever_begins_the_next() {
 }
 
 #[test]
-fn a_server_goes_on_from_file_to_file_and_drops_what_is_over_its_age() {
+fn a_server_moves_from_file_to_file_and_drops_expired_payloads() {
     let home = TestHome::init();
     let key = home.key("runner", "operator");
     split(&home, "payload_s_max = 1\n");
@@ -185,7 +186,7 @@ fn a_server_goes_on_from_file_to_file_and_drops_what_is_over_its_age() {
             200
         );
     }
-    // Beside the server.
+    // Next to the server.
     assert!(verify(&home, 0, &[])["segments"].as_u64() >= Some(3));
     until("payloads go", || home.entries(&["kind:payload.drop"]).len() >= 2);
     until("they are gone", || verify(&home, 0, &[])["dropped"].as_u64() > Some(10));
@@ -200,7 +201,7 @@ fn a_server_goes_on_from_file_to_file_and_drops_what_is_over_its_age() {
     home.expect(0, &["audit", "check-proof", proof.to_str().expect("path"), "--key", log_key.trim()]);
     let told = text(&home.par(&["audit", "verify"]).stdout);
     assert!(told.contains(" segments:") && told.contains("dropped by age"), "{told}");
-    // What was dropped cannot be decided again, and that is no alarm.
+    // What was dropped cannot be decided again, which is not an alarm.
     home.expect(0, &["policy", "replay"]);
     home.expect(0, &["backup", home.beside("backup").to_str().expect("path")]);
 }

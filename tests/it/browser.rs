@@ -1,8 +1,8 @@
-//! The dashboard in a real browser: Debian's `chromium`, driven by `playwright-core`, looked at by
+//! The dashboard in a real browser: Debian's `chromium`, driven by `playwright-core` and checked by
 //! `axe-core`; both come from npm into a temporary folder.
 //!
-//! Without a browser, Node.js or the registry this is skipped aloud, unless `PAR_REQUIRE_BROWSER` is set.
-//! `PAR_SCREENSHOTS` names a folder for pictures of every page.
+//! Without a browser, Node.js or the registry this is skipped with a message, unless
+//! `PAR_REQUIRE_BROWSER` is set. `PAR_SCREENSHOTS` names a folder for pictures of every page.
 
 #![expect(clippy::disallowed_methods, reason = "tests start a browser")]
 
@@ -31,19 +31,19 @@ fn every_page_in_a_browser() {
     tools.look(&question(&People::new()));
 }
 
-/// The browser and what drives it.
+/// The browser and its driver.
 struct Tools {
     chromium: PathBuf,
     folder: tempfile::TempDir,
 }
 
-/// A server to look at, kept as long as one looks, and what to look at.
+/// A server, kept as long as its pages are visited, and the pages to visit.
 struct Orders {
     _server: Server,
     told: Value,
 }
 
-/// Pages of a home: with an operator's key, after it was used.
+/// Pages of a home, with an operator's key, after use.
 fn orders(home: &TestHome, operator: Option<&str>, name: &str) -> Orders {
     let viewer = home.key("reviewer", "viewer");
     let server = home.serve();
@@ -72,7 +72,7 @@ fn orders(home: &TestHome, operator: Option<&str>, name: &str) -> Orders {
     Orders { _server: server, told }
 }
 
-/// The pages of somebody who approves, with something to approve.
+/// The pages of an approver, with something to approve.
 fn question(people: &People) -> Orders {
     people.add_note();
     let server = people.home.serve();
@@ -103,7 +103,7 @@ fn question(people: &People) -> Orders {
     Orders { _server: server, told }
 }
 
-/// Runs of every colour; returns the one with the most to see.
+/// Runs with every outcome; returns the one with the most to show.
 fn work(server: &Server, operator: &str) -> String {
     let mut first = None;
     for message in [

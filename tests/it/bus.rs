@@ -1,4 +1,5 @@
-//! The shipped `service_restart` on a real `dbus-daemon`, with a manager of services beside that the test plays.
+//! The shipped `service_restart` on a real `dbus-daemon`, with a service manager simulated by the
+//! test.
 
 use crate::support::{TestHome, start, text, until};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use std::thread::JoinHandle;
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const PLACE: &str = "/org/freedesktop/systemd1";
 
-/// A bus of this test's own, which ends with it.
+/// A bus for this test, which ends with it.
 struct Bus {
     daemon: Child,
     socket: PathBuf,
@@ -26,7 +27,7 @@ impl Drop for Bus {
 }
 
 impl Bus {
-    /// `None`, aloud, where there is no `dbus-daemon` or no Perl.
+    /// `None` with a message if there is no `dbus-daemon` or no Perl.
     fn start(home: &TestHome) -> Option<Self> {
         let socket = home.beside("bus").canonicalize().unwrap_or(home.beside("bus"));
         let config = home.beside("bus.conf");
@@ -48,14 +49,14 @@ impl Bus {
                 return None;
             }
         };
-        // It says its address once it listens.
+        // It prints its address once it listens.
         let mut address = String::new();
         BufReader::new(daemon.stdout.take().expect("piped")).read_line(&mut address).expect("an address");
         assert!(address.starts_with("unix:path="), "{address}");
         Some(Self { daemon, socket })
     }
 
-    /// Plays systemd's manager for one restart of `unit`, whose job ends as `result`.
+    /// Simulates systemd's manager for one restart of `unit`, whose job ends as `result`.
     fn manager(&self, unit: &'static str, result: &'static str) -> JoinHandle<()> {
         let mut peer = Peer::open(&self.socket);
         peer.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "RequestName", "su", &name_and_flags());
@@ -67,7 +68,7 @@ impl Bus {
                     "RestartUnit" => {
                         assert_eq!(texts(&asked.body), [unit, "replace"]);
                         peer.answer(&asked, "o", &put(&[&format!("{PLACE}/job/7")]));
-                        // Somebody else's first.
+                        // Another client's job first.
                         for (job, how) in [(6, "failed"), (7, result)] {
                             let mut body = 1_u32.to_le_bytes().to_vec();
                             body.extend(put(&[&format!("{PLACE}/job/{job}"), unit, how]));
@@ -89,7 +90,7 @@ fn name_and_flags() -> Vec<u8> {
     body
 }
 
-/// Whoever speaks D-Bus, as far as this test needs it.
+/// A D-Bus peer, as far as this test needs one.
 struct Peer {
     stream: UnixStream,
     serial: u32,
@@ -224,7 +225,7 @@ impl Peer {
     }
 }
 
-/// A home where the shipped tool and the shipped rule are switched on, for this bus.
+/// A home in which the shipped tool and the shipped rule are enabled, for this bus.
 fn home() -> Option<(TestHome, Bus)> {
     let home = TestHome::init();
     let bus = Bus::start(&home)?;
@@ -232,7 +233,7 @@ fn home() -> Option<(TestHome, Bus)> {
     let off = std::fs::read_to_string(etc("tools.d/service_restart.toml.disabled")).expect("shipped");
     let on = off.replace("/run/dbus/system_bus_socket", bus.socket.to_str().expect("UTF-8"));
     home.add("tools.d/service_restart.toml", &on);
-    // The shipped rule, and more often within an hour.
+    // The shipped rule, with a higher hourly limit.
     let rule = std::fs::read_to_string(etc("policies/30-service.cedar.disabled")).expect("shipped");
     assert!(rule.contains("calls_hour >= 3"), "{rule}");
     home.add("policies/30-service.cedar", &rule.replace("calls_hour >= 3", "calls_hour >= 9"));
@@ -249,7 +250,7 @@ fn the_shipped_tool_restarts_a_service_on_a_real_bus() {
             .unwrap_or_else(|e| panic!("{e}: {} {}", text(&output.stdout), text(&output.stderr)));
         reply["steps"][0].clone()
     };
-    // The bus answers, and nobody is there to ask.
+    // The bus answers, but no manager is connected.
     let step = restart("nginx.service");
     let result = home.entry(step["ledger"]["result"].as_u64().expect("a number"));
     let told = result["payload"].to_string();
@@ -266,7 +267,7 @@ fn the_shipped_tool_restarts_a_service_on_a_real_bus() {
         let expect = json!({ "service": "nginx.service", "result": result });
         assert_eq!((&step["status"], &step["result"]), (&json!(status), &expect), "{step}");
     }
-    // What the rules do not name is not asked for.
+    // A service that the rules do not name is not restarted.
     assert_eq!(restart("ssh.service")["decision"], "deny");
     let socket = bus.socket.clone();
     drop(bus);

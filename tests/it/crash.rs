@@ -1,5 +1,5 @@
-//! Processes that die at the worst moment, and a stop in order: nothing is run twice, and nothing is left
-//! behind.
+//! Processes that die at the worst moment, and an orderly stop: nothing is run twice, and nothing
+//! is left behind.
 
 mod refused;
 
@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::os::unix::fs::OpenOptionsExt as _;
 
-/// The one key that the shipped manifests need.
+/// The one setting that the shipped manifests need.
 pub(crate) const LOGS: &str = "[paths]\nlogs = \"/var/log\"\n";
 
 /// A home with a tool that sleeps for `seconds`.
@@ -68,7 +68,7 @@ fn end(pid: u32) {
     signal(pid, Signal::SIGKILL);
 }
 
-/// The supervisor's own child that has threads is the front; the other is the launcher's first stage.
+/// The supervisor's own child with threads is the front; the other is the launcher's first stage.
 fn front_and_launcher(server: &Server) -> (u32, u32) {
     let pid = server.child.id();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children");
@@ -79,7 +79,8 @@ fn front_and_launcher(server: &Server) -> (u32, u32) {
     (front[0], launcher[0])
 }
 
-/// Whoever hears that it listens may end it: a stop is in order from there on, however early.
+/// Once the server reports that it listens it may be stopped: from then on a stop is orderly,
+/// however early.
 #[test]
 fn a_signal_right_behind_ready_is_a_stop_in_order() {
     use std::io::{Read as _, Write as _};
@@ -97,10 +98,11 @@ fn a_signal_right_behind_ready_is_a_stop_in_order() {
     command.env("NOTIFY_SOCKET", &told);
     command.stderr(open(0));
     let mut child = command.spawn().expect("par starts");
-    // Its start is told; from then on nothing it writes gets through: it stands still where it says that it listens.
+    // Its start is logged; then nothing that it writes gets through, so it blocks where it reports
+    // that it listens.
     let mut log = Vec::new();
     let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    // Without a pause: it writes that it listens a few milliseconds later.
+    // Without a pause: it reports that it listens a few milliseconds later.
     while !text(&log).contains("front and launcher are up") {
         assert!(std::time::Instant::now() < end, "it does not start: {}", text(&log));
         let _more = fill.read_to_end(&mut log);
@@ -137,7 +139,7 @@ fn after_kill_of_all_the_next_start_records_interrupted_and_runs_nothing_again()
     let all = server.descendants();
     assert!(all.len() >= 4, "front, two stages of the launcher, and the tool: {all:?}");
     let _all = server.kill();
-    assert!(running.join().expect("thread").is_none(), "nobody was told anything");
+    assert!(running.join().expect("thread").is_none(), "no answer was sent");
     until("nothing is left", || !all.iter().copied().any(is_alive));
     assert_eq!((count(&home, "call.decision"), count(&home, "call.result")), (1, 0));
     home.expect(0, &["audit", "verify"]);
@@ -158,7 +160,7 @@ fn after_kill_of_all_the_next_start_records_interrupted_and_runs_nothing_again()
     assert!(!server.descendants().into_iter().any(is_sleep), "the tool does not run again");
     assert_eq!(server.stop(), Some(0));
 
-    // A second start finds nothing to mend.
+    // A second start finds nothing to recover.
     let server = home.serve();
     let counts = ["call.decision", "call.result", "run.reply", "recovery"].map(|kind| count(&home, kind));
     assert_eq!(counts, [1, 1, 1, 1]);
@@ -204,7 +206,8 @@ fn a_launcher_that_dies_ends_its_calls_and_is_replaced() {
     home.expect(0, &["audit", "verify"]);
 }
 
-/// It is told while no launcher answers, without a service manager that asks; what hung is ended with all that it had.
+/// It is reported while no launcher answers, without a service manager that asks; what hung is
+/// ended with everything it had.
 #[test]
 fn a_launcher_that_hangs_ends_its_calls_and_is_replaced() {
     let (home, key) = home_with_nap(50);
@@ -254,9 +257,9 @@ fn a_front_that_dies_ends_all_and_the_next_start_works() {
     home.expect(0, &["audit", "verify"]);
 }
 
-/// The ledger goes away while a tool runs: its result cannot be recorded, and so nobody is told it.
+/// The ledger goes away while a tool runs: its result cannot be recorded, and so is not reported.
 #[test]
-fn what_cannot_be_recorded_is_told_to_nobody() {
+fn a_result_that_cannot_be_recorded_is_not_reported() {
     let (home, key) = home_with_nap(2);
     let mut server = home.serve();
     let running = start_nap(&home, &server, &key);
@@ -276,9 +279,10 @@ fn what_cannot_be_recorded_is_told_to_nobody() {
     home.expect(0, &["audit", "verify"]);
 }
 
-/// The ledger goes away while the model thinks: its answer cannot be recorded, and so nobody is told it.
+/// The ledger goes away while the model thinks: its answer cannot be recorded, and so is not
+/// reported.
 #[test]
-fn an_answer_that_cannot_be_recorded_is_told_to_nobody() {
+fn an_answer_that_cannot_be_recorded_is_not_reported() {
     use std::io::{Read as _, Write as _};
     let home = TestHome::init();
     let key = home.key("script", "operator");

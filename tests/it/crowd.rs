@@ -1,4 +1,5 @@
-//! What is left for the others beside many clients without a key, and beside one key that takes what it can.
+//! What remains for others next to many clients without a key, and next to one key that takes as
+//! much as it can.
 
 #![expect(clippy::disallowed_methods, reason = "tests are the clients of the server")]
 
@@ -7,17 +8,17 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// As many as fill all places and the kernel's queue behind them: while nothing gives way, the next one is not even
-/// connected before the time of the first is over, which is ten seconds for a head.
+/// Enough to fill all connections and the kernel's queue: if none gives way, the next client is not
+/// even connected before the first one times out, after ten seconds for a head.
 const ATTACKERS: usize = 400;
-/// An attacker that finds the queue full goes on without that one.
+/// An attacker that finds the queue full continues without that connection.
 const ATTACK_MAX: Duration = Duration::from_millis(50);
-/// Less than that time. Where places give way it takes a moment.
+/// Less than that timeout. If connections give way it takes a moment.
 const HONEST_MAX: Duration = Duration::from_secs(5);
 
-/// The attack: before, nobody was connected here until the attackers' time was over.
+/// The attack: before, no client could connect until the attackers timed out.
 #[test]
-fn silent_clients_and_unfinished_forms_keep_nobody_out() {
+fn silent_clients_and_unfinished_forms_lock_no_client_out() {
     let home = TestHome::init();
     let key = home.key("reader", "viewer");
     let server = home.serve();
@@ -45,7 +46,7 @@ fn silent_clients_and_unfinished_forms_keep_nobody_out() {
     let metrics = text(&server.get(&key, "/metrics").body);
     let ended = metrics.lines().find_map(|line| line.strip_prefix("par_connections_ended_total "));
     let ended: usize = ended.and_then(|count| count.parse().ok()).expect("a count");
-    assert!(ended > 0, "nobody gave way");
+    assert!(ended > 0, "no connection gave way");
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -55,12 +56,13 @@ fn connect(server: &Server, time_max: Duration) -> std::io::Result<TcpStream> {
 
 fn attacker(server: &Server, sent: &str) -> Option<TcpStream> {
     let mut stream = connect(server, ATTACK_MAX).ok()?;
-    // One that gave way already takes no more.
+    // A connection that was displaced already accepts no more.
     let _sent = stream.write_all(sent.as_bytes());
     Some(stream)
 }
 
-/// The attack: before, ten wrong keys a minute kept every key out that was not used since the start.
+/// The attack: before, ten wrong keys a minute locked out every key that had not been used since
+/// the start.
 #[test]
 fn wrong_keys_keep_no_right_key_out() {
     let home = TestHome::init();
@@ -78,7 +80,8 @@ fn wrong_keys_keep_no_right_key_out() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// One operator's key could fill the disk. What it may is on the ledger, so a restart gives it nothing back.
+/// One operator's key could fill the disk. Its usage is on the ledger, so a restart does not reset
+/// it.
 #[test]
 fn a_key_runs_no_more_within_an_hour_than_it_may() {
     let home = TestHome::init();
@@ -95,7 +98,7 @@ fn a_key_runs_no_more_within_an_hour_than_it_may() {
     refused(&home, &server, &one, "its runs of this hour");
     assert_eq!(server.run(&two, "health_check()").status, 200);
     assert_eq!(server.stop(), Some(0));
-    // The owner of the home is held to nothing by this.
+    // The owner of the home is not subject to this limit.
     for _ in 0..4 {
         home.expect(0, &["run", "health_check()"]);
     }
@@ -115,7 +118,7 @@ fn a_key_puts_no_more_on_the_ledger_within_an_hour_than_it_may() {
         of_runs.map(|header| header["payload_len"].as_u64().expect("length") + 1_024).sum::<u64>()
     };
     let server = home.serve();
-    // Each run is begun below the bound, and the one after the bound is none.
+    // Each run begins below the bound, and the next one after the bound is refused.
     while spent() < BYTES_MAX {
         assert_eq!(server.run(&one, &"words ".repeat(500)).status, 200);
     }
@@ -123,7 +126,7 @@ fn a_key_puts_no_more_on_the_ledger_within_an_hour_than_it_may() {
     assert_eq!(server.stop(), Some(0));
     let server = home.serve();
     refused(&home, &server, &one, "its bytes of this hour");
-    // A run that is under way ends there too: what it has still to say is its reply.
+    // A run in progress ends there too: it can only send its reply.
     assert_eq!(server.stop(), Some(0));
     home.configure(&format!(
         "[paths]\nlogs = \"/var/log\"\n[limits]\nkey_bytes_hour_max = {}\n",
@@ -134,7 +137,7 @@ fn a_key_puts_no_more_on_the_ledger_within_an_hour_than_it_may() {
     assert_eq!((&told["status"], &told["limit"]), (&"limit".into(), &"key_bytes_hour_max".into()), "{told}");
 }
 
-/// 429 with when to come again, and nothing on the ledger.
+/// 429 with the time to retry, and nothing on the ledger.
 fn refused(home: &TestHome, server: &Server, key: &str, what: &str) {
     let entries = || home.entries(&["kind:*"]).len();
     let before = entries();
@@ -176,7 +179,7 @@ fn rules_count_the_runs_of_a_caller() {
     assert!(text(&explained.stdout).contains("few-runs"), "{}", text(&explained.stdout));
     let explained = home.par(&["policy", "explain", "run", "--as", "two"]);
     assert_eq!(explained.status.code(), Some(0), "{}", text(&explained.stdout));
-    // A rule on powers that are no runs has no such number to ask for.
+    // A rule on powers other than runs cannot use such a number.
     home.add(
         "policies/70-few.cedar",
         "@id(\"few-exports\")\nforbid (principal, action == PAR::Action::\"export\", resource)\n\
@@ -186,7 +189,7 @@ fn rules_count_the_runs_of_a_caller() {
     assert_ne!(checked.status.code(), Some(0), "{}", text(&checked.stdout));
 }
 
-/// What every viewer's tails left for the bell of who approves: nothing, before.
+/// The live tails of all viewers used to take every connection from the stream of approvals.
 #[test]
 fn the_tails_of_one_key_leave_the_bell_of_another() {
     let home = TestHome::init();

@@ -5,7 +5,7 @@ use crate::support::{Answer, Server, text};
 use serde_json::json;
 
 const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
-/// What the page's script makes at the login, and keeps in the tab.
+/// Made by the page's script at login, and kept in the tab.
 const PROOF: &str = "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
 
 #[test]
@@ -24,7 +24,8 @@ fn a_question_is_answered_on_its_page_and_only_there() {
         "{shown}"
     );
     let token = shown.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-    // What another server on the loopback has, to which the browser sends the same cookie, and what it lacks.
+    // What another server on the loopback address has (the browser sends it the same cookie), and
+    // what it has not.
     let stolen = format!("answer=grant&call_hash={hash}&reason=seen&token={}", token.expect("token"));
     assert!(!shown.contains(PROOF), "no page holds it: {shown}");
     let yes = format!("{stolen}&proof={PROOF}");
@@ -34,7 +35,7 @@ fn a_question_is_answered_on_its_page_and_only_there() {
         ("no word of where from", "", &yes, 403),
         ("no token", OWN, &format!("answer=grant&call_hash={hash}"), 403),
         ("the cookie alone", OWN, &stolen, 403),
-        ("the cookie alone, for a no", OWN, &stolen.replace("grant", "refuse"), 403),
+        ("the cookie alone, for a refusal", OWN, &stolen.replace("grant", "refuse"), 403),
         ("another tab", OWN, &yes.replace("proof=5a", "proof=a5"), 403),
         ("no answer", OWN, &yes.replace("grant", "perhaps"), 422),
         ("another call", OWN, &other, 409),
@@ -42,7 +43,7 @@ fn a_question_is_answered_on_its_page_and_only_there() {
         let refused = post(&server, &page, &format!("{login}{from}"), fields);
         assert_eq!(refused.status, status, "{name}: {}", text(&refused.body));
     }
-    // With no login, with a key that runs, and with one that only reads.
+    // Without a login, with a key that runs, and with one that only reads.
     assert_eq!(post(&server, &page, OWN, &yes).status, 401);
     let viewer = log_in(&server, &people.viewer);
     assert_eq!(post(&server, &page, &format!("{viewer}{OWN}"), &yes).status, 403);
@@ -50,11 +51,11 @@ fn a_question_is_answered_on_its_page_and_only_there() {
     assert_eq!(granted.status, 303, "{}", text(&granted.body));
     assert_eq!(people.ended(&server, &run)["status"], "done");
     let again = post(&server, &page, &format!("{login}{OWN}"), &yes);
-    assert_eq!(again.status, 409, "a yes is given once");
+    assert_eq!(again.status, 409, "an approval is given once");
 }
 
-/// What a model may put into the arguments of a call: markup, escapes, text that runs backwards, and words
-/// without an end, of the characters that grow most where they are escaped.
+/// What a model may put into the arguments of a call: markup, escapes, text that runs backwards,
+/// and endless words of the characters that grow most when escaped.
 #[test]
 fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
     let people = People::new();
@@ -93,7 +94,7 @@ fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
         clean("approval list", &listed);
         assert!(listed.lines().all(|line| line.len() < 1_000), "{listed}");
     }
-    // No question is made of what is too long to be a call at all.
+    // Arguments that are too long for a call need no approval.
     for (length, status) in [(70_000, 200), (1 << 20, 413)] {
         let message = format!("note(words={})", json!("x".repeat(length)));
         let answer = server.run(&people.asker, &message);
@@ -117,7 +118,7 @@ fn hostile() -> Vec<String> {
     ]
 }
 
-/// Nothing in it moves a cursor, hides or reorders text.
+/// Nothing in it moves a cursor, or hides or reorders text.
 fn clean(place: &str, shown: &str) {
     let is_hidden = |c: &char| {
         (c.is_control() && *c != '\n')

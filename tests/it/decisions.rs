@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What is asked about: the object's canonical path, or that it is outside, and the names that hold it.
+/// The objects: the canonical path, or that it is outside, and the names that contain it.
 const OBJECTS: [(&str, &[&str]); 17] = [
     ("/var/log", &["@logs"]),
     ("/var/log/syslog", &["@logs"]),
@@ -113,7 +113,7 @@ fn table() -> String {
                 let tainted = Session { taint: ["untrusted".to_owned()].into(), ..session(&catalog) };
                 let (answer, tainted) = (ask(&session(&catalog)), ask(&tainted));
                 writeln!(out, "  {object:<34} {answer}").expect("text");
-                // A session that has read untrusted text, where that makes a difference.
+                // A session that has read untrusted text, if that makes a difference.
                 if tainted != answer {
                     writeln!(out, "  {:<34} {tainted}", format!("{object}, tainted")).expect("text");
                 }
@@ -124,7 +124,7 @@ fn table() -> String {
     out
 }
 
-/// The powers of the API, over what is one's own and another's.
+/// The powers of the API, over the subject's own things and over others'.
 fn powers(bundle: &Bundle, out: &mut String) {
     out.push_str("\n# role, power, whose: the decision and the policies that determine it\n");
     for role in Role::ALL {
@@ -134,7 +134,7 @@ fn powers(bundle: &Bundle, out: &mut String) {
             let own = who.id();
             let owners: &[(&str, &str)] = match power.over() {
                 HeldOver::Server => &[("", "")],
-                _ => &[(" of its own", &own), (" of another", "key:somebody")],
+                _ => &[(" of its own", &own), (" of another", "key:another")],
             };
             for (whose, owner) in owners {
                 let over = if owner.is_empty() { Over::Server } else { Over::Of { id: "one", owner } };

@@ -1,11 +1,12 @@
-//! Evidence that leaves the host: what a stranger can check, and what a client that called before refuses.
+//! Evidence that leaves the host: what a third party can check, and what a returning client
+//! refuses.
 
 use crate::forge::forge;
 use crate::support::{TestHome, binary, copy_folder, start, text};
 use serde_json::{Value, json};
 use std::process::Output;
 
-/// `par` as somebody else's machine has it: no home, no server, nothing but the binary.
+/// `par` as on another machine: no home, no server, only the binary.
 fn stranger(folder: &std::path::Path, args: &[&str]) -> Output {
     start(&binary()).env_clear().current_dir(folder).args(args).output().expect("par starts")
 }
@@ -17,7 +18,7 @@ fn run(home: &TestHome) -> String {
     reply["run"].as_str().expect("run").to_owned()
 }
 
-/// A run's proof is checked with the file and the public key alone, and tells the whole run.
+/// A run's proof is checked with the file and the public key alone, and covers the whole run.
 #[test]
 fn a_runs_proof_is_checked_by_a_stranger() {
     let home = TestHome::init();
@@ -44,7 +45,7 @@ fn a_runs_proof_is_checked_by_a_stranger() {
         .collect();
     assert_eq!((kinds.first(), kinds.last()), (Some(&"run.request"), Some(&"run.reply")), "{kinds:?}");
 
-    // One word changed, one entry left out, another's key.
+    // A changed word, a missing entry, another key.
     let proof = std::fs::read_to_string(&file).expect("proof");
     let mut without: Value = serde_json::from_str(&proof).expect("JSON");
     let entries = without["entries"].as_array_mut().expect("list");
@@ -65,7 +66,7 @@ fn a_runs_proof_is_checked_by_a_stranger() {
     assert_eq!(checked.status.code(), Some(5));
 }
 
-/// One entry, as a C2SP tlog-proof, from the files and over HTTP.
+/// One entry as a C2SP tlog-proof, from the files and over HTTP.
 #[test]
 fn an_entrys_proof_is_a_tlog_proof() {
     let home = TestHome::init();
@@ -87,7 +88,7 @@ fn an_entrys_proof_is_a_tlog_proof() {
         let checked = stranger(folder.path(), &["audit", "check-proof", "proof", "--key", &key]);
         assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
     }
-    // Who may not read the audit reads no entry; the tree itself is for whoever has a key.
+    // A user who may not read the audit reads no entry; the tree itself is readable with any key.
     assert_eq!(server.get(&runner, "/audit/proof?seq=3").status, 403);
     for path in ["/audit/checkpoint", "/audit/key", "/audit/consistency?from=1&to=3"] {
         assert_eq!(server.get(&runner, path).status, 200, "{path}");
@@ -104,9 +105,9 @@ fn an_entrys_proof_is_a_tlog_proof() {
     assert_eq!(server.get(&auditor, "/audit/proof?seq=99999").status, 404);
 }
 
-/// A checkpoint that somebody kept tells a rollback and a rewrite, also by who holds the live keys.
+/// A kept checkpoint reveals a rollback and a rewrite, even by a holder of the live keys.
 #[test]
-fn a_checkpoint_that_was_kept_tells() {
+fn a_kept_checkpoint_reveals_changes() {
     let home = TestHome::init();
     let yesterday = TestHome::empty();
     copy_folder(&home.root(), &yesterday.root());
@@ -148,7 +149,7 @@ fn a_checkpoint_that_was_kept_tells() {
     assert_eq!(verify(&other, 5)["verdict"], "diverged", "another log");
 }
 
-/// A client that called yesterday refuses today's rewritten ledger, before anything runs on it.
+/// A client that called yesterday refuses today's rewritten ledger before anything runs on it.
 #[test]
 fn a_client_that_called_before_refuses_a_rewritten_ledger() {
     let home = TestHome::init();
@@ -182,7 +183,7 @@ fn a_client_that_called_before_refuses_a_rewritten_ledger() {
     assert!(said.contains("entries have changed") && said.contains("par audit trust"), "{said}");
     assert_eq!(requests(), before, "nothing was sent to run");
 
-    // A person who knows why takes the log as it is now.
+    // A person who knows the reason accepts the log as it is now.
     let log = home.expect(0, &["audit", "key"]);
     let mut trust = start(&binary());
     trust.env_clear().env("HOME", client.path()).args(["audit", "trust", &url, "--key", log.trim()]);
@@ -191,9 +192,9 @@ fn a_client_that_called_before_refuses_a_rewritten_ledger() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Who verifies the same home twice compares it with what was there the first time.
+/// A second verification of the same home compares it with what was there the first time.
 #[test]
-fn who_verifies_remembers() {
+fn a_verification_is_remembered() {
     let home = TestHome::init();
     let _run = run(&home);
     let person = tempfile::tempdir().expect("folder");
@@ -213,10 +214,11 @@ fn who_verifies_remembers() {
     assert_eq!(verify(), (Some(5), "diverged".to_owned()));
 }
 
-/// `--since-last` reads what came since a verification that held, and stands on its checkpoint alone.
+/// `--since-last` reads what came after a verification that succeeded, and relies on its checkpoint
+/// alone.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "what somebody with an editor would do")]
-fn who_verified_may_go_on_from_there() {
+#[expect(clippy::disallowed_methods, reason = "simulates an edit by hand")]
+fn a_verification_may_continue_from_the_last_one() {
     let home = TestHome::init();
     let _run = run(&home);
     let person = tempfile::tempdir().expect("folder");
@@ -228,7 +230,7 @@ fn who_verified_may_go_on_from_there() {
     };
     let since = ["--since-last"];
     assert_eq!(verify(&home, &since).0, Some(2), "nothing was verified yet");
-    // Part of a ledger is not all of it.
+    // A part of a ledger is not all of it.
     let kept = home.path("kept.note");
     std::fs::write(&kept, home.expect(0, &["audit", "checkpoint"])).expect("note");
     let path = kept.to_str().expect("path");
@@ -247,7 +249,7 @@ fn who_verified_may_go_on_from_there() {
     let (code, nothing) = verify(&home, &since);
     assert_eq!((code, &nothing["entries"]), (Some(0), &json!(0)), "nothing is new: {nothing}");
 
-    // What is stored of the entries before is not looked at; the tree of before is.
+    // Stored data of earlier entries is not read; their tree is.
     let changed = TestHome::empty();
     copy_folder(&home.root(), &changed.root());
     let known = person.path().join(".config/par/known-logs");
@@ -266,7 +268,7 @@ fn who_verified_may_go_on_from_there() {
     });
     let (code, forged) = verify(&home, &since);
     assert_eq!((code, &forged["verdict"]), (Some(5), &json!("diverged")), "{forged}");
-    // A log that is taken as it is now was verified by nobody.
+    // A log that is trusted as it is now has not been verified.
     let mut trust = home.command(&["audit", "trust", here.to_str().expect("path"), "--key"]);
     trust.arg(home.expect(0, &["audit", "key"]).trim()).env("HOME", person.path());
     assert!(trust.status().expect("par starts").success());

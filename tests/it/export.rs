@@ -1,4 +1,4 @@
-//! Entries leave in a file that proves itself, and the ledger says who took them.
+//! Entries are exported to a file that proves itself, and the ledger records who exported them.
 
 use crate::support::{TestHome, binary, start, text, until};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn an_export_of_the_command_line_is_checked_elsewhere() {
 }
 
 #[test]
-fn a_server_exports_for_who_may_and_says_so() {
+fn a_server_exports_for_permitted_users_and_records_it() {
     let home = TestHome::init();
     asked(&home);
     let (viewer, approver) = (home.key("viewer", "viewer"), home.key("approver", "approver"));
@@ -73,7 +73,7 @@ fn a_server_exports_for_who_may_and_says_so() {
     home.expect(0, &["audit", "verify", "--export", path, "--key", home.expect(0, &["audit", "key"]).trim()]);
     let table = text(&server.get(&viewer, "/audit/export?q=kind:call.*&format=csv").body);
     assert!(table.starts_with("seq,time,kind,"), "{table}");
-    // By the admin socket: the server records it, and who asks reads the files.
+    // Through the admin socket: the server records it, and the client reads the files.
     let table = home.expect(0, &["audit", "export", "--format", "csv", "kind:run.request"]);
     assert_eq!(table.lines().count(), 3, "{table}");
     let recorded = home.entries(&["kind:export"]);
@@ -82,7 +82,7 @@ fn a_server_exports_for_who_may_and_says_so() {
         |at: usize| home.entry(recorded[at]["seq"].as_u64().expect("seq"))["payload"]["power"].clone();
     assert_eq!(power(0)["name"], "export");
     assert_eq!(power(2)["request"]["context"]["via"], "socket");
-    // The index follows meanwhile, and says how far it is.
+    // The index follows meanwhile, and reports its position.
     until("the index has followed", || {
         let page = server.get(&viewer, "/audit?q=tool:read_file").json();
         page["index"]["covered"].as_u64() >= Some(10)

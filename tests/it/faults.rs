@@ -1,9 +1,10 @@
-//! A disk that fails at any one moment, under the real binary: no room, an I/O error, half a write, or the end of
-//! the process. What was told is on the ledger, nothing is reported that is not so, and the next start goes on.
+//! A disk that fails at any one moment, under the real binary: no space, an I/O error, half a
+//! write, or the end of the process. What was reported is on the ledger, nothing false is reported,
+//! and the next start continues.
 //!
-//! A library in C (`faults/shim.c`), preloaded into the server, counts the calls that change a file of `data/` and
-//! strikes at the n-th. By default at a few of them; `PAR_FAULTS_EVERY=1` at each. Without a C compiler this is
-//! skipped aloud, unless `PAR_REQUIRE_CC` is set.
+//! A library in C (`faults/shim.c`), preloaded into the server, counts the calls that change a file
+//! of `data/` and fails the n-th. By default at a few of them; `PAR_FAULTS_EVERY=1` at each.
+//! Without a C compiler this is skipped with a message, unless `PAR_REQUIRE_CC` is set.
 
 use crate::approval::{People, try_grant};
 use crate::support::{Answer, Server, TestHome, copy_folder, start, text};
@@ -21,15 +22,15 @@ const EVERY: u64 = 97;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
-    /// No space from there on, until somebody makes some.
+    /// No space from then on, until the test makes some.
     Full = 1,
     /// One call fails with `EIO`.
     Io = 2,
-    /// One write takes half of what it was given.
+    /// One write accepts half of its bytes.
     Short = 3,
     /// The process is killed before the call.
     KillBefore = 4,
-    /// And behind it.
+    /// The process is killed after the call.
     KillAfter = 5,
 }
 
@@ -52,7 +53,7 @@ fn a_disk_that_fails_at_any_moment_loses_and_invents_nothing() {
                 while let Some((fault, n)) = points.get(next.fetch_add(1, Ordering::SeqCst)) {
                     match std::panic::catch_unwind(|| stage.play(Some(*fault), *n).ended) {
                         Ok(ended) => *counts.lock().expect("counts").entry((*fault, ended)).or_default() += 1,
-                        // The others are still of interest, and what was wrong is printed already.
+                        // The others still matter, and the failure is printed already.
                         Err(_) => wrong.lock().expect("wrong").push((*fault, *n)),
                     }
                 }
@@ -64,7 +65,8 @@ fn a_disk_that_fails_at_any_moment_loses_and_invents_nothing() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// Each fault at every so many calls, beginning with another one each; in an order that is over all of them early.
+/// Each fault at every so many calls, each with a different offset; ordered so that all of them are
+/// covered early.
 fn points(calls: u64, every: u64) -> Vec<(Fault, u64)> {
     let of = |(at, fault): (u64, Fault)| {
         (1 + at * every / 5..=calls).step_by(every as usize).map(move |n| (fault, n))
@@ -94,7 +96,7 @@ fn build(folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// A home where one call waits for a person, with an epoch that is over at the next start.
+/// A home in which one call waits for a person, with an epoch that is over at the next start.
 fn base() -> People {
     let people = People::new();
     let path = people.home.path("data/epoch.key");
@@ -102,12 +104,12 @@ fn base() -> People {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     words[2] = "0";
     std::fs::write(&path, words.join(" ") + "\n").expect("epoch key");
-    // Not to be copied each time: it is made again.
+    // Not copied each time: it is created again.
     std::fs::remove_file(people.home.path("data/reserve")).expect("reserve");
     people
 }
 
-/// What is shared with the library: see there.
+/// Memory shared with the library; see there.
 struct Shared(std::fs::File);
 
 impl Shared {
@@ -137,7 +139,7 @@ impl Shared {
         u64::from_ne_bytes(bytes)
     }
 
-    /// The call that was hit.
+    /// The call that failed.
     fn name(&self) -> String {
         let mut bytes = [0; 256];
         self.0.read_exact_at(&mut bytes, 40).expect("state");
@@ -145,7 +147,7 @@ impl Shared {
     }
 }
 
-/// Where the scene is played.
+/// The scene and its state.
 struct Stage<'a> {
     library: PathBuf,
     base: &'a People,
@@ -160,7 +162,7 @@ struct Played {
 }
 
 impl Stage<'_> {
-    /// Plays the scene on a copy of the base with `fault` at call `at`, and checks what is left.
+    /// Plays the scene on a copy of the base with `fault` at call `at`, and checks the result.
     fn play(&self, fault: Option<Fault>, at: u64) -> Played {
         let home = TestHome::empty();
         copy_folder(&self.base.home.root(), &home.root());
@@ -202,12 +204,12 @@ fn make_space(shared: &Shared, is_over: &AtomicBool) {
     }
 }
 
-/// What the server told.
+/// What the server reported.
 #[derive(Default)]
 struct Told {
-    /// Runs that were answered with 200 or 202, and the status told last.
+    /// Runs that were answered with 200 or 202, and the status reported last.
     runs: BTreeMap<String, String>,
-    /// Of each request in turn: its HTTP status, 0 without an answer.
+    /// The HTTP status of each request in turn, 0 without an answer.
     answers: Vec<u16>,
     granted: Option<String>,
     redacted: Option<String>,
@@ -242,7 +244,7 @@ impl Told {
                 told.redacted = Some(run);
             }
         }
-        // Where it only had no space it takes runs again by itself.
+        // If it only had no space it accepts runs again by itself.
         let until = Instant::now() + Duration::from_secs(10);
         while server.child.try_wait().expect("child").is_none() {
             let last = told.run(&server, &people.asker, "health_check()");
@@ -306,7 +308,7 @@ impl Told {
             Some(Fault::Full) if self.code == Some(0) => {
                 assert_eq!(self.answers.last(), Some(&200), "it goes on with space: {at}");
             }
-            // What failed once is not well later without a new start.
+            // After an I/O error it does not work again without a new start.
             Some(Fault::Io) if self.answers.contains(&503) => {
                 let first = self.answers.iter().position(|status| *status == 503).expect("one");
                 assert!(self.answers[first..].iter().all(|status| matches!(status, 0 | 503)), "{at}");
@@ -320,11 +322,11 @@ impl Told {
         verify(home, &format!("before a start: {at}"));
         let started = home.par(&["run", "health_check()"]);
         assert_eq!(started.status.code(), Some(0), "{at}\nthe next start: {}", text(&started.stderr));
-        verify(home, &format!("behind a start: {at}"));
+        verify(home, &format!("after a start: {at}"));
         self.compare(&home.entries(&[]), at);
     }
 
-    /// Everything that was told is on the ledger, and every run has its reply.
+    /// Everything that was reported is on the ledger, and every run has its reply.
     fn compare(&self, entries: &[Value], at: &str) {
         let count = |wanted: &[(&str, &str)]| {
             let is_wanted = |entry: &&Value| wanted.iter().all(|(name, value)| entry[*name] == json!(value));

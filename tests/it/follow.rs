@@ -1,4 +1,4 @@
-//! Entries are told as they come.
+//! Entries are reported as they are appended.
 
 use crate::support::{TestHome, until};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// A command that goes on, and what it has written so far.
+/// A command that follows the ledger, and what it has written so far.
 struct Followed {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -41,7 +41,7 @@ impl Drop for Followed {
 }
 
 #[test]
-fn what_matches_is_told_once_as_it_comes() {
+fn each_match_is_printed_once_as_it_is_appended() {
     let home = TestHome::init();
     let (key, viewer) = (home.key("script", "operator"), home.key("viewer", "viewer"));
     let server = home.serve();
@@ -66,7 +66,7 @@ fn what_matches_is_told_once_as_it_comes() {
     assert_eq!(runs(&files), expect);
     assert_eq!(runs(&served), expect);
     assert!(table.lines().len() == 1 && table.lines()[0].contains("read_file"), "{:?}", table.lines());
-    // Without `--follow` a server tells what there is, oldest first.
+    // Without `--follow` a server returns what there is, oldest first.
     let mut command = home.command(&["audit", "show", "--json", "--url", &url, "--limit", "2", query[0]]);
     let told = command.env("PAR_KEY", &viewer).output().expect("par starts");
     let told = crate::support::text(&told.stdout);

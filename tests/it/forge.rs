@@ -1,4 +1,4 @@
-//! What somebody can do to a ledger who holds its files and the keys that lie beside it.
+//! What an attacker can do to a ledger with its files and the keys next to it.
 
 use crate::support::TestHome;
 use ed25519_dalek::SigningKey;
@@ -9,7 +9,8 @@ use rusqlite::{Connection, params};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Changes header and payload of the entry `seq`, and makes commitment and chain anew behind it. What could
+/// Changes header and payload of the entry `seq`, and rebuilds commitment and chain after it.
+/// Removes what could reveal it: the high-water mark and state.db.
 /// tell otherwise, the high-water mark and state.db, goes.
 pub(crate) fn forge(home: &TestHome, seq: u64, change: impl FnOnce(&mut Map<String, Value>, &mut Value)) {
     let path = home.path("data/ledger.db");
@@ -46,11 +47,11 @@ pub(crate) fn forge(home: &TestHome, seq: u64, change: impl FnOnce(&mut Map<Stri
     for name in ["high-water", "state.db"] {
         std::fs::remove_file(home.path("data").join(name)).expect("removed");
     }
-    sign_anew(home);
+    sign_again(home);
 }
 
-/// Signs what the ledger now is, with the keys that lie beside it.
-pub(crate) fn sign_anew(home: &TestHome) {
+/// Signs the ledger as it is now with the keys next to it.
+pub(crate) fn sign_again(home: &TestHome) {
     let path = home.path("data/ledger.db");
     let reader = Reader::open(&path).expect("reader");
     let size = reader.size().expect("size");
@@ -70,7 +71,7 @@ pub(crate) fn sign_anew(home: &TestHome) {
     db.execute("INSERT INTO checkpoint VALUES (?1, ?2, ?3)", row).expect("checkpoint");
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests write behind the ledger's back")]
+#[expect(clippy::disallowed_methods, reason = "tests write without the ledger's writer")]
 pub(crate) fn connect(path: &Path) -> Connection {
     Connection::open(path).expect("database")
 }

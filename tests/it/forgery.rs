@@ -1,9 +1,10 @@
-//! Only its mint makes a proof: the compiler refuses what an outsider and what a neighbour in the same room would write, and
-//! names the private field.
+//! Only its mint makes a proof: the compiler refuses the code that an outsider or a module in the
+//! same room would write, and names the private field.
 //!
-//! Needs the source and the compiler. Each row of [`PROOFS`] is compiled twice, with `rustc --emit=metadata`: as a crate of
-//! its own against the built library, and as a function in a sibling module of the mint, in a copy of the library's source.
-//! [`SEALS`] does the same for the trait that only one module implements.
+//! Needs the source and the compiler. Each row of [`PROOFS`] is compiled twice, with `rustc
+//! --emit=metadata`: as a separate crate against the built library, and as a function in a sibling
+//! module of the mint, in a copy of the library's source. [`SEALS`] does the same for the trait
+//! that only one module implements.
 
 #![expect(clippy::disallowed_methods, reason = "it starts the compiler, where cargo says it is")]
 
@@ -12,17 +13,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A proof, and who tries to forge it.
+/// A proof, and the code that tries to forge it.
 struct Proof {
-    /// Where others name it.
+    /// The path by which others name it.
     name: &'static str,
     /// Its generic arguments, if there are any.
     of: &'static str,
-    /// Its private field that the forger names.
+    /// The private field that the forger names.
     field: &'static str,
-    /// A value for that field, as a forger would make it up.
+    /// An invented value for that field.
     value: &'static str,
-    /// A file of the same room that is not the mint: there the sibling's forgery goes.
+    /// A file in the same room other than the mint: the sibling's forgery goes there.
     sibling: &'static str,
 }
 
@@ -45,7 +46,7 @@ const fn proof(name: &'static str, field: &'static str, value: &'static str, sib
 }
 
 impl Proof {
-    /// A function that makes another of one.
+    /// A function that makes a proof from another one.
     fn forgery(&self, krate: &str, at: usize) -> String {
         let Self { name, of, field, value, .. } = self;
         let path = format!("{krate}::{name}");
@@ -54,7 +55,8 @@ impl Proof {
         )
     }
 
-    /// Whether the compiler's words say that the forger's field is private, by its name and that of the proof.
+    /// Whether the compiler says that the forger's field is private, by its name and that of the
+    /// proof.
     fn is_refused(&self, told: &str) -> bool {
         let of = self.name.rsplit("::").next().expect("a name");
         let first = told.lines().find(|line| line.starts_with("error[E0616]")).unwrap_or_default();
@@ -93,9 +95,11 @@ fn no_sibling_makes_a_proof() {
     }
 }
 
-/// [`Hold`](par::secrets::Hold) is no value but a trait: who implements it says what is looked through.
+/// [`Hold`](par::secrets::Hold) is not a value but a trait: its implementations decide what is
+/// searched.
 ///
-/// Each way to say it of a type of one's own, with what the compiler answers: the code, and the private name.
+/// Each way to implement it for a foreign type, with the compiler's answer: the code, and the
+/// private name.
 const SEALS: [(Forger, &str, &str, &str); 4] = [
     (Forger::Outsider, "impl par::secrets::Hold for Mine {}", "error[E0277]", "Sealed` is not satisfied"),
     (
@@ -122,7 +126,7 @@ enum Forger {
 }
 
 #[test]
-fn nobody_else_says_how_a_value_is_looked_through() {
+fn no_other_module_decides_how_a_value_is_searched() {
     let place = tempfile::tempdir().expect("folder");
     let built = Built::find();
     let sibling = copied(place.path()).join("secrets/clean.rs");
@@ -141,7 +145,7 @@ fn nobody_else_says_how_a_value_is_looked_through() {
     }
 }
 
-/// What `cargo test` has built.
+/// The artifacts that `cargo test` has built.
 struct Built {
     /// The library.
     library: PathBuf,
@@ -190,7 +194,7 @@ impl Built {
         Self { library, folder, direct }
     }
 
-    /// What the compiler says to `forgery` in a crate of its own, over the built library.
+    /// The compiler's answer to `forgery` in a separate crate, with the built library.
     fn outsider(&self, place: &Path, forgery: &str) -> String {
         let source = place.join("outsider.rs");
         std::fs::write(&source, format!("{forgery}fn main() {{}}\n")).expect("source");
@@ -200,7 +204,7 @@ impl Built {
         refused(&mut rustc)
     }
 
-    /// What the compiler says to the library's source below `place`, see [`copied`].
+    /// The compiler's answer to the library's source below `place`, see [`copied`].
     fn sibling(&self, place: &Path) -> String {
         let mut rustc = self.rustc(place);
         rustc.args(["--crate-name", "par", "--crate-type", "lib", "--cap-lints", "allow"]);
@@ -220,7 +224,8 @@ impl Built {
     }
 }
 
-/// The dependencies of the library in `Cargo.lock`: its name in code, and its version if there is more than one of them.
+/// The dependencies of the library in `Cargo.lock`: its name in code, and its version if there are
+/// several.
 fn direct_dependencies() -> Vec<(String, Option<String>)> {
     let lock = std::fs::read_to_string(top().join("Cargo.lock")).expect("lock");
     let lock: toml::Table = lock.parse().expect("TOML");
@@ -234,7 +239,7 @@ fn direct_dependencies() -> Vec<(String, Option<String>)> {
     listed.iter().map(read).collect()
 }
 
-/// The words of a compiler that refuses.
+/// The errors of a compiler that refuses.
 fn refused(rustc: &mut Command) -> String {
     let output = rustc.output().expect("rustc starts");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -242,7 +247,7 @@ fn refused(rustc: &mut Command) -> String {
     told
 }
 
-/// A copy of the library's source in `place`, among links to what it includes. Its folder.
+/// Copies the library's source to `place`, next to links to what it includes. Returns its folder.
 fn copied(place: &Path) -> PathBuf {
     let source = place.join("src");
     copy(&top().join("src"), &source);

@@ -1,4 +1,4 @@
-//! A ledger with as many decisions as are wanted, each made by the rules of a home, none of them run.
+//! A ledger with any number of decisions, each made by the rules of a home, none of them executed.
 
 use par::auth::{self, Role, Source, Subject};
 use par::config::{Config, Home};
@@ -31,15 +31,15 @@ const FILES: [&str; 8] = [
     "/var/log/journal/a/b/c.journal",
 ];
 
-/// A decision that was written.
+/// A recorded decision.
 pub struct Made {
     pub seq: u64,
     pub word: &'static str,
-    /// The path that it was about, where it was.
+    /// The path that it was about, if any.
     pub path: Option<&'static str>,
 }
 
-/// Appends `decisions` decisions to the ledger of `home`, under its rules, in front of them `policy.load`.
+/// Appends `decisions` decisions to the ledger of `home`, under its rules, after a `policy.load`.
 pub fn write(home: &Path, decisions: usize) -> Vec<Made> {
     let home = Home::locate(Some(home), None).expect("home");
     let config = Config::load(home).expect("configuration");
@@ -79,7 +79,7 @@ fn read<P: Payload>(members: Value) -> P {
     serde_json::from_value(members).expect("a payload")
 }
 
-/// The decision `at`: who, what and on what follow from the number alone.
+/// The decision `at`: subject, tool and object follow from the number alone.
 fn decision(
     at: usize,
     session: &SessionId,

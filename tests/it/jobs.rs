@@ -1,4 +1,4 @@
-//! Scripts as tools: the deployment that is shipped.
+//! Scripts as tools: the shipped deployment.
 
 mod script;
 
@@ -14,7 +14,7 @@ const PERMIT: &str = r#"
 permit (principal in PAR::Role::"operator", action == PAR::Action::"deploy", resource == PAR::Project::"demo");
 "#;
 
-/// A home where an operator deploys without asking anybody.
+/// A home in which an operator deploys without approval.
 fn home() -> TestHome {
     let home = TestHome::init();
     home.add("policies/20-deploy.cedar", PERMIT);
@@ -25,7 +25,7 @@ fn demo(home: &TestHome) -> PathBuf {
     home.path("workspace/demo")
 }
 
-/// The release that is live, which must be whole.
+/// The live release, which must be complete.
 fn live(home: &TestHome) -> Option<String> {
     let link = std::fs::read_link(demo(home).join("current")).ok()?;
     let version = link.strip_prefix("releases").expect("a release").to_str().expect("UTF-8").to_owned();
@@ -36,7 +36,7 @@ fn live(home: &TestHome) -> Option<String> {
     Some(version)
 }
 
-/// Calls `deploy` in a process of its own, and returns its one step.
+/// Calls `deploy` in a separate process, and returns its one step.
 fn deploy(home: &TestHome, version: &str) -> Value {
     call(home, "deploy", &json!({ "project": "demo", "version": version }))
 }
@@ -79,7 +79,7 @@ fn a_version_is_deployed_and_is_live() {
                          "rolled_back": false, "reason": "deployed" });
     assert_eq!(step["result"], expect);
     assert_eq!(live(&home).as_deref(), Some("1.0.1"));
-    // Again is no harm, and back is a deployment like any other.
+    // Repeating it does no harm, and rolling back is a deployment like any other.
     let again = deploy(&home, "1.0.1")["result"]["reason"].clone();
     assert!(
         again
@@ -90,7 +90,7 @@ fn a_version_is_deployed_and_is_live() {
     assert_eq!(deploy(&home, "1.0.0")["result"]["previous"], "1.0.1");
     assert_eq!(live(&home).as_deref(), Some("1.0.0"));
 
-    // What ran is on record, with what held it.
+    // What ran is on record, with the layers that confined it.
     let script = std::fs::read(home.path("etc/jobs.d/deploy.sh")).expect("script");
     let sha256: String = Sha256::digest(&script).iter().map(|byte| format!("{byte:02x}")).collect();
     let decision = home.entry(step["ledger"]["decision"].as_u64().expect("a number"));
@@ -105,7 +105,7 @@ fn a_version_is_deployed_and_is_live() {
 }
 
 #[test]
-fn as_shipped_somebody_is_asked() {
+fn the_shipped_rules_require_approval() {
     let home = TestHome::init();
     home.expect(4, &["run", r#"deploy(project="demo", version="1.0.1")"#]);
     assert_eq!(live(&home), None);
@@ -131,7 +131,7 @@ fn a_failing_check_rolls_back_and_says_so() {
                          "reason": "its check failed after the switch: rolled back" });
     assert_eq!((&second["status"], &second["result"]), (&json!("error"), &expect));
     assert_eq!(live(&home).as_deref(), Some("1.0.1"));
-    // What is not whole is never switched to.
+    // An incomplete release never becomes live.
     add_version(&home, "1.0.3", 0);
     std::fs::write(demo(&home).join("incoming/1.0.3/VERSION"), "1.0.4\n").expect("VERSION");
     let third = deploy(&home, "1.0.3");
@@ -157,7 +157,8 @@ fn killed_half_way_leaves_the_old_or_the_new() {
         child.wait().expect("ended");
         let before = live(&home).expect("one is live");
         assert!(before == "1.0.0" || before == version || before == "2.0.0", "{before}");
-        // The lock lasts as long as anything of the killed call: the next starts from what is there.
+        // The lock lasts as long as any process of the killed call: the next one starts from what
+        // is there.
         let next = deploy(&home, version);
         assert_eq!((&next["status"], live(&home).as_deref()), (&json!("ok"), Some(version)), "{next}");
         assert!(!copying(), "what the killed call left is cleared away");
@@ -192,7 +193,7 @@ fn two_at_once_come_one_behind_the_other() {
         let waited = step["result"]["error"].as_str().is_some_and(|e| e.starts_with("another call works in"));
         assert!(step["status"] == "ok" || waited, "{step}");
     }
-    // One behind the other: each found live what another had made so.
+    // One after the other: each found live what another had made so.
     let mut previous: Vec<String> = done.iter().map(|step| step["result"]["previous"].to_string()).collect();
     previous.sort();
     previous.dedup();
@@ -222,7 +223,8 @@ fn a_script_that_changed_on_disk_never_runs() {
     let message = r#"deploy(project="demo", version="1.0.1")"#;
     let step = server.run(&key, message).json()["steps"][0].clone();
     assert_eq!((&step["status"], &step["result"]["reason"]), (&json!("ok"), &json!("deployed")), "{step}");
-    // Another launcher reads what is there now, and is not taken for the one that was decided with.
+    // Another launcher reads what is there now, and does not pass for the one that was decided
+    // with.
     kill_launcher(&server.descendants());
     until("the new launcher answers", || {
         let step = server.run(&key, message).json()["steps"][0].clone();
@@ -234,7 +236,7 @@ fn a_script_that_changed_on_disk_never_runs() {
     server.stop();
 }
 
-/// The launcher proper: the child of a child of the supervisor.
+/// The launcher proper: the grandchild of the supervisor.
 pub(crate) fn launcher(descendants: &[u32]) -> u32 {
     let below = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok();
     let launcher = descendants.iter().filter_map(below).find_map(|pids| pids.trim().parse().ok());
@@ -246,7 +248,7 @@ pub(crate) fn kill_launcher(descendants: &[u32]) {
 }
 
 #[test]
-fn what_is_no_version_is_no_call() {
+fn an_invalid_version_is_an_invalid_call() {
     let home = home();
     for version in [
         "",

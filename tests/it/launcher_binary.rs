@@ -1,13 +1,15 @@
-//! `par-launcher` holds what a launcher needs, and nothing of the front's.
+//! `par-launcher` contains what a launcher needs, and nothing of the front's.
 //!
-//! Every child of a call is a fork of the launcher: what is linked into it is what a builtin that was taken over finds mapped.
+//! Every child of a call is a fork of the launcher: what is linked into it is mapped in a hostile
+//! builtin.
 
 #![expect(clippy::disallowed_methods, reason = "a test looks at the environment")]
 
 use crate::support::launcher_binary;
 use std::collections::BTreeMap;
 
-/// Crates of the front's, each by the name that its symbols begin with; a C library by the beginning itself.
+/// Crates that only the front needs, each by the prefix of its symbols; a C library by its own
+/// prefix.
 const FRONT: [&str; 11] = [
     "cedar_policy",
     "cedar_policy_core",
@@ -21,7 +23,7 @@ const FRONT: [&str; 11] = [
     "reqwest",
     "tokio",
 ];
-/// A symbol of that many bytes is a constant or a stub, and no code that does anything.
+/// A symbol of at most this many bytes is a constant or a stub.
 const SYMBOL_BYTES_MAX: u64 = 64;
 
 #[test]
@@ -68,13 +70,13 @@ fn is_of_front(name: &str) -> bool {
     owner(name).is_some_and(|owner| FRONT.contains(&owner.as_str())) || name.starts_with("sqlite3")
 }
 
-/// The crate that a symbol is of, by its mangled name: the first path in it. `None` of what is not Rust's.
+/// The crate of a symbol, by its mangled name: the first path in it. `None` if it is not Rust's.
 fn owner(name: &str) -> Option<String> {
     if let Some(rest) = name.strip_prefix("_ZN") {
         let digits = rest.find(|c: char| !c.is_ascii_digit())?;
         let length: usize = rest[..digits].parse().ok()?;
         let first = rest.get(digits..digits + length)?;
-        // `<tokio::X as core::Y>`: signs stand between dollars, and paths have dots.
+        // `<tokio::X as core::Y>`: signs are enclosed in dollars, and paths have dots.
         let plain = ["$LT$", "$RF$", "$BP$", "$LP$", "$u5b$", "$u20$"]
             .iter()
             .fold(first.to_owned(), |text, sign| text.replace(sign, " "));
@@ -84,7 +86,7 @@ fn owner(name: &str) -> Option<String> {
             .find(|word| !["", "mut", "const", "dyn", "impl"].contains(word));
         return word.map(str::to_owned);
     }
-    // The newer form: a crate's root is `C`, a number that tells versions apart, and its name.
+    // The newer form: a crate's root is `C`, a number that distinguishes versions, and its name.
     let mut rest = name.strip_prefix("_R")?;
     loop {
         rest = &rest[rest.find('C')? + 1..];

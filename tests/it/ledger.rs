@@ -1,5 +1,5 @@
-//! The ledger as a person meets it: `par audit verify` on files that were changed, under load, and
-//! behind a `kill -9`.
+//! The ledger as users see it: `par audit verify` on changed files, under load, and after a `kill
+//! -9`.
 
 use crate::support::{TestHome, copy_folder, is_root, text};
 use rusqlite::{Connection, params};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-#[expect(clippy::disallowed_methods, reason = "tests write behind the ledger's back")]
+#[expect(clippy::disallowed_methods, reason = "tests write without the ledger's writer")]
 fn connect(path: &Path) -> Connection {
     Connection::open(path).expect("database")
 }
@@ -25,7 +25,7 @@ fn filled() -> TestHome {
     home
 }
 
-/// `par audit show` asks the index where there is one, and believes it no more than the ledger.
+/// `par audit show` uses the index if there is one, and trusts it no more than the ledger.
 #[test]
 fn show_asks_the_index_and_is_not_misled_by_it() {
     let home = TestHome::init();
@@ -49,7 +49,7 @@ fn show_asks_the_index_and_is_not_misled_by_it() {
     change("UPDATE line SET decision = 'allow'");
     asked("a column", "was read instead");
     home.expect(0, &["audit", "index"]);
-    asked("made anew", "");
+    asked("rebuilt", "");
     change("DELETE FROM words");
     asked("no words", "was read instead");
     change("CREATE VIEW extra AS SELECT 1");
@@ -71,7 +71,7 @@ fn changed(home: &TestHome, change: impl FnOnce(&Path)) -> Value {
     let copy = TestHome::empty();
     copy_folder(&home.root(), &copy.root());
     change(&copy.path("data"));
-    // In words and as JSON the same.
+    // The same in words and as JSON.
     let words = copy.expect(5, &["audit", "verify"]);
     let report: Value = serde_json::from_str(&copy.expect(5, &["audit", "verify", "--json"])).expect("JSON");
     for finding in report["findings"].as_array().expect("findings") {
@@ -139,7 +139,7 @@ fn what_was_taken_or_added_is_exit_5() {
     changed(&home, |data| std::fs::write(data.join("ledger.db"), b"").expect("emptied"));
 }
 
-/// A server does not open a ledger that lost entries; nor does a command that would write to it.
+/// A server does not open a ledger that lost entries, nor does a command that would write to it.
 #[test]
 fn a_cut_ledger_is_not_written_to() {
     let home = filled();
@@ -152,9 +152,8 @@ fn a_cut_ledger_is_not_written_to() {
     }
 }
 
-/// Runs of `tasks` clients until `stop`; what was acknowledged, by run id.
-/// A trigger could swallow what is appended: such a ledger is not opened, nor is one whose mark is
-/// no mark.
+/// A trigger could suppress what is appended: a ledger with one is not opened, nor is one with an
+/// invalid mark.
 #[test]
 fn a_ledger_under_another_schema_is_not_written_to() {
     for change in [
@@ -178,7 +177,7 @@ fn a_ledger_under_another_schema_is_not_written_to() {
     home.expect(5, &["audit", "verify"]);
 }
 
-/// A pipe where a file belongs is refused, and holds nobody up.
+/// A pipe in place of a file is refused, and blocks nothing.
 #[test]
 fn a_pipe_in_etc_is_refused() {
     let home = TestHome::init();
@@ -187,14 +186,14 @@ fn a_pipe_in_etc_is_refused() {
         nix::unistd::mkfifo(&home.path(place), mode).expect("pipe");
         let told = home.par(&["config", "check"]);
         assert_eq!(told.status.code(), Some(2), "{}", text(&told.stderr));
-        assert!(text(&told.stderr).contains("is no regular file"), "{}", text(&told.stderr));
+        assert!(text(&told.stderr).contains("is not a regular file"), "{}", text(&told.stderr));
         std::fs::remove_file(home.path(place)).expect("removed");
     }
 }
 
-/// Where nobody reads the messages, the command still ends as it should.
+/// If no process reads the messages, the command still ends as it should.
 #[test]
-fn a_full_standard_error_is_no_panic() {
+fn a_full_standard_error_does_not_panic() {
     let home = TestHome::init();
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("device");
     let mut command = home.command(&["key", "revoke", "nobody"]);
@@ -219,8 +218,8 @@ fn load(address: &str, key: &str, tasks: usize, stop: &AtomicBool) -> BTreeSet<S
     })
 }
 
-/// Asks for a run; its id where the whole answer came and was a 200. A server that is killed gives no
-/// answer, or half of one.
+/// Requests a run; returns its id if the complete answer came and was a 200. A killed server sends
+/// no answer, or half of one.
 #[expect(clippy::disallowed_methods, reason = "tests talk to the product's server")]
 fn acknowledged_run(address: &str, key: &str) -> Option<String> {
     let body = serde_json::json!({ "message": "list_dir(path=\"/var/log\")" }).to_string();
@@ -255,7 +254,7 @@ fn verifying_beside_a_busy_server_raises_no_false_alarm() {
         runs.join().expect("load")
     });
     assert!(!runs.is_empty(), "the server was busy");
-    // A stranger who reads the file by other means takes nothing away at the end.
+    // Another reader of the file removes nothing when it closes.
     assert!(stranger(&home.path("data/ledger.db")) > 0);
     let last = server.run(&key, "list_dir(path=\"/var/log\")");
     assert_eq!(last.status, 200, "{}\n{}", text(&last.body), server.log());
@@ -265,7 +264,7 @@ fn verifying_beside_a_busy_server_raises_no_false_alarm() {
     assert!(runs.is_subset(&told), "every acknowledged run is there");
 }
 
-/// What `sqlite3 ledger.db 'SELECT …'` does: opens to write, reads, closes.
+/// Like `sqlite3 ledger.db 'SELECT …'`: opens for writing, reads, closes.
 fn stranger(path: &Path) -> i64 {
     connect(path).query_row("SELECT count(*) FROM entry", [], |row| row.get(0)).expect("entries")
 }
@@ -285,13 +284,13 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     for round in 0..20_u64 {
         let server = home.serve();
         let stop = AtomicBool::new(false);
-        // The first check of a key takes its time; the kill is to come among runs.
+        // The first check of a key takes time; the kill must come during runs.
         acknowledged.extend(acknowledged_run(&server.address, &key));
         assert!(acknowledged.len() as u64 > round, "the server answers: {}", server.log());
         let address = server.address.clone();
         let runs = std::thread::scope(|scope| {
             let runs = scope.spawn(|| load(&address, &key, 3, &stop));
-            // Not a wait for anything: the point of the kill is what varies.
+            // This waits for nothing: it varies the moment of the kill.
             std::thread::sleep(Duration::from_millis(15 + (round * 37) % 160));
             let _all = server.kill();
             stop.store(true, Ordering::SeqCst);
@@ -315,7 +314,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     assert_eq!(count(&["kind:run.request"]), count(&["kind:run.reply"]), "every run has one reply");
 }
 
-/// A killed front may still be held by the kernel for a moment.
+/// The kernel may hold a killed front for a moment.
 fn wait_until_free(home: &TestHome) {
     let until = Instant::now() + Duration::from_secs(10);
     let lock = std::fs::File::open(home.path("data/lock")).expect("lock");
@@ -346,7 +345,7 @@ fn too_little_space_is_503_and_nothing_runs() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// What decides and what records is nobody's but the owner's.
+/// Only the owner can access what decides and what records.
 #[test]
 fn the_files_of_the_ledger_are_their_owners_alone() {
     let home = filled();
@@ -360,7 +359,7 @@ fn the_files_of_the_ledger_are_their_owners_alone() {
     assert_eq!(data.mode() & 0o777, 0o700);
 }
 
-/// Where nothing can be verified, it is said plainly why: which file, or that there is no ledger.
+/// If nothing can be verified, the error says why: which file, or that the ledger is missing.
 #[test]
 fn what_cannot_be_verified_is_named() {
     let home = TestHome::init();
@@ -392,7 +391,7 @@ fn what_cannot_be_verified_is_named() {
     home.expect(0, &["audit", "verify"]);
 }
 
-/// state.db repeats what the ledger says: where it is garbled, whoever is refused is told what helps.
+/// state.db repeats the ledger: if it is garbled, the error says what helps.
 #[test]
 fn a_garbled_state_db_may_be_deleted_and_it_says_so() {
     let home = TestHome::init();

@@ -1,7 +1,7 @@
 //! The tests that drive PAR from outside: the built binary, real processes, real files, real HTTP.
 //!
-//! What PAR does depends on who starts it where processes, owners of files and kernel layers are concerned. CI runs as
-//! root, and then the modules that are marked here again, as an ordinary user.
+//! What PAR does with processes, owners of files and kernel layers depends on the user that starts
+//! it. CI runs the tests as root, and then the modules marked here again as an ordinary user.
 
 #![allow(
     clippy::expect_used,
@@ -12,60 +12,61 @@
     reason = "a test that panics has failed, which is what it is for"
 )]
 
-// The source keeps the house rules: arrows between rooms, and where each power lives.
+// The source keeps the house rules: which room may name which, and where each power is.
 mod tidy;
-// Proofs are made in their mints alone, and the compiler says so.
+// Only mints make proofs, and the compiler enforces it.
 mod forgery;
 // The shipped policies decide as the table says.
 mod decisions;
-// The ledger sees every change, survives kills, and refuses without space.
+// The ledger reveals every change, survives kills, and refuses without space.
 mod ledger;
 // Canonical JSON and SHA-256 give the published bytes.
 mod vectors;
-// What the documents tell people to type works.
+// The commands in the documents work.
 mod readme; // as an ordinary user too
 // The examples do what their page says.
 mod examples;
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
-// They are told as events.
+// Approval requests are sent as events.
 mod stream;
-// What is asked on a terminal is answered there.
+// Questions on a terminal are answered there.
 mod terminal;
 // A home for one person, and one for several.
 mod people; // as an ordinary user too
-// Many clients without a key, and one key that takes what it can, leave enough for the others.
+// Many clients without a key, and one key that takes what it can, leave enough for others.
 mod crowd;
-// Rules are exchanged while calls are under way.
+// Rules are replaced while calls are in progress.
 mod reload; // as an ordinary user too
 // Decisions are made again from the ledger, and edited ones are found.
 mod replay;
-// Who follows the ledger is told what matches.
+// Followers of the ledger receive the entries that match.
 mod follow;
-// What is taken out proves itself, and stands on the ledger.
+// An export proves itself, and is recorded on the ledger.
 mod export;
-// What is erased is in no file any more.
+// Erased data is in no file any more.
 mod redact;
-// Backups, logs behind damaged ones, and ledgers of several files.
+// Backups, logs that follow damaged ones, and ledgers of several files.
 mod backup; // as an ordinary user too
-// A search leaves out what policies exclude, and says so on the record.
+// A search leaves out what policies exclude, and records that it did.
 mod search; // as an ordinary user too
-// Powers of the API under rules of one's own.
+// Powers of the API under custom rules.
 mod powers;
-// Another verifier, written from the format's page, says the same as PAR of whatever is done to a ledger.
+// Another verifier, written from the specification of the format, agrees with PAR on whatever is
+// done to a ledger.
 mod attacks;
 mod second;
 // A ledger of many decisions.
 mod evidence;
-// Its checkpoints are told outside, and hold it to what it was.
+// Its checkpoints are anchored outside, and reveal changes to it.
 mod anchor;
 mod forge;
 mod history;
 // Scripts as tools deploy, roll back, and stay in their folder.
 mod jobs; // as an ordinary user too
-// Who may upload a version chooses neither what a model does nor what is live.
+// An uploader of versions decides neither what a model does nor what is live.
 mod uploader; // as an ordinary user too
-// A tool that is connected to a real bus restarts a service there.
+// A tool connected to a real bus restarts a service there.
 mod bus; // as an ordinary user too
 // A disk that fails at any one moment.
 mod faults; // as an ordinary user too
@@ -75,25 +76,25 @@ mod service; // as an ordinary user too
 mod dashboard;
 // The dashboard looks right and behaves in a real browser.
 mod browser;
-// The binary of the launcher holds no more than it needs.
+// The launcher's binary contains no more than it needs.
 mod launcher_binary; // as an ordinary user too
 // A home, a server, and a way to talk to both.
 mod support;
-// A model that was taken over asks for everything, and gets what the policy allows and no more.
+// A hostile model requests everything, and gets what the policy allows and no more.
 mod model;
-// Tools that are connected.
+// Tools with network connections.
 mod network; // as an ordinary user too
-// What a taken-over tool tries, one by one, and what comes of it.
+// What a hostile tool tries, one by one, and the outcomes.
 mod attempts; // as an ordinary user too
-// A kernel that gives less: what is told of it, and what is refused.
+// A kernel that offers less: what is reported, and what is refused.
 mod withheld; // as an ordinary user too
-// Processes that die, starts that cannot be, stops in order.
+// Processes that die, starts that must fail, orderly stops.
 mod crash; // as an ordinary user too
 // Named secrets: replaced before model, caller, page, log and ledger see them.
 mod secrets; // as an ordinary user too
 // The HTTP API: keys, roles, bodies, pages, waiting.
 mod api;
-// Output that cannot be written or that nobody reads, and output for programs.
+// Output that cannot be written or is not read, and output for programs.
 mod output;
 // What the command line prints, word for word.
 mod transcripts;

@@ -1,5 +1,5 @@
-//! A model that was taken over: a scripted server that speaks chat completions asks for everything, and
-//! each time there are a decision and a result on the ledger, nothing leaks, and the next request is answered.
+//! A hostile model: a scripted server of chat completions requests everything; each time a decision
+//! and a result are on the ledger, nothing leaks, and the next request is answered.
 
 mod arguments;
 mod harm;
@@ -12,7 +12,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Stands in a file that no tool may read.
+/// Content of a file that no tool may read.
 const CANARY: &str = "canary-7f3a-outside-the-roots";
 
 /// What the scripted model does with one request.
@@ -21,14 +21,14 @@ pub(crate) enum Reply {
     Say(String),
     /// Tool and arguments, the arguments as JSON text.
     Calls(Vec<(String, String)>),
-    /// Status line, headers and body as they stand.
+    /// Status line, headers and body, sent unchanged.
     Raw(String),
     Close,
-    /// Never answers, until the client goes away.
+    /// Never answers; waits until the client disconnects.
     Hang,
 }
 
-/// A scripted server. Where the script has ended it says `done`.
+/// A scripted server. After the end of the script it says `done`.
 pub(crate) struct Model {
     pub(crate) address: String,
     script: Arc<Mutex<VecDeque<Reply>>>,
@@ -103,7 +103,7 @@ fn serve_one(stream: TcpStream, script: &Mutex<VecDeque<Reply>>, requests: &Mute
 }
 
 fn write(stream: &mut TcpStream, bytes: &str) {
-    // A client that has read enough may be gone.
+    // A client that has read enough may have disconnected.
     let _sent = stream.write_all(bytes.as_bytes());
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn http(status: u16, headers: &str, body: &str) -> String {
     )
 }
 
-/// A home whose model is the scripted one, with a server on it.
+/// A home with the scripted model, and a server on it.
 pub(crate) struct House {
     pub(crate) home: TestHome,
     pub(crate) model: Model,
@@ -127,7 +127,7 @@ impl House {
         Self::start_in(&[], prepare)
     }
 
-    /// As [`House::start`], the server with variables in its environment.
+    /// Like [`House::start`], with variables in the server's environment.
     pub(crate) fn start_in(environment: &[(&str, &str)], prepare: impl FnOnce(&TestHome)) -> Self {
         let model = Model::start();
         let home = TestHome::init();
@@ -141,7 +141,7 @@ impl House {
         Self { home, model, server, key }
     }
 
-    /// One run in which the model makes `replies`; it must be answered with 200.
+    /// One run in which the model sends `replies`; it must be answered with 200.
     pub(crate) fn run(&self, replies: impl IntoIterator<Item = Reply>) -> Value {
         self.model.play(replies);
         let answer = self.server.run(&self.key, "go");
@@ -149,7 +149,7 @@ impl House {
         answer.json()
     }
 
-    /// The model asks for these calls in one reply; the steps are checked against the ledger.
+    /// The model requests these calls in one reply; the steps are checked against the ledger.
     pub(crate) fn calls(&self, calls: &[(&str, String)]) -> Vec<Value> {
         let calls: Vec<_> = calls.iter().map(|(tool, args)| ((*tool).to_owned(), args.clone())).collect();
         let reply = self.run([Reply::Calls(calls.clone())]);
@@ -159,7 +159,7 @@ impl House {
         steps
     }
 
-    /// Every decision of the ledger has a word, and exactly the allowed ones have one result.
+    /// Every decision on the ledger is known, and exactly the allowed ones have one result.
     pub(crate) fn check_ledger(&self) {
         let entries = self.home.entries(&[]);
         let of = |kind: &str| entries.iter().filter(|e| e["kind"] == kind).cloned().collect::<Vec<_>>();
@@ -171,7 +171,8 @@ impl House {
         self.home.expect(0, &["audit", "verify"]);
     }
 
-    /// All that the outside and the ledger hold: requests to the model, entries with their payloads.
+    /// Everything that went outside and to the ledger: requests to the model, entries with their
+    /// payloads.
     pub(crate) fn all_that_was_told(&self) -> String {
         let viewer = self.home.key("reader", "viewer");
         let mut told = self.model.requests().join("\n");
@@ -213,10 +214,10 @@ const PERMITS: &str = r#"
 @id("deploy") permit (principal in PAR::Role::"operator", action == PAR::Action::"deploy", resource);
 "#;
 
-/// What a model has read may have told it what to do: what it does then a person looks at, and what
-/// administrates is gone.
+/// Text that a model has read may have instructed it: from then on its changes need a person's
+/// approval, and administration is withdrawn.
 #[test]
-fn a_run_that_has_read_what_nobody_vouches_for_is_narrowed() {
+fn a_run_that_has_read_untrusted_text_is_narrowed() {
     let house = House::start(|home| {
         std::fs::write(home.path("etc/tools.d/tidy_up.toml"), ADMIN).expect("tool");
         std::fs::write(home.path("etc/policies/20-deploy.cedar"), PERMITS).expect("policy");
@@ -251,7 +252,7 @@ fn a_run_that_has_read_what_nobody_vouches_for_is_narrowed() {
     let second = house.home.entry(told[1]["seq"].as_u64().expect("number"));
     assert!(!second["payload"]["tools"].to_string().contains("tidy_up"), "what it was shown is on record");
 
-    // The question names what was read, to the person at the terminal too.
+    // The approval request names what was read, at the terminal too.
     let id = waits["steps"][2]["result"]["approval"].as_str().expect("approval").to_owned();
     let shown = house.home.expect(0, &["approval", "show", &id]);
     let canonical = std::fs::canonicalize(&notes).expect("real");
@@ -270,14 +271,14 @@ fn a_run_that_has_read_what_nobody_vouches_for_is_narrowed() {
     house.check_ledger();
 }
 
-/// Decision, status and what must stand in the result, for one call of the hostile model.
+/// Decision, status and a part of the result, for one call of the hostile model.
 struct Ask(&'static str, String, &'static str, &'static str, &'static str);
 
 fn path(path: &Path) -> String {
     json!({ "path": path.to_str().expect("UTF-8") }).to_string()
 }
 
-/// Runs the asks, in as many runs as the calls of one allow, and compares each step.
+/// Runs the requests, in as many runs as the limit on calls requires, and compares each step.
 fn check_asks(house: &House, asks: &[Ask]) {
     let mut wrong = Vec::new();
     for some in asks.chunks(24) {
@@ -374,7 +375,7 @@ fn results_reach_the_model_as_data() {
 }
 
 #[test]
-fn answers_of_any_length_and_content_are_told_safely_and_found_again() {
+fn answers_of_any_length_and_content_are_shown_safely_and_found_again() {
     let house = House::start(|_| {});
     for (words, contains) in [
         ("x".repeat(1 << 20), "xxxx"),
@@ -446,7 +447,7 @@ fn a_model_that_fails_is_a_failed_run_and_the_next_works() {
 }
 
 #[test]
-fn a_model_that_never_answers_holds_up_nobody_else() {
+fn a_model_that_never_answers_delays_no_other_run() {
     let house = House::start(|_| {});
     house.model.play([Reply::Hang]);
     let hanging = house.server.run_aside(&house.key, "hang");

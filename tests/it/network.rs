@@ -1,4 +1,5 @@
-//! Tools that are connected: a program that clones a repository through the proxy, and goes nowhere else.
+//! Tools with network connections: a program that clones a repository through the proxy, and
+//! reaches nothing else.
 
 use crate::support::{TestHome, start, text};
 use base64::Engine as _;
@@ -21,13 +22,13 @@ const HOSTILE: &str = include_str!("network/hostile.c");
 const LOOPBACK: &[&str] = &["127.0.0.0/8", "::1/128"];
 /// The resource is the host of a URL.
 const BY_URL: &str = "type = \"Host\"\nfrom = \"/url\"\ncanonical = \"url\"";
-/// The resource is this host: what is reached is the manifest's to say.
+/// The resource is this host: the manifest says what is reached.
 const BY_HOST: &str = "type = \"Host\"\nis = \"localhost\"";
 
-/// A server of the files below a folder, over TLS, as `localhost`.
+/// A server for the files below a folder, over TLS, as `localhost`.
 struct Files {
     port: u16,
-    /// Connections that came.
+    /// Connections that arrived.
     met: Arc<AtomicUsize>,
 }
 
@@ -69,13 +70,13 @@ impl Files {
     }
 }
 
-/// Answers requests of one connection until it ends: each a file, or 404.
+/// Answers requests on one connection until it ends: each with a file, or 404.
 fn serve(stream: TcpStream, config: Arc<ServerConfig>, folder: &Path) {
     let session = ServerConnection::new(config).expect("a session");
     let mut stream = StreamOwned::new(session, stream);
     let mut head = Vec::new();
     let mut byte = [0_u8; 1];
-    // A client that goes away ends this, which is no fault.
+    // A client that disconnects ends this, which is expected.
     while let Ok(1) = stream.read(&mut byte) {
         head.push(byte[0]);
         if !head.ends_with(b"\r\n\r\n") {
@@ -101,14 +102,14 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, folder: &Path) {
     }
 }
 
-/// A home with a tool that clones from `hosts`, and a repository behind a server.
+/// A home with a tool that clones from `hosts`, and a repository on a server.
 struct Forge {
     home: TestHome,
     files: Files,
 }
 
 impl Forge {
-    /// `None`, aloud, where git is not there.
+    /// `None` with a message if git is missing.
     fn start() -> Option<Self> {
         let (git, https) = (Path::new(GIT), Path::new(GIT_CORE).join("git-remote-https"));
         if !git.is_file() || !https.is_file() {
@@ -127,8 +128,8 @@ impl Forge {
         Some(Self { home, files })
     }
 
-    /// Declares the shipped `git_clone`, which may be connected to `connect`. The server has files and nothing more,
-    /// so that no part of a history can be asked for.
+    /// Declares the shipped `git_clone`, which may connect to `connect`. The server only serves
+    /// files, so no part of a history can be requested.
     fn declare(&self, resource: &str, connect: &str, addresses: &[&str]) {
         let ca = self.home.beside("ca.pem").display().to_string();
         let connect = format!("connect = [\"{connect}\"]\naddresses = {addresses:?}");
@@ -195,7 +196,7 @@ fn a_program_clones_from_the_host_that_was_decided_on() {
     assert_eq!(step["status"], "ok", "{step}");
     let cloned = forge.home.path("workspace/clones/mine/README");
     assert_eq!(std::fs::read_to_string(&cloned).expect("cloned"), "a repository\n");
-    // Each connection is on record before its first byte, and told with the result.
+    // Each connection is on record before its first byte, and listed in the result.
     let connects = forge.home.entries(&["kind:call.connect"]);
     assert!(!connects.is_empty());
     let decision = step["ledger"]["decision"].as_u64().expect("a number");
@@ -210,7 +211,7 @@ fn a_program_clones_from_the_host_that_was_decided_on() {
     assert!(told["bytes"].as_u64().expect("bytes") > 0 && told["told"][0]["refused"].is_null(), "{told}");
     let request = forge.home.entry(decision);
     assert_eq!(request["payload"]["request"]["resource"]["id"], host.as_str(), "{request}");
-    // Another host is none of the manifest's: nothing runs.
+    // The manifest does not name another host: nothing runs.
     let met = forge.files.met();
     let step = forge.clone(&format!("127.0.0.1:{}", forge.files.port), "other");
     assert_eq!(
@@ -224,7 +225,7 @@ fn a_program_clones_from_the_host_that_was_decided_on() {
 #[test]
 fn a_program_is_refused_every_other_host_and_goes_no_other_way() {
     let Some(forge) = Forge::start() else { return };
-    // The manifest names another host: what the model writes into the URL gets nowhere.
+    // The manifest names another host: the model's URL reaches nothing.
     forge.declare(BY_HOST, "localhost:1", LOOPBACK);
     let step = forge.clone(&forge.files.host(), "mine");
     assert_eq!(
@@ -232,13 +233,13 @@ fn a_program_is_refused_every_other_host_and_goes_no_other_way() {
         (Some("allow"), Some("error")),
         "{step}"
     );
-    assert_eq!(forge.files.met(), 0, "somebody was connected to");
+    assert_eq!(forge.files.met(), 0, "a server was connected to");
     assert!(forge.home.entries(&["kind:call.connect"]).is_empty());
     let result = forge.home.entry(step["ledger"]["result"].as_u64().expect("a number"));
     let told = &result["payload"]["connections"]["told"][0];
     assert_eq!(told["host"], forge.files.host().as_str(), "{result}");
     assert!(told["refused"].as_str().is_some_and(|why| why.contains("not")), "{told}");
-    // A host that is allowed, at an address that is not: 127.0.0.1 is named nowhere now.
+    // An allowed host at an address that is not allowed: no range with 127.0.0.1 is named now.
     forge.declare(BY_HOST, &forge.files.host(), &[]);
     let step = forge.clone(&forge.files.host(), "mine");
     assert_eq!(step["status"], "error", "{step}");
@@ -282,12 +283,13 @@ fn a_builtin_is_given_its_connection_and_follows_nothing() {
     assert!(connects.iter().any(|one| one["ref"] == decision), "{connects:?}");
     let met = files.met();
     assert_eq!(met, 1);
-    // A redirect is an answer, and going there another call.
+    // A redirect is an answer; following it is another call.
     let step = get(&format!("https://{}/moved", files.host()));
     assert_eq!(step["result"]["status"], 302, "{step}");
     assert_eq!(step["result"]["location"], "https://localhost:1/elsewhere", "{step}");
     assert_eq!(files.met(), met + 1);
-    // Another spelling is no call, another host is denied; neither is looked up or connected to.
+    // Another spelling is not a valid call, another host is denied; neither is looked up or
+    // connected to.
     let check = |url: &str, decision: &str| {
         let step = get(url);
         assert_eq!(step["decision"], decision, "{url}: {step}");
@@ -307,7 +309,7 @@ fn a_builtin_is_given_its_connection_and_follows_nothing() {
     }
     check(&format!("https://127.0.0.1:{port}/page"), "deny");
     check("https://169.254.169.254/latest/meta-data/", "deny");
-    check("https://nobody-knows-this-name.example/", "deny");
+    check("https://an-unknown-name.example/", "deny");
 }
 
 #[test]
@@ -342,7 +344,8 @@ fn must_have_cc() -> bool {
     std::env::var_os("PAR_REQUIRE_CC").is_some()
 }
 
-/// Builds the program that tries other ways; `None`, aloud, without a C compiler where none is demanded.
+/// Builds the program that tries other ways; `None` with a message without a C compiler, unless one
+/// is required.
 fn build_hostile(home: &TestHome, port: u16) -> Option<PathBuf> {
     let (source, program) = (home.beside("hostile.c"), home.beside("hostile"));
     std::fs::write(&source, HOSTILE).expect("source");
@@ -361,7 +364,7 @@ fn build_hostile(home: &TestHome, port: u16) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_connected_program_meets_nobody_but_its_proxy() {
+fn a_connected_program_reaches_only_its_proxy() {
     let home = TestHome::init();
     let outside = TcpListener::bind("127.0.0.1:0").expect("a port");
     outside.set_nonblocking(true).expect("a mode");
@@ -386,7 +389,7 @@ fn a_connected_program_meets_nobody_but_its_proxy() {
     assert_eq!(lines.len(), 19, "{said}");
     for (name, came) in lines {
         let expect: &[&str] = match name {
-            // By Landlock, or since nobody is there; and without a way there.
+            // Refused by Landlock, or because no server is there; or without a route.
             "host_by_loopback" => &["13", "111", "22"],
             "host_by_address" | "metadata" => &["13", "101"],
             "interface" => &["25"],
@@ -397,7 +400,7 @@ fn a_connected_program_meets_nobody_but_its_proxy() {
         };
         assert!(expect.contains(&came), "{name}: {came}\n{said}");
     }
-    assert!(outside.accept().is_err(), "somebody was met");
+    assert!(outside.accept().is_err(), "a connection arrived");
     let result = home.entry(step["ledger"]["result"].as_u64().expect("a number"));
     let layers = result["payload"]["layers"].to_string();
     assert!(layers.contains("proxy") && layers.contains("net namespace"), "{layers}");

@@ -1,5 +1,5 @@
-//! Output that nobody reads, or that cannot be written; and output for programs, which has one shape here
-//! and over HTTP.
+//! Output that is not read, or that cannot be written; and output for programs, which has one shape
+//! here and over HTTP.
 
 use crate::support::{TestHome, binary, start, text};
 use serde_json::{Value, json};
@@ -9,20 +9,20 @@ use std::process::{Output, Stdio};
 
 type Way = fn(&TestHome, &[&str]) -> Output;
 
-/// Runs a command whose standard output takes no byte.
+/// Runs a command whose standard output accepts no byte.
 fn into_full(home: &TestHome, args: &[&str]) -> Output {
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");
     home.command(args).stdout(full).output().expect("par starts")
 }
 
-/// Runs a command whose reader has gone away.
+/// Runs a command whose reader has disconnected.
 fn into_closed(home: &TestHome, args: &[&str]) -> Output {
     let (reader, writer) = std::io::pipe().expect("pipe");
     drop(reader);
     home.command(args).stdout(Stdio::from(writer)).output().expect("par starts")
 }
 
-/// Runs a command that has no standard output at all, which it finds as `/dev/null`.
+/// Runs a command without any standard output, which it sees as `/dev/null`.
 fn into_nothing(home: &TestHome, args: &[&str]) -> Output {
     let mut command = start(Path::new("/bin/sh"));
     command.args(["-c", "exec \"$0\" \"$@\" >&-"]).arg(binary()).args(args);
@@ -38,12 +38,13 @@ fn keys(home: &TestHome) -> Vec<(String, String)> {
         .collect()
 }
 
-/// JSON, one value a line.
+/// JSON, one value per line.
 fn lines(home: &TestHome, args: &[&str]) -> Vec<Value> {
     home.expect(0, args).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// A key that nobody saw is a way in that nobody knows of: it ends at once, with and without a server.
+/// A key that could not be shown must not remain valid: it is revoked at once, with and without a
+/// server.
 #[test]
 fn a_key_that_could_not_be_shown_is_revoked() {
     let home = TestHome::init();
@@ -67,15 +68,15 @@ fn a_key_that_could_not_be_shown_is_revoked() {
     assert!(keys(&home).iter().all(|(_, state)| state == "revoked"), "{:?}", keys(&home));
 }
 
-/// The tour's key ends with the tour, whatever becomes of what it prints.
+/// The tour's key ends with the tour, whatever happens to its output.
 #[test]
-fn a_tour_that_nobody_sees_leaves_no_key() {
+fn a_tour_that_is_not_seen_leaves_no_key() {
     for (run, code) in [(into_closed as Way, 0), (into_nothing, 0), (into_full, 1)] {
         let home = TestHome::init();
         let output = run(&home, &["quickstart", "--once"]);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
         assert!(keys(&home).iter().all(|(_, state)| state == "revoked"), "{:?}", keys(&home));
-        // Without `--once` the key is what it is for: no server is left that nobody can use.
+        // Without `--once` the key is the purpose: no server is left that cannot be used.
         let output = run(&home, &["quickstart"]);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         assert!(keys(&home).iter().all(|(_, state)| state == "revoked"), "{:?}", keys(&home));
@@ -83,7 +84,7 @@ fn a_tour_that_nobody_sees_leaves_no_key() {
     }
 }
 
-/// Who has seen enough, such as `head -1`, is no error, and a full disk is one.
+/// A reader that closes early, such as `head -1`, is not an error; a full disk is one.
 #[test]
 fn a_reader_that_goes_away_ends_a_command_quietly() {
     let home = TestHome::init();
@@ -119,7 +120,7 @@ fn a_tour_is_for_people() {
     assert!(output.stdout.is_empty() && !home.root().exists(), "nothing was made: {}", text(&output.stdout));
 }
 
-/// What a program reads from a command is what it reads over HTTP.
+/// A command prints for programs what they would read over HTTP.
 #[test]
 fn lists_have_one_shape_here_and_over_http() {
     let home = TestHome::init();
@@ -153,10 +154,10 @@ fn what_is_shown_as_json_is_json() {
     assert_eq!(tool["runs"], json!({ "builtin": "health_check" }), "{tool}");
 }
 
-/// A tool that one's role may not use reads as unknown in the reply, as for a model; the owner of the home
-/// is told beside it.
+/// A tool that the role may not use reads as unknown in the reply, as for a model; the owner of the
+/// home also sees the reason.
 #[test]
-fn a_hidden_tool_is_told_from_one_that_is_not_there() {
+fn a_hidden_tool_is_distinguished_from_a_missing_one() {
     let home = TestHome::init();
     home.add(
         "policies/50-closed.cedar",
@@ -169,7 +170,7 @@ fn a_hidden_tool_is_told_from_one_that_is_not_there() {
         let told = text(&output.stderr).contains("is there, and no policy lets the role operator");
         assert_eq!(told, is_told, "{}", text(&output.stderr));
     }
-    // Who may not run the agent calls no tool either.
+    // A user who may not run the agent may not call a tool either.
     let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
     home.configure(&toml.replace("local_role = \"operator\"", "local_role = \"viewer\""));
     let output = home.par(&["tool", "call", "list_dir", "{\"path\":\"/var/log\"}"]);
@@ -180,7 +181,7 @@ fn a_hidden_tool_is_told_from_one_that_is_not_there() {
     );
 }
 
-/// Who has a key and no home asks by address; never in clear over a network.
+/// A user with a key and without a home uses the address; never in clear over a network.
 #[test]
 fn a_server_is_asked_by_its_address() {
     let home = TestHome::init();

@@ -1,4 +1,5 @@
-//! A home for one person, and one for several: both hold what they ship, and a person alone gets a call done.
+//! A home for one person, and one for several: both satisfy their shipped cases, and one person
+//! alone gets a call done.
 
 use crate::support::{TestHome, text};
 use crate::terminal::on_terminal;
@@ -12,7 +13,7 @@ fn home(people: &[&str]) -> TestHome {
     home
 }
 
-/// The rule that asks before a deployment.
+/// The rule that requires approval for a deployment.
 fn asks(home: &TestHome) -> &'static str {
     let told = home.expect(0, &["policy", "check"]);
     match (told.contains("deploy-needs-confirm"), told.contains("deploy-needs-release")) {
@@ -22,7 +23,7 @@ fn asks(home: &TestHome) -> &'static str {
     }
 }
 
-/// The cases that are shipped hold, and notice every change, whoever there is.
+/// The shipped cases hold, and detect every change, in either home.
 #[test]
 fn what_is_shipped_for_either_holds() {
     for (flag, expect) in
@@ -39,7 +40,7 @@ fn what_is_shipped_for_either_holds() {
     assert_eq!(made["people"], "one");
 }
 
-/// Nothing is asked but on a terminal, and what is no answer makes no home.
+/// Questions are only asked on a terminal, and an invalid answer creates no home.
 #[test]
 fn one_or_several_is_asked_on_a_terminal() {
     const PROMPT: &str = "[one/SEVERAL] ";
@@ -57,7 +58,7 @@ fn one_or_several_is_asked_on_a_terminal() {
     assert!(!home.root().exists(), "nothing was made");
 }
 
-/// A person alone: asks, looks, confirms at the terminal, and the deployment is live.
+/// One person alone: requests, reviews, confirms at the terminal, and the deployment is live.
 #[test]
 fn a_person_alone_deploys() {
     let home = home(&["--people", "one"]);
@@ -75,7 +76,7 @@ fn a_person_alone_deploys() {
     }
     let live = std::fs::read_to_string(home.path("workspace/demo/current/VERSION")).expect("live");
     assert_eq!(live.trim(), "1.0.1");
-    // A run never confirms its own call, and where there are several a person alone does not.
+    // A run never confirms its own call, and in a home for several one person alone cannot.
     home.expect(4, &["run", DEPLOY]);
     let home = self::home(&["--people", "several"]);
     home.expect(4, &["run", DEPLOY]);

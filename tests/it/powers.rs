@@ -1,5 +1,5 @@
-//! Powers of the API under rules of one's own, at the real server: who is refused and told why, what stands on the
-//! ledger of those who were not, and what is left where the policies are broken.
+//! Powers of the API under custom rules, on the real server: who is refused and why, what the
+//! ledger records of those who were not, and what remains if the policies are broken.
 
 use crate::approval::{People, grant, key};
 use crate::dashboard::log_in;
@@ -47,7 +47,7 @@ unless { context has expires };
         "{why}"
     );
     assert_eq!(server.run(&ends, "health_check()").status, 200);
-    // Where nothing permits it, the rules say what to ask for.
+    // If nothing permits it, the rules say what to ask for.
     let (code, why) = status(&server, &endless, "/audit/entries");
     assert_eq!(code, 403);
     assert!(why.contains("forbidden by audit-from-inside"), "{why}");
@@ -58,7 +58,8 @@ unless { context has expires };
     );
 }
 
-/// The attack: a key that may run from one network only comes from another, where it may approve.
+/// The attack: a key that may only run from one network is used from another, from which it may
+/// approve.
 #[test]
 fn a_key_that_may_run_anywhere_answers_nothing() {
     let people = People::new();
@@ -81,7 +82,7 @@ fn a_key_that_may_run_anywhere_answers_nothing() {
     let (of_dan, of_ben) = (page(&dan), page(&people.ben));
     assert!(!of_dan.contains("name=\"answer\"") && of_dan.contains("may not answer"), "{of_dan}");
     assert!(of_ben.contains("name=\"answer\""), "{of_ben}");
-    // Who is not of the group, and who asked, likewise.
+    // A user outside the group and the requester are refused in the same way.
     for (name, user, why) in
         [("erin", "erin", "needs a user of the group"), ("ana2", "ana", "who asked cannot approve")]
     {
@@ -125,7 +126,8 @@ fn what_one_may_not_see_is_not_there() {
     assert_eq!(all["items"].as_array().map(Vec::len), Some(2), "{all}");
 }
 
-/// What let somebody in stands on the ledger, can be granted again, and is found where it was edited.
+/// The power that admitted a request is on the ledger, can be decided again, and an edit of it is
+/// found.
 #[test]
 fn what_was_done_by_a_power_says_which_request_let_it_in() {
     let people = People::new();
@@ -157,14 +159,14 @@ fn what_was_done_by_a_power_says_which_request_let_it_in() {
     let replayed = |home: &TestHome, code: i32| -> Value {
         serde_json::from_str(&home.expect(code, &["policy", "replay", "--json"])).expect("JSON")
     };
-    // The grant, a key made and withdrawn, and both entries of the reload.
+    // The approval, a key created and revoked, and both entries of the reload.
     assert_eq!(replayed(&people.home, 0)["powers"], 5);
     type Change<'a> = &'a dyn Fn(&mut Value);
     let changes: [(&str, Change<'_>); 5] = [
         ("of another caller", &|power| power["request"]["principal"]["id"] = json!("key:Ab3dEf9h")),
         ("of another power", &|power| power["request"]["action"]["id"] = json!("run")),
         ("of another approval", &|power| power["request"]["resource"]["id"] = json!("apr_x")),
-        ("granted by somebody", &|power| power["policies"] = json!(["somebody"])),
+        ("granted by another policy", &|power| power["policies"] = json!(["another"])),
         ("under other rules", &|power| power["policy"] = json!("00".repeat(32))),
     ];
     for (what, change) in changes {
@@ -206,7 +208,8 @@ fn a_server_with_broken_policies_is_closed_and_can_be_mended() {
     assert_eq!(grant(&server, &people.ben, &approval).status, 403);
     let refused = people.home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
     assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
-    // Keys can be made and withdrawn by the admin socket, and what is still broken is not loaded.
+    // Keys can be created and revoked through the admin socket, and rules that are still broken are
+    // not loaded.
     let _new = people.home.key("new", "viewer");
     people.home.expect(0, &["key", "revoke", "new"]);
     let output = people.home.par(&["reload"]);
@@ -218,7 +221,7 @@ fn a_server_with_broken_policies_is_closed_and_can_be_mended() {
     std::fs::remove_file(people.home.path("etc/policies/60-broken.cedar")).expect("removed");
     people.home.expect(0, &["reload"]);
     assert_eq!(server.send("GET", "/readyz", "", b"").status, 200);
-    // The run that waited has waited on: the rules that asked are in force again.
+    // The run that waited still waits: the rules that required approval are in force again.
     assert_eq!(grant(&server, &people.ben, &approval).status, 200);
     assert_eq!(people.ended(&server, &run)["status"], "done");
     assert_eq!(server.stop(), Some(0));

@@ -1,4 +1,4 @@
-//! What the documents tell people to type, typed.
+//! Runs the commands that the documents show.
 
 #![expect(clippy::disallowed_methods, reason = "tests start a shell for what people type in one")]
 
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 const POLICY: &str = include_str!("../../docs/policy.md");
 
-/// Every block marked `sh` runs to its end, on a home of its own.
+/// Every block marked `sh` runs to its end, on a separate home.
 #[test]
 fn shell_blocks_run() {
     let readme = include_str!("../../README.md");
@@ -20,7 +20,7 @@ fn shell_blocks_run() {
     }
 }
 
-/// The guide to tools likewise: its worked example is a tool that works.
+/// The guide to tools: its worked example is a tool that works.
 #[test]
 fn the_guide_to_tools_runs() {
     let blocks = blocks(include_str!("../../docs/tools.md"), "sh");
@@ -43,7 +43,7 @@ fn the_guide_to_the_audit_runs() {
     }
 }
 
-/// The guide to policy: its steps, on a folder of their own instead of `/srv/shop`.
+/// The guide to policy: its steps, in a separate folder instead of `/srv/shop`.
 #[test]
 fn the_guide_to_policy_runs() {
     let blocks = blocks(POLICY, "sh");
@@ -55,7 +55,7 @@ fn the_guide_to_policy_runs() {
     }
 }
 
-/// Each rule that the guide shows loads, or is refused in the words that the guide gives.
+/// Each rule that the guide shows loads, or is refused with the message that the guide gives.
 #[test]
 fn the_guide_to_policy_shows_what_is_refused_and_how() {
     let home = TestHome::init();
@@ -85,7 +85,7 @@ fn the_guide_to_policy_shows_what_is_refused_and_how() {
 
 /// The two commands at the top are the ones that CI runs.
 #[test]
-fn the_first_commands_are_told() {
+fn the_first_commands_are_those_of_ci() {
     let readme = include_str!("../../README.md");
     let first = blocks(readme, "").into_iter().next().expect("a block");
     assert_eq!(first, "cargo run -- quickstart\ncargo test\n");
@@ -95,7 +95,7 @@ fn the_first_commands_are_told() {
     );
 }
 
-/// The blocks about scripts, in their order, against a server.
+/// The blocks about scripts, in order, against a server.
 #[test]
 fn scripts_run() {
     for tool in ["curl", "python3"] {
@@ -116,7 +116,7 @@ fn scripts_run() {
     }
 }
 
-/// What installs into a folder; the rest of that document wants root.
+/// The block that installs into a folder; the rest of that document needs root.
 #[test]
 fn installing_runs() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -141,7 +141,7 @@ fn installing_runs() {
 }
 
 fn run(home: &TestHome, block: &str) {
-    // What a block writes, and what `par` remembers, is written there.
+    // Blocks write here, and `par` keeps its client files here.
     let folder = tempfile::tempdir().expect("folder");
     run_in(home, block, folder.path(), &[]);
 }
@@ -169,7 +169,7 @@ pub(crate) fn run_in(home: &TestHome, block: &str, folder: &Path, environment: &
     );
 }
 
-/// The fenced blocks of a document with this word behind the fence.
+/// The fenced blocks of a document with this info string.
 pub(crate) fn blocks(document: &str, word: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = document.lines();

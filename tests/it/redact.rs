@@ -1,4 +1,5 @@
-//! Payloads erased by `par audit redact`: in no file any more, and everything that tells of them goes on.
+//! Payloads erased by `par audit redact`: they are in no file any more, and everything that refers
+//! to them still works.
 
 use crate::support::{TestHome, text};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ fn holds(bytes: &[u8]) -> bool {
     bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes())
 }
 
-/// What a run is asked: the marker comes back in arguments, decision and reply.
+/// The request of a run: the marker appears again in arguments, decision and reply.
 fn message() -> String {
     format!(r#"list_dir(path="/var/log") read_file(path="/etc/{MARKER}")"#)
 }
@@ -41,9 +42,9 @@ fn seqs(list: &Value) -> Vec<u64> {
     list.as_array().expect("list").iter().filter_map(|item| item["seq"].as_u64()).collect()
 }
 
-/// With the server running, killed right behind the answer.
+/// With the server running, killed right after the answer.
 #[test]
-fn an_erased_run_is_gone_and_still_told() {
+fn an_erased_run_is_gone_and_still_listed() {
     let home = TestHome::init();
     let viewer = home.key("auditor", "viewer");
     let operator = home.key("runner", "operator");
@@ -54,7 +55,7 @@ fn an_erased_run_is_gone_and_still_told() {
     let (first, last) = (reply["ledger"]["first"].as_u64(), reply["ledger"]["last"].as_u64());
     let (first, last) = (first.expect("first"), last.expect("last"));
 
-    // One entry alone: the others are named.
+    // One entry alone: the related ones are named.
     let told = redact(&home, 0, &[&first.to_string()]);
     assert_eq!((seqs(&told["entries"]), &told["left"]), (vec![first], &json!([])));
     assert!(seqs(&told["same_words"]).contains(&last), "{told}");
@@ -79,7 +80,7 @@ fn an_erased_run_is_gone_and_still_told() {
         "{replayed}"
     );
 
-    // Who asks is told that it was erased.
+    // A client learns that it was erased.
     let server = home.serve();
     for path in ["/runs?limit=10".to_owned(), format!("/runs/{run}"), format!("/audit/entries/{first}")] {
         let answer = server.get(&viewer, &path);
@@ -111,7 +112,7 @@ fn an_erased_run_is_gone_and_still_told() {
     assert_eq!(found(&home), Vec::<String>::new());
 }
 
-/// A page, by a login that the key opens.
+/// A page, after a login with the key.
 fn page(server: &crate::support::Server, key: &str, path: &str) -> String {
     let origin = format!("Origin: http://{}\r\n", server.address);
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";
@@ -123,7 +124,7 @@ fn page(server: &crate::support::Server, key: &str, path: &str) -> String {
     text(&answer.body)
 }
 
-/// Without a server; and what is refused, of which nothing is done.
+/// Without a server; and refusals, after which nothing has been done.
 #[test]
 fn without_a_server_and_all_or_none() {
     let home = TestHome::init();
@@ -159,7 +160,7 @@ fn without_a_server_and_all_or_none() {
     assert!(text(&again.stderr).contains("erased already"));
 }
 
-/// The power is a rule's to give: one that forbids it holds for the admin socket too.
+/// Rules give this power: one that forbids it holds for the admin socket too.
 #[test]
 fn a_rule_can_forbid_it() {
     let home = TestHome::init();

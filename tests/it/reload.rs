@@ -1,5 +1,5 @@
-//! Rules are exchanged while the server runs: all or nothing, on the ledger first, and no call is decided
-//! under rules that no longer hold.
+//! Rules are replaced while the server runs: all or nothing, on the ledger first, and no call is
+//! decided under rules that no longer hold.
 
 use crate::approval::People;
 use crate::support::{Server, TestHome, text};
@@ -97,7 +97,7 @@ fn a_rule_counts_from_the_reload_on_and_not_before() {
     let denied = step(&server, &key, &notes(&home));
     assert_eq!((&denied["decision"], &denied["policies"]), (&json!("deny"), &json!(["no-notes"])));
 
-    // Who did it, and what it changed, stands on the ledger.
+    // The requester and the changes are on the ledger.
     let loads = home.entries(&["kind:policy.load"]);
     let (first, last) = (&loads[0], &loads[1]);
     assert!(loads.len() == 2 && last["principal"].as_str().expect("who").starts_with("os:"), "{last}");
@@ -122,7 +122,7 @@ fn what_is_broken_is_not_loaded_and_the_old_rules_stay() {
     let server = home.serve();
     let key = home.key("ops", "operator");
     write(&home, "etc/policies/50-notes.cedar", FORBID);
-    // Sound rules that do not do what their own tests say are broken too.
+    // Valid rules that fail their own tests are broken too.
     std::fs::create_dir(home.path("etc/policies/tests")).expect("folder");
     let case = "\n[[case]]\nname = \"n\"\nrole = \"operator\"\ntool = \"health_check\"\nexpect = \"deny\"\n";
     let broken: [(&str, &str, &str); 4] = [
@@ -146,10 +146,10 @@ fn what_is_broken_is_not_loaded_and_the_old_rules_stay() {
         assert_eq!(output.status.code(), Some(2), "{file}: {said}");
         assert!(said.contains("the previous rules stay in force") && said.contains(place), "{file}: {said}");
         std::fs::remove_file(home.path(file)).expect("removed");
-        // All or nothing: the sound forbid beside it is not in force either.
+        // All or nothing: the valid forbid next to it is not in force either.
         assert_eq!(step(&server, &key, &notes(&home))["decision"], "allow");
     }
-    // A file that others may write decides nothing.
+    // A file that other users may write decides nothing.
     let open = home.path("etc/policies/50-notes.cedar");
     std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("mode");
     let output = home.par(&["reload"]);
@@ -218,7 +218,7 @@ fn a_tool_that_is_added_can_be_used_and_one_under_way_ends_where_it_is() {
 
     let running = server.run_aside(&key, "wait(seconds=\"3\")");
     until("it runs", || home.entries(&["kind:call.decision", "tool:wait"]).len() == 1);
-    // Its tool goes, and its policy with it.
+    // The tool is removed, and its policy with it.
     std::fs::remove_file(home.path("etc/tools.d/wait.toml")).expect("removed");
     std::fs::remove_file(home.path("etc/policies/50-wait.cedar")).expect("removed");
     assert_eq!(reload(&home)["tools"]["removed"], json!(["wait"]));
@@ -226,13 +226,13 @@ fn a_tool_that_is_added_can_be_used_and_one_under_way_ends_where_it_is() {
     assert_eq!(unknown["decision"], "invalid", "{unknown}");
     let ended = running.join().expect("thread").expect("answer").json();
     assert_eq!(ended["steps"][0]["status"], "ok", "{ended}");
-    // The launcher before ends with its last call: as many processes as there were.
+    // The old launcher ends with its last call: the number of processes is the same again.
     until("the old launcher is gone", || server.descendants().len() == processes);
     home.expect(0, &["audit", "verify"]);
 }
 
 #[test]
-fn a_call_that_waits_is_asked_anew_under_new_rules() {
+fn a_waiting_call_is_asked_again_under_new_rules() {
     let people = People::new();
     let server = people.home.serve();
     let (reply, question) = people.ask(&server, &people.list());
@@ -243,21 +243,21 @@ fn a_call_that_waits_is_asked_anew_under_new_rules() {
         let list = server.get(&people.ben, "/approvals?state=pending").json();
         list["items"].as_array().expect("items").iter().filter(|one| one["run"] == run).cloned().collect()
     };
-    until("it is asked anew", || pending().iter().any(|one| one["id"] != question["id"]));
-    // The old yes is worth nothing any more; the new one is.
+    until("approval is requested again", || pending().iter().any(|one| one["id"] != question["id"]));
+    // The old approval is void; the new one counts.
     let old = crate::approval::grant(&server, &people.ben, &question);
     assert_eq!(old.status, 409, "{}", text(&old.body));
     let id = pending()[0]["id"].as_str().expect("id").to_owned();
     let asked = server.get(&people.ben, &format!("/approvals/{id}")).json();
     assert_ne!(asked["call_hash"], question["call_hash"]);
-    let anew = people.home.entry(asked["ledger"].as_u64().expect("number"));
-    assert_eq!(anew["payload"]["replaces"], question["id"], "the ledger says what became of the first");
+    let renewed = people.home.entry(asked["ledger"].as_u64().expect("number"));
+    assert_eq!(renewed["payload"]["replaces"], question["id"], "the ledger says what became of the first");
     assert_eq!(crate::approval::grant(&server, &people.ben, &asked).status, 200);
     assert_eq!(people.ended(&server, &reply)["status"], "done");
     people.home.expect(0, &["audit", "verify"]);
 }
 
-/// Behind a `policy.load` no call is decided under the rules before it, however many are under way.
+/// After a `policy.load` no call is decided under earlier rules, however many are in progress.
 #[test]
 fn no_decision_is_under_rules_that_are_gone() {
     let home = home();

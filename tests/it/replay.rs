@@ -1,5 +1,5 @@
-//! Decisions made again from the ledger: as they are recorded, under other rules, and where somebody has
-//! changed them and made the chain anew.
+//! Decisions made again from the ledger: as recorded, under other rules, and after an attacker
+//! changed them and rebuilt the chain.
 
 use crate::forge::{connect, forge};
 use crate::history;
@@ -70,13 +70,13 @@ fn two_thousand_decisions_come_out_again_and_only_what_a_rule_changes_flips() {
     assert_eq!(shown, flipped[..5]);
     assert_eq!(told["compared"], 1_920);
 
-    // The same in shadow mode changes nothing, and is told besides.
+    // The same rule in shadow mode changes nothing, and is reported.
     let shadow = TIGHTER.replace("forbid", "@mode(\"shadow\")\nforbid");
     std::fs::write(Path::new(&rules).join("50-more.cedar"), shadow).expect("policies");
     let told = replay(&home, 0, &["--against", &rules, "--since", "1h"]);
     assert_eq!((&told["flips"], &told["shadow_flips"][0]["count"]), (&json!([]), &json!(flipped.len())));
     assert_eq!(told["compared"], 1_920);
-    // What was decided long ago is left out.
+    // Old decisions are left out.
     assert_eq!(replay(&home, 0, &["--since", "2099-01-01"])["decisions"], 0);
     home.expect(2, &["policy", "replay", "--since", "yesterday"]);
     let none = home.beside("none");
@@ -84,13 +84,13 @@ fn two_thousand_decisions_come_out_again_and_only_what_a_rule_changes_flips() {
     home.expect(2, &["policy", "replay", "--against", &none.display().to_string()]);
 }
 
-/// Tools of the other rules that see a request otherwise: it does not fit, and is a deny.
+/// Other tools for which a request has another form: it does not match, and is denied.
 #[test]
-fn requests_that_the_new_tools_do_not_know_are_denied_and_told_apart() {
+fn requests_unknown_to_the_new_tools_are_denied_and_reported_separately() {
     let home = called();
     let other = home.beside("other");
     copy_folder(&home.path("etc"), &other);
-    // As it is, it changes nothing.
+    // Unchanged tools change nothing.
     assert_eq!(replay(&home, 0, &["--against", &other.display().to_string()])["compared"], 4);
     std::fs::remove_file(other.join("tools.d/health_check.toml")).expect("removed");
     let read = std::fs::read_to_string(other.join("policies/10-read.cedar")).expect("policies");
@@ -110,9 +110,10 @@ pub fn copy(home: &TestHome) -> TestHome {
     copy
 }
 
-/// Whoever holds files and keys can make a chain that verifies; the decisions then do not follow from their rules.
+/// A holder of files and keys can build a chain that verifies; but the decisions do not follow from
+/// their rules.
 #[test]
-fn a_decision_that_was_edited_is_found_though_the_chain_was_made_anew() {
+fn an_edited_decision_is_found_although_the_chain_was_rebuilt() {
     let home = called();
     assert_eq!(replay(&home, 0, &[])["as_recorded"], 4);
     let seq = denied(&home);
@@ -167,7 +168,7 @@ fn a_decision_that_was_edited_is_found_though_the_chain_was_made_anew() {
     }
 }
 
-/// The kept bundles are what decided, or are not taken for it.
+/// The kept bundles are the ones that decided, or are refused.
 #[test]
 fn bundles_are_kept_before_they_count_and_must_be_whole() {
     let home = called();
@@ -197,7 +198,7 @@ fn bundles_are_kept_before_they_count_and_must_be_whole() {
     assert_eq!((sum(&told["not_kept"]), &told["as_recorded"], &told["different"]), (2, &json!(2), &json!(0)));
     assert!(text(&without.par(&["policy", "replay"]).stdout).contains("which is not stored any more"));
 
-    // An erased payload is counted, and no lie.
+    // An erased payload is counted, and is not a contradiction.
     let erased = copy(&home);
     connect(&erased.path("data/ledger.db"))
         .execute("UPDATE payload SET salt = NULL, body = NULL WHERE seq = ?1", [denied(&home) as i64])
@@ -206,8 +207,8 @@ fn bundles_are_kept_before_they_count_and_must_be_whole() {
     assert_eq!((&told["without_payload"], &told["as_recorded"]), (&json!(1), &json!(3)));
 }
 
-/// A running server keeps the bundle of a reload before it counts, and a rule in shadow mode is on the record
-/// where it would have decided otherwise.
+/// A running server keeps the bundle of a reload before it takes effect, and records each time a
+/// rule in shadow mode would have decided otherwise.
 #[test]
 fn a_reload_keeps_its_bundle_and_shadow_mode_is_on_the_record() {
     let home = TestHome::init();
@@ -217,7 +218,7 @@ fn a_reload_keeps_its_bundle_and_shadow_mode_is_on_the_record() {
     home.expect(0, &["reload"]);
     let reply = server.run(&key, "how is this server doing?").json();
     assert_eq!(reply["steps"][0]["decision"], "allow", "{reply}");
-    // Beside a running server.
+    // Next to a running server.
     let told = replay(&home, 0, &[]);
     assert_eq!((&told["different"], &told["as_recorded"]), (&json!(0), &told["decisions"]));
     assert_eq!(told["shadow_flips"][0]["by"], "no-health");

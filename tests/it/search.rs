@@ -1,5 +1,5 @@
-//! A search below a folder of which a part is excluded, from the command line: what comes out, what is recorded,
-//! and what a person is shown who is asked.
+//! A search below a folder of which a part is excluded, from the command line: what it returns,
+//! what is recorded, and what an approver sees.
 
 use crate::forge::forge;
 use crate::model::House;
@@ -69,9 +69,9 @@ fn exclusions_that_were_edited_are_found() {
     }
 }
 
-/// Who is asked is told what is left out also with a yes.
+/// An approver sees what is left out even after approval.
 #[test]
-fn who_is_asked_sees_what_is_left_out() {
+fn an_approver_sees_what_is_left_out() {
     let (home, secret) = home_with_a_secret();
     home.add(
         "policies/50-ask.cedar",
@@ -96,11 +96,12 @@ fn a_tree() -> impl Strategy<Value = (Vec<(u8, usize)>, BTreeSet<usize>)> {
     (prop::collection::vec((0..4_u8, 0..64_usize), 8..20), prop::collection::btree_set(0..20_usize, 1..4))
 }
 
-/// Folders, files and links of one tree, each with whether it is excluded or lies in what is.
+/// Folders, files and links of one tree, each with whether it is excluded or inside an excluded
+/// one.
 #[derive(Default)]
 struct Tree {
     folders: Vec<(PathBuf, bool)>,
-    /// With what stands in them, which stands nowhere else.
+    /// With their contents, each of them unique.
     files: Vec<(PathBuf, bool, String)>,
     links: Vec<PathBuf>,
     excluded: Vec<PathBuf>,
@@ -158,10 +159,10 @@ impl Tree {
     }
 }
 
-/// Random trees, of which rules exclude some: no byte of what is excluded is in any result, error, reason or claim, of
-/// no tool, under no name; and each byte of the rest is found.
+/// Random trees that rules exclude in part: no byte of what is excluded is in any result, error,
+/// reason or claim, of any tool, under any name; and each byte of the rest is found.
 #[test]
-fn no_excluded_byte_is_told() {
+fn no_excluded_byte_is_disclosed() {
     let mut runner = TestRunner::deterministic();
     let mut trees = Vec::new();
     let house = House::start(|home| {

@@ -1,5 +1,5 @@
-//! Two verifiers of one format: `par audit verify`, and `tests/verify_ledger.py`, which was written from
-//! `docs/ledger-format.md`. What is done to a ledger both see, and call by the same word.
+//! Two verifiers of one format: `par audit verify`, and `tests/verify_ledger.py`, which was written
+//! from `docs/ledger-format.md`. Both detect each change to a ledger and classify it the same.
 
 use crate::attacks::anew::harmless;
 use crate::attacks::{Against, Attack, Base, Homes, all, copied, cut_from_older, db, forget_state};
@@ -11,15 +11,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// The script, from the binary that tests: who runs a copy of it may not be able to reach the source.
+/// The script, embedded in the test binary: a user who runs a copy of it may not be able to read
+/// the source.
 const SCRIPT: &str = include_str!("../verify_ledger.py");
 
-/// The other verifier, in a folder of its own.
+/// The other verifier, in a separate folder.
 struct Second {
     folder: tempfile::TempDir,
 }
 
-/// What one verifier says.
+/// One verifier's answer.
 #[derive(Debug)]
 struct Answer {
     verdict: String,
@@ -29,12 +30,12 @@ struct Answer {
 }
 
 impl Second {
-    /// `None`, aloud, where there is no Python and none is demanded.
+    /// `None` with a message if there is no Python, unless it is required.
     #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says what must be there")]
     fn find() -> Option<Self> {
         match start(Path::new("python3")).arg("--version").output() {
             Ok(output) if output.status.success() => {}
-            _ if std::env::var_os("PAR_REQUIRE_PYTHON").is_some() => panic!("there is no python3"),
+            _ if std::env::var_os("PAR_REQUIRE_PYTHON").is_some() => panic!("python3 is missing"),
             _ => {
                 eprintln!("\nSKIPPED: there is NO python3: the ledger was verified by PAR alone\n");
                 return None;
@@ -78,7 +79,7 @@ fn answer(output: &Output) -> Answer {
     Answer { verdict, seq, report }
 }
 
-/// Both answers, and where they are not the same, why.
+/// Both answers, and the difference if they are not the same.
 fn compare(second: &Second, home: &TestHome, kept: Option<&Path>) -> (Answer, Answer, Option<String>) {
     let (python, par) = (second.ask(home, kept), ask_par(home, kept));
     let agree =
@@ -87,7 +88,7 @@ fn compare(second: &Second, home: &TestHome, kept: Option<&Path>) -> (Answer, An
     (par, python, why)
 }
 
-/// Runs `check` over all of `items`, on two threads; the answers in order.
+/// Runs `check` over all of `items`, on two threads; returns the answers in order.
 fn each<T: Sync, R: Send>(items: &[T], check: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let half = items.len().div_ceil(2).max(1);
     std::thread::scope(|scope| {
@@ -134,13 +135,14 @@ fn both_verifiers_see_every_attack() {
     let golden = include_str!("golden/attacks.txt");
     if table != golden {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("attacks.txt");
-        // Where it cannot be written, the panic below tells it all.
+        // If it cannot be written, the panic below shows everything.
         let _written = std::fs::write(&place, &table);
         panic!("tests/it/golden/attacks.txt is not {}\n{table}", place.display());
     }
 }
 
-/// A place where a bit is flipped: a statement that reads the bytes of row ?1 and one that writes them.
+/// A place where a bit is flipped: a statement that reads the bytes of row ?1 and one that writes
+/// them.
 struct Place {
     name: &'static str,
     base: Base,
@@ -159,7 +161,7 @@ const PLACES: [Place; 5] = [
     Place { name: "a tile", base: Base::Tall, table: "tile", key: "k", column: "hashes", flips: 10 },
 ];
 
-/// One bit of a column at places that a fixed seed gives, one after the other.
+/// Flips one bit of a column at places that a fixed seed gives, one after the other.
 fn flips(second: &Second, homes: &Homes, table: &mut String, wrong: &mut Vec<String>) {
     let mut seed = 0x2545_f491_4f6c_dd1d;
     for place in &PLACES {
@@ -213,7 +215,7 @@ fn next(seed: &mut u64) -> u64 {
     *seed
 }
 
-/// What is no damage: what a later version may write, and notes written in another order.
+/// Changes that are not damage: what a later version may write, and notes written in another order.
 #[test]
 fn both_verifiers_take_what_they_do_not_know() {
     let Some(second) = Second::find() else { return };
@@ -230,10 +232,10 @@ fn both_verifiers_take_what_they_do_not_know() {
     }
 }
 
-/// A tail that was cut to where an older checkpoint stood is told by state.db, the mark, or a checkpoint from outside alone;
-/// an entry more, and its own checkpoint is missing.
+/// Only state.db, the mark or an external checkpoint reveals a tail that was truncated at an older
+/// checkpoint; with one more entry, its own checkpoint is missing.
 #[test]
-fn a_tail_cut_at_a_checkpoint_is_told_by_state_db_alone() {
+fn a_tail_cut_at_a_checkpoint_is_revealed_by_state_db_alone() {
     let Some(second) = Second::find() else { return };
     let homes = Homes::make();
     let home = copied(homes.base(Base::Young));
@@ -254,7 +256,8 @@ fn a_tail_cut_at_a_checkpoint_is_told_by_state_db_alone() {
     assert_eq!((par.verdict.as_str(), why), ("incomplete", None));
 }
 
-/// Beside a server that writes, and behind one that was killed: no false alarm, and nothing is written.
+/// Next to a server that writes, and after one that was killed: no false alarm, and nothing is
+/// written.
 #[test]
 fn the_second_verifier_reads_a_live_ledger() {
     let Some(second) = Second::find() else { return };
@@ -289,7 +292,8 @@ fn the_second_verifier_reads_a_live_ledger() {
     }
 }
 
-/// The files of `data/` and what is in them; of `-shm`, which is SQLite's to lock with, that it is there.
+/// The files of `data/` and their contents; for `-shm`, which SQLite locks with, only that it
+/// exists.
 fn files(home: &TestHome) -> BTreeMap<String, Vec<u8>> {
     let files = std::fs::read_dir(home.path("data")).expect("folder").map(|file| {
         let file = file.expect("file");

@@ -1,5 +1,5 @@
-//! Secrets come in by every door, in every form, and leave no trace: not with the model, not with the caller, not on a
-//! page, in a log line or in any file of `data/`.
+//! Secrets enter through every input, in every form, and leave no trace: not at the model, not at
+//! the caller, not on a page, in a log line or in any file of `data/`.
 
 mod given;
 mod model_key;
@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-/// Characters that every writer escapes in another way.
+/// Characters that every writer escapes differently.
 const PASSWORD: &str = "s3cr\"et/päss\\w rd=7+q";
 const TOKEN: &str = "tok4f9a8b7c6d5e";
 const MODEL_KEY: &str = "sk-live-0123456789abcdef";
 const CARD: &str = "4929123456781234";
 
-/// Every way in which a value could still stand in bytes, made without the product's own code.
+/// Every form in which a value could still be in bytes, made without the product's own code.
 fn forms(value: &str) -> Vec<String> {
     let quoted = json!(value).to_string();
     let escaped = quoted[1..quoted.len() - 1].to_owned();
@@ -45,7 +45,7 @@ fn forms(value: &str) -> Vec<String> {
             STANDARD.encode(["xyz".get(..skip).expect("ASCII"), value].concat()),
             URL_SAFE_NO_PAD.encode(["xyz".get(..skip).expect("ASCII"), value].concat()),
         ] {
-            // The first and the last group hold other bytes too.
+            // The first and the last group contain other bytes too.
             forms.push(
                 all.trim_end_matches('=').chars().skip(4).take((value.len() - 3) / 3 * 4 - 4).collect(),
             );
@@ -58,7 +58,7 @@ fn holds(bytes: &[u8], form: &str) -> bool {
     bytes.windows(form.len()).any(|window| window == form.as_bytes())
 }
 
-/// Which places hold which value in which form.
+/// Which places contain which value in which form.
 fn traces(places: &BTreeMap<String, Vec<u8>>, values: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for form in values.iter().flat_map(|value| forms(value)) {
@@ -68,7 +68,7 @@ fn traces(places: &BTreeMap<String, Vec<u8>>, values: &[&str]) -> Vec<String> {
     found
 }
 
-/// Every file below `folder`, raw, under the open database too.
+/// Every file below `folder`, raw, including the open database.
 fn raw_files(folder: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
     for item in std::fs::read_dir(folder).expect("folder") {
         let path = item.expect("entry").path();
@@ -85,7 +85,7 @@ fn private(path: &Path, value: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("mode");
 }
 
-/// Names the secrets in par.toml, beside what is there.
+/// Names the secrets in par.toml, in addition to its content.
 fn name(home: &TestHome, table: &str) {
     let file = home.path("etc/par.toml");
     let before = std::fs::read_to_string(&file).expect("par.toml");
@@ -125,7 +125,7 @@ fn no_named_secret_leaves_a_trace() {
         name(home, &sources(home));
         files(home);
     });
-    // The model says them too: plain, and escaped where nobody needs to.
+    // The model says them too: plain, and with unnecessary escapes.
     let escaped: String = TOKEN.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
     let arguments = format!("{{\"path\":\"/var/log/{escaped}\"}}");
     let reply = json!({ "id": "c", "choices": [{ "message": { "role": "assistant", "content": format!("I take {PASSWORD}"),
@@ -159,7 +159,7 @@ fn no_named_secret_leaves_a_trace() {
         places.keys().any(|place| place.ends_with("ledger.db-wal")),
         "the log is searched while it is open"
     );
-    // The control: what stands beside them is found.
+    // The control: the text next to them is found.
     let beside =
         places.iter().filter(|(_, bytes)| holds(bytes, "login with ")).map(|(place, _)| place.as_str());
     let beside: Vec<&str> = beside.collect();
@@ -167,7 +167,7 @@ fn no_named_secret_leaves_a_trace() {
         beside.contains(&"the reply") && beside.iter().any(|place| place.contains("ledger.db")),
         "{beside:?}"
     );
-    // The keys' own files are where keys lie.
+    // The key files themselves contain keys.
     places.retain(|place, _| !["log.key", "pepper"].iter().any(|name| place.ends_with(name)));
     let found = traces(&places, &[PASSWORD, TOKEN, MODEL_KEY, CARD, &pasted]);
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -177,7 +177,8 @@ fn no_named_secret_leaves_a_trace() {
     house.check_ledger();
 }
 
-/// A tool reads them, plain and in base64, cut in two, in a name and behind a link; and a call names one.
+/// A tool reads them, plain and in base64, cut in two, in a name and through a link; and a call
+/// names one.
 fn reads(home: &TestHome) -> Vec<(String, String)> {
     let at = |name: &str| home.path("workspace").join(name).display().to_string();
     let call = |tool: &str, arguments: Value| (tool.to_owned(), arguments.to_string());
@@ -192,8 +193,8 @@ fn reads(home: &TestHome) -> Vec<(String, String)> {
     ]
 }
 
-/// A model that fails repeats its key, which is in the answer that is returned; a policy that cannot be loaded is told in
-/// a log line.
+/// A model that fails repeats its key, in the answer that is returned; a policy that cannot be
+/// loaded is reported in a log line.
 fn failures(house: &House) -> Vec<u8> {
     let refusal = json!({ "error": { "message": format!("bad key {MODEL_KEY}") } }).to_string();
     house.model.play([Reply::Raw(http(401, "", &refusal))]);
@@ -206,7 +207,7 @@ fn failures(house: &House) -> Vec<u8> {
     failed.body
 }
 
-/// The same replaced bytes for all, and calls that were decided and executed with them.
+/// All readers get the same replaced bytes, and calls were decided and executed with them.
 fn check_steps(told: &Value) {
     let steps = told["steps"].as_array().expect("steps");
     let result = |at: usize| steps[at]["result"].to_string();
@@ -231,7 +232,7 @@ fn check_steps(told: &Value) {
     assert!(told["answer"].as_str().expect("answer").starts_with("[secret:password:"), "{told}");
 }
 
-/// The digest that `par audit hash` gives is the one on the record, which counts.
+/// The digest from `par audit hash` is the one on the record, which counts the replacements.
 fn check_record(home: &TestHome, run: &str) {
     let hash = |value: &str| -> Value {
         serde_json::from_str(&home.expect(0, &["audit", "hash", "--json", value])).expect("JSON")
@@ -269,7 +270,7 @@ fn a_secret_that_cannot_be_read_refuses_the_start_by_its_name() {
         (format!("[secrets]\nopen = \"file:{}\"", at("open")), "the secret `open`: "),
         (
             format!("[secrets]\nshort = \"file:{}\"", at("short")),
-            "the secret `short`: the value has less than 8 bytes",
+            "the secret `short`: the value is shorter than 8 bytes",
         ),
         (
             "[secrets]\ncred = \"credential:x\"".to_owned(),
@@ -299,7 +300,7 @@ fn a_secret_that_cannot_be_read_refuses_the_start_by_its_name() {
     assert!(home.expect(0, &["doctor", "--quick"]).contains("0 named, 0 patterns, 3 of PAR's own"));
 }
 
-/// How often `value` stands in the memory of a process.
+/// How often `value` occurs in the memory of a process.
 fn occurrences(pid: u32, value: &[u8]) -> usize {
     use std::os::unix::fs::FileExt as _;
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("memory");
@@ -310,7 +311,7 @@ fn occurrences(pid: u32, value: &[u8]) -> usize {
         let [from, to] = [from, to].map(|at| u64::from_str_radix(at, 16).expect("a number"));
         for at in (from..to).step_by(1 << 20) {
             let mut piece = vec![0; usize::try_from((to - at).min((1 << 20) + 64)).expect("short")];
-            // What was never touched, or belongs to a device, cannot be read.
+            // Memory that was never touched, or that belongs to a device, cannot be read.
             let read = memory.read_at(&mut piece, at).unwrap_or(0);
             count += piece[..read].windows(value.len()).filter(|window| *window == value).count();
         }
@@ -319,7 +320,7 @@ fn occurrences(pid: u32, value: &[u8]) -> usize {
 }
 
 #[test]
-fn a_reload_reads_them_anew() {
+fn a_reload_reads_secrets_again() {
     let home = TestHome::init();
     private(&home.beside("word"), "first-password");
     name(&home, &format!("[secrets]\nword = \"file:{}\"\n", home.beside("word").display()));
@@ -339,7 +340,7 @@ fn a_reload_reads_them_anew() {
     assert_eq!(runs("it is second-password"), "it is second-password");
     assert!(home.expect(0, &["reload"]).contains("~ secrets"));
     assert!(runs("it is second-password").starts_with("it is [secret:word:"));
-    // What cannot be read changes nothing.
+    // A secret that cannot be read changes nothing.
     std::fs::remove_file(home.beside("word")).expect("removed");
     let refused = home.par(&["reload"]);
     assert!(text(&refused.stderr).contains("the secret `word`: "), "{}", text(&refused.stderr));

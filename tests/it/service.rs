@@ -1,5 +1,5 @@
-//! The service: installed into a folder, its two halves as two users over a socket, what it tells the
-//! service manager and those who watch it.
+//! The service: installed into a folder, its two halves as two users over a socket, and what it
+//! reports to the service manager and to monitoring.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the product's own binary and its installer")]
 
@@ -30,12 +30,12 @@ impl Place {
         let shipped = folder.path().join("shipped");
         copy_folder(&source.join("systemd"), &shipped.join("systemd"));
         std::fs::copy(source.join("install.sh"), shipped.join("install.sh")).expect("install.sh");
-        // A link where that is possible: the binary is large.
+        // A link if possible: the binary is large.
         for (name, built) in [("par", binary()), ("par-launcher", launcher_binary())] {
             let to = shipped.join(name);
             std::fs::hard_link(&built, &to).or_else(|_| std::fs::copy(&built, &to).map(drop)).expect(name);
         }
-        // Tools by name, and a `systemctl` that nothing may call below a root.
+        // Tools by name, and a `systemctl` that must not be called below a root.
         std::fs::create_dir(folder.path().join("bin")).expect("bin");
         let systemctl = folder.path().join("bin/systemctl");
         std::fs::write(&systemctl, "#!/bin/sh\nexit 99\n").expect("systemctl");
@@ -63,7 +63,7 @@ impl Place {
         command
     }
 
-    /// Runs the installer, which must succeed, and returns what it said.
+    /// Runs the installer, which must succeed, and returns its output.
     fn install(&self, args: &[&str]) -> String {
         succeed(&mut self.script(args))
     }
@@ -73,12 +73,12 @@ impl Place {
         ["--home".to_owned(), word("var/lib/par"), "--etc".to_owned(), word("etc/par")]
     }
 
-    /// The installed binary on the installed home, as another user where `uid` is given.
+    /// The installed binary on the installed home, as another user if `uid` is given.
     fn par(&self, uid: Option<u32>, args: &[&str]) -> Command {
         self.installed("par", uid, args)
     }
 
-    /// As [`Place::par`], of the binary called `name`.
+    /// Like [`Place::par`], for the binary called `name`.
     fn installed(&self, name: &str, uid: Option<u32>, args: &[&str]) -> Command {
         let mut command = as_user(uid, self.at("usr/bin").join(name));
         command.args(self.home()).args(args).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
@@ -183,7 +183,7 @@ fn an_update_keeps_what_a_person_edited() {
     assert!(!place.at("etc/par/tools.d/tail_file.toml").exists(), "what was removed stays away");
     assert_eq!(place.read("etc/par/policies/50-mine.cedar"), "// mine\n");
     succeed(&mut place.par(None, &["config", "check"]));
-    // Cases of the shipped policies are not put beside edited ones, which they would refuse.
+    // Cases of the shipped policies are not put next to edited ones, which they would refuse.
     let cases = "etc/par/policies/tests/90-never.toml";
     let shipped = place.read(cases);
     for edited in ["// nothing is forbidden\n", ""] {
@@ -254,7 +254,7 @@ fn without_rights_nothing_is_done_and_it_says_so() {
 }
 
 #[test]
-fn a_host_without_systemd_gets_no_units_and_is_told_how_to_run() {
+fn a_host_without_systemd_gets_no_units_and_instructions_to_run() {
     let Some(place) = Place::new() else { return };
     // Only what the script needs, and no `systemctl`.
     let bin = place.folder.path().join("few");
@@ -305,9 +305,9 @@ fn the_units_are_in_order() {
         let last = text(&scored.stdout).lines().last().unwrap_or_default().to_owned();
         assert!(scored.status.success(), "{name} is above {most}: {last}");
         eprintln!("{last}");
-        // Another systemd measures otherwise.
+        // Another systemd measures differently.
         if version.starts_with("systemd 252 ") {
-            // Without the word and the face behind the figure.
+            // Without the word and the face after the figure.
             let told = last.trim_end_matches(|c: char| !c.is_ascii_digit());
             let install = include_str!("../../docs/install.md");
             assert!(install.contains(&format!("{told} ")), "docs/install.md says otherwise than `{told}`");

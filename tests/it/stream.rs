@@ -1,4 +1,5 @@
-//! Questions to people as events: those that wait, each new one, each change, and no more for a key that is gone.
+//! Approval requests as events: those that wait, each new one, each change, and no more for a key
+//! that was revoked.
 
 #![expect(clippy::disallowed_methods, reason = "tests listen as any client does")]
 
@@ -41,7 +42,8 @@ impl Listening {
         }
     }
 
-    /// What still comes, until the server ends it: soon, whatever keeps the connection open meanwhile.
+    /// The rest, until the server ends the stream: soon, whatever keeps the connection open
+    /// meanwhile.
     fn rest(mut self) -> String {
         let (end, mut rest) = (Instant::now() + Duration::from_secs(12), String::new());
         while self.0.read_line(&mut rest).expect("an end in time") > 0 {
@@ -56,10 +58,10 @@ fn told(event: &Value) -> (&str, &str) {
 }
 
 #[test]
-fn an_approval_is_told_when_it_appears_and_when_it_changes() {
+fn an_approval_is_sent_when_it_appears_and_when_it_changes() {
     let people = People::new();
     let server = people.home.serve();
-    // One that was answered before is nothing to wait for.
+    // One that was answered before does not wait.
     let (run, done) = people.ask(&server, &people.list());
     assert_eq!(grant(&server, &people.ben, &done).status, 200);
     people.ended(&server, &run);
@@ -79,7 +81,7 @@ fn an_approval_is_told_when_it_appears_and_when_it_changes() {
     assert_eq!(told(&listening.next()), (id(&first).as_str(), "refused"));
     assert_eq!(grant(&server, &people.ben, &second).status, 200);
     let mut seen = vec![listening.next()];
-    // The yes may be spent before anybody looks.
+    // The approval may be used before the stream is read.
     if told(&seen[0]).1 == "granted" {
         seen.push(listening.next());
     }
@@ -88,9 +90,9 @@ fn an_approval_is_told_when_it_appears_and_when_it_changes() {
     assert!(!listening.rest().contains("data: "), "a stop ends it, with nothing more to tell");
 }
 
-/// The same people, limits and ends as for pages and tails.
+/// The same users, limits and ends as for pages and tails.
 #[test]
-fn a_stream_is_for_those_who_may_read_and_ends_with_their_key() {
+fn a_stream_is_for_permitted_users_and_ends_with_their_key() {
     let people = People::new();
     let server = people.home.serve();
     let ask = |key: &str, path: &str| {
@@ -115,7 +117,7 @@ fn a_stream_is_for_those_who_may_read_and_ends_with_their_key() {
     people.home.expect(0, &["key", "revoke", "ben"]);
     let rest = last.rest();
     assert!(!rest.contains("data: "), "{rest}");
-    // What is asked from now on is told to nobody who is gone.
+    // New requests are not sent to a user whose key was revoked.
     assert_eq!(ask(&people.ben, "/approvals").status, 401);
     assert_eq!(server.stop(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! A home in a temporary folder, the built binary on it, and a server with verbs.
+//! A home in a temporary folder, the built binary on it, and a server with helper methods.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the product's own binary")]
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A fresh home.
+/// A new home.
 pub(crate) struct TestHome {
     folder: TempDir,
 }
@@ -25,7 +25,7 @@ impl TestHome {
         home
     }
 
-    /// A place where no home is yet. Readable by all, so that tools under another uid can look into it.
+    /// A folder that has no home yet. Readable by all, so that tools under another uid can read it.
     pub(crate) fn empty() -> Self {
         let folder = tempfile::Builder::new().prefix("par-it-").tempdir().expect("temporary folder");
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -41,12 +41,12 @@ impl TestHome {
         self.root().join(below)
     }
 
-    /// A place beside the home, which no manifest grants.
+    /// A path next to the home, which no manifest grants.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Writes a file of `etc/`. Beside rules of a test's own the shipped cases do not count.
+    /// Writes a file of `etc/`. The shipped cases do not apply to a test's own rules.
     pub(crate) fn add(&self, below: &str, text: &str) {
         if below.ends_with(".cedar") {
             self.drop_cases();
@@ -54,7 +54,8 @@ impl TestHome {
         std::fs::write(self.path("etc").join(below), text).expect("file of etc/");
     }
 
-    /// Removes the cases that the shipped policies are proved by at each load, for rules that answer otherwise.
+    /// Removes the cases that each load checks the shipped policies with, for rules that answer
+    /// differently.
     pub(crate) fn drop_cases(&self) {
         match std::fs::remove_dir_all(self.path("etc/policies/tests")) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => panic!("the cases stay: {e}"),
@@ -67,12 +68,13 @@ impl TestHome {
         std::fs::write(self.path("etc/par.toml"), toml).expect("par.toml");
     }
 
-    /// A command on this home, with nothing of the caller's environment.
+    /// A command on this home, without the caller's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_by(&[], args)
     }
 
-    /// As [`TestHome::command`], started by the last of `starters`, which the one before it starts.
+    /// Like [`TestHome::command`], started by the last of `starters`, which the one before it
+    /// starts.
     pub(crate) fn command_by(&self, starters: &[&OsStr], args: &[&str]) -> Command {
         let par = binary();
         let mut words = starters.iter().copied().chain([par.as_os_str()]);
@@ -101,7 +103,7 @@ impl TestHome {
         text(&output.stdout)
     }
 
-    /// Makes a key; returns its text.
+    /// Creates a key; returns its text.
     pub(crate) fn key(&self, name: &str, role: &str) -> String {
         self.expect(0, &["key", "create", name, "--role", role]).trim().to_owned()
     }
@@ -122,7 +124,7 @@ impl TestHome {
         self.serve_with(&[])
     }
 
-    /// As [`TestHome::serve`], at an address.
+    /// Like [`TestHome::serve`], at an address.
     pub(crate) fn serve_at(&self, address: &str) -> Server {
         Server::start(
             &mut self.command(&["serve", "--listen", address]),
@@ -130,18 +132,18 @@ impl TestHome {
         )
     }
 
-    /// As [`TestHome::serve`], with variables in its environment.
+    /// Like [`TestHome::serve`], with variables in its environment.
     pub(crate) fn serve_with(&self, environment: &[(&str, &str)]) -> Server {
         self.serve_by(&[], environment)
     }
 
-    /// As [`TestHome::serve_with`], started as [`TestHome::command_by`] says.
+    /// Like [`TestHome::serve_with`], started as by [`TestHome::command_by`].
     pub(crate) fn serve_by(&self, starters: &[&OsStr], environment: &[(&str, &str)]) -> Server {
         self.try_serve_by(starters, environment)
             .unwrap_or_else(|(code, log)| panic!("par serve ended with {code:?}: {log}"))
     }
 
-    /// As [`TestHome::serve_by`]; the error is as of [`Server::try_start`].
+    /// Like [`TestHome::serve_by`]; the error is that of [`Server::try_start`].
     pub(crate) fn try_serve_by(
         &self,
         starters: &[&OsStr],
@@ -175,13 +177,13 @@ impl Answer {
 }
 
 impl Server {
-    /// Starts a command that serves, and waits until it says where.
+    /// Starts a command that serves, and waits until it reports its address.
     pub(crate) fn start(command: &mut Command, log: PathBuf) -> Self {
         Self::try_start(command, log)
             .unwrap_or_else(|(code, log)| panic!("par serve ended with {code:?}: {log}"))
     }
 
-    /// As [`Server::start`]; the error is the exit code of one that ends before, and what it said.
+    /// Like [`Server::start`]; the error is the exit code of one that ends early, and its output.
     pub(crate) fn try_start(command: &mut Command, log: PathBuf) -> Result<Self, (Option<i32>, String)> {
         let stderr = std::fs::File::create(&log).expect("log");
         let child = command.stdout(Stdio::null()).stderr(stderr);
@@ -220,12 +222,12 @@ impl Server {
         send(&self.address, method, path, headers, body).unwrap_or_else(|head| panic!("no answer: {head:?}"))
     }
 
-    /// As [`Server::send`], of a server that may be gone.
+    /// Like [`Server::send`], for a server that may have ended.
     pub(crate) fn try_send(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Option<Answer> {
         send(&self.address, method, path, headers, body).ok()
     }
 
-    /// Posts a run in a thread of its own; `None` where the server goes away before it answers.
+    /// Posts a run in a separate thread; `None` if the server ends before it answers.
     pub(crate) fn run_aside(&self, key: &str, message: &str) -> std::thread::JoinHandle<Option<Answer>> {
         let (address, key) = (self.address.clone(), key.to_owned());
         let body = serde_json::json!({ "message": message }).to_string();
@@ -240,7 +242,7 @@ impl Server {
         self.end()
     }
 
-    /// As [`Server::stop`], of one that is not given away.
+    /// Like [`Server::stop`], for a server that is not consumed.
     pub(crate) fn end(&mut self) -> Option<i32> {
         self.signal(nix::sys::signal::Signal::SIGTERM);
         self.child.wait().expect("ends").code()
@@ -250,8 +252,8 @@ impl Server {
         signal(self.child.id(), sent);
     }
 
-    /// Ends every process of the server at one moment, as a power cut would: all are stopped before the
-    /// first is killed, else one that is left sees the end of another and records it.
+    /// Ends every process of the server at one moment, as a power cut would: all are stopped before
+    /// the first is killed, or one that is left would see the end of another and record it.
     pub(crate) fn kill(mut self) -> Vec<u32> {
         use nix::sys::signal::Signal;
         let mut all = vec![self.child.id()];
@@ -260,7 +262,7 @@ impl Server {
             signal(pid, Signal::SIGSTOP);
             all.push(pid);
         }
-        // What was started before its starter stood still.
+        // Processes that were started before their parent was stopped.
         all.extend(self.descendants().into_iter().filter(|pid| !all.contains(pid)).collect::<Vec<_>>());
         // From the top: a launcher that ends takes its namespace along.
         for pid in &all {
@@ -270,7 +272,7 @@ impl Server {
         all.split_off(1)
     }
 
-    /// Process numbers of the supervisor's children and theirs.
+    /// Process ids of the supervisor's descendants.
     pub(crate) fn descendants(&self) -> Vec<u32> {
         descendants(self.child.id())
     }
@@ -280,7 +282,7 @@ impl Server {
     }
 }
 
-/// Process numbers of a process's children and theirs.
+/// Process ids of a process's descendants.
 pub(crate) fn descendants(of: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut next = vec![of];
@@ -294,7 +296,7 @@ pub(crate) fn descendants(of: u32) -> Vec<u32> {
     found
 }
 
-/// Signals a process; one that has ended already is what a kill wants.
+/// Signals a process; one that has already ended is fine for a kill.
 pub(crate) fn signal(pid: u32, signal: nix::sys::signal::Signal) {
     let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).expect("pid"));
     match nix::sys::signal::kill(pid, signal) {
@@ -320,7 +322,7 @@ fn send(address: &str, method: &str, path: &str, headers: &str, body: &[u8]) -> 
         body.len()
     );
     stream.write_all(head.as_bytes()).map_err(|e| e.to_string())?;
-    // A server that has refused already may close before it has read all of the body.
+    // A server that has already refused may close before it has read the whole body.
     let _sent = stream.write_all(body);
     let mut bytes = Vec::new();
     let _read = stream.read_to_end(&mut bytes);
@@ -333,14 +335,14 @@ fn send(address: &str, method: &str, path: &str, headers: &str, body: &[u8]) -> 
     Ok(Answer { status, head, body })
 }
 
-/// Another program than PAR, by its name on the usual path or by its whole one.
+/// A program other than PAR, by its name on the usual path or by its whole path.
 pub(crate) fn start(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null());
     command
 }
 
-/// Waits, for at most half a minute, until something is so.
+/// Waits at most half a minute for a condition.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !is_so() {
@@ -349,18 +351,18 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process runs: it is there, and no zombie that waits to be reaped.
+/// Whether a process runs: it exists, and is not a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The binary under test: `PAR_TEST_BIN` where another user runs the tests from a copy.
+/// The binary under test: `PAR_TEST_BIN` if another user runs the tests from a copy.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("PAR_TEST_BIN").map_or_else(|| env!("CARGO_BIN_EXE_par").into(), PathBuf::from)
 }
 
-/// `par-launcher`, which stands beside it.
+/// `par-launcher`, next to it.
 pub(crate) fn launcher_binary() -> PathBuf {
     let beside = |par: std::ffi::OsString| PathBuf::from(par).with_file_name("par-launcher");
     std::env::var_os("PAR_TEST_BIN").map_or_else(|| env!("CARGO_BIN_EXE_par-launcher").into(), beside)
@@ -375,7 +377,7 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with all its content.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("folder");
     for item in std::fs::read_dir(from).expect("folder") {
@@ -385,11 +387,12 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
             kind if kind.is_dir() => copy_folder(&item.path(), &target),
             kind if kind.is_file() => {
                 let copied = std::fs::copy(item.path(), target);
-                // SQLite's index of a log is made anew by whoever opens, and goes with the last who closes.
+                // SQLite's index of a log is rebuilt by the process that opens it, and removed with
+                // the last one that closes it.
                 let is_index = item.file_name().to_string_lossy().ends_with("-shm");
                 assert!(is_index || copied.is_ok(), "{}: {copied:?}", item.path().display());
             }
-            // A socket of a server that is gone.
+            // A socket of a server that has ended.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked on a terminal, on a real one: a pseudo-terminal whose other end this test holds.
+//! Questions on a real terminal: a pseudo-terminal whose other end this test holds.
 
 use crate::approval::People;
 use crate::support::{TestHome, text, until};
@@ -9,15 +9,15 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-/// What a person saw, what went to a file beside it, and how the command ended.
+/// What a person saw, what went to a file, and how the command ended.
 pub(crate) struct Seen {
     pub(crate) code: Option<i32>,
     pub(crate) screen: String,
     stdout: String,
 }
 
-/// Runs a command on a terminal, with its standard output there or in a pipe, and types `keys` once it says
-/// `prompt`.
+/// Runs a command on a terminal, with its standard output there or in a pipe, and types `keys` once
+/// it prints `prompt`.
 pub(crate) fn on_terminal(home: &TestHome, args: &[&str], is_piped: bool, prompt: &str, keys: &str) -> Seen {
     let pty = openpty(None, None).expect("a pseudo-terminal");
     let end = || Stdio::from(pty.slave.try_clone().expect("descriptor"));
@@ -34,7 +34,7 @@ pub(crate) fn on_terminal(home: &TestHome, args: &[&str], is_piped: bool, prompt
     Seen { code: child.wait().expect("ends").code(), screen, stdout: told }
 }
 
-/// All that comes on a terminal, with `keys` typed behind the first `prompt`.
+/// All output on a terminal, with `keys` typed after the first `prompt`.
 fn typed(master: OwnedFd, prompt: &str, keys: &str) -> String {
     let mut master = File::from(master);
     let (mut seen, mut chunk, mut left) = (Vec::new(), [0_u8; 4096], Some(keys));
@@ -58,9 +58,10 @@ fn pending(home: &TestHome) -> Vec<Value> {
 
 const PROMPT: &str = "approve? [y/N] ";
 
-/// Only a plain yes is one; an end of input, nothing, or anything else is a no that leaves the question open.
+/// Only a plain yes approves; an end of input, nothing, or anything else is a refusal that leaves
+/// the request open.
 #[test]
-fn a_yes_at_a_terminal_is_typed_and_nothing_else_is_one() {
+fn only_a_typed_yes_approves_at_a_terminal() {
     let people = People::new();
     let home = &people.home;
     let server = home.serve();
@@ -76,7 +77,7 @@ fn a_yes_at_a_terminal_is_typed_and_nothing_else_is_one() {
         assert!(seen.screen.contains("release-list"), "the call is shown first: {}", seen.screen);
         assert_eq!(people.state(&server, &approval), "pending", "{keys:?}");
     }
-    // Asked for JSON, the person is shown the call too, and standard output holds one object.
+    // With --json the person sees the call too, and standard output contains one object.
     let approve = ["--json", "approval", "approve", id];
     let seen = on_terminal(home, &approve, true, PROMPT, "n\n");
     assert_eq!((seen.code, seen.stdout.as_str()), (Some(1), ""), "{}", seen.screen);
@@ -96,7 +97,8 @@ fn a_yes_at_a_terminal_is_typed_and_nothing_else_is_one() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// A run on a terminal asks nothing on it: a call to be confirmed is confirmed outside the run, by name.
+/// A run on a terminal asks nothing there: a call to be confirmed is confirmed outside the run, by
+/// name.
 #[test]
 fn a_run_on_a_terminal_waits_and_its_confirmation_is_asked_beside_it() {
     let people = People::new();
@@ -106,7 +108,7 @@ fn a_run_on_a_terminal_waits_and_its_confirmation_is_asked_beside_it() {
     let open = pending(home);
     let id = open[0]["id"].as_str().expect("id");
     assert!(seen.screen.contains(&format!("par approval show {id}")), "{}", seen.screen);
-    assert!(home.entries(&["kind:call.result"]).is_empty(), "what was typed there is no yes");
+    assert!(home.entries(&["kind:call.result"]).is_empty(), "what was typed there does not approve");
     let no = on_terminal(home, &["approval", "approve", id], false, PROMPT, "\u{4}");
     assert_eq!((no.code, pending(home).len()), (Some(1), 1), "{}", no.screen);
     let yes = on_terminal(home, &["approval", "approve", id], false, PROMPT, "y\n");

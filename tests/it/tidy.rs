@@ -1,5 +1,5 @@
-//! The house rules that no compiler knows: which room may name which, where unsafe code is, and what
-//! words the source does not use.
+//! The house rules that the compiler does not check: which room may name which, where unsafe code
+//! is, and which words the source must not use.
 
 mod english;
 mod inside;
@@ -96,7 +96,8 @@ fn unsafe_code_is_in_one_file() {
     assert_eq!(with, BTreeSet::from(["src/launcher/sys.rs".to_owned()]));
 }
 
-/// A process number may be another's by the time that it is used. -1 is none: it is all others of a namespace.
+/// A process id may belong to another process by the time it is used. -1 is safe: it means all
+/// others of a namespace.
 #[test]
 fn only_descriptors_are_signalled() {
     for file in files().iter().filter(|file| !file.is_test()) {
@@ -138,7 +139,8 @@ fn pure_files_stay_pure() {
     }
 }
 
-/// The decision point: a decision made again is the same, so nothing in the room looks anywhere but at its arguments.
+/// The decision point: a repeated decision is the same, so nothing in the room reads anything but
+/// its arguments.
 #[test]
 fn the_whole_decision_point_is_pure() {
     let files = files();

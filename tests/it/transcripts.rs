@@ -1,5 +1,5 @@
-//! What the command line prints, word for word. What changes from run to run is replaced: folders, names of
-//! the user, digests, identifiers, keys, times, and the width of columns.
+//! What the command line prints, word for word. What changes from run to run is replaced: folders,
+//! names of the user, digests, identifiers, keys, times, and the width of columns.
 
 use crate::support::{TestHome, copy_folder, start, text};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// The commands of one transcript on one home, each with its exit code, standard output and error.
 fn check(name: &str, golden: &str, home: &TestHome, commands: &[&[&str]]) {
     let mut found = String::new();
-    // A key's identifier stands in the key when it is made, and in lists afterwards.
+    // A key's identifier is in the key when it is created, and in lists afterwards.
     let mut id = None;
     for args in commands {
         let output = home.par(args);
@@ -24,7 +24,7 @@ fn check(name: &str, golden: &str, home: &TestHome, commands: &[&[&str]]) {
     }
     if found != golden {
         let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.txt"));
-        // Where it cannot be written, the panic below tells it all.
+        // If it cannot be written, the panic below shows everything.
         let _written = std::fs::write(&place, &found);
         panic!("tests/it/golden/{name}.txt\n{golden}\nis not {}\n{found}", place.display());
     }
@@ -34,9 +34,9 @@ fn stable(words: &str, home: &TestHome) -> String {
     let root = home.root().display().to_string();
     let user = text(&start(Path::new("id")).arg("-un").output().expect("id").stdout);
     let words = words.replace(&root, "HOME").replace(&format!("os:{}", user.trim()), "os:USER");
-    // What of the labelled paths there is, each host knows for itself.
+    // Which labelled paths exist differs between hosts.
     let lines = words.lines().filter(|line| !line.starts_with("note") || !line.ends_with("does not exist"));
-    // What of the sandbox there is too.
+    // So does the sandbox.
     let lines = lines.filter(|line| !line.starts_with("  missing: "));
     let lines =
         lines.map(|line| match line.starts_with("Sandbox: ") || line.starts_with("sandbox.minimum") {
@@ -61,7 +61,7 @@ fn each_word(cell: &str) -> String {
 fn word(word: &str) -> String {
     let plain = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let is_hex = plain.len() >= 12 && plain.bytes().all(|b| b.is_ascii_hexdigit());
-    // Whole, since a key or a digest may by chance hold a `T` and end with a `Z`.
+    // The whole word, because a key or a digest may by chance contain a `T` and end with a `Z`.
     let is_time = plain.parse::<jiff::Timestamp>().is_ok();
     let with = |name: &str| word.replace(plain, name);
     match plain {
@@ -122,13 +122,14 @@ fn rules_and_tools() {
     );
 }
 
-/// Cases that hold and that do not, what no case notices, and that a load is refused by what does not hold.
+/// Cases that hold and that fail, what no case detects, and a load that is refused because of
+/// failing cases.
 #[test]
 fn rules_that_are_tested() {
     let home = TestHome::init();
     let test: &[&[&str]] = &[&["policy", "test"]];
     check("test-shipped", include_str!("golden/test-shipped.txt"), &home, test);
-    // Both beside the shipped cases.
+    // Both next to the shipped cases.
     let add =
         |name: &str, text: &str| std::fs::write(home.path("etc/policies").join(name), text).expect("file");
     add(
@@ -176,7 +177,7 @@ fn rules_that_differ() {
     let edit = |below: &str, find: &str, put: &str| {
         let path = home.path("new").join(below);
         let text = std::fs::read_to_string(&path).expect("file");
-        assert!(text.contains(find), "{below} lacks {find}");
+        assert!(text.contains(find), "{below} does not contain {find}");
         std::fs::write(path, text.replace(find, put)).expect("file");
     };
     assert_eq!(home.expect(0, &["policy", "diff", &old, &new]), "0 of 631 decisions flip\n");
@@ -215,7 +216,7 @@ fn rules_that_differ() {
     assert_eq!((&flip["old"]["answer"], &flip["new"]["answer"]), (&"allow".into(), &"deny".into()));
 }
 
-/// A change of cases alone, and one that counts for a tainted session alone.
+/// A change of cases alone, and one that only affects a tainted session.
 #[test]
 fn rules_that_differ_in_cases_or_for_the_tainted() {
     let home = TestHome::init();
@@ -223,7 +224,7 @@ fn rules_that_differ_in_cases_or_for_the_tainted() {
     let put = |below: &str, find: &str, put: &str| {
         let (from, to) = (old.join(below), new.join(below));
         let text = std::fs::read_to_string(from).expect("file");
-        assert!(text.contains(find), "{below} lacks {find}");
+        assert!(text.contains(find), "{below} does not contain {find}");
         std::fs::write(to, text.replace(find, put)).expect("file");
     };
     let diff =
@@ -241,7 +242,7 @@ fn rules_that_differ_in_cases_or_for_the_tainted() {
         "+ case   policies/tests/95-mine.toml: mine\n",
         "~ case   policies/tests/10-read.toml: ",
     ] {
-        assert!(told.contains(line), "{told} lacks {line}");
+        assert!(told.contains(line), "{told} does not contain {line}");
     }
     assert!(told.lines().last().is_some_and(|last| last.starts_with("0 of ")), "{told}");
     let again = home.path("again");
@@ -262,7 +263,8 @@ fn rules_that_differ_in_cases_or_for_the_tainted() {
     );
 }
 
-/// Files are laid out whole or not at all, with their comments and modes, and what is shipped is laid out.
+/// Files are formatted completely or not at all, with their comments and modes, and the shipped
+/// ones are formatted.
 #[test]
 fn policies_that_are_laid_out() {
     let home = TestHome::init();
@@ -291,7 +293,7 @@ fn policies_that_are_laid_out() {
     let names = std::fs::read_dir(home.path("etc/policies")).expect("folder").flatten();
     let beside = names.filter(|item| item.file_name().to_string_lossy().contains("par-new")).count();
     assert_eq!(beside, 0, "nothing is left beside");
-    // Behind a link somebody else would be written to.
+    // Through a link another file would be written to.
     std::fs::rename(&path, home.path("elsewhere")).expect("moved");
     std::fs::write(home.path("elsewhere"), own).expect("file");
     std::os::unix::fs::symlink(home.path("elsewhere"), &path).expect("link");
@@ -299,7 +301,8 @@ fn policies_that_are_laid_out() {
     assert_eq!(read(), own);
 }
 
-/// Decisions of the ledger are explained by their numbers, and it is said where the rules are others now.
+/// Decisions on the ledger are explained by their numbers, and the output says if the rules have
+/// changed since.
 #[test]
 fn decisions_of_the_ledger() {
     let home = TestHome::init();
@@ -339,8 +342,8 @@ fn decisions_of_the_ledger() {
     );
 }
 
-/// What `explain` says beside yes and no: whom a person's yes is wanted from, what a deny advises, what a rule
-/// says of a user, and what could not be evaluated.
+/// What `explain` shows besides the decision: whose approval is needed, what a deny advises, what a
+/// rule says about a user, and what could not be evaluated.
 #[test]
 fn rules_of_ones_own() {
     let home = TestHome::init();
@@ -380,7 +383,8 @@ when { context.call.approved == "no" };
     assert_eq!(json["errors"].as_array().map(Vec::len), Some(1), "{json}");
 }
 
-/// What `replay` says: nothing new, other rules with flips, rules in shadow mode, a bundle that is gone.
+/// The output of `replay`: no difference, other rules with flips, rules in shadow mode, a missing
+/// bundle.
 #[test]
 fn decisions_made_again() {
     let home = TestHome::init();
@@ -462,7 +466,7 @@ fn a_path_that_is_refused() {
             &["doctor", "--quick", "path", &plain],
         ],
     );
-    // As whom tools run depends on who runs this.
+    // The user that runs tools depends on the user that runs this.
     let told = home.expect(3, &["doctor", "path", &at("closed"), "--json"]);
     for line in told.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -471,7 +475,7 @@ fn a_path_that_is_refused() {
         assert!(row["unix_user"].is_string(), "{row}");
     }
     assert_eq!(told.lines().count(), 4);
-    // Beside a running server it says the same.
+    // Next to a running server the output is the same.
     let server = home.serve();
     let told = home.expect(0, &["doctor", "path", folder, "--as", "ops", "--json"]);
     assert!(told.contains("\"left_out\":[\""), "{told}");

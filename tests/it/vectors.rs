@@ -1,4 +1,4 @@
-//! Published test vectors, from a folder beside the project: RFC 8785, FIPS 180-4 and RFC 6962.
+//! Published test vectors, from a folder next to the project: RFC 8785, FIPS 180-4 and RFC 6962.
 
 #![expect(clippy::disallowed_methods, reason = "tests are told by the environment what to require")]
 
@@ -9,8 +9,8 @@ use par::types::json::{canonical, has_only_exact_integers, parse_strict};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The folder of vectors `name`, or `None` where this machine has none; then nothing is checked, and
-/// that is said. With `PAR_REQUIRE_SHARED=1` it must be there.
+/// The folder of vectors `name`, or `None` with a message if this machine has none; then nothing is
+/// checked. With `PAR_REQUIRE_SHARED=1` it must be there.
 fn vectors(name: &str) -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/vectors").join(name);
     if folder.is_dir() {
@@ -22,7 +22,8 @@ fn vectors(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// RFC 8785: inputs of exact integers give exactly the published bytes; any other number is refused.
+/// RFC 8785: inputs of exact integers give exactly the published bytes; any other number is
+/// refused.
 #[test]
 fn canonical_json() {
     let Some(folder) = vectors("jcs") else { return };
@@ -74,13 +75,13 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).expect("hex")).collect()
 }
 
-/// RFC 6962: proofs of inclusion and of consistency, right ones and wrong ones.
+/// RFC 6962: proofs of inclusion and of consistency, valid and invalid ones.
 #[test]
 fn proofs() {
     let Some(folder) = vectors("rfc6962") else { return };
     let hash = |value: &Value| {
         let bytes = base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok()?;
-        // Some cases say "whatever" where a hash would be: any other hash says the same.
+        // Some cases say "whatever" in place of a hash: any other hash does the same.
         let bytes = Some(bytes).filter(|bytes| !bytes.is_empty())?;
         Some(bytes.as_slice().try_into().map_or_else(|_| Digest::sha256(&bytes), Digest))
     };

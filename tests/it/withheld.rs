@@ -1,5 +1,6 @@
-//! A kernel that gives less than this one: `withheld/withhold.c` starts the product so, and what `par doctor` says of
-//! it, and what a server does that demands more, stands in `golden/withheld.txt`, for root and for an ordinary user.
+//! A kernel that offers less than this one: `withheld/withhold.c` starts the product that way. The
+//! output of `par doctor`, and of a server that demands more, is in `golden/withheld.txt`, for root
+//! and for an ordinary user.
 
 use crate::support::{TestHome, is_root, start, text};
 use std::ffi::OsStr;
@@ -17,7 +18,7 @@ pub(crate) struct Withhold {
 }
 
 impl Withhold {
-    /// `None`, aloud, without a C compiler where none is demanded.
+    /// `None` with a message without a C compiler, unless one is required.
     #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says what must be there")]
     pub(crate) fn build() -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("par-it-").tempdir().expect("temporary folder");
@@ -34,14 +35,15 @@ impl Withhold {
         }
     }
 
-    /// What starts a command from which `what` is withheld.
+    /// Starters of a command from which `what` is withheld.
     pub(crate) fn starters<'a>(&'a self, what: &'a str) -> [&'a OsStr; 2] {
         [self.program.as_os_str(), OsStr::new(what)]
     }
 }
 
-/// What is withheld, one at a time, and whether a server that demands `strict` starts without it: as root, and as an
-/// ordinary user, whose programs only Landlock and the PID namespace keep from signalling others.
+/// What is withheld, one at a time, and whether a server that demands `strict` starts without it:
+/// as root, and as an ordinary user, whose programs only Landlock and the PID namespace keep from
+/// signalling others.
 const ALL: [(&str, [bool; 2]); 12] = [
     ("user", [true, false]),
     ("pid", [false, false]),
@@ -57,12 +59,12 @@ const ALL: [(&str, [bool; 2]); 12] = [
     ("seccomp", [false, false]),
 ];
 
-/// Each is named, and so is what is refused for want of it; who demands more is refused.
+/// Each is named, and so is what is refused without it; a server that demands more is refused.
 #[test]
-fn what_is_withheld_is_told_and_refused() {
+fn each_withheld_feature_is_reported_and_refused() {
     let Some(withhold) = Withhold::build() else { return };
     let home = TestHome::init();
-    // Policies are not what is looked at.
+    // This test is not about policies.
     home.drop_cases();
     let demand = |level: &str| {
         home.configure(&format!("[paths]\nlogs = \"/var/log\"\n[sandbox]\nminimum = \"{level}\"\n"));
@@ -95,7 +97,7 @@ fn what_is_withheld_is_told_and_refused() {
             }
         }
     }
-    // The protections that Landlock gives, and their numbers, are told by these versions alike.
+    // The protections by Landlock, and their numbers, are the same in these versions.
     let abi = report.split_once("landlock abi ").and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
     match abi {
         Some(6..=8) => {
@@ -105,14 +107,15 @@ fn what_is_withheld_is_told_and_refused() {
     }
 }
 
-/// Control groups are an extra: without them the level is the same, and what is not bounded then is named.
+/// Control groups are optional: without them the level is the same, and the missing bounds are
+/// named.
 #[test]
 fn groups_that_are_withheld_are_named() {
     let home = TestHome::init();
     home.drop_cases();
     let hide = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
     let starters = ["unshare", "--mount", "sh", "-c", hide, "sh"].map(OsStr::new);
-    // An ordinary user has them only where somebody gave it some.
+    // An ordinary user has them only if they were delegated.
     let starters = if is_root() { &starters[..] } else { &[] };
     let (with, without) = (
         home.command(&["doctor", "--quick"]).output(),
@@ -137,18 +140,19 @@ fn groups_that_are_withheld_are_named() {
     assert!(without.contains("and not added up"), "{without}");
 }
 
-/// Exit code and what is said of the walls.
+/// Exit code, and the output about the sandbox.
 fn doctor(home: &TestHome, starters: &[&OsStr]) -> (Option<i32>, String) {
     let output = home.command_by(starters, &["doctor", "--quick"]).output().expect("par starts");
     let told = text(&output.stdout);
     let about = ["protections", "level", "tool"];
     let is_about = |line: &&str| line.split_whitespace().nth(1).is_some_and(|what| about.contains(&what));
-    // Which folders of logs a host has is its own affair.
+    // Which log folders exist differs between hosts.
     let lines = told.lines().filter(is_about).filter(|line| !line.ends_with("does not exist"));
     (output.status.code(), lines.map(|line| neutral(line) + "\n").collect())
 }
 
-/// Without what is this machine's own: whom tools run as, and control groups, which are extra.
+/// Without what differs between machines: the user that runs tools, and control groups, which are
+/// optional.
 fn neutral(text: &str) -> String {
     let groups = [", cgroup kill", ", cgroup memory", ", cgroup pids", ", cgroup cpu"];
     let text = groups.iter().fold(text.to_owned(), |text, group| text.replace(group, ""));
@@ -175,7 +179,7 @@ fn compare(told: &str) {
         .collect();
     if told.trim() != expect.trim() {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("withheld.txt");
-        // Where it cannot be written, the panic below tells it all.
+        // If it cannot be written, the panic below shows everything.
         let _written = std::fs::write(&place, told);
         panic!("tests/it/golden/withheld.txt is not {}\n{told}", place.display());
     }

@@ -1,4 +1,4 @@
-//! The proxy on real sockets: a client that is the tool, and servers on loopback.
+//! The proxy on real sockets: the test is the tool's client, and the servers are on loopback.
 
 use super::{ProxiedCall, ProxyRules, Record, attend_all};
 use crate::call::{Connection, Connections};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 const ESTABLISHED: &str = "HTTP/1.1 200 Connection established\r\n\r\n";
 
-/// Keeps what it is told to make durable.
+/// Keeps the connections that it is asked to record.
 #[derive(Clone, Default)]
 struct RecordedConnections(Arc<Mutex<Vec<(String, SocketAddr)>>>);
 
@@ -61,19 +61,19 @@ impl Proxy {
         Self { at, stop, ended }
     }
 
-    /// Sends `bytes` and gives the connection.
+    /// Sends `bytes` and returns the connection.
     async fn send(&self, bytes: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = connect(self.at).await;
         stream.write_all(bytes.as_ref()).await.expect("sent");
         stream
     }
 
-    /// Sends `bytes` and gives the whole answer.
+    /// Sends `bytes` and returns the complete answer.
     async fn ask(&self, bytes: impl AsRef<[u8]>) -> String {
         all(&mut self.send(bytes).await).await
     }
 
-    /// A connection to `to` that the proxy made.
+    /// A connection to `to` through the proxy.
     async fn tunnel(&self, to: SocketAddr) -> TcpStream {
         let mut stream = self.send(head(to)).await;
         established(&mut stream).await;
@@ -107,7 +107,7 @@ async fn established(stream: &mut TcpStream) {
     assert_eq!(String::from_utf8_lossy(&answer), ESTABLISHED);
 }
 
-/// Everything up to the end, which a proxy that does wrong may never give.
+/// Everything up to the end, with a timeout in case a faulty proxy never ends.
 async fn all(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
@@ -196,9 +196,9 @@ async fn only_an_allowed_host_and_port_is_connected_to() {
     for connection in &told.told[refusals.len()..] {
         assert_eq!((&connection.to, connection.address), (&to.to_string(), Some(to)));
     }
-    assert_eq!(kept.0.lock().expect("lock").len(), spellings.len(), "a refusal is no connection");
+    assert_eq!(kept.0.lock().expect("lock").len(), spellings.len(), "a refusal is not recorded");
     let other = other.into_std().expect("a listener");
-    assert!(other.accept().is_err(), "nobody came there");
+    assert!(other.accept().is_err(), "no connection arrived");
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn an_allowed_name_with_a_forbidden_address_is_refused() {
     assert!(answer.contains("is loopback"), "{answer}");
     assert!(proxy.end().await.told[0].refused.as_deref().is_some_and(|why| why.contains("is loopback")));
     assert!(kept.0.lock().expect("lock").is_empty());
-    assert!(server.into_std().expect("a listener").accept().is_err(), "nobody came there");
+    assert!(server.into_std().expect("a listener").accept().is_err(), "no connection arrived");
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn a_head_is_bounded_in_bytes_headers_and_time() {
     let long = format!("CONNECT {to} HTTP/1.1\r\nX: {}", "x".repeat(limits::PROXY_HEAD_BYTES_MAX));
     let mut client = proxy.send(&long).await;
     refused(&all(&mut client).await, 400);
-    // Still no reset, which could have taken the answer away.
+    // Still no reset, which could make the client lose the answer.
     for _ in 0..8 {
         client.write_all(&[b'x'; 1_024]).await.expect("taken");
     }
@@ -265,9 +265,9 @@ async fn a_head_is_bounded_in_bytes_headers_and_time() {
     refused(&all(&mut short).await, 400);
     let told = proxy.end().await.told;
     assert_eq!(told[0].refused.as_deref(), Some("the head is over 8192 bytes"));
-    assert_eq!(told[1].refused.as_deref(), Some("no HTTP request: too many headers"));
+    assert_eq!(told[1].refused.as_deref(), Some("not a valid HTTP request: too many headers"));
     assert_eq!(told[2].refused, None);
-    assert_eq!(told[3].refused.as_deref(), Some("the connection ended before a whole head"));
+    assert_eq!(told[3].refused.as_deref(), Some("the connection ended before a complete head"));
 
     let (listener, _) = listen().await;
     let proxy =
@@ -277,11 +277,14 @@ async fn a_head_is_bounded_in_bytes_headers_and_time() {
         refused(&all(&mut client).await, 400);
     }
     let told = proxy.end().await.told;
-    assert!(told.iter().all(|one| one.refused.as_deref() == Some("no whole head within 50 ms")), "{told:?}");
+    assert!(
+        told.iter().all(|one| one.refused.as_deref() == Some("no complete head within 50 ms")),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]
-async fn what_was_sent_with_the_head_passes_behind_the_answer() {
+async fn bytes_sent_with_the_head_are_forwarded_after_the_answer() {
     let (server, to) = listen().await;
     let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let mut client = proxy.send(format!("{}early", head(to))).await;
@@ -338,19 +341,19 @@ async fn bytes_are_bounded_over_all_connections() {
 }
 
 #[tokio::test]
-async fn nothing_passes_where_it_cannot_be_recorded() {
+async fn nothing_passes_if_it_cannot_be_recorded() {
     let (server, to) = listen().await;
     let proxy = Proxy::start(allowed(&[to]), FullDisk).await;
     let answer = proxy.ask(format!("{}early", head(to))).await;
     refused(&answer, 503);
     let told = proxy.end().await;
-    assert_eq!(told.told[0].refused.as_deref(), Some("it could not be recorded: the disk is full"));
+    assert_eq!(told.told[0].refused.as_deref(), Some("cannot record the connection: the disk is full"));
     assert_eq!((told.told[0].address, told.bytes), (None, 0));
-    assert!(server.into_std().expect("a listener").accept().is_err(), "nobody came there");
+    assert!(server.into_std().expect("a listener").accept().is_err(), "no connection arrived");
 }
 
-/// Looks at the moment of the record whether anything has happened already. Both ends are the kernel's own, without a
-/// runtime that would have to hear of it first.
+/// Checks, at the moment of the record, whether anything has happened already. Both ends are the
+/// kernel's sockets, without a runtime that would have to be polled first.
 struct Watching {
     server: std::net::TcpListener,
     client: std::net::TcpStream,
@@ -361,9 +364,9 @@ impl Record for Watching {
     type Error = std::convert::Infallible;
 
     async fn record(&self, _: &HostPort, _: SocketAddr) -> Result<(), Self::Error> {
-        let nobody_came = self.server.accept().is_err();
+        let no_connection = self.server.accept().is_err();
         let nothing_said = self.client.peek(&mut [0; 1]).is_err();
-        self.calm.lock().expect("lock").push(nobody_came && nothing_said);
+        self.calm.lock().expect("lock").push(no_connection && nothing_said);
         Ok(())
     }
 }
@@ -385,7 +388,7 @@ async fn the_record_is_strictly_before_the_connection() {
     client.write_all(head(to).as_bytes()).await.expect("sent");
     established(&mut client).await;
     assert_eq!(*calm.lock().expect("lock"), [true]);
-    assert!(server.accept().is_ok(), "it was connected to behind the record");
+    assert!(server.accept().is_ok(), "it was connected to after the record");
     drop(proxy.end().await);
 }
 
@@ -396,7 +399,7 @@ async fn connections_at_once_are_bounded_and_the_rest_wait() {
     let proxy = Proxy::start(ProxyRules { connections_max: 2, ..allowed(&[to]) }, kept.clone()).await;
     let silent = connect(proxy.at).await;
     let mut second = proxy.tunnel(to).await;
-    // The first has said nothing yet, the second is through: a third is not attended to.
+    // The first has sent nothing yet and the second is established: a third is not served.
     let mut waits = proxy.send(head(to)).await;
     let (mut far, _) = server.accept().await.expect("accepted");
     for _ in 0..100 {
@@ -410,7 +413,7 @@ async fn connections_at_once_are_bounded_and_the_rest_wait() {
 }
 
 #[tokio::test]
-async fn many_connections_are_counted_beyond_those_that_are_told() {
+async fn connections_beyond_those_listed_are_counted() {
     let (server, to) = listen().await;
     let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let echo = tokio::spawn(async move {
@@ -459,7 +462,7 @@ async fn one_call_cannot_fill_the_ledger_with_connections() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_every_connection_and_tells_of_it() {
+async fn a_stop_ends_every_connection_and_reports_it() {
     let (server, to) = listen().await;
     let proxy = Proxy::start(allowed(&[to]), RecordedConnections::default()).await;
     let mut client = proxy.tunnel(to).await;
@@ -481,7 +484,7 @@ async fn a_stop_ends_every_connection_and_tells_of_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_a_bad_gateway() {
+async fn a_server_that_does_not_answer_is_a_bad_gateway() {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("bound");
     let to = socket.local_addr().expect("an address");
@@ -491,5 +494,5 @@ async fn a_server_that_is_not_there_is_a_bad_gateway() {
     let told = proxy.end().await.told;
     assert!(told[0].refused.as_deref().is_some_and(|why| why.starts_with("cannot connect: ")), "{told:?}");
     assert_eq!(told[0].address, None);
-    assert_eq!(kept.0.lock().expect("lock").len(), 1, "a try is on record too");
+    assert_eq!(kept.0.lock().expect("lock").len(), 1, "a failed attempt is recorded too");
 }

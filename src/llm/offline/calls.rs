@@ -1,4 +1,4 @@
-//! Calls as a person writes them: `list_dir(path="/var/log", limit=20); health_check()`.
+//! Parses calls as a person writes them: `list_dir(path="/var/log", limit=20); health_check()`.
 //!
 //! ```text
 //! message   = *sep call *(1*sep call) *sep        sep = white space / ";" / ","
@@ -10,8 +10,8 @@
 
 /// One call: the tool's name and its arguments as the text of a JSON object.
 ///
-/// Members stand in the order written, and one written twice stands there twice: to refuse that is
-/// for the catalog, which reads strictly.
+/// Members keep the order in which they were written, and duplicates are kept: the catalog parses
+/// strictly and refuses them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrittenCall {
     pub(super) tool: String,
@@ -24,7 +24,7 @@ impl WrittenCall {
     }
 }
 
-/// The calls, where the whole of `message` is calls and there is at least one.
+/// The calls, if `message` consists of calls only and contains at least one.
 pub(super) fn parse(message: &str) -> Option<Vec<WrittenCall>> {
     let mut rest = message.trim_start_matches(is_separator);
     let mut calls = Vec::new();
@@ -43,7 +43,7 @@ fn is_separator(c: char) -> bool {
     c.is_whitespace() || c == ';' || c == ','
 }
 
-/// Each reader takes its part from the front of `text` and gives the rest.
+/// Each parser consumes its part at the start of `text` and returns the rest.
 fn call(text: &str) -> Option<(WrittenCall, &str)> {
     let (tool, rest) = name(text)?;
     let mut rest = rest.trim_start().strip_prefix('(')?.trim_start();
@@ -89,12 +89,12 @@ fn value(text: &str) -> Option<(String, &str)> {
     let (word, rest) = text.split_at_checked(text.find(|c| !is_word(c)).unwrap_or(text.len()))?;
     match word {
         "true" | "false" => Some((word.to_owned(), rest)),
-        // A fraction or an exponent leaves a rest that is no separator, and so is refused.
+        // A fraction or an exponent leaves a rest that is not a separator, and so is refused.
         _ => word.parse::<i64>().ok().map(|number| (number.to_string(), rest)),
     }
 }
 
-/// A JSON string literal, written anew so that only one spelling goes on.
+/// A JSON string literal, written again so that it has only one spelling.
 fn string(text: &str) -> Option<(String, &str)> {
     let mut literals = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let literal = literals.next()?.ok()?;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_calls_or_it_is_not() {
+    fn a_message_is_parsed_as_calls_only_if_all_of_it_is() {
         let check = |message: &str, expect: Option<&[&str]>| {
             let expect = expect.map(|calls| calls.iter().map(|call| (*call).to_owned()).collect());
             assert_eq!(written(message), expect, "{message}");

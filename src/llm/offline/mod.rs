@@ -1,7 +1,8 @@
-//! The embedded default: no model and no network.
+//! The default provider: built in, without a model and without a network.
 //!
-//! A message that is written as calls is proposed as those calls; a few plain requests have fixed
-//! steps; results are answered from. Everything else is told what would be understood.
+//! It proposes a message that is written as calls as those calls, has fixed steps for a few plain
+//! requests, and answers from the results. To any other message it replies with what it
+//! understands.
 
 mod calls;
 mod tell;

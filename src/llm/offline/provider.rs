@@ -12,7 +12,7 @@ use crate::tools::ProposedCall;
 use crate::types::Digest;
 use std::path::PathBuf;
 
-/// Entries of the logs folder that a plain request shows.
+/// Entries of the log folder that a plain request lists.
 const LOGS_SHOWN_MAX: u32 = 20;
 
 const HEALTH: &[&str] = &[
@@ -35,7 +35,7 @@ pub(in crate::llm) struct Offline {
     logs: PathBuf,
 }
 
-/// What is said next: a text, or calls.
+/// The next reply: a text, or calls.
 enum OfflineReply {
     Say(String),
     Propose(Vec<WrittenCall>),
@@ -54,8 +54,8 @@ impl Offline {
             Some(Message::Tool { text, .. }) => (text.as_str(), OfflineReply::Say(tell::results(messages))),
             Some(Message::Reply { .. }) | None => ("", OfflineReply::Say(tell::help(request.tools))),
         };
-        // There is no wire: the newest message stands for the request, the rendered reply for the
-        // answer.
+        // This provider has no protocol: the newest message serves as the request, the rendered
+        // reply as the answer.
         let request_digest = Digest::sha256(asked.as_bytes());
         let (usage, found) = (TokenUsage::default(), SecretCounts::default());
         let model = self.model().to_owned();
@@ -127,7 +127,7 @@ fn numbered((at, call): (usize, WrittenCall)) -> ProposedCall {
     ProposedCall { id: format!("call_{}", at + 1), tool: call.tool, arguments: call.arguments }
 }
 
-/// `text` in lower case, one space between words, no punctuation at its end.
+/// `text` in lower case, with single spaces and without punctuation at its end.
 fn plain(text: &str) -> String {
     let words: Vec<&str> =
         text.trim_end_matches(|c: char| c.is_whitespace() || "?!.".contains(c)).split_whitespace().collect();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_answered_with_what_is() {
+    fn a_message_that_is_not_understood_is_answered_with_help() {
         let reply = to_message("please restart nginx");
         let text = reply.text.expect("a text");
         assert!(text.contains("no model is configured") && text.contains("list_dir"), "{text}");

@@ -1,33 +1,34 @@
-//! Answers from results, in plain sentences.
+//! Answers made from results, in plain sentences.
 //!
-//! A result is JSON text whose shape belongs to other rooms and to the tools. It is read with
-//! tolerance: what is not found is left out, and nothing in it can stop the answer.
+//! A result is JSON text whose shape belongs to other rooms and to the tools. It is read leniently:
+//! missing members are left out, and no content can prevent an answer.
 
 use crate::llm::conversation::Message;
 use crate::llm::provider::ToolOffer;
 use crate::types::{limits, text};
 use serde_json::Value;
 
-/// What is said to a message that is not understood.
+/// The reply to a message that is not understood.
 pub(super) fn help(tools: &[ToolOffer]) -> String {
     let mut out = String::from(
-        "offline provider: no model is configured, so free text is not understood.\n\
-         Write calls, such as `list_dir(path=\"/var/log\")`, one or several in a row,\n\
+        "offline provider: no model is configured, so only tool calls and two questions are understood.\n\
+         Write one or more calls, such as `list_dir(path=\"/var/log\")`,\n\
          or ask \"how is this server doing?\" or \"what logs are there?\".",
     );
     if !tools.is_empty() {
-        out.push_str("\nTools you may call:");
+        out.push_str("\nAvailable tools:");
         out.extend(tools.iter().map(|tool| format!("\n  {}: {}", tool.name, tool.summary)));
     }
     out
 }
 
-/// One line for each result at the end of `messages`, and once that no model wrote this.
+/// One line for each result at the end of `messages`, then a line that says that no model wrote
+/// this.
 pub(super) fn results(messages: &[Message]) -> String {
     let mut lines: Vec<String> = messages.iter().rev().map_while(result).collect();
     lines.reverse();
     lines.push(
-        "offline provider: no model is configured; these are the results of the calls, not a judgement."
+        "offline provider: no model is configured; these are the results of the calls, without an assessment."
             .to_owned(),
     );
     lines.join("\n")
@@ -56,20 +57,21 @@ fn sentence(tool: &str, text: &str) -> String {
     known.unwrap_or_else(|| shown(&plain(&result)))
 }
 
-/// That a call did not run or did not end well, with the reason where there is one.
+/// Says that a call did not run or failed, with the reason if there is one.
 fn failure(told: &Value) -> Option<String> {
     let word = |name| told.get(name).and_then(Value::as_str);
     let what = match (word("decision"), word("status")) {
         (Some("deny"), _) => "denied",
         (Some("needs_approval"), Some("refused")) => "not approved",
-        (Some("needs_approval"), _) | (_, Some("waiting")) => "waits for approval",
+        (Some("needs_approval"), _) | (_, Some("waiting")) => "waiting for approval",
         (Some("invalid"), _) => "not a valid call",
         (_, Some("error")) => "failed",
-        (_, Some("dry_run")) => "not run, since this is a dry run",
+        (_, Some("dry_run")) => "not run because this is a dry run",
         (_, Some("denied")) => "denied",
         (_, Some("invalid")) => "not a valid call",
         (_, Some("ok")) => return None,
-        // A status in a tool's own result, which is no failure of the call, comes with no reason.
+        // A status inside a tool's own result is not a failure of the call, and comes without a
+        // reason.
         (_, Some(other)) if END.contains(&other) => other,
         _ if word("error").is_some() => "failed",
         _ => return None,
@@ -78,11 +80,11 @@ fn failure(told: &Value) -> Option<String> {
     Some(reason.map_or_else(|| what.to_owned(), |reason| format!("{what}: {}", shown(reason))))
 }
 
-/// The ends of a call that are not `ok`, `error` or `waiting`.
+/// The outcomes of a call other than `ok`, `error` and `waiting`.
 const END: &[&str] = &["signal", "timeout", "oom", "output_cap", "quota", "killed", "refused", "interrupted"];
 
-/// The tool's own words: what stands under `result` or `output`, read as JSON where it is a text
-/// that holds some; else all of it.
+/// The tool's own output: the member `result` or `output`, parsed as JSON if it is a text that
+/// contains JSON; else the whole value.
 fn unwrapped(told: &Value) -> Value {
     let inner = ["result", "output", "stdout"].into_iter().find_map(|name| told.get(name)).unwrap_or(told);
     let parsed = inner.as_str().and_then(|text| serde_json::from_str(text).ok());
@@ -147,10 +149,13 @@ fn finds(result: &Value) -> Option<String> {
     let matches = result.get("matches")?.as_array()?;
     let number = |name: &str| result.get(name).and_then(Value::as_u64).unwrap_or(0);
     let count = |many: u64, one: &str| if many == 1 { format!("1 {one}") } else { format!("{many} {one}s") };
-    let mut said =
-        format!("{} in {} read", count(matches.len() as u64, "line"), count(number("files_read"), "file"));
+    let mut said = format!(
+        "{} in {} searched",
+        count(matches.len() as u64, "matching line"),
+        count(number("files_read"), "file")
+    );
     if number("excluded") > 0 {
-        said.push_str(&format!(", {} left out by policy", number("excluded")));
+        said.push_str(&format!(", {} excluded by policy", number("excluded")));
     }
     let line = |one: &Value| {
         let word = |name: &str| one.get(name).and_then(Value::as_str).map_or_else(String::new, shown);
@@ -174,7 +179,7 @@ fn is_cut(result: &Value) -> bool {
     result.get("truncated").or_else(|| result.get("more")).is_some_and(|flag| flag == true)
 }
 
-/// The words of a value without its marks: a text, or the members of a flat object.
+/// The content of a value without punctuation: a text, or the members of a flat object.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -187,7 +192,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Text from outside on one line, visible and bounded.
+/// Untrusted text on one line, printable and bounded.
 fn shown(from: &str) -> String {
     let head = text::prefix(from, limits::REASON_BYTES_MAX);
     let mark = if head.len() < from.len() { "…" } else { "" };
@@ -216,17 +221,17 @@ mod tests {
         check("list_dir", r#"{"entries":["a","b"],"truncated":true}"#, "2 entries: a, b, …");
         check("read_file", r#"{"content":"one\ntwo\n","size":8}"#, "8 bytes\n  one\n  two");
         let found = r#"{"matches":[{"path":"/a","line":3,"text":"x"}],"files_read":2,"excluded":1}"#;
-        check("search_files", found, "1 line in 2 files read, 1 left out by policy\n  /a:3: x");
+        check("search_files", found, "1 matching line in 2 files searched, 1 excluded by policy\n  /a:3: x");
         check("read_file", r#"{"decision":"deny","reason":"no permit"}"#, "denied: no permit");
         check("read_file", r#"{"decision":"allow","status":"timeout"}"#, "timeout");
         check("read_file", r#"{"status":"error","error":"is a folder"}"#, "failed: is a folder");
-        check("read_file", r#"{"decision":"needs_approval"}"#, "waits for approval");
+        check("read_file", r#"{"decision":"needs_approval"}"#, "waiting for approval");
         check("disk_usage", r#"{"status":"ok","output":"12 GiB\u001b[2J"}"#, "12 GiB\\u{1b}[2J");
         check("disk_usage", "not JSON\nat all", "not JSON\\nat all");
     }
 
     #[test]
-    fn only_the_newest_results_are_told() {
+    fn only_the_newest_results_are_shown() {
         let tool = |text: &str| Message::Tool { call_id: "1".into(), tool: "t".into(), text: text.into() };
         let messages =
             [tool("old"), Message::User("next".into()), tool("\"new\""), tool("{\"a\":\"newer\"}")];

@@ -1,4 +1,4 @@
-//! What a wire read, made into a reply or an error that other rooms can hold.
+//! Turns an answer, as a protocol parsed it, into a reply or an error for other rooms.
 
 use crate::egress::Response;
 use crate::llm::error::ModelError;
@@ -9,10 +9,10 @@ use crate::types::{Digest, limits, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// An answer as a wire reads it. All of it is as the server wrote it.
+/// An answer as a protocol parses it. All of it is as the server wrote it.
 #[derive(Debug)]
 pub(in crate::llm) struct WireAnswer {
-    /// Empty where there is none.
+    /// Empty without a text.
     pub(in crate::llm) text: String,
     /// In order.
     pub(in crate::llm) calls: Vec<WireCall>,
@@ -22,7 +22,7 @@ pub(in crate::llm) struct WireAnswer {
     pub(in crate::llm) model: Option<String>,
 }
 
-/// A call, with the identifier that the server gave it, if it did.
+/// A call, with the identifier from the server, if there is one.
 #[derive(Debug)]
 pub(in crate::llm) struct WireCall {
     pub(in crate::llm) id: Option<String>,
@@ -61,16 +61,16 @@ pub(in crate::llm) fn refusal(answer: Response) -> ModelError {
     ModelError::status(answer.status, &why, answer.body)
 }
 
-/// The reason in an error body: `error.message`, or `message`, `detail` or `error` as a text.
+/// The reason in an error body: `error.message`, or `message`, `detail` or `error` if it is a text.
 fn reason(body: &Value) -> Option<&str> {
     ["/error/message", "/message", "/error", "/detail", "/detail/0/msg"]
         .into_iter()
         .find_map(|pointer| body.pointer(pointer)?.as_str().filter(|text| !text.is_empty()))
 }
 
-/// The calls, each with an identifier that no other call of the reply has. An identifier that is
-/// missing or outlandish is replaced by one made of the request's digest, so that a reader of the
-/// record finds the same.
+/// The calls, each with an identifier that is unique in the reply. A missing or malformed
+/// identifier is replaced by one derived from the request's digest, so that a reader of the ledger
+/// derives the same.
 fn proposed(calls: Vec<WireCall>, request_digest: Digest) -> Vec<ProposedCall> {
     let mut taken = BTreeMap::new();
     let name = |(at, call): (usize, WireCall)| {
@@ -87,8 +87,8 @@ fn is_plain(id: &str) -> bool {
     (1..=CALL_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// `wanted`, or the first of `wanted_2`, `wanted_3`, … that is free. `taken` remembers for each
-/// identifier where to go on, so that a reply full of equal ones costs no more than its length.
+/// `wanted`, or the first of `wanted_2`, `wanted_3`, … that is free. For each identifier `taken`
+/// remembers the next number to try, so that a reply full of equal ones takes linear time.
 fn unique(wanted: String, taken: &mut BTreeMap<String, u64>) -> String {
     let Some(mut next) = taken.get(&wanted).copied() else {
         taken.insert(wanted.clone(), 2);
@@ -106,7 +106,7 @@ fn unique(wanted: String, taken: &mut BTreeMap<String, u64>) -> String {
     other
 }
 
-/// A name from the server, visible and bounded.
+/// A name from the server, printable and bounded.
 fn shown(name: &str) -> String {
     text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX))
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_has_an_identifier_of_its_own() {
+    fn each_call_has_a_unique_identifier() {
         let check = |ids: &[Option<&str>], expect: &[&str]| {
             let calls = calls(ids);
             assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), expect);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_full_of_equal_identifiers_costs_no_more_than_its_length() {
+    fn a_reply_full_of_equal_identifiers_takes_linear_time() {
         let calls = calls(&[Some("a"); 100_000]);
         assert_eq!(calls.last().map(|call| call.id.as_str()), Some("a_100000"));
     }

@@ -1,4 +1,4 @@
-//! A provider over the network: tries, deadline, secrets.
+//! A provider over the network: retries, deadline, secrets.
 
 use super::wire::{Wire, read};
 use super::{answer, retry};
@@ -27,14 +27,17 @@ pub(in crate::llm) struct Remote<W> {
 }
 
 impl<W: Wire> Remote<W> {
-    /// Takes the settings where nothing is missing in them.
+    /// Accepts the settings if none is missing.
     pub(in crate::llm) fn new(settings: Settings) -> Result<Self, ModelError> {
         let Settings { base_url, model, api_key, ca_file, reply_tokens_max, secrets, .. } = settings;
         if model.trim().is_empty() {
             return Err(ModelError::not_configured("`llm.model` is not set".to_owned()));
         }
         if base_url.is_empty() && api_key.is_none() {
-            return Err(ModelError::not_configured(format!("there is no API key for `{}`", W::BASE_URL)));
+            return Err(ModelError::not_configured(format!(
+                "no API key for `{}`: set `llm.api_key_file` or the provider's variable",
+                W::BASE_URL
+            )));
         }
         let base_url = if base_url.is_empty() { W::BASE_URL } else { &base_url };
         let endpoint = Endpoint::parse(base_url, W::PATH)?;
@@ -44,7 +47,7 @@ impl<W: Wire> Remote<W> {
 
     async fn ask(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         let body = W::write(request, &self.model, self.reply_tokens_max)
-            .map_err(|e| ModelError::not_configured(format!("the request cannot be written as JSON: {e}")))?;
+            .map_err(|e| ModelError::not_configured(format!("cannot write the request as JSON: {e}")))?;
         let until_us = mono_us().saturating_add(micros(request.deadline));
         let left = || Duration::from_micros(until_us.saturating_sub(mono_us()));
         let mut tried = 0;
@@ -71,7 +74,8 @@ impl<W: Wire> Remote<W> {
         }
     }
 
-    /// The answer without secrets: nothing behind this reads, keeps or shows what the server wrote before.
+    /// Posts the request and returns the answer without secrets: no later code sees what the server
+    /// sent before that.
     async fn post(&self, body: &[u8], deadline: Duration) -> Result<Clean<Response>, EgressError> {
         let credential = self.api_key.as_ref().map(W::credential);
         let ask = HttpRequest {

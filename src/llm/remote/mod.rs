@@ -1,8 +1,8 @@
-//! A model behind a server: all that does not depend on what the server speaks.
+//! A model on a server: everything that does not depend on the protocol.
 //!
-//! A [`Wire`](wire::Wire) knows the bytes of one protocol, both ways, and nothing else: no socket, no clock, no key.
-//! Here are the settings, the tries, the deadline, the identifiers of calls, and what is told of a
-//! failure, the same for every wire.
+//! A [`Wire`](wire::Wire) encodes and decodes one protocol, and has no socket, no clock and no key.
+//! This module has the settings, the retries, the deadline, the identifiers of calls and the
+//! reports of failures, the same for every protocol.
 
 pub(super) mod answer;
 mod retry;

@@ -1,4 +1,4 @@
-//! When to ask again.
+//! When to retry a request.
 
 use crate::llm::error::{ModelError, ModelErrorKind};
 use crate::types::limits;
@@ -7,11 +7,11 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_millis(limits::MODEL_PAUSE_MS_MAX);
 
-/// How long to wait before the next try, after `tried` of them; `None` where there is to be none.
+/// The delay before the next attempt, after `tried` of them; `None` if there must be no other.
 ///
-/// The server's own wish (`asked`) is kept, never undercut: a wish beyond the limit, or one that
-/// leaves no time before the deadline (`left`), ends the tries. Otherwise the wait doubles each time,
-/// a random half of it left out so that many clients do not come back at once.
+/// The server's own delay (`asked`) is never shortened: if it exceeds the limit, or leaves no time
+/// before the deadline (`left`), no further attempt is made. Otherwise the delay doubles each time,
+/// less a random part of up to half, so that many clients do not return at once.
 pub(super) fn pause(
     error: &ModelError,
     tried: u32,
@@ -28,7 +28,7 @@ pub(super) fn pause(
     (wait <= LONGEST && wait < left).then_some(wait)
 }
 
-/// Between half of `wait` and all of it. Without randomness, all of it.
+/// Between half of `wait` and all of it; all of it if the kernel gives no random bytes.
 fn jitter(wait: Duration) -> Duration {
     let share = getrandom::u32().map_or(1.0, |random| f64::from(random) / f64::from(u32::MAX));
     wait.mul_f64(0.5 + share / 2.0)
@@ -42,7 +42,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn only_temporary_failures_are_retried() {
         let left = Duration::from_secs(60);
         for (status, again) in [(408, true), (409, true), (429, true), (500, true), (503, true), (529, true)]
             .into_iter()
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_and_keep_the_bounds() {
+    fn delays_grow_within_their_bounds() {
         let error = ModelError::status(429, "", Vec::new());
         let ms = Duration::from_millis;
         let check = |tried, asked: Option<u64>, left, expect: Option<(u64, u64)>| {

@@ -1,4 +1,4 @@
-//! What a protocol has to say.
+//! The interface of a protocol.
 
 use super::answer::WireAnswer;
 use crate::egress::Credential;
@@ -8,18 +8,18 @@ use crate::llm::provider::ModelRequest;
 use crate::llm::reply::ModelReply;
 use crate::types::{Digest, Secret};
 
-/// One protocol: a request is one `POST` of JSON, its answer one JSON text.
+/// One protocol: a request is one `POST` of JSON, and its answer is one JSON text.
 pub(in crate::llm) trait Wire: Send + Sync + 'static {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     const KIND: ProviderKind;
-    /// Where it is spoken if no address is configured. A key is demanded there.
+    /// The base URL if none is configured. This server requires a key.
     const BASE_URL: &'static str;
-    /// What follows the address.
+    /// The path after the base URL.
     const PATH: &'static str;
     /// Headers of every request, see [`HttpRequest::headers`].
     const HEADERS: &'static [(&'static str, &'static str)];
 
-    /// How its servers take a key.
+    /// The header in which its servers expect a key.
     fn credential(key: &Secret) -> Credential<'_>;
 
     /// The body of a request.
@@ -29,12 +29,13 @@ pub(in crate::llm) trait Wire: Send + Sync + 'static {
         reply_tokens_max: Option<u32>,
     ) -> serde_json::Result<Vec<u8>>;
 
-    /// Reads the body of a successful answer, or says what is wrong with it. Tolerant where servers
-    /// differ; takes nothing on trust.
+    /// Parses the body of a successful answer, or says what is wrong with it. Lenient where servers
+    /// differ; trusts nothing.
     fn read(body: &[u8]) -> Result<WireAnswer, WireError>;
 }
 
-/// Why the body of a successful answer is no reply, in words that go on from that.
+/// Why the body of a successful answer is not a reply. The message follows "the answer is not a
+/// valid reply: ".
 #[derive(Debug, thiserror::Error)]
 pub(in crate::llm) enum WireError {
     #[error("it is empty")]
@@ -47,7 +48,7 @@ pub(in crate::llm) enum WireError {
     Block(#[source] serde_json::Error),
 }
 
-/// Reads the body of a successful answer.
+/// Parses the body of a successful answer.
 pub(in crate::llm) fn read<W: Wire>(
     raw: Vec<u8>,
     request_digest: Digest,

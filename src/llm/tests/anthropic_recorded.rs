@@ -10,7 +10,7 @@ fn expected(body: &Value) -> Expected {
         let content = body["content"].as_array().expect("a list");
         content.iter().filter(move |block| block["type"] == kind)
     };
-    // The recordings are compact, so that an input written again is what came.
+    // The recordings are compact, so serializing an input again gives the same bytes.
     let call = |block: &Value| (word(&block["id"]), word(&block["name"]), block["input"].to_string());
     let tokens = |name: &str| body["usage"][name].as_u64().unwrap_or(0);
     let cached = tokens("cache_creation_input_tokens") + tokens("cache_read_input_tokens");

@@ -1,4 +1,4 @@
-//! Messages over a real socket. What all wires share is tested in `remote`.
+//! Messages over a real socket. Tests of what all protocols share are in `served`.
 
 use super::scripted::{
     KEY, LONG, ScriptedServer, ServerStep, answer, ask, good, provider, settings, unnamed,
@@ -23,9 +23,9 @@ async fn said(body: Vec<u8>) -> ModelReply {
     ask(ProviderKind::Anthropic, &server.base_url, LONG).await.expect("a reply")
 }
 
-/// Calls side by side without a text, their results, and the text at the end.
+/// Parallel calls without a text, their results, and the text at the end.
 #[tokio::test]
-async fn the_request_says_all_and_its_digest_is_kept() {
+async fn the_request_is_complete_and_its_digest_is_kept() {
     let calls = r#"{"content":[{"type":"tool_use","id":"a","name":"read_file","input":{ "path":"/x"}},
         {"type":"tool_use","id":"b","name":"health_check","input":{}}],"stop_reason":"tool_use"}"#;
     let hello = message(&json!([{"type": "text", "text": "hello"}]), "end_turn");
@@ -89,7 +89,7 @@ async fn the_request_says_all_and_its_digest_is_kept() {
 }
 
 #[tokio::test]
-async fn the_configured_limit_is_sent_and_nothing_that_is_empty() {
+async fn the_configured_limit_is_sent_and_empty_parts_are_not() {
     let server = ScriptedServer::start(vec![ServerStep::Say(message(&json!([]), "end_turn"))]).await;
     let mut settings = settings(ProviderKind::Anthropic, &server.base_url);
     settings.reply_tokens_max = Some(77);
@@ -105,7 +105,7 @@ async fn the_configured_limit_is_sent_and_nothing_that_is_empty() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_with_its_reason() {
+async fn a_refusal_is_reported_with_its_reason() {
     let explained = json!({
         "content": [{"type": "text", "text": "I"}], "stop_reason": "refusal",
         "stop_details": {"type": "refusal", "category": "cyber", "explanation": "not this"},
@@ -115,11 +115,11 @@ async fn a_refusal_is_told_with_its_reason() {
     let worded = said(message(&json!([{"type": "text", "text": "I will not"}]), "refusal")).await;
     assert_eq!(worded.stop, Stop::Refusal("I will not".to_owned()));
     let silent = said(message(&json!([]), "refusal")).await;
-    assert_eq!(silent.stop, Stop::Refusal("the model refused without a word".to_owned()));
+    assert_eq!(silent.stop, Stop::Refusal("the model refused without giving a reason".to_owned()));
 }
 
 #[tokio::test]
-async fn an_answer_of_another_shape_is_no_reply() {
+async fn an_answer_of_another_shape_is_refused() {
     for (body, told) in [
         (r#"{"type":"error","error":{"message":"m"}}"#, "`content`"),
         (r#"{"content":7}"#, "invalid type"),

@@ -1,4 +1,4 @@
-//! The wires side by side: a conversation means the same on each of them.
+//! Both protocols compared: a conversation means the same in each of them.
 
 use super::scripted::{LONG, ScriptedServer, ServerStep, good, provider, unnamed};
 use crate::llm::anthropic::Messages;
@@ -11,7 +11,7 @@ use crate::types::Digest;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What a request says, whatever its wire.
+/// The content of a request, whatever its protocol.
 #[derive(Debug, PartialEq)]
 enum Said {
     System(String),
@@ -38,7 +38,7 @@ fn said_in_chat_completions(body: &Value) -> Vec<Said> {
             Some("system") => said.extend(text.map(Said::System)),
             Some("user") => said.extend(text.map(Said::User)),
             Some("tool") => said.extend(text.map(|text| Said::Result(word(&message["tool_call_id"]), text))),
-            // A text is demanded without calls, be it an empty one.
+            // A message without calls requires a text, which may be empty.
             _ => said.extend(text.filter(|text| !text.is_empty()).map(Said::Assistant)),
         }
         for call in list(&message["tool_calls"]) {
@@ -77,7 +77,8 @@ fn said_in_messages(body: &Value) -> Vec<Said> {
     said
 }
 
-/// Roles take turns, no message is empty, and after calls come their results before anything else.
+/// Roles alternate, no message is empty, and calls are followed by their results before anything
+/// else.
 fn keeps_the_order(body: &Value) -> bool {
     let messages = list(&body["messages"]);
     let of = |message: &Value, kind: &str, id: &str| -> Vec<Value> {
@@ -101,7 +102,7 @@ fn request<W: Wire>(conversation: &Conversation, tools: &[ToolOffer]) -> Value {
     serde_json::from_slice(&body).expect("JSON")
 }
 
-/// A question, and a reply: its text, and its calls with their results.
+/// A question and a reply: its text, and its calls with their results.
 type Turn = (Option<String>, Option<String>, Vec<(String, String, String)>);
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -160,7 +161,7 @@ proptest! {
     }
 }
 
-/// Asks, answers the calls of the first reply, and returns both replies.
+/// Sends a question, answers the calls of the first reply, and returns both replies.
 async fn two_rounds(kind: ProviderKind, answers: [Value; 2]) -> Vec<ModelReply> {
     let server =
         ScriptedServer::start(answers.iter().map(|body| ServerStep::Say(good(body))).collect()).await;

@@ -1,4 +1,4 @@
-//! The protocols against servers that say what a script has, and against answers that real servers gave.
+//! The protocols against scripted servers, and against recorded answers of real servers.
 
 pub(super) mod scripted;
 mod recorded;

@@ -23,7 +23,7 @@ fn expected(body: &Value) -> Expected {
     }
 }
 
-/// The replies in `folder`, of which there have to be more than `more_than` with the refusals.
+/// The replies in `folder`; with the refusals there must be more than `more_than`.
 fn replies(folder: &str, more_than: usize) -> Vec<ModelReply> {
     let Some(replayed) = replay::<ChatCompletions>(folder, expected) else { return Vec::new() };
     let count = replayed.replies.len() + replayed.refusals;

@@ -1,4 +1,4 @@
-//! Chat completions over a real socket. What all wires share is tested in `remote`.
+//! Chat completions over a real socket. Tests of what all protocols share are in `served`.
 
 use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, good, provider, unnamed};
 use crate::llm::{Conversation, ModelErrorKind, ModelRequest, ProviderKind, Stop, ToolOffer};
@@ -13,7 +13,7 @@ fn completion(message: &Value, finish_reason: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_request_says_all_and_its_digest_is_kept() {
+async fn the_request_is_complete_and_its_digest_is_kept() {
     let calls = json!([
         {"id": "a", "type": "function", "function": {"name": "read_file", "arguments": "{ \"path\":\"/x\"}"}},
         {"id": "b", "type": "function", "function": {"name": "list_dir", "arguments": "no JSON"}},
@@ -66,7 +66,7 @@ async fn the_request_says_all_and_its_digest_is_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_shape_is_no_reply() {
+async fn an_answer_of_another_shape_is_refused() {
     for (body, told) in [
         (r#"{"choices":[]}"#, "no choice"),
         (r#"{"choices":7}"#, "invalid type"),

@@ -1,4 +1,4 @@
-//! Reading against recorded exchanges with real servers, where they are present beside the project.
+//! Parses recorded exchanges with real servers, if they are present next to the project.
 
 use crate::egress::Response;
 use crate::llm::remote::answer;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const WIRE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/wire");
 
-/// One recorded exchange, as far as it is needed.
+/// The parts of a recorded exchange that the tests need.
 struct Exchange {
     file: PathBuf,
     path: String,
@@ -20,15 +20,14 @@ struct Exchange {
     body: String,
 }
 
-/// Every blocking exchange of `W` below `folder`; `None`, said loudly, where it is
-/// not there.
+/// Every blocking exchange of `W` below `folder`; `None` with a message if the folder is missing.
 fn exchanges<W: Wire>(folder: &str) -> Option<Vec<Exchange>> {
     let folder = Path::new(WIRE).join(folder);
     if !folder.is_dir() {
         #[expect(clippy::disallowed_methods, reason = "a test asks whether the data may be missing")]
         let required = std::env::var_os("PAR_REQUIRE_SHARED").is_some_and(|flag| flag == "1");
         assert!(!required, "{} is missing", folder.display());
-        // Not `eprintln!`, which the test harness hides where a test passes.
+        // Not `eprintln!`, whose output the test harness hides if a test passes.
         writeln!(std::io::stderr(), "SKIPPED: {} is missing", folder.display()).expect("written");
         return None;
     }
@@ -48,8 +47,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|entry| below(entry.expect("an entry"))).collect()
 }
 
-/// Reads the part of YAML that the recordings use: bodies are single-quoted on one line. A body of
-/// another form is a stream or none, and is left empty.
+/// Parses the part of YAML that the recordings use: bodies are single-quoted on one line. A body in
+/// any other form belongs to a stream or is absent, and is left empty.
 fn read(file: &Path) -> Vec<Exchange> {
     let text = std::fs::read_to_string(file).expect("a recording");
     let exchange = |part: &str| {
@@ -74,7 +73,7 @@ fn read(file: &Path) -> Vec<Exchange> {
     text.split("when:\n").filter_map(exchange).collect()
 }
 
-/// What a reply has to hold, read from its body without the wire's structs.
+/// The expected content of a reply, read from its body without the protocol's structs.
 #[derive(Debug, PartialEq)]
 pub(in crate::llm) struct Expected {
     pub(in crate::llm) text: String,
@@ -118,14 +117,14 @@ fn check_refusal(exchange: &Exchange) {
     assert!(error.message.contains(head), "{at}: {error}");
 }
 
-/// What was replayed of a folder.
+/// The result of replaying a folder.
 pub(in crate::llm) struct ReplayedFolder {
     pub(in crate::llm) replies: Vec<ModelReply>,
     /// How many exchanges were refusals.
     pub(in crate::llm) refusals: usize,
 }
 
-/// Replays `folder`; `None` where it is not there.
+/// Replays `folder`; `None` if it is missing.
 pub(in crate::llm) fn replay<W: Wire>(
     folder: &str,
     expected: fn(&Value) -> Expected,

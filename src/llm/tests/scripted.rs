@@ -1,4 +1,4 @@
-//! A server on a real socket, which answers by a script.
+//! A server on a real socket that answers from a script.
 
 use crate::llm::{
     Conversation, ModelError, ModelReply, ModelRequest, Provider, ProviderKind, Settings, build,
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(in crate::llm) const KEY: &str = "sk-test-0123456789";
 pub(in crate::llm) const LONG: Duration = Duration::from_secs(30);
 
-/// What the server does with one connection, after it has read a request.
+/// What the server does with one connection after it has read a request.
 pub(in crate::llm) enum ServerStep {
     /// Writes these bytes and closes.
     Say(Vec<u8>),
@@ -33,7 +33,7 @@ pub(in crate::llm) struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    /// Listens, and takes one connection for each step.
+    /// Listens, and accepts one connection for each step.
     pub(in crate::llm) async fn start(script: Vec<ServerStep>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let base_url = format!("http://{}/v1/", listener.local_addr().expect("an address"));
@@ -46,7 +46,8 @@ impl ScriptedServer {
                 let request = read_request(&mut socket).await;
                 log.lock().expect("the log").push(request);
                 match step {
-                    // The client may have gone already, as it does from a body that is too large.
+                    // The client may have disconnected already, as it does when a body is too
+                    // large.
                     ServerStep::Say(bytes) => drop(socket.write_all(&bytes).await),
                     ServerStep::SayAndHold(bytes) => {
                         socket.write_all(&bytes).await.expect("written");
@@ -87,7 +88,7 @@ pub(in crate::llm) fn answer(status: u16, headers: &str, body: &[u8]) -> Vec<u8>
     [head.as_bytes(), body].concat()
 }
 
-/// `held` as if it had been looked through, where no secret is named.
+/// `held` as if it had been searched, with no secrets configured.
 pub(in crate::llm) fn unnamed<T: Parted>(held: T) -> Clean<T> {
     Secrets::default().clean(held)
 }
@@ -117,7 +118,7 @@ pub(in crate::llm) fn provider(kind: ProviderKind, base_url: &str) -> Arc<dyn Pr
     build(settings(kind, base_url)).expect("settings")
 }
 
-/// Asks a question of no matter.
+/// Sends a trivial question.
 pub(in crate::llm) async fn ask(
     kind: ProviderKind,
     base_url: &str,

@@ -1,4 +1,4 @@
-//! What every wire owes, over a real socket: the bounds, the tries, and silence about the key.
+//! What every protocol must do, over a real socket: keep bounds, retry, and not disclose the key.
 
 use super::scripted::{KEY, LONG, ScriptedServer, ServerStep, answer, ask, settings};
 use crate::llm::anthropic::Messages;
@@ -10,20 +10,20 @@ use crate::types::limits;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Each wire with a body that says `hello` on it.
+/// Each protocol, with a body that says `hello` in it.
 const WIRES: [(ProviderKind, &str); 2] = [
     (ProviderKind::OpenAi, r#"{"choices":[{"message":{"content":"hello"}}]}"#),
     (ProviderKind::Anthropic, r#"{"content":[{"type":"text","text":"hello"}]}"#),
 ];
 
 #[tokio::test]
-async fn an_answer_that_is_no_reply_is_told_apart() {
+async fn each_invalid_answer_has_its_own_error() {
     for (kind, _) in WIRES {
-        no_reply_is_told_apart(kind).await;
+        each_invalid_answer_is_classified(kind).await;
     }
 }
 
-async fn no_reply_is_told_apart(kind: ProviderKind) {
+async fn each_invalid_answer_is_classified(kind: ProviderKind) {
     let check = async |said: Vec<u8>, expect: ModelErrorKind, told: &str| {
         let server = ScriptedServer::start(vec![ServerStep::Say(said)]).await;
         let error = ask(kind, &server.base_url, LONG).await.expect_err(told);
@@ -62,9 +62,9 @@ async fn no_reply_is_told_apart(kind: ProviderKind) {
 }
 
 #[tokio::test]
-async fn the_key_is_told_nowhere() {
+async fn the_key_is_never_disclosed() {
     let echo = format!("{{\"error\":{{\"message\":\"bad key {KEY}\"}}}}");
-    // Here the key stands where the message is cut, and once more where the body is.
+    // The key occurs at the point where the message is truncated, and again where the body is.
     let before = limits::REASON_BYTES_MAX - "the server answered 401: ".len() - 9;
     let filler = "x".repeat(limits::MODEL_ERROR_BYTES_MAX - before - KEY.len() - 9);
     let at_the_cut = format!("{}{KEY}{filler}{KEY}", "x".repeat(before));
@@ -87,7 +87,7 @@ fn shown<W: Wire + std::fmt::Debug>(kind: ProviderKind) -> String {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again() {
+async fn temporary_failures_are_retried() {
     let [(kind, body), (other, other_body)] = WIRES;
     tokio::join!(is_tried_again(kind, body), is_tried_again(other, other_body));
 }
@@ -104,7 +104,7 @@ async fn is_tried_again(kind: ProviderKind, body: &str) {
         assert_eq!(server.tries(), 3);
     };
     use ModelErrorKind::{Status, Transport};
-    // At once, since each of them waits between its tries.
+    // All at once, because each of them waits between its attempts.
     tokio::join!(
         check(vec![busy.clone(), answer(500, "", b"oops"), hello()], None),
         check(vec![half.clone(), Vec::new(), hello()], None),
@@ -116,7 +116,7 @@ async fn is_tried_again(kind: ProviderKind, body: &str) {
 }
 
 #[tokio::test]
-async fn a_wish_beyond_the_bounds_ends_the_tries() {
+async fn a_delay_beyond_the_bounds_ends_the_attempts() {
     for (kind, _) in WIRES {
         let server =
             ScriptedServer::start(vec![ServerStep::Say(answer(429, "retry-after: 3600\r\n", b"{}"))]).await;
@@ -138,12 +138,12 @@ async fn the_deadline_ends_a_silent_server() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_transport_error() {
+async fn an_unreachable_server_is_a_transport_error() {
     for (kind, _) in WIRES {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let base_url = format!("http://{}", listener.local_addr().expect("an address"));
         drop(listener);
-        let error = ask(kind, &base_url, LONG).await.expect_err("nobody there");
+        let error = ask(kind, &base_url, LONG).await.expect_err("no server");
         assert_eq!((error.kind, error.retryable), (ModelErrorKind::Transport, true));
         assert!(error.message.starts_with("cannot connect: "), "{error}");
     }

@@ -104,7 +104,7 @@ int main(int count, char **words) {
 "#;
 
 /// More than any call may be ahead, and whoever is within it goes on as it likes.
-pub(super) fn a_loop_of_forks_is_made_to_wait() {
+pub(super) fn a_fork_loop_is_throttled() {
     let world = World::new();
     let Some(forks) = compile(&world, "forks", FORKS) else { return };
     let few = (FORKS_BURST_MAX / 2).to_string();

@@ -1,4 +1,4 @@
-//! One spelling of each host and URL, and what has none.
+//! Each host and URL has one spelling; anything else is refused.
 
 use super::{HostPort, WebUrl};
 use crate::types::{laws, limits};
@@ -43,7 +43,7 @@ fn every_spelling_of_a_host_is_one() {
     }
 }
 
-const NO_HOST_AND_PORT: &[&str] = &[
+const NOT_A_HOST_AND_PORT: &[&str] = &[
     "",
     ":",
     ":443",
@@ -109,11 +109,11 @@ const NO_HOST_AND_PORT: &[&str] = &[
 ];
 
 #[test]
-fn what_is_no_host_and_port_is_refused() {
+fn anything_but_a_host_and_port_is_refused() {
     let long = format!("{}.example:1", "a".repeat(64));
     let longer = format!("{}example:1", "a.".repeat(124));
     let longest = format!("{}:1", "a".repeat(1 << 20));
-    for text in NO_HOST_AND_PORT.iter().copied().chain([long.as_str(), &longer, &longest]) {
+    for text in NOT_A_HOST_AND_PORT.iter().copied().chain([long.as_str(), &longer, &longest]) {
         let read = HostPort::parse(text);
         assert!(read.is_err(), "{text:.80?} is {read:?}");
     }
@@ -164,7 +164,7 @@ fn every_spelling_of_a_url_is_one() {
 }
 
 #[test]
-fn what_is_no_web_url_is_refused() {
+fn anything_but_a_web_url_is_refused() {
     let long = format!("https://a/{}", "x".repeat(limits::URL_BYTES_MAX));
     let grows = format!("https://a/{}", "\u{fc}".repeat(limits::URL_BYTES_MAX / 3));
     for text in [
@@ -214,7 +214,7 @@ fn what_is_no_web_url_is_refused() {
     }
 }
 
-/// Texts that are often nearly a host: pieces that parsers stumble over, in any order.
+/// Texts that are nearly hosts: pieces that confuse parsers, in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-z0-9-]{1,4}",
@@ -265,7 +265,7 @@ proptest! {
         }
     }
 
-    /// What a resolver would take for an address, by any of its spellings, is told as one.
+    /// Any spelling that a resolver would read as an address is recognized as one.
     #[test]
     fn no_literal_address_passes_as_a_name(text in pieces()) {
         if let Ok(read) = HostPort::parse(&format!("{text}:1")) && read.ip().is_none() {

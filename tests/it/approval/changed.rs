@@ -1,11 +1,12 @@
-//! Between a question and its run something changes: a rule, a tool, a script, a group, a key.
+//! Between an approval request and its run something changes: a rule, a tool, a script, a group, a
+//! key.
 
 use super::{People, check, grant, key, post, until};
 use serde_json::json;
 
-/// A changed rule, or a changed tool, is another question.
+/// A changed rule or a changed tool needs another approval.
 #[test]
-fn a_change_of_policy_or_manifest_voids_the_question_and_asks_anew() {
+fn a_change_of_policy_or_manifest_voids_the_request_and_asks_again() {
     let people = People::new();
     let manifest = people.home.path("etc/tools.d/list_dir.toml");
     let policy = people.home.path("etc/policies/50-people.cedar");
@@ -21,7 +22,7 @@ fn a_change_of_policy_or_manifest_voids_the_question_and_asks_anew() {
         std::fs::write(file, before.replacen(find, put, 1)).expect("file");
         server = people.home.serve();
         let mut asked = Vec::new();
-        until("it is asked anew", || {
+        until("approval is requested again", || {
             asked = server.get(&people.ben, "/approvals?state=pending").json()["items"]
                 .as_array()
                 .expect("items")
@@ -49,13 +50,13 @@ fn a_change_of_policy_or_manifest_voids_the_question_and_asks_anew() {
     people.verify();
 }
 
-/// What a changed `deploy.sh` would leave behind, had it run.
+/// What a changed `deploy.sh` would leave if it had run.
 const OTHER_SCRIPT: &str = "printf '{}'; : >PWNED\n";
 
-/// The script is edited while a question about it is open: whether nobody has answered, or somebody said yes
-/// and the call did not begin, the new bytes never run under what was asked about the old ones.
+/// The script is edited while an approval request for it is open: whether it is unanswered, or
+/// approved and not yet begun, the new bytes never run under the request for the old ones.
 #[test]
-fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
+fn a_script_that_changes_before_its_run_needs_another_approval() {
     let people = People::new();
     let (script, left) = (people.home.path("etc/jobs.d/deploy.sh"), people.home.path("workspace/demo/PWNED"));
     let message = "deploy(project=\"demo\", version=\"1.0.1\")";
@@ -64,7 +65,7 @@ fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
     assert_eq!(server.stop(), Some(0));
     std::fs::write(&script, OTHER_SCRIPT).expect("script");
     server = people.home.serve();
-    let asked = people.asked_anew(&server, &unanswered);
+    let asked = people.asked_again(&server, &unanswered);
     check(&grant(&server, &people.ben, &unanswered), 409, "answered");
     let old_yes = json!({ "id": asked["id"], "call_hash": unanswered["call_hash"] });
     check(&grant(&server, &people.ben, &old_yes), 409, "wrong_call");
@@ -74,17 +75,18 @@ fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
     server.kill();
     std::fs::write(&script, format!("{OTHER_SCRIPT}# and again\n")).expect("script");
     server = people.home.serve();
-    let again = people.asked_anew(&server, &asked);
+    let again = people.asked_again(&server, &asked);
     assert_eq!(people.state(&server, &asked), "void", "the yes was to another script");
     assert!(!left.exists() && people.home.entries(&["kind:call.result"]).is_empty(), "it ran");
     let told = people.told(&run);
     assert!(!told.contains(&"call.decision allow".to_owned()), "{told:?}");
 
-    // Without a restart: the server goes on with the bytes it read, and asks anew where it reads others.
+    // Without a restart: the server continues with the bytes it has read, and requests approval
+    // again if it reads others.
     std::fs::write(&script, format!("{OTHER_SCRIPT}# a third time\n")).expect("script");
     assert_eq!(people.state(&server, &again), "pending");
     people.home.expect(0, &["reload"]);
-    let last = people.asked_anew(&server, &again);
+    let last = people.asked_again(&server, &again);
     check(&grant(&server, &people.ben, &again), 409, "answered");
 
     let no = json!({ "answer": "refuse", "call_hash": last["call_hash"] });
@@ -95,9 +97,9 @@ fn a_script_that_changes_between_question_and_run_is_asked_about_anew() {
     people.verify();
 }
 
-/// Who could say yes when it was asked, and may not any more.
+/// A person who could approve when the request was made, and may not any more.
 #[test]
-fn who_left_the_group_or_lost_the_key_says_nothing() {
+fn a_user_who_left_the_group_or_lost_the_key_cannot_answer() {
     let people = People::new();
     let carl = key(&people.home, "carl", "approver", "carl");
     let server = people.home.serve();
@@ -109,10 +111,10 @@ fn who_left_the_group_or_lost_the_key_says_nothing() {
     people.home.configure(&toml.replace("\"ben\", ", ""));
     let second = key(&people.home, "carl-again", "approver", "carl");
     let server = people.home.serve();
-    let asked = people.asked_anew(&server, &before);
+    let asked = people.asked_again(&server, &before);
     check(&grant(&server, &people.ben, &asked), 403, "not_in_group");
     check(&grant(&server, &people.ben, &before), 403, "not_in_group");
-    assert_eq!(grant(&server, &second, &asked).status, 200, "another key of somebody who is in it");
+    assert_eq!(grant(&server, &second, &asked).status, 200, "another key of a member");
     assert_eq!(people.ended(&server, &run)["status"], "done");
     assert_eq!(server.stop(), Some(0));
     people.verify();

@@ -1,11 +1,12 @@
-//! The server stops, is killed, or finds an older state.db: a question stays, and a yes is spent once.
+//! The server stops, is killed, or finds an older state.db: an approval request stays, and an
+//! approval is used once.
 
 use super::{People, check, grant, until};
 use serde_json::json;
 use std::time::Duration;
 
 #[test]
-fn a_question_whose_time_is_over_while_nobody_serves_is_refused_at_the_next_start() {
+fn an_approval_that_expires_while_no_server_runs_is_refused_at_the_next_start() {
     let people = People::with("[approvals]\nexpire_s = 1\n");
     let server = people.home.serve();
     let (run, _) = people.ask(&server, &people.list());
@@ -31,9 +32,9 @@ fn a_run_waits_through_a_restart() {
     people.verify();
 }
 
-/// Killed after the yes and before the decision that spends it: the next start goes on, once.
+/// Killed after the approval and before the decision that uses it: the next start continues, once.
 #[test]
-fn a_yes_survives_a_crash() {
+fn an_approval_survives_a_crash() {
     let people = People::new();
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
@@ -50,7 +51,8 @@ fn a_yes_survives_a_crash() {
     people.verify();
 }
 
-/// Killed while the approved call runs: it is recorded as interrupted, never run again, and the run ends.
+/// Killed while the approved call runs: it is recorded as interrupted, never run again, and the run
+/// ends.
 #[test]
 fn an_approved_call_that_a_crash_interrupted_does_not_run_twice() {
     let people = People::new();
@@ -92,8 +94,8 @@ fn an_approved_call_that_a_crash_interrupted_does_not_run_twice() {
     people.verify();
 }
 
-/// state.db of before the yes, put back: made anew from the ledger, and nothing is spent twice. A row
-/// changed by hand is refused, and found by `verify`.
+/// state.db from before the approval, restored: it is rebuilt from the ledger, and nothing is used
+/// twice. A row changed by hand is refused, and found by `verify`.
 #[test]
 fn an_older_state_db_spends_nothing_twice() {
     let people = People::new();
@@ -127,7 +129,7 @@ fn an_older_state_db_spends_nothing_twice() {
     assert_eq!(people.home.entries(&["kind:approval.grant"]).len(), 1);
 }
 
-#[expect(clippy::disallowed_methods, reason = "what somebody with an editor would do")]
+#[expect(clippy::disallowed_methods, reason = "simulates an edit by hand")]
 fn edit(state: &std::path::Path, sql: &str) {
     let state = rusqlite::Connection::open(state).expect("state.db");
     state.execute(sql, []).expect(sql);

@@ -1,4 +1,5 @@
-//! Several questions at once: of one reply, of two groups, one behind the other, and more than a page holds.
+//! Several approval requests: from one reply, for two groups, one after the other, and more than
+//! fit on one page.
 
 use super::{People, check, grant, key, post, until};
 use crate::dashboard::log_in;
@@ -6,7 +7,7 @@ use crate::support::text;
 use serde_json::{Value, json};
 
 #[test]
-fn every_call_of_a_reply_is_answered_before_the_run_goes_on() {
+fn every_call_of_a_reply_is_answered_before_the_run_resumes() {
     let people = People::new();
     let server = people.home.serve();
     let answer = server.run(&people.asker, &format!("{} {}", people.list(), people.read())).json();
@@ -17,7 +18,8 @@ fn every_call_of_a_reply_is_answered_before_the_run_goes_on() {
     assert_eq!(grant(&server, &people.ben, &first).status, 200);
     let path = format!("/runs/{}", answer["run"].as_str().expect("run"));
     assert_eq!(server.get(&people.viewer, &path).json()["status"], "waiting");
-    // One's own yes counts where a confirmation is asked for, by a key that cannot run.
+    // The requester's own approval counts if only a confirmation is required, with a key that
+    // cannot run.
     let own = key(&people.home, "ana-confirms", "approver", "ana");
     let confirmed = grant(&server, &own, &second);
     assert_eq!(confirmed.status, 200, "{}", text(&confirmed.body));
@@ -30,8 +32,8 @@ fn every_call_of_a_reply_is_answered_before_the_run_goes_on() {
     people.verify();
 }
 
-/// Two groups are asked at once, each about its own call, and one call that two rules gate needs somebody
-/// of both.
+/// Two groups are asked at once, each about its own call, and one call that two rules gate needs a
+/// member of both.
 #[test]
 fn a_run_waits_for_two_groups_at_once() {
     let people = People::new();
@@ -52,7 +54,7 @@ fn a_run_waits_for_two_groups_at_once() {
     assert_eq!((&listing["groups"], &reading["groups"]), (&json!(["release"]), &json!(["night"])), "{open}");
     check(&grant(&server, &dora, &listing), 403, "not_in_group");
     check(&grant(&server, &people.ben, &reading), 403, "not_in_group");
-    // The one's hash says nothing about the other's call.
+    // The hash of one call does not approve the other.
     let crossed = json!({ "id": reading["id"], "call_hash": listing["call_hash"] });
     check(&grant(&server, &dora, &crossed), 409, "wrong_call");
     assert_eq!(grant(&server, &dora, &reading).status, 200);
@@ -78,7 +80,8 @@ fn a_run_waits_for_two_groups_at_once() {
     people.verify();
 }
 
-/// A call behind one that changes something is to see what it did: it is asked about only then.
+/// A call after one that changes something must see the change: its approval is requested only
+/// then.
 #[test]
 fn a_call_behind_a_waiting_change_is_asked_about_after_it() {
     let people = People::new();
@@ -101,8 +104,8 @@ fn a_call_behind_a_waiting_change_is_asked_about_after_it() {
     people.verify();
 }
 
-/// More questions than a page holds: every one of them is on exactly one page, by HTTP, in the dashboard
-/// and by the command line.
+/// More approval requests than fit on a page: each of them is on exactly one page, over HTTP, in
+/// the dashboard and on the command line.
 #[test]
 fn a_long_list_is_read_page_by_page() {
     let people = People::new();

@@ -1,13 +1,14 @@
-//! Answers by the command line: beside a server, without one, and by address with a key.
+//! Answers from the command line: next to a server, without one, and by address with a key.
 
 use super::{People, grant, os_user};
 use crate::support::{TestHome, text};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// One yes over HTTP and one through the admin socket at the same moment; and a late one without a server.
+/// One approval over HTTP and one through the admin socket at the same moment; and a late one
+/// without a server.
 #[test]
-fn two_ways_to_say_yes_count_once_and_a_late_one_not_at_all() {
+fn two_approvals_at_once_count_once_and_a_late_one_does_not() {
     let people = People::with("[approvals]\nexpire_s = 5\n");
     let server = people.home.serve();
     let (run, approval) = people.ask(&server, &people.list());
@@ -31,8 +32,8 @@ fn two_ways_to_say_yes_count_once_and_a_late_one_not_at_all() {
     people.verify();
 }
 
-/// By the command line: the question is shown whole, asked on a terminal only, and answered through the
-/// admin socket.
+/// On the command line: the request is shown in full, asked on a terminal only, and answered
+/// through the admin socket.
 #[test]
 fn a_person_answers_by_the_command_line_beside_a_server() {
     let people = People::new();
@@ -46,7 +47,7 @@ fn a_person_answers_by_the_command_line_beside_a_server() {
     assert!(text(&asked.stderr).contains(&format!("par approval show {id}")), "{}", text(&asked.stderr));
     assert!(home.expect(0, &["approval", "list"]).contains(id));
     let shown = home.expect(0, &["approval", "show", id]);
-    for part in ["list_dir", "release-list policies/50-people.cedar:2", "ask somebody", "[\"release\"]"] {
+    for part in ["list_dir", "release-list policies/50-people.cedar:2", "ask a member", "[\"release\"]"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(shown.contains(approval["call_hash"].as_str().expect("hash")), "{shown}");
@@ -67,9 +68,9 @@ fn a_person_answers_by_the_command_line_beside_a_server() {
     people.verify();
 }
 
-/// A person alone, without a server: one's own confirmation, and no approval of one's own.
+/// One person without a server: a confirmation of their own call counts, an approval does not.
 #[test]
-fn a_lone_person_confirms_at_the_terminal_and_the_run_goes_on_there() {
+fn a_lone_person_confirms_at_the_terminal_and_the_run_resumes_there() {
     let people = People::new();
     let home = &people.home;
     home.expect(4, &["run", &people.read()]);
@@ -90,7 +91,8 @@ fn a_lone_person_confirms_at_the_terminal_and_the_run_goes_on_there() {
     let own = home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
     assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
     assert!(text(&own.stderr).contains("who asked cannot approve"), "{}", text(&own.stderr));
-    // Another user, of the group, once a server runs; the call of one's own ends as it would have.
+    // Another user, a member of the group, once a server runs; the requester's call ends as it
+    // would have.
     let server = home.serve();
     assert_eq!(grant(&server, &people.ben, &approval).status, 200);
     let ended = people.ended(&server, &approval);
@@ -99,7 +101,7 @@ fn a_lone_person_confirms_at_the_terminal_and_the_run_goes_on_there() {
     people.verify();
 }
 
-/// Who approves needs no home and no seat at the host: a key and the server's address.
+/// An approver needs no home and no account on the host: only a key and the server's address.
 #[test]
 fn an_approver_answers_by_address_with_a_key() {
     let people = People::new();

@@ -1,7 +1,7 @@
-//! What is signed with the keys that lie beside a ledger, and chained anew from some entry on.
+//! Ledgers signed with the keys next to them, and rechained from some entry on.
 
 use super::{Against, Attack, Base, db, remove, size, sql};
-use crate::forge::{forge, sign_anew};
+use crate::forge::{forge, sign_again};
 use crate::support::TestHome;
 use ed25519_dalek::SigningKey;
 use par::ledger::{Checkpoint, Head, Note, Reader, VerifierKey};
@@ -9,7 +9,7 @@ use par::types::Digest;
 use rusqlite::params;
 use serde_json::json;
 
-/// Notes that were signed with the keys that lie there, and say something else than checkpoints do.
+/// Notes signed with those keys that say something other than checkpoints do.
 pub(super) fn checkpoints() -> Vec<Attack> {
     let young = sql(
         Base::Young,
@@ -22,7 +22,7 @@ pub(super) fn checkpoints() -> Vec<Attack> {
                 "a checkpoint with an empty line more",
                 "UPDATE checkpoint SET note = CAST(note || x'0a' AS BLOB)",
             ),
-            ("a checkpoint that is no note", "UPDATE checkpoint SET note = x'00'"),
+            ("a checkpoint that is not a note", "UPDATE checkpoint SET note = x'00'"),
             (
                 "a checkpoint with carriage returns",
                 "UPDATE checkpoint SET note = CAST(replace(note, x'0a', x'0d0a') AS BLOB)",
@@ -79,42 +79,42 @@ pub(super) fn checkpoints() -> Vec<Attack> {
     young.into_iter().chain(signed).collect()
 }
 
-/// Every entry from some point on made anew.
+/// Every entry from some point on rebuilt.
 pub(super) fn rewrites() -> Vec<Attack> {
     let later = |_: u64, header: String| header.replacen("\"wall_us\":1", "\"wall_us\":2", 1);
     vec![
-        Attack::new(Base::Young, "all chained anew from an entry on", move |home, _| {
+        Attack::new(Base::Young, "all rechained from an entry on", move |home, _| {
             rewrite(home, 5, later);
         }),
-        Attack::new(Base::Young, "all chained anew, and the mark gone", move |home, _| {
+        Attack::new(Base::Young, "all rechained, and the mark gone", move |home, _| {
             rewrite(home, 5, later);
             remove(home, &["high-water"]);
         }),
-        Attack::new(Base::Young, "all chained and signed anew, beside the mark", move |home, _| {
+        Attack::new(Base::Young, "all rechained and re-signed, beside the mark", move |home, _| {
             rewrite(home, 5, later);
-            sign_anew(home);
+            sign_again(home);
         }),
-        Attack::new(Base::Young, "all chained and signed anew, without the mark", move |home, _| {
+        Attack::new(Base::Young, "all rechained and re-signed, without the mark", move |home, _| {
             rewrite(home, 5, later);
             remove(home, &["high-water"]);
-            sign_anew(home);
+            sign_again(home);
         })
         .against(Against::Kept),
-        Attack::new(Base::Tall, "all chained and signed anew, not the tiles", move |home, _| {
+        Attack::new(Base::Tall, "all rechained and re-signed, not the tiles", move |home, _| {
             rewrite(home, 5, later);
             remove(home, &["high-water"]);
-            sign_anew(home);
+            sign_again(home);
         }),
     ]
 }
 
-/// Headers that are none, with chain and signatures made anew behind them.
+/// Invalid headers, with chain and signatures rebuilt after them.
 pub(super) fn headers() -> Vec<Attack> {
     let header = |name: &str, change: fn(String) -> String| {
-        Attack::new(Base::Young, &format!("a header {name}, all made anew"), move |home, _| {
+        Attack::new(Base::Young, &format!("a header {name}, all rebuilt"), move |home, _| {
             rewrite(home, 6, |seq, header| if seq == 6 { change(header) } else { header });
             remove(home, &["high-water"]);
-            sign_anew(home);
+            sign_again(home);
         })
     };
     vec![
@@ -129,8 +129,8 @@ pub(super) fn headers() -> Vec<Attack> {
         header("with half a character", |h| h.replacen('{', r#"{"a":"\ud800","#, 1)),
         header("with a control character", |h| h.replacen('{', "{\"a\":\"\u{1}\",", 1)),
         header("that is a list", |_| "[]".to_owned()),
-        header("with something behind it", |h| h + "{}"),
-        header("behind a byte order mark", |h| format!("\u{feff}{h}")),
+        header("with trailing text", |h| h + "{}"),
+        header("after a byte order mark", |h| format!("\u{feff}{h}")),
         header("of 65,536 bytes", |h| {
             let blank = " ".repeat(65_536 - h.len());
             h.replacen('{', &format!("{{{blank}"), 1)
@@ -163,54 +163,54 @@ pub(super) fn headers() -> Vec<Attack> {
     ]
 }
 
-/// What changes a ledger and damages nothing; the chain is made anew where it has to be.
+/// Changes that damage nothing; the chain is rebuilt if necessary.
 pub(crate) fn harmless() -> Vec<Attack> {
     let header = |name: &str, change: fn(String) -> String| {
         Attack::new(Base::Young, name, move |home, _| {
             rewrite(home, 6, |seq, header| if seq == 6 { change(header) } else { header });
             remove(home, &["high-water"]);
-            sign_anew(home);
+            sign_again(home);
         })
     };
     vec![
-        header("a field that nobody knows", |h| h.replacen('{', r#"{"a":["b",""],"#, 1)),
-        header("a kind that nobody knows", |h| h.replacen("\"kind\":\"", "\"kind\":\"x.", 1)),
+        header("an unknown field", |h| h.replacen('{', r#"{"a":["b",""],"#, 1)),
+        header("an unknown kind", |h| h.replacen("\"kind\":\"", "\"kind\":\"x.", 1)),
         header("a clock before 1970", |h| h.replacen("\"wall_us\":", "\"wall_us\":-", 1)),
         header("blanks: the bytes are hashed as they are", |h| h.replacen('{', "{ ", 1)),
         Attack::new(Base::Young, "the mark gone", |home, _| remove(home, &["high-water"])),
         Attack::new(Base::Young, "the mark emptied", |home, _| {
             std::fs::write(home.path("data/high-water"), "").expect("emptied");
         }),
-        Attack::new(Base::Young, "another checkpoint by the same keys", |home, _| sign_anew(home)),
+        Attack::new(Base::Young, "another checkpoint by the same keys", |home, _| sign_again(home)),
     ]
 }
 
-/// Entries of keys that were changed, all behind them made anew and signed with the keys that lie there.
+/// Changed entries of keys; all later entries are rebuilt and signed with the keys that are there.
 pub(super) fn epochs() -> Vec<Attack> {
     let seal = |name: &str, which: usize, change: fn(&mut serde_json::Value, &Keys)| {
-        let name = format!("a change of keys {name}, all made anew");
+        let name = format!("a change of keys {name}, all rebuilt");
         Attack::new(Base::Old, &name, move |home, _| {
             let keys = Keys::new(home);
             forge(home, seals(home)[which], |_, payload| change(payload, &keys));
         })
     };
     let genesis = |name: &str, member: &'static str, value: fn(&Keys) -> String| {
-        Attack::new(Base::Old, &format!("a genesis with {name}, all made anew"), move |home, _| {
+        Attack::new(Base::Old, &format!("a genesis with {name}, all rebuilt"), move |home, _| {
             let value = value(&Keys::new(home));
             forge(home, 0, |_, payload| payload[member] = json!(value));
         })
     };
-    let anew = |name: &str, from: fn(&[u64]) -> u64| {
+    let rebuilt = |name: &str, from: fn(&[u64]) -> u64| {
         Attack::new(Base::Old, name, move |home, _| {
             rewrite(home, from(&seals(home)), |_, h| h.replacen("\"wall_us\":1", "\"wall_us\":2", 1));
             remove(home, &["high-water"]);
-            sign_anew(home);
+            sign_again(home);
         })
     };
     vec![
-        anew("all epochs made anew with the live keys", |_| 1),
-        anew("an epoch made anew from the entry before its seal", |seals| seals[1] - 1),
-        anew("an epoch made anew from its first entry", |seals| seals[0] + 1),
+        rebuilt("all epochs rebuilt with the live keys", |_| 1),
+        rebuilt("an epoch rebuilt from the entry before its seal", |seals| seals[1] - 1),
+        rebuilt("an epoch rebuilt from its first entry", |seals| seals[0] + 1),
         seal("of another number", 1, |payload, _| payload["epoch"] = json!(7)),
         seal("without a seal", 1, |payload, _| drop(payload.as_object_mut().expect("object").remove("seal"))),
         seal("to a key that its seal does not name", 1, |payload, keys| {
@@ -225,24 +225,20 @@ pub(super) fn epochs() -> Vec<Attack> {
             let seal = payload["seal"].as_str().expect("seal").replacen("successor", "succeeded", 1);
             payload["seal"] = json!(seal);
         }),
-        Attack::new(
-            Base::Old,
-            "a change of keys with the seal of the one before, all made anew",
-            |home, _| {
-                let seals = seals(home);
-                let reader = Reader::open(&home.path("data/ledger.db")).expect("reader");
-                let body = reader.entry(seals[0]).expect("read").expect("there").body.expect("payload");
-                let first: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-                forge(home, seals[1], |_, payload| payload["seal"] = first["seal"].clone());
-            },
-        ),
-        Attack::new(Base::Old, "a change of keys under another kind, all made anew", |home, _| {
+        Attack::new(Base::Old, "a change of keys with the seal of the one before, all rebuilt", |home, _| {
+            let seals = seals(home);
+            let reader = Reader::open(&home.path("data/ledger.db")).expect("reader");
+            let body = reader.entry(seals[0]).expect("read").expect("there").body.expect("payload");
+            let first: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+            forge(home, seals[1], |_, payload| payload["seal"] = first["seal"].clone());
+        }),
+        Attack::new(Base::Old, "a change of keys under another kind, all rebuilt", |home, _| {
             forge(home, seals(home)[1], |header, _| drop(header.insert("kind".to_owned(), json!("start"))));
         }),
-        Attack::new(Base::Old, "a change of keys taken out, all made anew", |home, _| {
+        Attack::new(Base::Old, "a change of keys taken out, all rebuilt", |home, _| {
             take_out(home, seals(home)[1]);
         }),
-        Attack::new(Base::Old, "the first change of keys taken out, all made anew", |home, _| {
+        Attack::new(Base::Old, "the first change of keys taken out, all rebuilt", |home, _| {
             take_out(home, seals(home)[0]);
         }),
         Attack::new(Base::Old, "a change of keys gone", |home, _| {
@@ -253,13 +249,13 @@ pub(super) fn epochs() -> Vec<Attack> {
             keys.vkey(&format!("{}/epoch/1", keys.origin), 9)
         }),
         genesis("another name", "origin", |_| "par/00".to_owned()),
-        genesis("a key that its hash does not fit", "log_key", |keys| {
+        genesis("a key that its hash does not match", "log_key", |keys| {
             keys.vkey(&keys.origin, 9).replacen(&keys.origin, "par/00", 1)
         }),
     ]
 }
 
-/// The keys that lie beside a ledger, as who took the host over has them.
+/// The keys next to a ledger, as an attacker on the host has them.
 #[derive(Clone)]
 struct Keys {
     origin: String,
@@ -291,7 +287,7 @@ impl Keys {
         Note::sign(text.to_owned(), &[(&self.origin, &self.log), (&self.epoch_name, &self.epoch)]).to_string()
     }
 
-    /// The verifier key of a made-up key under `name`.
+    /// The verifier key of an invented key under `name`.
     fn vkey(&self, name: &str, seed: u8) -> String {
         VerifierKey::new(name.to_owned(), &SigningKey::from_bytes(&[seed; 32])).to_string()
     }
@@ -324,7 +320,7 @@ fn rewrite(home: &TestHome, from: u64, change: impl Fn(u64, String) -> String) {
     }
 }
 
-/// Takes an entry out, gives those behind it the numbers before, chains and signs all anew.
+/// Removes an entry, renumbers those after it, and rebuilds chain and signatures.
 fn take_out(home: &TestHome, seq: u64) {
     let rows = db(home);
     for table in ["entry", "payload"] {
@@ -341,7 +337,7 @@ fn take_out(home: &TestHome, seq: u64) {
         header.replacen(&format!("\"seq\":{}", at + 1), &format!("\"seq\":{at}"), 1)
     });
     remove(home, &["high-water"]);
-    sign_anew(home);
+    sign_again(home);
 }
 
 /// The numbers of the entries that change keys.

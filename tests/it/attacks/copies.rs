@@ -1,14 +1,14 @@
-//! Tails that were cut off, older copies, other logs, and copies that went on apart.
+//! Truncated tails, older copies, other logs, and copies that diverged.
 
 use super::{Against, Attack, Base, Homes, copied, cut_from_older, db, put, remove, settle, size};
-use crate::forge::{connect, sign_anew};
+use crate::forge::{connect, sign_again};
 use crate::support::TestHome;
 
-/// Tails that were cut off, older copies, and other logs.
+/// Truncated tails, older copies, and other logs.
 pub(super) fn tails() -> Vec<Attack> {
     let act = |name: &str, act: fn(&TestHome, &Homes)| Attack::new(Base::Young, name, act);
     vec![
-        act("the tail cut behind a checkpoint", |home, homes| cut_from_older(home, homes, 2)),
+        act("the tail cut after a checkpoint", |home, homes| cut_from_older(home, homes, 2)),
         act("the tail cut at a checkpoint", |home, homes| cut_from_older(home, homes, 0)),
         act("the tail cut in front of the newest checkpoint", |home, _| cut(home, 1)),
         act("the tail cut in front of it, and the mark gone", |home, _| {
@@ -20,10 +20,10 @@ pub(super) fn tails() -> Vec<Attack> {
             remove(home, &["high-water"]);
             db(home).execute("DELETE FROM checkpoint", []).expect("checkpoints");
         }),
-        act("the tail cut, signed anew with the live keys", |home, _| {
+        act("the tail cut, re-signed with the live keys", |home, _| {
             cut(home, 3);
             remove(home, &["high-water"]);
-            sign_anew(home);
+            sign_again(home);
         })
         .against(Against::Kept),
         act("yesterday's ledger.db beside today's mark", |home, homes| {
@@ -40,12 +40,12 @@ pub(super) fn tails() -> Vec<Attack> {
                 std::fs::copy(homes.other.path("data").join(name), home.path("data").join(name))
                     .expect("key");
             }
-            sign_anew(home);
+            sign_again(home);
         }),
     ]
 }
 
-/// Parts of two copies that went on apart, put together.
+/// Parts of two diverged copies, joined.
 pub(super) fn forks() -> Vec<Attack> {
     let merge = |name: &str, rows: fn(u64, u64) -> String| {
         Attack::new(Base::Young, name, move |home, homes| {
@@ -85,7 +85,7 @@ pub(super) fn forks() -> Vec<Attack> {
                  WHERE seq >= {at} AND seq IN (SELECT seq FROM fork.payload);"
             )
         }),
-        merge("both tails, one behind the other", |at, size| {
+        merge("both tails, one after the other", |at, size| {
             format!(
                 "INSERT INTO entry SELECT seq - {at} + {size}, header FROM fork.entry WHERE seq >= {at};
                  INSERT INTO payload SELECT seq - {at} + {size}, salt, body FROM fork.payload WHERE seq >= {at};"
@@ -99,7 +99,7 @@ pub(super) fn forks() -> Vec<Attack> {
     ]
 }
 
-/// Cuts the tail back to `before` entries in front of the newest checkpoint.
+/// Truncates the tail to `before` entries before the newest checkpoint.
 fn cut(home: &TestHome, before: u64) {
     let db = db(home);
     let sql = format!(

@@ -1,4 +1,4 @@
-//! What can be done to a ledger of several files.
+//! Changes to a ledger of several files.
 
 use super::{Attack, Base};
 use crate::forge::connect;
@@ -8,7 +8,7 @@ use par::types::Digest;
 use rusqlite::params;
 use std::path::{Path, PathBuf};
 
-/// The files of the segments, by rising number.
+/// The files of the segments, in ascending order.
 pub(crate) fn segments(home: &TestHome) -> Vec<PathBuf> {
     let names = std::fs::read_dir(home.path("data")).expect("data/");
     let paths = names.map(|entry| entry.expect("entry").path());
@@ -17,7 +17,7 @@ pub(crate) fn segments(home: &TestHome) -> Vec<PathBuf> {
         name.starts_with("ledger") && name.ends_with(".db")
     };
     let mut paths: Vec<PathBuf> = paths.filter(is_segment).collect();
-    // `ledger.db` comes behind the others by its bytes, and is the first.
+    // `ledger.db` sorts after the others, but is the first.
     paths.sort();
     let behind = paths.len().min(1);
     paths.rotate_right(behind);
@@ -77,8 +77,8 @@ fn drop_newest_checkpoint(home: &TestHome) {
     assert_eq!(deleted, 1, "the segments before keep theirs");
 }
 
-/// Changes each header of the newest segment and chains it anew, with its mark: no key is needed.
-fn make_newest_anew(home: &TestHome, change: impl Fn(String) -> String) {
+/// Changes each header of the newest segment and rechains it, with its mark: no key is needed.
+fn rebuild_newest(home: &TestHome, change: impl Fn(String) -> String) {
     let path = newest_of(home);
     let db = connect(&path);
     let rows: Vec<(i64, Vec<u8>)> = {
@@ -108,13 +108,13 @@ fn add(home: &TestHome, name: &str, bytes: &[u8]) {
     std::fs::write(home.path("data").join(name), bytes).expect("written");
 }
 
-/// The name of a segment that begins so many entries behind the last one.
+/// The name of a segment that begins this many entries after the last one.
 fn past_the_end(home: &TestHome, gap: u64) -> String {
     let size = Reader::open(&home.path("data/ledger.db")).expect("reader").size().expect("size");
     format!("ledger-{:012}.db", size + gap)
 }
 
-/// A segment with its schema and nothing in it, where the one before has no seal.
+/// A segment with a schema and no entries, although the one before has no seal.
 fn empty_segment(home: &TestHome, gap: u64) {
     let path = home.path("data").join(past_the_end(home, gap));
     std::fs::copy(newest_of(home), &path).expect("copied");
@@ -182,18 +182,18 @@ pub(super) fn all() -> Vec<Attack> {
     moved.into_iter().chain(ends()).collect()
 }
 
-/// What can be done to the end of a ledger, and beside its segments.
+/// Changes at the end of a ledger, and files next to its segments.
 fn ends() -> Vec<Attack> {
     let one = |name: &str, act: fn(&TestHome)| Attack::new(Base::Split, name, move |home, _| act(home));
     vec![
         one("the newest checkpoint gone", drop_newest_checkpoint),
-        one("the newest checkpoint gone, all it covered made anew, and the mark", |home| {
+        one("the newest checkpoint gone, all it covered rebuilt, and the mark", |home| {
             drop_newest_checkpoint(home);
-            make_newest_anew(home, |header| header.replacen("\"wall_us\":1", "\"wall_us\":2", 1));
+            rebuild_newest(home, |header| header.replacen("\"wall_us\":1", "\"wall_us\":2", 1));
         }),
-        one("the newest checkpoint gone, all it covered made anew in one moment, and the mark", |home| {
+        one("the newest checkpoint gone, all it covered rebuilt in one moment, and the mark", |home| {
             drop_newest_checkpoint(home);
-            make_newest_anew(home, |header| {
+            rebuild_newest(home, |header| {
                 let at = header.find("\"mono_us\":").expect("a time") + 10;
                 let end = at + header[at..].find(',').expect("more");
                 format!("{}1{}", &header[..at], &header[end..])
@@ -207,11 +207,11 @@ fn ends() -> Vec<Attack> {
             add(home, "ledger-0000000000007.db", b"");
         }),
         one("an empty file of a number with three digits", |home| add(home, "ledger-007.db", b"")),
-        one("an empty file of a number that is none", |home| {
+        one("an empty file of an invalid number", |home| {
             add(home, &format!("ledger-{}.db", "9".repeat(30)), b"")
         }),
         one("an empty file past the end", |home| add(home, &past_the_end(home, 0), b"")),
         one("an empty segment past the end", |home| empty_segment(home, 0)),
-        one("an empty segment behind a gap", |home| empty_segment(home, 7)),
+        one("an empty segment after a gap", |home| empty_segment(home, 7)),
     ]
 }

@@ -1,5 +1,5 @@
-//! Attempts that are made by calls: by their arguments, by the state of the workspace, by somebody who changes it
-//! meanwhile.
+//! Attempts made by calls: by their arguments, by the state of the workspace, or with a process
+//! that changes it concurrently.
 
 use super::stage::{Ground, Outcome, SECRET, Stage};
 use crate::support::{start, until};
@@ -11,16 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) type Act = fn(&Stage) -> Outcome;
 
-/// Calls beside somebody who changes what they read. Many enough that, with a check of the name alone, some
-/// read what they should not.
+/// Calls concurrent with a process that changes what they read. Enough that, if only names were
+/// checked, some would read what they must not.
 const RACES: usize = 60;
 
-/// Turns of twenty such calls. What is raced for rests on no layer that other grounds lack: there one will do.
+/// Turns of twenty such calls. The race does not depend on a layer that other grounds are without:
+/// there one turn is enough.
 fn turns(stage: &Stage) -> usize {
     if stage.ground == Ground::Whole { RACES / 20 } else { 1 }
 }
 
-/// Held, where no step has given anything away, and each is one of these statuses.
+/// Held, if no step has disclosed anything and each has one of these statuses.
 fn held(steps: &[Value], statuses: &[&str]) -> Outcome {
     for step in steps {
         let status = step["status"].as_str().expect("a status");
@@ -35,7 +36,7 @@ fn held(steps: &[Value], statuses: &[&str]) -> Outcome {
     Outcome::Held
 }
 
-/// Each of the paths to each of the tools that take one.
+/// Each path, given to each of the tools that take one.
 fn ask(stage: &Stage, tools: &[&str], paths: &[String]) -> Vec<Value> {
     let arguments = |tool: &str, path: &str| match tool {
         "search_files" => json!({ "path": path, "pattern": "e" }),
@@ -84,7 +85,7 @@ pub(crate) fn absolute(stage: &Stage) -> Outcome {
     )
 }
 
-/// Plain bytes: names that are not there.
+/// Plain bytes: names that do not exist.
 pub(crate) fn encoded(stage: &Stage) -> Outcome {
     let ways = [
         "%2e%2e/%2e%2e/outside/secret",
@@ -112,7 +113,7 @@ pub(crate) fn nul(stage: &Stage) -> Outcome {
 }
 
 pub(crate) fn long(stage: &Stage) -> Outcome {
-    // Short by its name, and deep where it leads to.
+    // Short by its name, but it leads deep.
     let workspace = stage.home().path("workspace");
     let deep = workspace.join("d/".repeat(200));
     std::fs::create_dir_all(&deep).expect("folders");
@@ -132,7 +133,7 @@ pub(crate) fn links(stage: &Stage) -> Outcome {
     refused(stage, &["box/out", "box/folder/secret", "box/folder"].map(|link| stage.work(link)))
 }
 
-/// While somebody puts a link to the secret in the place of a file, and back.
+/// While a process swaps a file for a link to the secret, and back.
 pub(crate) fn swapped_file(stage: &Stage) -> Outcome {
     let folder = stage.home().path("workspace/swapped");
     std::fs::create_dir(&folder).expect("folder");
@@ -158,7 +159,7 @@ pub(crate) fn swapped_file(stage: &Stage) -> Outcome {
     held(&steps, &["ok", "refused", "error"])
 }
 
-/// While somebody puts a link to the folder outside in the place of a folder that is searched, and back.
+/// While a process swaps a searched folder for a link to the folder outside, and back.
 pub(crate) fn swapped_folder(stage: &Stage) -> Outcome {
     let top = stage.home().path("workspace/walked");
     std::fs::create_dir_all(top.join("a/b")).expect("folders");
@@ -180,7 +181,7 @@ pub(crate) fn swapped_folder(stage: &Stage) -> Outcome {
     held(&steps, &["ok", "refused", "error"])
 }
 
-/// Has `change` done again and again, in an even number of turns, until `calls` is through.
+/// Repeats `change`, an even number of times, until `calls` returns.
 fn meanwhile(change: impl Fn(usize) + Sync, calls: impl FnOnce() -> Vec<Value>) -> Vec<Value> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -196,7 +197,7 @@ fn meanwhile(change: impl Fn(usize) + Sync, calls: impl FnOnce() -> Vec<Value>) 
     })
 }
 
-/// A test that fails is over too.
+/// Also ends if the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -236,7 +237,7 @@ pub(crate) fn own_descriptors(stage: &Stage) -> Outcome {
     refused(stage, &paths)
 }
 
-/// Run as root's, or with capabilities, it would say so, and does where nothing holds it.
+/// With root's rights or with capabilities it would say so, and it does if nothing holds it.
 fn lent(stage: &Stage, name: &str) -> Outcome {
     use rustix::fs::{StatVfsMountFlags, statvfs};
     use std::os::unix::process::CommandExt as _;
@@ -247,7 +248,7 @@ fn lent(stage: &Stage, name: &str) -> Outcome {
         assert_eq!(unheld.stdout, b"privileged\n");
     }
     let step = stage.taken(&format!("taken_{name}"), "privileged");
-    // The kernel may refuse to start it at all, where it could not lend what it says.
+    // The kernel may refuse to start it if it could not lend what it says.
     let is_held = step["status"] == "refused" || step["result"]["stdout"] == "plain\n";
     if is_held { Outcome::Held } else { Outcome::Succeeded }
 }
@@ -268,7 +269,7 @@ pub(crate) fn flags(stage: &Stage) -> Outcome {
     held(&steps, &["refused"])
 }
 
-/// It is told by its whole path.
+/// The file is named by its whole path.
 pub(crate) fn file_named_flag(stage: &Stage) -> Outcome {
     std::fs::write(stage.work("-n"), "named like a flag\n").expect("file");
     let step = stage.call("tail_file", &json!({ "path": stage.work("-n"), "lines": 1 }));
@@ -285,7 +286,7 @@ pub(crate) fn long_arguments(stage: &Stage) -> Outcome {
     held(&steps, &["refused"])
 }
 
-/// Calls of others, while one has all the processes that it may have.
+/// Calls of others, while one has as many processes as it may have.
 pub(crate) fn others_go_on(stage: &Stage) -> Outcome {
     let both = [("taken_static", json!({ "what": "forks" }).to_string()), ("health_check", "{}".to_owned())];
     let calls: Vec<_> = both.iter().cycle().take(8).cloned().collect();
@@ -296,13 +297,14 @@ pub(crate) fn others_go_on(stage: &Stage) -> Outcome {
     if stage.house.calls(&calls).iter().all(goes_on) { Outcome::Held } else { Outcome::Succeeded }
 }
 
-/// Where whoever runs the tests may have no core at all, the launcher cannot set the limit to 1: then it is not told.
+/// If the tests' own core limit is zero, the launcher cannot set the limit to 1: then it is not
+/// reported.
 pub(crate) fn no_core(_: &Stage) -> Outcome {
     let most = rustix::process::getrlimit(rustix::process::Resource::Core).maximum;
     if most == Some(0) { Outcome::Held } else { Outcome::NotApplicable }
 }
 
-/// The call ends as its program does, and no process of it is left.
+/// The call ends as its program does, and no process of it remains.
 fn nothing_left(stage: &Stage, what: &str, says: &str) -> Outcome {
     let step = stage.taken("taken_static", what);
     assert_eq!((&step["status"], &step["result"]["stdout"]), (&json!("ok"), &json!(says)), "{step}");
@@ -323,7 +325,7 @@ pub(crate) fn outlives(stage: &Stage) -> Outcome {
     nothing_left(stage, "outlive", "outlived\n")
 }
 
-/// No character of them has an effect where it is read.
+/// No character has an effect on the reader's terminal.
 pub(crate) fn escapes(stage: &Stage) -> Outcome {
     let step = stage.taken("taken_static", "escapes");
     let told = step["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{step}"));
@@ -345,7 +347,7 @@ pub(crate) fn fifo(stage: &Stage) -> Outcome {
     nix::unistd::mkfifo(&fifo, mode).expect("fifo");
     let steps = ask(stage, &["read_file", "list_dir", "search_files"], &[fifo.display().to_string()]);
     assert!(steps.iter().all(|step| step["status"] == "error"), "{steps:?}");
-    // In a folder it is passed over.
+    // In a folder it is skipped.
     let all = ask(stage, &["search_files"], &[stage.work("")]).remove(0);
     if all["status"] == "ok" { Outcome::Held } else { panic!("{all}") }
 }
@@ -354,7 +356,7 @@ pub(crate) fn endless(stage: &Stage) -> Outcome {
     refused(stage, &["/dev/zero", "/dev/urandom", "/dev/tty", "/dev/full"].map(str::to_owned))
 }
 
-/// What is read is bounded by what was asked for, not by the end of the file.
+/// The read is bounded by what was asked for, not by the end of the file.
 pub(crate) fn grows(stage: &Stage) -> Outcome {
     let path = stage.home().path("workspace/grows");
     std::fs::write(&path, vec![b'x'; 100_000]).expect("file");
@@ -362,7 +364,7 @@ pub(crate) fn grows(stage: &Stage) -> Outcome {
     let arguments = json!({ "path": path.display().to_string(), "limit": 8_192 }).to_string();
     let steps = meanwhile(
         |turn| {
-            // Not for ever: a disk is not what is tried here.
+            // Not for ever: this test must not fill the disk.
             if turn < 2_000 {
                 std::io::Write::write_all(&mut &file, &[b'y'; 4_096]).expect("written");
             }
@@ -373,7 +375,7 @@ pub(crate) fn grows(stage: &Stage) -> Outcome {
     if steps.iter().all(is_bounded) { Outcome::Held } else { panic!("{steps:?}") }
 }
 
-/// A read that ends early is an answer; memory that is gone would be a signal.
+/// A read that ends early is an answer; memory that vanished would be a signal.
 pub(crate) fn shrinks(stage: &Stage) -> Outcome {
     let path = stage.home().path("workspace/shrinks");
     std::fs::write(&path, vec![b'e'; 1_000]).expect("file");
@@ -404,7 +406,7 @@ pub(crate) fn names(stage: &Stage) -> Outcome {
     if told.contains(['\u{1b}', '\u{202e}']) { Outcome::Succeeded } else { Outcome::Held }
 }
 
-/// Folders in folders until their path is longer than any call takes.
+/// Nested folders whose path becomes longer than any call accepts.
 pub(crate) fn deep(stage: &Stage) -> Outcome {
     use rustix::fs::{Mode, OFlags, mkdirat, openat};
     let top = stage.home().path("workspace/deep");
@@ -423,7 +425,7 @@ pub(crate) fn deep(stage: &Stage) -> Outcome {
     if step["status"] == "ok" && passed_over != [0, 0] { Outcome::Held } else { panic!("{step}") }
 }
 
-/// Written over it is noticed; put in its place it is not what runs.
+/// An overwritten program is detected; a replaced one does not run.
 pub(crate) fn replaced(stage: &Stage) -> Outcome {
     let program = stage.programs.join("replaced");
     let says = |stage: &Stage| stage.taken("taken_replaced", "words");
@@ -431,7 +433,7 @@ pub(crate) fn replaced(stage: &Stage) -> Outcome {
     compile_other(&program.with_extension("new"));
     std::fs::rename(program.with_extension("new"), &program).expect("renamed");
     let renamed = says(stage);
-    // The one that the launcher has open is now written over, by the descriptor of another name for it.
+    // This overwrites the file that the launcher has open, through another name for it.
     if renamed["result"]["stdout"] != "words\n" && renamed["status"] != "refused" {
         return Outcome::Succeeded;
     }

@@ -5,7 +5,7 @@ use super::{is_source_there, is_test};
 
 const DOCUMENT: &str = include_str!("../../../docs/threat-model.md");
 
-/// Each test that it names is there.
+/// Each test that it names exists.
 #[test]
 fn each_promise_has_its_tests() {
     if !is_source_there() {
@@ -16,13 +16,13 @@ fn each_promise_has_its_tests() {
     for row in promises.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise ")) {
         let named: Vec<&str> = row.split('`').filter(|word| word.contains(".rs::")).collect();
         assert!(!named.is_empty(), "no test: {row}");
-        named.iter().for_each(|name| assert!(is_test(name), "there is no test {name}"));
+        named.iter().for_each(|name| assert!(is_test(name), "missing test {name}"));
     }
 }
 
-/// What is not held and what is not tested stand there by their numbers, and nothing else does.
+/// It lists by number what is not held and what is not tested, and nothing else.
 #[test]
-fn what_is_not_held_or_not_tested_is_told() {
+fn every_attempt_not_held_or_not_tested_is_listed() {
     let numbers = |title: &str| -> Vec<u32> {
         let rows = section(title)
             .lines()
@@ -43,7 +43,7 @@ fn it_is_linked() {
     }
 }
 
-/// From a title to the next.
+/// The text from a title to the next.
 fn section(title: &str) -> &'static str {
     let (_, rest) = DOCUMENT.split_once(&format!("\n{title}\n")).unwrap_or_else(|| panic!("no `{title}`"));
     rest.split("\n## ").next().unwrap_or(rest)

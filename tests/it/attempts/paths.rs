@@ -1,12 +1,12 @@
-//! Published lists of strings that climb out of folders, through every tool that takes a name from the model. From a
-//! folder beside the project, which is not part of it.
+//! Published lists of path traversal strings, through every tool that takes a name from the model.
+//! The lists are in a folder next to the project, which is not part of it.
 
 use crate::model::House;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The lists that are about paths.
+/// The lists about paths.
 const LISTS: [&str; 5] = [
     "patt-deep_traversal.txt",
     "patt-directory_traversal.txt",
@@ -17,10 +17,11 @@ const LISTS: [&str; 5] = [
 const PERMIT: &str = r#"
 @id("deploy") permit (principal in PAR::Role::"operator", action == PAR::Action::"deploy", resource);
 "#;
-/// Calls of one run.
+/// Calls in one run.
 const CALLS: usize = 30;
 
-/// The strings, each once; `None`, aloud, where this machine has none. With `PAR_REQUIRE_SHARED=1` they must be there.
+/// The strings, each once; `None` with a message if this machine has none. With
+/// `PAR_REQUIRE_SHARED=1` they must be there.
 #[expect(clippy::disallowed_methods, reason = "tests are told by the environment what to require")]
 fn strings() -> Option<BTreeSet<String>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpora");
@@ -38,15 +39,15 @@ fn strings() -> Option<BTreeSet<String>> {
     Some(all.filter(|line| !line.is_empty()).collect())
 }
 
-/// As they are to `read_file`, below the workspace to `list_dir`, as a version to `deploy`. The control is a file
-/// that can be read.
+/// As they are to `read_file`, below the workspace to `list_dir`, as a version to `deploy`. The
+/// control is a file that can be read.
 #[test]
 fn published_strings_lead_nowhere() {
     let Some(strings) = strings() else { return };
     assert!(strings.len() > 900, "{}", strings.len());
     let house = House::start(|home| {
         std::fs::write(home.path("workspace/plain"), "plain").expect("file");
-        // Nobody is asked: what holds then is not a person.
+        // No approval is required: what holds here is not a person.
         home.add("policies/20-deploy.cedar", PERMIT);
         std::fs::remove_file(home.path("etc/policies/40-taint.cedar")).expect("removed");
     });
@@ -73,7 +74,8 @@ fn published_strings_lead_nowhere() {
     house.check_ledger();
 }
 
-/// Refused; or, of a name that is a plain one after all, an error that says no more than that it is not there.
+/// Refused; or, for a string that is a plain name after all, an error that only says that it does
+/// not exist.
 fn leads_nowhere(tool: &str, step: &Value) -> bool {
     match step["status"].as_str() {
         Some("refused") => true,

@@ -1,5 +1,5 @@
-//! A server with tools that were taken over: the programs of `taken/`, built here, in manifests of their own. It is
-//! started anew on each ground that is tried, with all that is to be taken as it was.
+//! A server with hostile tools: the programs of `taken/`, built here, each with a manifest. It is
+//! restarted on each ground, with all targets in their original state.
 
 use crate::model::{House, Reply};
 use crate::service::halves::attend_at;
@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
 
-/// Stands in the file that no manifest grants.
+/// Content of the file that no manifest grants.
 pub(crate) const SECRET: &str = "secret-4c1d-outside-the-roots";
-/// The sources, from the binary that tests: who runs a copy of it may not be able to reach them.
+/// The sources, embedded in the test binary: a user who runs a copy of it may not be able to read
+/// them.
 const SOURCES: [(&str, &str); 8] = [
     ("taken.h", include_str!("taken/taken.h")),
     ("main.c", include_str!("taken/main.c")),
@@ -30,30 +31,31 @@ const SOURCES: [(&str, &str); 8] = [
     ("kernel.c", include_str!("taken/kernel.c")),
     ("bounds.c", include_str!("taken/bounds.c")),
 ];
-/// The tools that make the attempts: a static program, a dynamic one, and a dynamic one with a folder to change.
+/// The tools that make the attempts: a static program, a dynamic one, and a dynamic one with a
+/// folder that it may change.
 pub(crate) const TOOLS: [&str; 3] = ["taken_static", "taken_dynamic", "taken_writer"];
 
-/// In the server's environment, and not to be in a tool's.
+/// In the server's environment, and must not be in a tool's.
 const ENVIRONMENT: [(&str, &str); 3] =
     [("LD_AUDIT", "/nonexistent"), ("BASH_ENV", "/nonexistent"), ("TOKEN", SECRET)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Succeeded,
-    /// The tool that was to make it was refused by name.
+    /// The tool that should make it was refused by name.
     Refused,
     Held,
     NotApplicable,
 }
 
-/// What the launcher finds.
+/// What the kernel offers the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ground {
-    /// All that this machine has.
+    /// Everything that this machine has.
     Whole,
     /// No right of a later version of Landlock.
     Landlock(u32),
-    /// No mount namespace, and no right of a later version of Landlock, where one is named.
+    /// No mount namespace, and no right of a later version of Landlock, if one is named.
     NoView(Option<u32>),
     /// For an ordinary user no user namespace, and so no other; for root, who needs none, no other.
     NoNamespaces,
@@ -93,37 +95,38 @@ impl Ground {
     }
 }
 
-/// Where somebody outside of the calls listens, for as long as this lives.
+/// Listeners outside the calls, for as long as this lives.
 pub(crate) struct Listeners {
     tcp: TcpListener,
     _udp: UdpSocket,
     _hidden: UnixListener,
-    /// A name that only this stage has.
+    /// A name that only this stage uses.
     pub(crate) hidden: String,
 }
 
-/// The server, and what the programs found out.
+/// The server, and the programs' findings.
 pub(crate) struct Stage {
     pub(crate) house: House,
     pub(crate) programs: PathBuf,
     pub(crate) listeners: Listeners,
     pub(crate) ground: Ground,
     withhold: Withhold,
-    /// par.toml without what a ground adds to it.
+    /// par.toml without a ground's additions.
     settings: String,
     _named: UnixListener,
-    /// Of those that were started for a connection.
+    /// Launchers that were started for a connection.
     launchers: Option<Mutex<Receiver<u32>>>,
-    /// Attempt → what came of it in each tool that made it.
+    /// Attempt → its outcome in each tool that made it.
     found: BTreeMap<String, BTreeMap<&'static str, Outcome>>,
-    /// Attempt → the errnos that its last held step met, of each tool.
+    /// Attempt → the errnos of its last held step, for each tool.
     pub(crate) errnos: BTreeMap<String, Vec<i64>>,
-    /// What the launcher reported, as the ledger has it.
+    /// The launcher's report, as recorded on the ledger.
     pub(crate) loaded: Value,
 }
 
 impl Stage {
-    /// On all that this machine has. `None`, aloud, without a C compiler where none is demanded.
+    /// Starts on everything that this machine has. `None` with a message without a C compiler,
+    /// unless one is required.
     pub(crate) fn start() -> Option<Self> {
         let withhold = Withhold::build()?;
         let (mut programs, mut planted) = (None, None);
@@ -157,7 +160,7 @@ impl Stage {
         Some(stage)
     }
 
-    /// On another ground, with everything as it was at first.
+    /// Moves to another ground, with everything in its original state.
     pub(crate) fn enter(&mut self, ground: Ground) {
         self.clear();
         let abi = match ground {
@@ -171,7 +174,8 @@ impl Stage {
         self.begin(ground);
     }
 
-    /// The whole ground again, with launchers that are started for connections: `par-launcher` in place of a fork of `par`.
+    /// The whole ground again, with launchers started for connections: `par-launcher` instead of a
+    /// fork of `par`.
     pub(crate) fn enter_by_socket(&mut self) {
         self.clear();
         self.home().configure(&self.settings);
@@ -187,13 +191,13 @@ impl Stage {
         self.begin(Ground::Whole);
     }
 
-    /// How many `par-launcher` were started for connections.
+    /// The number of `par-launcher` processes started for connections.
     pub(crate) fn launchers_started(&self) -> usize {
         let launchers = self.launchers.as_ref().map(|launchers| launchers.lock().expect("one at a time"));
         launchers.map_or(0, |launchers| launchers.try_iter().count())
     }
 
-    /// The server ends, and all is again as it was at first.
+    /// Stops the server and restores the original state.
     fn clear(&mut self) {
         assert_eq!(self.house.server.end(), Some(0), "{}", self.house.server.log());
         let workspace = self.home().path("workspace");
@@ -206,7 +210,7 @@ impl Stage {
         self._named = plant(self.home(), &self.programs);
     }
 
-    /// A server is there.
+    /// Starts a server.
     fn begin(&mut self, ground: Ground) {
         self.ground = ground;
         self.found.clear();
@@ -218,21 +222,21 @@ impl Stage {
         self.loaded["layers"].as_array().expect("a list").contains(&json!("mount view"))
     }
 
-    /// The version of Landlock that is used.
+    /// The version of Landlock in use.
     pub(crate) fn abi(&self) -> u32 {
         let layers = self.loaded["layers"].as_array().expect("a list").iter().filter_map(Value::as_str);
         let abi = layers.filter_map(|layer| layer.strip_prefix("landlock abi ")).next();
         abi.and_then(|abi| abi.parse().ok()).expect("a version")
     }
 
-    /// What the newest launcher reported.
+    /// The newest launcher's report.
     fn report(&self) -> Value {
         let last = self.home().entries(&["kind:tools.load"]);
         let seq = last.iter().filter_map(|entry| entry["seq"].as_u64()).max().expect("a number");
         self.home().entry(seq)["payload"].clone()
     }
 
-    /// Why programs are refused here.
+    /// Why programs are refused on this ground.
     pub(crate) fn refuses_programs(&self) -> Option<&str> {
         let refused = self.loaded["refused"].as_array().expect("a list");
         refused.iter().find(|one| one["tool"] == "taken_static").and_then(|one| one["reason"].as_str())
@@ -252,18 +256,18 @@ impl Stage {
         self.house.calls(&[(tool, arguments.to_string())]).remove(0)
     }
 
-    /// The step of a call of a program that is told `what`.
+    /// The step of one call of a program with the argument `what`.
     pub(crate) fn taken(&self, tool: &str, what: &str) -> Value {
         self.call(tool, &json!({ "what": what }))
     }
 
-    /// The worst that came of the attempts, in whatever tool made one of them.
+    /// The worst outcome of the attempts in any tool that made one of them.
     pub(crate) fn found(&self, names: &[&str]) -> Outcome {
         if self.refuses_programs().is_some() {
             return Outcome::Refused;
         }
         let one = |name: &&str| self.found.get(*name).unwrap_or_else(|| panic!("no program made `{name}`"));
-        names.iter().flat_map(|name| one(name).values()).min().copied().expect("somebody made it")
+        names.iter().flat_map(|name| one(name).values()).min().copied().expect("a tool made it")
     }
 
     /// Every attempt that a program made.
@@ -271,7 +275,8 @@ impl Stage {
         self.found.keys().map(String::as_str)
     }
 
-    /// The program, run by the tests themselves, where nothing holds it. Standard output.
+    /// Runs the program directly from the test, with nothing to hold it. Returns its standard
+    /// output.
     pub(crate) fn unheld(&self, what: &str) -> String {
         let stranger = start(&self.programs.join("static")).arg("sleep").spawn();
         let mut stranger = stranger.expect("the program starts");
@@ -283,7 +288,8 @@ impl Stage {
         text(&output.stdout)
     }
 
-    /// Has the programs make their attempts, where there are such. Where not, they are refused by name.
+    /// Has the programs make their attempts, if programs can run; otherwise they are refused by
+    /// name.
     pub(crate) fn make_all(&mut self) {
         if let Some(reason) = self.refuses_programs() {
             for tool in TOOLS {
@@ -303,7 +309,7 @@ impl Stage {
         self.beside_a_sibling();
     }
 
-    /// Another call under the same uid at the same time is a stranger too.
+    /// Another concurrent call under the same uid is a stranger too.
     fn beside_a_sibling(&mut self) {
         let calls = vec![("taken_sibling".to_owned(), json!({ "what": "sleep" }).to_string())];
         self.house.model.play([Reply::Calls(calls)]);
@@ -321,7 +327,7 @@ impl Stage {
         assert_eq!(answer.json()["steps"][0]["status"], "signal", "{}", answer.json());
     }
 
-    /// Has a tool make attempts, and takes down what came of them.
+    /// Has a tool make attempts, and records their outcomes.
     fn take(&mut self, tool: &'static str, what: &str, stranger: u32) {
         let step = self.call(tool, &json!({ "what": what, "stranger": stranger }));
         assert_eq!(step["status"], "ok", "{step}");
@@ -360,7 +366,7 @@ impl Listeners {
     }
 }
 
-/// Files that are there to be taken, and the folder that a tool may change; and who listens at a path.
+/// Creates files as targets, the folder that a tool may change, and a listener at a path.
 fn plant(home: &TestHome, programs: &Path) -> UnixListener {
     let (outside, folder) = (home.beside("outside"), home.path("workspace/box"));
     let owner = std::fs::metadata(home.path("workspace")).expect("workspace");
@@ -396,7 +402,7 @@ fn plant(home: &TestHome, programs: &Path) -> UnixListener {
     named
 }
 
-/// Builds the programs beside the home, readable for all.
+/// Builds the programs next to the home, readable for all.
 #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says what must be there")]
 fn build(home: &TestHome, listeners: &Listeners) -> Option<PathBuf> {
     let programs = home.beside("programs");
@@ -431,12 +437,12 @@ fn build(home: &TestHome, listeners: &Listeners) -> Option<PathBuf> {
     Some(programs)
 }
 
-/// Programs whose files lend rights, as far as this user can make such.
+/// Programs whose files lend rights, as far as this user can create them.
 fn lend(lender: &Path, set_id: &Path, capable: &Path) {
     for lends in [lender, set_id] {
         std::fs::set_permissions(lends, PermissionsExt::from_mode(0o6755)).expect("mode");
     }
-    // VFS_CAP_REVISION_2 and effective; of the permitted set CAP_DAC_OVERRIDE.
+    // VFS_CAP_REVISION_2 and effective; CAP_DAC_OVERRIDE in the permitted set.
     let mut all = vec![1, 0, 0, 2, 2];
     all.resize(20, 0);
     let flags = rustix::fs::XattrFlags::empty();
@@ -446,7 +452,7 @@ fn lend(lender: &Path, set_id: &Path, capable: &Path) {
 
 fn declare(home: &TestHome, programs: &Path) {
     let tool = |name: &str, program: &str, runtime: &str, sandbox: &str, limits: &str| {
-        // Of a class whose calls are made side by side, where that can be.
+        // In a class whose calls run concurrently, if possible.
         let class = if sandbox.contains("write") { "exec" } else { "read" };
         let manifest = format!(
             "name = \"{name}\"\nsummary = \"t\"\nclass = \"{class}\"\nrisk = \"high\"\n\
@@ -470,7 +476,7 @@ fn declare(home: &TestHome, programs: &Path) {
     tool("taken_static", "static", "static", "", long);
     tool("taken_dynamic", "dynamic", "dynamic", "", long);
     tool("taken_writer", "dynamic", "dynamic", write, &format!("{long}\n{bounds}"));
-    // For what never ends by itself.
+    // For programs that never end by themselves.
     tool("taken_brief", "static", "static", "", "wall_ms_max = 250\noutput_bytes_max = 4096");
     for (name, sandbox) in
         [("sibling", ""), ("replaced", ""), ("set_id", ""), ("capable", "read = [\"@workspace/box\"]")]
@@ -479,7 +485,7 @@ fn declare(home: &TestHome, programs: &Path) {
     }
 }
 
-/// The front alone has a runtime, with threads; launcher and first stage have one each.
+/// Only the front has a runtime with threads; launcher and first stage have one thread each.
 fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }

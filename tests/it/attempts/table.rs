@@ -1,8 +1,9 @@
-//! The table: number, attempt, how it is made, what is to come of it, and the layers that see to that.
+//! The table: number, attempt, how it is made, the expected outcome, and the layers responsible.
 //!
-//! Layers: PV policy and validation of arguments, OB the object opened by openat2 and known by its inode, LL
-//! Landlock, SC seccomp, NS namespaces, UID uid and capabilities, NNP no_new_privs, RL rlimits, FD closed
-//! descriptors, SUP the launcher (clock, caps, kill), OUT output made visible, ENV an environment made from nothing.
+//! Layers: PV policy and validation of arguments, OB the object opened by openat2 and identified by
+//! its inode, LL Landlock, SC seccomp, NS namespaces, UID uid and capabilities, NNP no_new_privs,
+//! RL rlimits, FD closed descriptors, SUP the launcher (clock, caps, kill), OUT output made
+//! visible, ENV an empty environment.
 
 use super::calls::{self, Act};
 use super::stage::{Outcome, Stage};
@@ -22,33 +23,33 @@ pub(crate) struct Row {
 
 /// How an attempt is made.
 pub(crate) enum By {
-    /// By the program's attempts of these names, in each tool that makes them.
+    /// By the program's attempts with these names, in each tool that makes them.
     Program(&'static [&'static str]),
     /// By calls that a model makes.
     Call(&'static str, Act),
-    /// By calls of a program that does as it is told.
+    /// By calls of a program that follows its arguments.
     Told(&'static str, Act),
     /// By both.
     Both(&'static [&'static str], &'static str, Act),
-    /// By a program that does this, with the status that its call is to have.
+    /// By a program that does this, with the expected status of its call.
     End(&'static [(&'static str, &'static str)]),
-    /// By tests that are there besides: file and function.
+    /// By other tests: file and function.
     Tests(&'static [&'static str]),
     /// Not at all, and why.
     Nothing(&'static str),
 }
 
-/// What is to come of it.
+/// The expected outcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     Held,
-    /// Held where the launcher has a mount view, which a call's layers name, and nowhere else.
+    /// Held if the launcher has a mount view, which a call's layers name, and not otherwise.
     HeldByView,
     Untested,
 }
 
 impl Expect {
-    /// Whether that may come of it, where the launcher is.
+    /// Whether these outcomes match, on the launcher's ground.
     pub(crate) fn fits(self, outcomes: &BTreeSet<Outcome>, stage: &Stage) -> bool {
         let gone = outcomes.contains(&Outcome::Succeeded);
         let is_refused = stage.refuses_programs().is_some();
@@ -82,11 +83,11 @@ const fn row(number: u32, attempt: &'static str, by: By, expect: Expect, layer: 
     Row { number, attempt, by, expect, layer }
 }
 
-const SWAPS: &str = "src/sandbox/tests/objects.rs::asks_again_when_the_object_was_swapped";
+const SWAPS: &str = "src/sandbox/tests/objects.rs::refuses_a_swapped_object";
 const FRONT_DIES: &str = "src/sandbox/tests/life.rs::dies_with_its_front";
 const ONE_ELEMENT: &str = "src/launcher/child/init.rs::one_element_per_argument_and_no_flags";
-const NO_VERSION: &str = "tests/it/jobs.rs::what_is_no_version_is_no_call";
-const MANIFESTS: &str = "src/tools/tests.rs::what_cannot_be_is_refused_with_its_line";
+const NO_VERSION: &str = "tests/it/jobs.rs::an_invalid_version_is_an_invalid_call";
+const MANIFESTS: &str = "src/tools/tests.rs::an_impossible_manifest_is_refused_with_its_line";
 
 /// Every attempt, in the order of the list.
 #[rustfmt::skip]
@@ -195,8 +196,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(102, "bidi and zero-width characters", Told("made visible", calls::escapes), Held, "OUT"),
     row(103, "bytes that are no UTF-8", Told("base64", calls::bytes), Held, "OUT"),
     row(104, "a carriage return, a forged frame", Told("one string of JSON", calls::escapes), Held, "OUT"),
-    row(105, "instructions in output", Tests(&["tests/it/model.rs::results_reach_the_model_as_data", "tests/it/model.rs::a_run_that_has_read_what_nobody_vouches_for_is_narrowed"]), Held, "OUT PV"),
-    row(106, "JSON in what is recorded", Tests(&["tests/it/model.rs::answers_of_any_length_and_content_are_told_safely_and_found_again"]), Held, "OUT"),
+    row(105, "instructions in output", Tests(&["tests/it/model.rs::results_reach_the_model_as_data", "tests/it/model.rs::a_run_that_has_read_untrusted_text_is_narrowed"]), Held, "OUT PV"),
+    row(106, "JSON in what is recorded", Tests(&["tests/it/model.rs::answers_of_any_length_and_content_are_shown_safely_and_found_again"]), Held, "OUT"),
     row(107, "a FIFO in the workspace", Call("read_file, list_dir, search_files", calls::fifo), Held, "OB SUP"),
     row(108, "FIFO, socket, device, link made", Program(&["special_files", "link_outside"]), Held, "SC LL"),
     row(109, "/dev/zero", Both(&["devices"], "read_file", calls::endless), Held, "OB LL"),
@@ -210,20 +211,20 @@ pub(crate) const ROWS: &[Row] = &[
     row(117, "locks and leases on the server's files", Program(&["server_lock", "watch_lease"]), Held, "LL SC"),
     row(118, "inotify on a path outside", Program(&["watches"]), Held, "SC"),
     row(119, "a working folder that is gone", Tests(&["tests/it/jobs.rs::a_project_that_is_a_link_is_not_followed"]), Held, "SUP"),
-    row(120, "folders that cannot be cleared away", Nothing("a copy that a tool left and nobody can remove is a refusal"), Untested, "SUP"),
+    row(120, "folders that cannot be cleared away", Nothing("a copy that a tool left and that cannot be removed is a refusal"), Untested, "SUP"),
     row(121, "times in the future, xattr, ACL", Program(&["times", "own_times"]), Held, "SC"),
     row(122, "a workspace on a file system that hangs", Nothing("needs a file system that hangs; prepare and the call have their deadlines"), Untested, "SUP"),
     row(123, "side channels", Nothing("accepted"), Untested, "-"),
     row(124, "another program in the tool's place", Told("written over, then put in its place", calls::replaced), Held, "PV"),
     row(125, "two tools in one workspace", Tests(&["tests/it/jobs.rs::two_at_once_come_one_behind_the_other"]), Held, "SUP"),
-    row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_is_asked_about_anew", "src/gate/tests/approvals.rs::a_yes_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
+    row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_needs_another_approval", "src/gate/tests/approvals.rs::an_approval_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
     row(127, "the limit of cores lowered, so that core_pattern's program starts", Program(&["core_lowered"]), Held, "SC RL"),
     row(128, "flags, offsets and locks left for the next call", Program(&["left_input"]), Held, "FD SC"),
     row(129, "a lock on a file that is only read, F_NOTIFY", Program(&["file_locks"]), Held, "SC"),
     row(130, "pipes of a megabyte", Program(&["pipe_size"]), Held, "SC"),
     row(131, "a rename that leaves a device (RENAME_WHITEOUT)", Program(&["whiteout"]), Held, "SC"),
     row(132, "a turn before others (nice, SCHED_OTHER)", Program(&["priority"]), Held, "SC"),
-    row(133, "a loop of forks", Tests(&["src/sandbox/tests/left.rs::a_loop_of_forks_is_made_to_wait"]), Held, "SUP"),
-    row(134, "a folder that nobody can look into, made by a call", Program(&["closed_folder"]), Held, "SC"),
+    row(133, "a loop of forks", Tests(&["src/sandbox/tests/left.rs::a_fork_loop_is_throttled"]), Held, "SUP"),
+    row(134, "an unreadable folder, made by a call", Program(&["closed_folder"]), Held, "SC"),
     row(135, "folders deeper than a path, made by a call", End(&[("deep", "ok")]), Held, "SUP"),
 ];

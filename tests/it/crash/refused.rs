@@ -1,10 +1,10 @@
-//! Starts that cannot be: what is wrong with a file or a place is told with it.
+//! Starts that must fail: an error names the file or the place.
 
 use crate::support::{TestHome, text};
 use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
-fn what_keeps_a_server_from_starting_is_told_with_its_place() {
+fn each_error_that_prevents_a_start_names_its_place() {
     let policy = |text: &str| format!("// first line\n{text}\n");
     check_refused_files(&[
         (
@@ -78,12 +78,13 @@ fn a_manifest_that_asks_for_too_much_or_says_too_little_is_refused_with_its_line
     ]);
 }
 
-/// Each file, on a home of its own, keeps the server from starting, and the words say where and why.
+/// Each file, on a separate home, keeps the server from starting, and the error says where and why.
 fn check_refused_files(cases: &[(&str, String, &[&str])]) {
     for (file, content, expect) in cases {
         let home = TestHome::init();
         home.add(file, &content.replace("@HOME@", home.root().to_str().expect("UTF-8")));
-        // A server with broken policies starts closed (see `powers`); what would run refuses.
+        // A server with broken policies starts closed (see `powers`); only commands that would run
+        // something refuse.
         let start = if file.starts_with("policies/") {
             &["run", "how is this server doing?"][..]
         } else {
@@ -96,7 +97,7 @@ fn check_refused_files(cases: &[(&str, String, &[&str])]) {
     }
 }
 
-/// The command ends with 2 and says all of `expect` on standard error.
+/// The command exits with 2 and says all of `expect` on standard error.
 fn check_refusal(home: &TestHome, command: &[&str], what: &str, expect: &[&str]) {
     let output = home.par(command);
     let said = text(&output.stderr);
@@ -128,7 +129,7 @@ fn places_that_cannot_be_used_are_named() {
         &["10-read.cedar"],
     );
 
-    // Not even root writes below /proc.
+    // Not even root can write below /proc.
     let output = home.command(&["init", "--home", "/proc/par-home"]).output().expect("par starts");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("/proc/par-home"), "{}", text(&output.stderr));

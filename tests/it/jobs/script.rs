@@ -1,4 +1,4 @@
-//! Scripts of one's own: what one that was taken over tries, what they print, and what they read.
+//! Custom scripts: what a hostile one tries, what they print, and what they read.
 
 use super::call;
 use crate::support::TestHome;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-/// A folder of the workspace that belongs to whom tools run as.
+/// A folder of the workspace that belongs to the user that runs tools.
 fn add_folder(home: &TestHome, name: &str) -> PathBuf {
     let owner = std::fs::metadata(home.path("workspace")).expect("workspace");
     let folder = home.path("workspace").join(name);
@@ -30,7 +30,7 @@ fn add_script(home: &TestHome, script: &str, exec: &[&str], limits: &str) {
     home.add("policies/50-taken.cedar", policy);
 }
 
-/// Each line of a script that was taken over is one attempt; all must be refused.
+/// Each line of a hostile script is one attempt; all must be refused.
 const ATTEMPTS: &str = r#"
 try() { name=$1; shift; if ( "$@" ) 2>/dev/null; then echo "ALLOWED $name"; else echo "refused $name"; fi; }
 write() { printf x >"$1"; }
@@ -74,7 +74,7 @@ kill -9 1
 printf x >inside/kept && rm inside/kept && echo "done"
 "#;
 
-/// Each of these is of a program that starts at all.
+/// Each of these belongs to a program that does start.
 const PERL_ATTEMPTS: &str = r#"
 perl -e 'exit 0' 2>&1 || echo "ALLOWED nothing: perl does not start"
 try 'internet socket' perl -e 'socket(S, 2, 1, 0) or exit 1'
@@ -115,7 +115,7 @@ fn a_script_that_was_taken_over_stays_in_its_folder() {
         script.replace("ETC", &shown("etc")).replace("DATA", &shown("data")).replace("HOME", &shown(""));
     let mut exec = vec!["/usr/bin/ln", "/usr/bin/mkdir", "/usr/bin/mv", "/usr/bin/rm"];
     exec.extend(is_perl.then_some("/usr/bin/perl"));
-    // The bound of one file is tried here, and not that of all.
+    // This tests the bound on one file, not the one on all.
     let limits = "wall_ms_max = 20000\nfile_bytes_max = 65536\nwritten_bytes_max = 1048576";
     add_script(&home, &script, &exec, limits);
 
@@ -154,12 +154,12 @@ fn what_a_script_prints_is_what_its_manifest_promises() {
         assert_eq!(step["status"], "error", "{script}: {step}");
         assert_eq!(step["result"]["error"], "the tool did not print one JSON object", "{script}");
     }
-    // `/dev/null` is there, and nothing of the caller's is on standard input.
+    // `/dev/null` exists, and nothing of the caller's is on standard input.
     add_script(&home, "cat=$(while read -r l; do echo $l; done); echo \"[$cat]\" 2>/dev/null", &[], limits);
     assert_eq!(call(&home, "taken", &json!({}))["result"]["stdout"], "[]\n");
 }
 
-/// All of what a call may say, in a script of one line; and what was run is what is on record.
+/// Everything that a call may say, in a one-line script; and what ran is what is on record.
 #[test]
 fn a_script_reads_its_arguments_as_json() {
     let home = TestHome::init();

@@ -1,4 +1,4 @@
-//! Arguments that a hostile model gives: what is no call, and paths that lead out.
+//! Arguments from a hostile model: invalid calls, and paths that lead outside.
 
 use super::{Ask, CANARY, House, Reply, check_asks, path};
 use crate::support::TestHome;
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// Stands in a file that the tools may read: the control that shows what a leak would look like.
+/// Content of a file that the tools may read: the control that shows what a leak would look like.
 const MARK: &str = "mark-51c9-inside-the-workspace";
 
 #[test]
@@ -147,7 +147,7 @@ fn paths_lead_nowhere_but_into_the_roots() {
         yes("read_file", at("names/esc\u{1b}[2J"), "named"),
         yes("list_dir", at("many"), "\"truncated\":true"),
         Ask("read_file", at("loop"), "deny", "refused", ""),
-        // In the view a link out of it leads nowhere too: the two are not told apart.
+        // In the view a link to the outside leads nowhere too: the two look the same.
         no("read_file", at("dangling")),
         Ask("read_file", at("absent"), "allow", "error", "not permitted or not found"),
         Ask("read_file", at("absent/deeper"), "allow", "error", "not permitted or not found"),

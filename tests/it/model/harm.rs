@@ -1,4 +1,4 @@
-//! A program that means harm, as a tool of its own.
+//! A harmful program, as a tool.
 
 use super::{Ask, CANARY, House, check_asks};
 use crate::support::{TestHome, start, text, until};
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a program may do that means harm. It is told which by its first argument.
+/// The harm that a program may do. Its first argument selects it.
 const HARM: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A manifest of a program that takes one word.
+/// A manifest of a program with one argument.
 fn harm_manifest(program: &Path) -> String {
     format!(
         r#"name = "harm"
@@ -96,7 +96,7 @@ const MAY_HARM: &str = r#"@id("may-harm")
 permit (principal in PAR::Role::"operator", action == PAR::Action::"harm", resource == PAR::Host::"localhost");
 "#;
 
-/// Compiles the harmful program beside the home; `None` where there is no C compiler.
+/// Compiles the harmful program next to the home; `None` without a C compiler.
 fn compile_harm(home: &TestHome) -> Option<PathBuf> {
     let here = home.beside("programs");
     std::fs::create_dir(&here).expect("folder");
@@ -125,7 +125,7 @@ fn programs_end_when_and_how_the_launcher_says() {
         if let Some(program) = compile_harm(home) {
             home.add("tools.d/harm.toml", &harm_manifest(&program));
             home.add("policies/50-harm.cedar", MAY_HARM);
-            // Its second call would want a yes.
+            // Its second call would need approval.
             std::fs::remove_file(home.path("etc/policies/40-taint.cedar")).expect("removed");
             is_there = true;
         }

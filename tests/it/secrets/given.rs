@@ -1,11 +1,11 @@
-//! Secrets that a tool is given: they leave no trace, no copy, and change with a reload only.
+//! Secrets passed to a tool: they leave no trace and no copy, and change only with a reload.
 
 use super::{PASSWORD, name, occurrences, private, raw_files, sources, traces};
 use crate::support::{TestHome, text, until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A tool that is given a secret says it in every way that it knows. `$1` is one.
+/// A tool that is given a secret outputs it in every way that it knows. `$1` is one.
 const SAYS: &str = r#"
 read -r value <"$PAR_SECRET_PASSWORD"
 read -r again <&3
@@ -22,7 +22,8 @@ case "$1" in
 esac
 "#;
 
-/// The script `says`, which is given the secret `password`, and a program that reads it by its number.
+/// The script `says`, which gets the secret `password`, and a program that reads it by its
+/// descriptor number.
 fn add_says(home: &TestHome) {
     std::fs::write(home.path("etc/jobs.d/says.sh"), SAYS).expect("script");
     let exec = ["/usr/bin/od", "/usr/bin/tr", "/usr/bin/base64"];
@@ -77,7 +78,7 @@ fn a_secret_that_a_tool_is_given_leaves_no_trace() {
     raw_files(&home.path("data"), &mut places);
     let found = traces(&places, &[PASSWORD]);
     assert!(found.is_empty(), "{}", found.join("\n"));
-    // Without one nothing is said of it.
+    // Without a secret nothing is reported.
     let step = server.run(&key, "health_check()").json()["steps"][0].clone();
     let result = home.entry(step["ledger"]["result"].as_u64().expect("number"));
     assert_eq!(result["payload"]["given"], Value::Null);
@@ -87,7 +88,7 @@ fn a_secret_that_a_tool_is_given_leaves_no_trace() {
     home.expect(0, &["audit", "verify"]);
 }
 
-/// What a launcher forks has its memory: a builtin that was taken over finds no value there.
+/// Forks of a launcher have its memory: a hostile builtin finds no value there.
 #[test]
 fn a_launcher_keeps_no_copy_of_what_it_gives() {
     if !crate::support::is_root() {
@@ -99,18 +100,18 @@ fn a_launcher_keeps_no_copy_of_what_it_gives() {
     add_says(&home);
     let key = home.key("ops", "operator");
     let server = home.serve();
-    // Before any call: what a tool prints passes through it.
+    // Before any call: a tool's output passes through the launcher.
     let launcher = crate::jobs::launcher(&server.descendants());
     let copies = |pid: u32| occurrences(pid, PASSWORD.as_bytes());
     assert_eq!(copies(launcher), 0);
-    // The control: the front looks for it, and so has it.
+    // The control: the front searches for the value, and so has it.
     let front = server.descendants().into_iter().filter(|pid| *pid != launcher).map(copies);
     assert!(front.sum::<usize>() > 0);
     let says = server.run(&key, "says(how=\"plain\")").json()["steps"][0].clone();
     assert_eq!(says["status"], "ok", "{says}");
 }
 
-/// A launcher that read another value than the front looks for gives it to nobody.
+/// A launcher that read another value than the front searches for passes it to no tool.
 #[test]
 fn a_secret_that_changed_is_given_behind_a_reload_only() {
     let home = TestHome::init();
@@ -121,7 +122,7 @@ fn a_secret_that_changed_is_given_behind_a_reload_only() {
     let says = || server.run(&key, "says(how=\"plain\")").json()["steps"][0].clone();
     assert_eq!(says()["status"], "ok");
     private(&home.beside("password"), "another-password");
-    // What was read stays in use, until somebody else reads.
+    // The old value stays in use until a reload.
     assert_eq!(says()["status"], "ok");
     crate::jobs::kill_launcher(&server.descendants());
     until("the next launcher answers", || {
@@ -132,14 +133,14 @@ fn a_secret_that_changed_is_given_behind_a_reload_only() {
     home.expect(0, &["reload"]);
     let step = says();
     assert!(step["status"] == "ok" && step["result"].to_string().contains("[secret:password:"), "{step}");
-    // One that is gone is told at the reload; the rules before, and the tool, stay.
+    // A missing one is reported at the reload; the previous rules and the tool stay.
     std::fs::remove_file(home.beside("password")).expect("removed");
     assert!(text(&home.par(&["reload"]).stderr).contains("the secret `password`: "));
     assert_eq!(says()["status"], "ok");
-    // A new launcher cannot read it either, and says so by name.
+    // A new launcher cannot read it either, and names it.
     crate::jobs::kill_launcher(&server.descendants());
     until("the next launcher refuses", || says()["result"].to_string().contains("the secret `password`: "));
-    // One that is not named at all is a fault of the manifest, with its line.
+    // One that is not configured at all is an error in the manifest, with its line.
     let toml = std::fs::read_to_string(home.path("etc/par.toml")).expect("par.toml");
     let line = toml.lines().find(|line| line.starts_with("password = ")).expect("a line");
     home.configure(&toml.replace(line, ""));

@@ -1,12 +1,12 @@
-//! The model's key: a fault of it is told with its setting, and the front alone holds it.
+//! The model's key: an error names its setting, and only the front holds it.
 
 use super::{occurrences, private};
 use crate::crash::{LOGS, home_with_nap, is_sleep};
 use crate::support::{TestHome, descendants, text, until};
 
-/// Who makes the provider tells; who has no business with the key does without.
+/// The command that makes the provider reports it; commands that do not need the key work without.
 #[test]
-fn a_model_key_that_cannot_be_read_is_told_with_its_setting() {
+fn an_unreadable_model_key_is_reported_with_its_setting() {
     let home = TestHome::init();
     let file = home.beside("model-key").display().to_string();
     home.configure(&format!(
@@ -38,10 +38,10 @@ fn a_model_key_that_cannot_be_read_is_told_with_its_setting() {
     check("is empty");
 }
 
-/// As long as those of providers are.
+/// As long as providers' keys are.
 const LONG_KEY: &str = "sk-proj-Zk3vQ9xTn4LmR8wYc2HdF6gJ1bSp5aUe7oViXtKqWzMyNfBrDhGs0uEjCl";
 
-/// Whoever forks, starts a tool or is one has no copy of the model's key, wherever it comes from.
+/// Launchers, starters of tools and tools have no copy of the model's key, wherever it comes from.
 #[test]
 fn the_front_alone_holds_the_model_key() {
     if !crate::support::is_root() {
@@ -80,12 +80,13 @@ fn the_front_alone_holds_the_model_key() {
     home.configure(&toml);
 }
 
-/// Of a process and those below it the front alone has the model's key: `front`, or else the one beside the launcher.
+/// Among a process and its descendants only the front has the model's key: `front`, or else the
+/// sibling of the launcher.
 fn check_holder(below: &[u32], top: u32, front: Option<u32>) {
     let launcher = crate::jobs::launcher(below);
     let front =
         front.or_else(|| below.iter().copied().find(|pid| descendants(*pid).is_empty() && *pid != launcher));
-    // Memory that was given back keeps all of it but its beginning.
+    // Freed memory keeps all of it except its beginning.
     let key_end = &LONG_KEY.as_bytes()[LONG_KEY.len() / 2..];
     let all = std::iter::once(&top).chain(below);
     let holders: Vec<u32> = all.copied().filter(|pid| occurrences(*pid, key_end) > 0).collect();

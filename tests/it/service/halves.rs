@@ -1,4 +1,4 @@
-//! Front and launchers as two users over a socket, which a service manager would listen at.
+//! Front and launchers as two users over a socket, on which a service manager would listen.
 
 use super::{Place, refused, succeed};
 use crate::support::{Server, TestHome, is_alive, is_root, launcher_binary, text, until};
@@ -13,16 +13,16 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Two users whom no host has.
+/// Two uids that no host assigns.
 const FRONT: u32 = 61_001;
 const TOOLS: u32 = 61_002;
 
-/// An installed home with the socket of the launchers, served by this test as systemd would.
+/// An installed home with the launchers' socket, served by this test as systemd would.
 struct Halves {
     place: Place,
     front: Option<u32>,
     server: Server,
-    /// Process numbers of the launchers, as they come.
+    /// Process ids of the launchers, as they start.
     launchers: Receiver<u32>,
     notify: UnixDatagram,
     key: String,
@@ -84,8 +84,8 @@ fn launchers_at(place: &Place, socket: &Path, front: Option<u32>, tools: Option<
     attend_at(socket, front, &place.installed("par-launcher", tools, &args), &[])
 }
 
-/// As a service manager: listens at `socket`, which is `front`'s, and starts `launcher` for each connection. Returns their
-/// process numbers, as they come.
+/// Acts as a service manager: listens on `socket`, which belongs to `front`, and starts `launcher`
+/// for each connection. Returns their process ids, as they start.
 pub(crate) fn attend_at(
     socket: &Path,
     front: Option<u32>,
@@ -139,7 +139,7 @@ fn two_halves_serve_a_governed_run() {
             std::fs::set_permissions(file.path(), open).expect("mode");
             file.path().display().to_string()
         }
-        // An ordinary user has no place there; a file that is missing is decided all the same.
+        // An ordinary user may not write there; a missing file is decided on all the same.
         Err(_) => "/var/log/par-it-missing".to_owned(),
     };
     assert_eq!(halves.step("health_check()"), "health_check allow ok");
@@ -155,7 +155,7 @@ fn two_halves_serve_a_governed_run() {
     }
     // A launcher that dies is replaced by another connection, and the next call runs.
     nix::sys::signal::kill(launcher_proper(first), nix::sys::signal::Signal::SIGKILL).expect("killed");
-    // The call that meets the dead one may still be told so; the one after it has another.
+    // The call that reaches the dead one may still report it; the one after it has another.
     let next = halves.step("health_check()");
     let again = if next.ends_with(" ok") { next } else { halves.step("health_check()") };
     assert_eq!(again, "health_check allow ok");
@@ -183,7 +183,7 @@ fn two_halves_serve_a_governed_run() {
     let verified = succeed(&mut place.par(front, &["audit", "verify"]));
     assert!(verified.contains("entries: chain, tree"), "{verified}");
     launchers_tell_the_same(&place);
-    // Who may not look is told so, and not that keys and ledger are not there.
+    // A user without access sees that, and not that keys and ledger are missing.
     if front.is_some() {
         let told = place.par(Some(TOOLS), &["doctor", "--quick"]).output().expect("par starts");
         let told = text(&told.stdout);
@@ -191,7 +191,7 @@ fn two_halves_serve_a_governed_run() {
     }
 }
 
-/// Beside calls that come and go the journals are never called another story.
+/// While calls come and go the journals are never reported as different.
 fn launchers_are_no_alarm_while_they_work(halves: &Halves) {
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let (server, key) = (&halves.server, &halves.key);
@@ -230,7 +230,7 @@ fn launchers_tell_the_same(place: &Place) {
         std::fs::read_dir(&folder).expect("folder").map(|item| item.expect("item").path()).collect();
     files.sort();
     assert!(files.len() >= 3, "a file for each launcher: {files:?}");
-    // A front that was taken over orders a call that nobody decided on.
+    // A hostile front orders a call that was never decided on.
     let last = files.last().expect("a file");
     let before = std::fs::read_to_string(last).expect("lines");
     let prev = par::types::Digest::sha256(before.lines().last().expect("a line").as_bytes()).hex();
@@ -244,7 +244,7 @@ fn launchers_tell_the_same(place: &Place) {
     assert!(said.contains("of `deploy` claims an entry that does not allow a call"), "{said}");
     std::fs::write(last, before).expect("as it was");
     assert_eq!(verify().0, Some(0));
-    // One line less: its hash is missed, and so is the order.
+    // One line less: its hash is missing, and so is the order.
     let first =
         files.iter().find(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("order")));
     let first = first.expect("an order");
@@ -266,7 +266,7 @@ fn a_launcher_that_hangs_is_given_up_within_the_watchdog() {
     halves.launchers.recv_timeout(Duration::from_secs(30)).expect("another launcher");
     assert_eq!(halves.heard(), "WATCHDOG=1");
     assert_eq!(halves.step("health_check()"), "health_check allow ok");
-    // Its first stage has ended it, since nobody else may: it is another user's.
+    // Its first stage has ended it; no other process may, because it belongs to another user.
     until("what hung is gone", || !is_alive(stuck.as_raw().unsigned_abs()));
 }
 
@@ -300,7 +300,7 @@ fn a_launcher_takes_no_other_peer_and_no_other_socket() {
         drop(ours);
         output
     };
-    // The binary of its own, and the word by which units of the release before start it.
+    // The separate binary, and the argument with which units of the previous release start it.
     let own_binary = |args: &[&str]| {
         let mut command = Command::new(launcher_binary());
         command.args(args).env_clear().env("PAR_HOME", home.root()).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! What those who watch it see: metrics, logs, the doctor; and what a shell and `man` are given.
+//! What monitoring sees: metrics, logs, the doctor; and the files for a shell and for `man`.
 
 use super::refused;
 use crate::support::{TestHome, text};

@@ -1,5 +1,6 @@
-//! Arrows inside a room: a module file declares its children lowest first, and a child names only what its parent
-//! declares before it. Names that a parent re-exports are for those above: inside, the module itself is named.
+//! Imports inside a room: a module file declares its children lowest first, and a child names only
+//! what its parent declares before it. Names that a parent re-exports are for rooms above: inside,
+//! the module itself is named.
 
 use super::source::{File, declared, files, paths, shown};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ fn inside_a_room_imports_run_down() {
     assert!(wrong.is_empty(), "imports that run up inside a room:\n{}", wrong.join("\n"));
 }
 
-/// Pairs of modules of one room: the second is named by the first and does not stand below it.
+/// Pairs of modules of one room: the first names the second, which is not below it.
 fn running_up() -> BTreeSet<(String, String)> {
     let files = files();
     let order = declared(&files);
@@ -63,11 +64,11 @@ fn resolved(from: &[String], path: &[String], modules: &BTreeSet<Vec<String>>) -
     Some(at)
 }
 
-/// Whether `to` stands below `from`: inside of it, or declared before it by the module that holds both.
+/// Whether `to` is below `from`: inside it, or declared before it by the module that contains both.
 fn is_below(from: &[String], to: &[String], order: &BTreeMap<Vec<String>, Vec<String>>) -> bool {
     let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
     let (Some(mine), Some(theirs)) = (from.get(shared), to.get(shared)) else {
-        // One holds the other: who is inside may not name who is around it.
+        // One contains the other: the inner one may not name the outer one.
         return to.len() >= from.len();
     };
     let Some(children) = order.get(&from[..shared]) else { return false };

@@ -1,4 +1,5 @@
-//! No file of source or tests is longer than a person reads in one go, and the whole file counts: comments, tests and all.
+//! No file of source or tests is too long to read in one go, and the whole file counts, including
+//! comments and tests.
 
 use super::source::top;
 use std::collections::BTreeMap;
@@ -6,7 +7,7 @@ use std::path::Path;
 
 /// Lines of a file.
 const LINES_MAX: usize = 500;
-/// Endings of files that people write by hand. Goldens, recordings and lock files are data.
+/// Extensions of files that people write by hand. Goldens, recordings and lock files are data.
 const WRITTEN: [&str; 8] = ["rs", "py", "c", "sh", "js", "mjs", "css", "sql"];
 
 /// Longer files, each with the reason.
@@ -48,7 +49,7 @@ fn lines_of_files() -> BTreeMap<String, usize> {
     while let Some(folder) = folders.pop() {
         for item in std::fs::read_dir(folder).expect("folder") {
             let path = item.expect("entry").path();
-            // What a package of its own was built into.
+            // Build output of a separate package.
             if path.is_dir() && !path.ends_with("target") {
                 folders.push(path);
             } else if is_written(&path) {

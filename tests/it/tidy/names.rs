@@ -1,4 +1,4 @@
-//! One name of a type for one thing: who searches for it finds it, and nothing else.
+//! Each type name means one thing, so that a search for it finds that and nothing else.
 
 use super::source::{File, files, shown, without_words};
 use std::collections::{BTreeMap, BTreeSet};

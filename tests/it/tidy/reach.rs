@@ -1,15 +1,16 @@
 //! How much of PAR's source the launcher, and the child of a call, can reach.
 //!
-//! Counted from `launcher_main.rs` on, module by module. A module is reached when reached code names it, or names something in
-//! it. What a module only re-exports (`pub use`) is followed for the names that are asked for and for no others, so that naming
-//! one type of a room brings in the module of that type, not the room. A method stands where its type does: a module with an
-//! inherent `impl` of a reached module's type is reached too. A reached module counts with all its lines but those of
-//! tests, comments among them. It is more than what is linked: a linker leaves functions out, and this leaves out none.
+//! Counted from `launcher_main.rs`, module by module. A module is reached if reached code names it,
+//! or names something in it. A re-export (`pub use`) is followed only for the names that are used,
+//! so that naming one type of a room brings in the module of that type, not the room. A method
+//! belongs to its type: a module with an inherent `impl` for a reached module's type is reached
+//! too. A reached module counts with all its lines except those of tests, including comments. This
+//! is more than what is linked: a linker leaves functions out, and this count does not.
 
 use super::source::{File, declared, files, leaves, paths, shown, top};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rooms that a launcher may be made of.
+/// The rooms that a launcher may consist of.
 const ROOMS: [&str; 5] = ["launcher", "tools", "config", "call", "types"];
 /// The page gives the lines rounded up to a multiple of this.
 const STEP: usize = 500;
@@ -50,11 +51,11 @@ type Path = Vec<String>;
 
 struct House<'a> {
     files: BTreeMap<Path, &'a File>,
-    /// Of each module, what it shows of others: the name, `*` among them, and the whole path.
+    /// The re-exports of each module: the name, possibly `*`, and the whole path.
     shows: BTreeMap<Path, Vec<(String, Path)>>,
-    /// Of each module, the paths that its own code names, each from the top.
+    /// The paths that the code of each module names, each from the top.
     names: BTreeMap<Path, Vec<Path>>,
-    /// Of each module, those with methods of its types.
+    /// For each module, the modules with methods of its types.
     methods: BTreeMap<Path, Vec<Path>>,
 }
 
@@ -76,7 +77,7 @@ impl<'a> House<'a> {
         }
         for (module, (code, own)) in rest {
             let mut named: Vec<Path> = paths(&code).iter().map(|path| absolute(&module, own, path)).collect();
-            // Modules by their plain names: children, and those that were imported.
+            // Modules by their plain names: children, and imported ones.
             let mut heads: BTreeMap<String, Path> = own
                 .iter()
                 .map(|child| (child.clone(), [module.as_slice(), std::slice::from_ref(child)].concat()))
@@ -105,12 +106,12 @@ impl<'a> House<'a> {
         house
     }
 
-    /// The module that `path` is, where it is none of a module's items.
+    /// The module at `path`, unless it is an item of a module.
     fn module(&self, path: &Path) -> Option<Path> {
         self.files.contains_key(path).then(|| path.clone())
     }
 
-    /// Every module that `path` leads through, the one that holds its item last.
+    /// Every module on `path`; the one that holds its item comes last.
     fn follow(&self, path: &Path, through: &mut Vec<Path>) {
         let depth = (1..=path.len()).take_while(|depth| self.files.contains_key(&path[..*depth])).last();
         let Some(depth) = depth else { return };
@@ -158,7 +159,7 @@ impl<'a> House<'a> {
     }
 }
 
-/// `path` as it reads from the top, in `module` with these children.
+/// `path` from the top, as read in `module` with these children.
 fn absolute(module: &[String], children: &[String], path: &Path) -> Path {
     let mut at = module.to_vec();
     let mut words = path.as_slice();
@@ -175,15 +176,15 @@ fn absolute(module: &[String], children: &[String], path: &Path) -> Path {
             }
         }
         Some(first) if children.iter().any(|child| child == first) => {}
-        // Of another crate.
+        // A path of another crate.
         _ => return path.clone(),
     }
-    // `{self, …}` names the module that it stands behind.
+    // `{self, …}` names the module before it.
     at.extend(words.iter().filter(|word| *word != "self").cloned());
     at
 }
 
-/// `code` without its `pub use` statements, and what these show.
+/// `code` without its `pub use` statements, and the paths in them.
 fn without_shown(code: &str) -> (String, Vec<Path>) {
     let (mut kept, mut shown) = (String::new(), Vec::new());
     let mut rest = code;

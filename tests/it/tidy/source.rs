@@ -1,4 +1,5 @@
-//! The product's source as the other tests read it: without comments, without the content of strings, without tests.
+//! The product's source as the other tests read it: without comments, without the content of
+//! strings, without tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,16 +8,18 @@ use std::path::{Path, PathBuf};
 pub(super) struct File {
     /// Relative to `src/`, such as `ledger/write/open.rs`.
     pub(super) path: PathBuf,
-    /// As it stands.
+    /// The unchanged text.
     pub(super) text: String,
-    /// Without comments, without what strings hold, without items under `#[cfg(test)]`; the same lines.
+    /// Without comments, the content of strings, and items under `#[cfg(test)]`; with the same
+    /// lines.
     pub(super) code: String,
-    /// How many of its lines are such items.
+    /// The number of lines of such items.
     pub(super) test_lines: usize,
 }
 
 impl File {
-    /// The room: the folder below `src/`. `None`: `lib.rs` and `main.rs`, which stand above all rooms.
+    /// The room: the folder below `src/`. `None` for `lib.rs` and `main.rs`, which are above all
+    /// rooms.
     pub(super) fn room(&self) -> Option<&str> {
         let mut parts = self.path.components();
         let first = parts.next()?.as_os_str().to_str()?;
@@ -34,7 +37,7 @@ impl File {
         parts
     }
 
-    /// Whether it is compiled for tests alone.
+    /// Whether it is compiled for tests only.
     pub(super) fn is_test(&self) -> bool {
         self.module().iter().any(|part| part == "tests" || part == "fixture")
     }
@@ -67,7 +70,7 @@ pub(crate) fn top() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a text is in, at one place of it.
+/// What surrounds one place of a text.
 enum Within {
     Code,
     Line,
@@ -76,7 +79,8 @@ enum Within {
     Raw(usize),
 }
 
-/// `text` with blanks in place of comments and of what strings and characters hold. Lines stay.
+/// `text` with blanks in place of comments and the content of strings and characters. Keeps the
+/// lines.
 pub(super) fn without_words(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
@@ -123,13 +127,13 @@ fn is_word(one: Option<&char>) -> bool {
     one.is_some_and(|c| c.is_ascii_alphanumeric() || *c == '_')
 }
 
-/// The number of `#` of a raw string that begins behind its `r`.
+/// The number of `#` of a raw string that begins after its `r`.
 fn raw_hashes(rest: &[char]) -> Option<usize> {
     let hashes = rest.iter().take_while(|c| **c == '#').count();
     (rest.get(hashes) == Some(&'"')).then_some(hashes)
 }
 
-/// The length of the character literal that begins here; `None` of a lifetime.
+/// The length of the character literal that begins here; `None` for a lifetime.
 fn character(rest: &[char]) -> Option<usize> {
     match (rest.get(1), rest.get(2)) {
         (Some('\\'), _) => rest.iter().skip(3).position(|c| *c == '\'').map(|more| more + 4),
@@ -138,7 +142,8 @@ fn character(rest: &[char]) -> Option<usize> {
     }
 }
 
-/// `code` with blanks in place of each item under `#[cfg(test)]`, and of nothing else; and the lines of these. Lines stay.
+/// `code` with blanks in place of each item under `#[cfg(test)]`, and of nothing else; and the
+/// number of their lines. Keeps the lines.
 fn without_tests(code: &str) -> (String, usize) {
     const MARK: &str = "#[cfg(test)]";
     let mut kept = String::with_capacity(code.len());
@@ -155,7 +160,8 @@ fn without_tests(code: &str) -> (String, usize) {
     (kept, lines)
 }
 
-/// The bytes up to the end of the item that begins here: its `;`, or the end of its first block in braces.
+/// The bytes up to the end of the item that begins here: its `;`, or the end of its first block in
+/// braces.
 fn item_length(item: &str) -> usize {
     let (mut braces, mut others) = (0_usize, 0_usize);
     for (at, c) in item.char_indices() {
@@ -165,7 +171,7 @@ fn item_length(item: &str) -> usize {
             '{' => braces += 1,
             '}' => {
                 braces = braces.saturating_sub(1);
-                // The end of a block, or of the one that the item is the last of.
+                // The end of a block, or of the block whose last item this is.
                 if braces == 0 && others == 0 {
                     return at + 1;
                 }
@@ -177,10 +183,12 @@ fn item_length(item: &str) -> usize {
     item.len()
 }
 
-/// Paths in `code` that begin with `crate`, `super` or `self`, one for each leaf of a `use` with braces.
+/// Paths in `code` that begin with `crate`, `super` or `self`, one for each leaf of a `use` with
+/// braces.
 pub(super) fn paths(code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    // A visibility, such as `pub(in crate::ledger)`, says who may name an item, and names none itself.
+    // A visibility, such as `pub(in crate::ledger)`, says who may name an item, and names nothing
+    // itself.
     let code = code.replace("(in crate::", "(in ");
     let mut rest = code.as_str();
     let mut before = None;
@@ -207,7 +215,7 @@ pub(super) fn paths(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads one path, with what it holds in braces; returns its length in bytes.
+/// Reads one path, including what it has in braces; returns its length in bytes.
 pub(super) fn leaves(text: &str, head: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let mut path = head.to_vec();
     let mut at = 0;
@@ -274,7 +282,7 @@ pub(super) fn declared(files: &[File]) -> BTreeMap<Vec<String>, Vec<String>> {
     all
 }
 
-/// Where a file stands below `src/`, for people.
+/// The path of a file below `src/`, for display.
 pub(super) fn shown(path: &Path) -> String {
     format!("src/{}", path.display())
 }

@@ -60,13 +60,13 @@ static void where(unsigned call, int argument, int compare, unsigned with, unsig
     answer(value);
 }
 static void no_namespace(unsigned flags) {
-    /* Its flags are in memory. Who is told that there is no such call takes clone. */
+    /* Its flags are in memory. A caller that gets ENOSYS uses clone. */
     always(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
     where(SYS_clone, 0, BPF_JSET, flags, SECCOMP_RET_ERRNO | EPERM);
     where(SYS_unshare, 0, BPF_JSET, flags, SECCOMP_RET_ERRNO | EPERM);
 }
 
-/* The whole filter for `what`; whether somebody has to be asked. */
+/* The whole filter for `what`; whether it needs a supervisor. */
 static int build(const char *what) {
     const struct { const char *name; unsigned flags; } namespaces[] = {
         {"user", CLONE_NEWUSER}, {"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET}, {"mount", CLONE_NEWNS}, {"namespaces", ALL},
@@ -112,7 +112,7 @@ static int sent(int socket, int fd) {
     return sendmsg(socket, &message, 0) == 1;
 }
 
-/* Says `version` whenever somebody asks, for as long as there is anybody who could. */
+/* Answers each query with `version`, for as long as a process that could ask exists. */
 static void tell(int listener, long version) {
     struct seccomp_notif asked;
     struct pollfd waits = {listener, POLLIN, 0};

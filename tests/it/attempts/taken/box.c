@@ -61,7 +61,7 @@ static int own_times(void) {
     HELD(fsetxattr(open(BOX "/inside", O_RDONLY), "user.par", "x", 1, 0));
     return errno;
 }
-/* What lies in a folder that nobody can look into is in no count. */
+/* The content of a folder that cannot be read is not counted. */
 static int closed_folder(void) {
     HELD(mkdir(BOX "/closed", 0300));
     HELD(mkdirat(AT_FDCWD, BOX "/closed-too", 0600));
@@ -110,7 +110,7 @@ static int sparse(void) {
     HELD(ftruncate(fd, 1L << 40));
     return errno;
 }
-/* Each file within its bound, all of them together far above what a call may add; and an end, should nobody make one. */
+/* Each file within its bound, all of them far above what a call may add; ends by itself if not stopped. */
 static void many(int folder, const char *how, int count, long bytes) {
     char name[64], *full = calloc(1, bytes + 1);
     for (int made = 0; made < count; made++) {

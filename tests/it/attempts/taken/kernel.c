@@ -52,7 +52,7 @@ static int whole_watches(void) {
     STOPPED(syscall(SYS_swapon, "/nonexistent", 0));
     return errno;
 }
-/* With arguments that nobody could do harm with: each must be stopped before they are looked at. */
+/* With harmless arguments: each call must be stopped before they are read. */
 static int whole_machine(void) {
     STOPPED(syscall(SYS_reboot, 0, 0, 0, 0));
     STOPPED(syscall(SYS_kexec_load, 0, 0, 0, -1));

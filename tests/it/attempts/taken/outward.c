@@ -5,7 +5,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
-/* Opens `below` of each process that is none of the call's own. */
+/* Opens `below` of each process outside the call. */
 static int open_below(const char *below, int flags) {
     int whom[] = {1, 2, stranger};
     char name[128];
@@ -117,7 +117,7 @@ static int left_input(void) {
     fcntl(0, F_OFD_SETLK, &shared);
     return is_marked ? SUCCEEDED : ENOENT;
 }
-/* Who only reads holds up nobody who writes, and watches nobody. */
+/* A reader cannot delay a writer, and cannot watch one. */
 static int file_locks(void) {
     struct flock shared = {.l_type = F_RDLCK};
     int fd = open("/dev/null", O_RDONLY), own = open(BOX "/probe", O_CREAT | O_RDWR, 0600);
