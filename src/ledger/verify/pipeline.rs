@@ -1,8 +1,8 @@
-//! Entries read and looked at by several threads, and handed over in their order.
+//! Reads and checks entries in several threads, and hands them over in order.
 //!
-//! Each thread has its own connections, and so its own snapshot: what it reads may be younger than what the caller
-//! sees, and never older. A ledger only grows, so that up to the caller's last entry there is one difference that is
-//! no damage: a payload that was erased in between. The caller looks again at what is not there.
+//! Each thread has its own connections and so its own snapshot. It may be younger than the caller's
+//! but never older. A ledger only grows, so up to the caller's last entry only one difference is
+//! not damage: a payload that was erased in between. The caller reads again what is missing.
 
 use super::entry::{Looked, PayloadState};
 use super::error::AuditError;
@@ -21,22 +21,22 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Entries of one page.
 const PAGE_ENTRIES: u64 = 256;
-/// Pages that one thread may be ahead.
+/// Pages that one thread may be ahead of the walk.
 const PAGES_AHEAD: usize = 4;
-/// Threads that look, at most: the caller's own is one more.
+/// Maximum number of checking threads, in addition to the caller's.
 const THREADS_MAX: usize = 8;
 
-/// What a thread saw of a few entries that stand side by side.
+/// A thread's results for a range of neighbouring entries.
 #[derive(Debug)]
 pub(super) struct SeenPage {
-    /// Where they end: more entries than are here may have been looked for.
+    /// The end of the page's range. Entries of the range may be missing in `entries`.
     pub(in crate::ledger) until: u64,
     pub(in crate::ledger) entries: Vec<SeenEntry>,
-    /// Whether every entry has its payload's row, and every payload its entry.
+    /// Whether every entry has a payload row, and every payload row an entry.
     pub(super) is_paired: bool,
 }
 
-/// An entry, and what it changes in state.db.
+/// An entry and its changes to state.db.
 #[derive(Debug)]
 pub(super) struct SeenEntry {
     pub(in crate::ledger) seq: u64,
@@ -44,13 +44,14 @@ pub(super) struct SeenEntry {
     pub(in crate::ledger) rows: Vec<Row>,
 }
 
-/// What the threads are to do.
+/// The task of the threads.
 #[derive(Debug)]
 pub(in crate::ledger) struct Reading<'a> {
-    /// The file of a segment, and its first entry.
+    /// The file of a segment.
     pub(in crate::ledger) file: PathBuf,
     pub(in crate::ledger) first: u64,
-    /// The schema of the caller's snapshot: under another one the same statements could read something else.
+    /// The schema of the caller's snapshot. With another schema the same statements could read
+    /// other data.
     pub(in crate::ledger) schema: &'a Schema,
     /// Entries before this one may change state.db.
     pub(in crate::ledger) replayed: u64,
@@ -58,8 +59,8 @@ pub(in crate::ledger) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Hands every page to `take`, by rising numbers, until it wants no more. At most a few pages a thread are in
-    /// memory.
+    /// Passes every page to `take`, in rising order, until it breaks. Holds at most a few pages per
+    /// thread in memory.
     pub(super) fn run(
         &self,
         range: &Range<u64>,
@@ -67,7 +68,8 @@ impl Reading<'_> {
     ) -> Result<(), AuditError> {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX));
         std::thread::scope(|scope| {
-            // Page n is thread n's, and each has a channel of its own: the order needs no look.
+            // Page n is thread n's, and each thread has its own channel, so the order needs no
+            // check.
             let pages: Vec<Receiver<_>> = (0..threads)
                 .map(|thread| {
                     let (sender, pages) = sync_channel(PAGES_AHEAD);
@@ -75,7 +77,7 @@ impl Reading<'_> {
                     pages
                 })
                 .collect();
-            // A thread that has no more to give has let go of its channel.
+            // A thread that has finished has dropped its sender.
             let in_turn = pages.iter().cycle().map_while(|pages| pages.recv().ok());
             for page in in_turn {
                 if take(page?)?.is_break() {
@@ -86,10 +88,10 @@ impl Reading<'_> {
         })
     }
 
-    /// Walks over the entries of the segment, of which those from `from` on are looked for. `each` is told of every
-    /// entry, of the tiles that it filled and of what it changes in state.db, and may end the walk, which otherwise
-    /// ends where the chain does. Gives out whether every entry has its payload's row, and every payload its entry,
-    /// as far as that is known without looking for it.
+    /// Walks over the entries of the segment and checks those from `from` on. Calls `each` with
+    /// every entry, the tiles that it filled and its changes to state.db. `each` may end the walk;
+    /// otherwise it ends with the chain. Returns whether every entry has a payload row and every
+    /// payload row an entry, as far as the walk shows it.
     pub(in crate::ledger) fn follow(
         &self,
         db: &Connection,
@@ -115,7 +117,7 @@ impl Reading<'_> {
                 }
             }
             if walk.size() < page.until {
-                // Entries are missing: the walk breaks at the next one that is there.
+                // Entries are missing, so the walk breaks at the next one that exists.
                 let next = "SELECT min(seq) FROM entry WHERE seq >= ?1";
                 let next: Option<i64> = db.query_row(next, [number(walk.size())], |row| row.get(0))?;
                 let next = next.and_then(|next| u64::try_from(next).ok()).unwrap_or(page.until);
@@ -128,7 +130,7 @@ impl Reading<'_> {
         Ok(is_paired && !walk.is_broken())
     }
 
-    /// Looks at an entry in the caller's own snapshot, and hands back its payload too.
+    /// Checks an entry in the caller's own snapshot, and returns its payload too.
     fn again(&self, db: &Connection, seq: u64) -> Result<(SeenEntry, Option<Vec<u8>>), AuditError> {
         let sql =
             "SELECT e.header, p.salt, p.body FROM entry e LEFT JOIN payload p USING (seq) WHERE e.seq = ?1";
@@ -141,7 +143,7 @@ impl Reading<'_> {
         Ok((SeenEntry { seq, looked, rows }, body.map(<[u8]>::to_vec)))
     }
 
-    /// Every page of one thread.
+    /// Checks every page of one thread.
     fn look(
         &self,
         range: &Range<u64>,
@@ -159,7 +161,7 @@ impl Reading<'_> {
         for page in mine {
             let seen = self.page(&db, &page, &mut log);
             let is_last = seen.is_err();
-            // Nobody waits any more: the walk ended early.
+            // The walk ended early, and the receiver is gone.
             if sender.send(seen).is_err() || is_last {
                 return;
             }
@@ -187,7 +189,7 @@ impl Reading<'_> {
         while let Some(row) = headers.next()? {
             let seq: i64 = row.get(0)?;
             let header = blob(row, 1)?.unwrap_or_default();
-            // Payloads before this entry have none.
+            // Payload rows with smaller numbers have no entry.
             let at = loop {
                 match body {
                     Some(row) => match row.get::<_, i64>(0)? {
@@ -219,7 +221,7 @@ impl Reading<'_> {
         Ok(page)
     }
 
-    /// What the entry changes in state.db. Most kinds change nothing: those are not read again.
+    /// The changes of the entry to state.db. Most kinds have none and are not parsed again.
     fn changes(&self, seq: u64, looked: &Looked, header: &[u8], body: &[u8]) -> Vec<Row> {
         let Ok(facts) = looked.header.as_ref().map_err(drop) else { return Vec::new() };
         let mut wanting = self.projections.iter().filter(|one| one.looks_at(facts.kind.as_str())).peekable();
@@ -232,7 +234,8 @@ impl Reading<'_> {
 }
 
 impl SeenEntry {
-    /// Whether the walk reads the payload's words, or the payload may have been erased since the caller's snapshot.
+    /// Whether the walk needs the payload, or the payload may have been erased since the caller's
+    /// snapshot.
     fn wants_again(&self) -> bool {
         let Ok(facts) = &self.looked.header else { return false };
         self.looked.payload == PayloadState::Erased || ChainWalk::follows(&facts.kind)
@@ -244,7 +247,7 @@ fn pages(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     range.clone().step_by(step).map(move |from| from..until.min(from.saturating_add(PAGE_ENTRIES)))
 }
 
-/// Whether a payload stands where no entry of the range can.
+/// Whether a payload row has a number that no entry of the range can have.
 fn has_payload_outside(db: &Connection, range: &Range<u64>) -> Result<bool, rusqlite::Error> {
     let sql = "SELECT EXISTS (SELECT 1 FROM payload WHERE seq < ?1) \
                OR EXISTS (SELECT 1 FROM payload WHERE seq >= ?2)";

@@ -1,5 +1,4 @@
-//! What the walk does with checkpoints: those of the ledger's own table, and those that somebody kept
-//! outside. Pure.
+//! The walk's checks of checkpoints: those in the ledger's own table, and those kept outside. Pure.
 
 use super::report::{Outside, Verdict};
 use super::walk::{ChainWalk, Way};
@@ -8,7 +7,8 @@ use crate::ledger::tree::Head;
 use crate::types::limits;
 
 impl ChainWalk {
-    /// Stored checkpoints, by rising size, as their table has them: span and note.
+    /// Sets the checkpoints to check on the way: stored ones by rising size, as span, size and
+    /// note, and those from outside.
     pub(in crate::ledger) fn expect(&mut self, stored: &[(i64, i64, Vec<u8>)], outside: &[Outside]) {
         let mut ahead = Vec::new();
         for (id, size, note) in stored {
@@ -31,15 +31,16 @@ impl ChainWalk {
         self.ahead = ahead;
     }
 
-    /// Checks the checkpoints of this size.
+    /// Checks the checkpoints of the current size.
     pub(super) fn at_checkpoint(&mut self) {
         let size = self.frontier.size();
         while let Some(way) = self.ahead.pop_if(|way| way.size <= size) {
-            // A break behind the last entry is decided first; a root that is left stays so.
+            // A chain that broke after the last entry is reported first. After one root has failed,
+            // no later one is checked.
             if self.torn.is_some() || self.left {
                 continue;
             }
-            // Reckoned where there is something to compare it with: few entries have a checkpoint.
+            // Computed only when there is a checkpoint to compare it with; few entries have one.
             let head = Head { size, root: self.frontier.root() };
             match (self.checkpoint(&way, head), way.outside) {
                 (Ok(()), None) => {
@@ -68,7 +69,8 @@ impl ChainWalk {
         let epochs =
             epochs.ok_or_else(|| invalid("the genesis entry pins no keys to check it with".to_owned()))?;
         if let Some((_, key)) = &way.outside {
-            // Its own key decides whether it counts; the ledger's keys, whether it is of this ledger.
+            // The given key decides whether the checkpoint counts; the ledger's keys decide whether
+            // it belongs to this ledger.
             let key = key.as_ref().unwrap_or(epochs.log());
             if !way.note.is_signed_by(key) {
                 return Err((Verdict::Diverged, format!("`{}` did not sign this checkpoint", key.name())));
@@ -86,16 +88,16 @@ impl ChainWalk {
         Err(match way.outside {
             Some(_) => (
                 Verdict::Diverged,
-                format!("the root over {} entries was {there}…, and is {here}…", head.size),
+                format!("the root over {} entries was {there}…, but is now {here}…", head.size),
             ),
             None => invalid(format!(
-                "root {here}…, and a signed checkpoint says {there}…: an entry up to this one was changed, or all \
+                "the root is {here}…, but a signed checkpoint has {there}…: an entry up to this one was changed, or all \
                  were rewritten"
             )),
         })
     }
 
-    /// Checkpoints of more entries than there are, and entries that none covers.
+    /// Checkpoints of more entries than the ledger has, and entries that no checkpoint covers.
     pub(super) fn beyond(&mut self) {
         let there = self.frontier.size();
         for way in std::mem::take(&mut self.ahead) {
@@ -104,7 +106,7 @@ impl ChainWalk {
                 continue;
             }
             let who = way.outside.map_or_else(|| "a signed checkpoint".to_owned(), |(from, _)| from);
-            let what = format!("{there} entries are there, and {who} says {}", way.size);
+            let what = format!("the ledger has {there} entries, but {who} covers {}", way.size);
             self.report.find(Some(there), Verdict::Incomplete, what);
         }
         let signed = self.report.signed;
@@ -115,20 +117,21 @@ impl ChainWalk {
             return self.report.find(
                 None,
                 Verdict::Incomplete,
-                "no entry is signed: the checkpoints are missing",
+                "no entry is signed: all checkpoints are missing",
             );
         }
-        // Each commit is signed with its entries: not even a crash leaves some behind the newest checkpoint.
+        // Each commit is signed with its entries, so not even a crash leaves entries after the
+        // newest checkpoint.
         let what = format!(
-            "no checkpoint covers the entries {signed} to {}: the newest is missing, and they can be made anew without a \
+            "no checkpoint covers the entries {signed} to {}: the newest is missing, and they could be forged without a \
              key",
             there - 1
         );
         self.report.find(Some(signed), Verdict::Incomplete, what);
     }
 
-    /// Why a checkpoint of more entries than there are is none of this log. Which epoch signs there nobody
-    /// here can know: the log key says whose it is.
+    /// Why a checkpoint of more entries than the ledger has does not belong to this log. The epoch
+    /// key for that size is not known here; the log key shows whose it is.
     fn foreign(&self, way: &Way) -> Option<String> {
         let own = self.epochs.as_ref()?.log();
         let known = way.outside.as_ref().and_then(|(_, key)| key.as_ref());
@@ -138,20 +141,20 @@ impl ChainWalk {
     }
 }
 
-/// Why a row of the table of checkpoints is not one.
+/// Why a row of the table of checkpoints is not a valid checkpoint.
 #[derive(Debug, thiserror::Error)]
 enum TableError {
-    #[error("it is no text")]
+    #[error("it is not text")]
     NoText,
     #[error(transparent)]
     Note(#[from] CheckpointError),
-    #[error("it is of {0} entries, and stands elsewhere")]
+    #[error("it covers {0} entries, but is stored under another size")]
     Elsewhere(u64),
-    #[error("it has other lines than size, root and two signatures")]
+    #[error("it has lines other than size, root and two signatures")]
     OtherLines,
 }
 
-/// A row of the table of checkpoints: it stands under its span, and under its size.
+/// Parses a row of the table of checkpoints. Its span and its size must match the note's.
 fn stored_checkpoint(id: i64, size: i64, note: &[u8]) -> Result<(u64, Note), TableError> {
     let text = std::str::from_utf8(note).map_err(|_| TableError::NoText)?;
     let note = Note::parse(text)?;
