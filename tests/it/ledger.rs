@@ -373,7 +373,7 @@ fn what_cannot_be_verified_is_named() {
     home.expect(0, &["run", "health_check()"]);
     let (ledger, kept) = (home.path("data/ledger.db"), home.path("data/kept"));
     std::fs::rename(&ledger, &kept).expect("moved");
-    verify(&["there is no ledger.db, and the high-water mark says", "state.db has seen"], &["is empty"]);
+    verify(&["there is no ledger.db, but the high-water mark has", "state.db has applied"], &["is empty"]);
     std::fs::create_dir(&ledger).expect("folder");
     verify(&["data/ledger.db cannot be read: is no file"], &["I/O"]);
     std::fs::remove_dir(&ledger).expect("folder");
