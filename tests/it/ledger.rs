@@ -375,7 +375,7 @@ fn what_cannot_be_verified_is_named() {
     std::fs::rename(&ledger, &kept).expect("moved");
     verify(&["there is no ledger.db, but the high-water mark has", "state.db has applied"], &["is empty"]);
     std::fs::create_dir(&ledger).expect("folder");
-    verify(&["data/ledger.db cannot be read: is no file"], &["I/O"]);
+    verify(&["data/ledger.db cannot be read: not a regular file"], &["I/O"]);
     std::fs::remove_dir(&ledger).expect("folder");
     std::fs::rename(&kept, &ledger).expect("moved");
     home.expect(0, &["audit", "verify"]);
