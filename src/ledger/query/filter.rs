@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_query_is_read_or_the_wrong_word_is_named() {
-        let no_time = "it is neither a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) nor a span before now \
+        let no_time = "expected a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) or a span before now \
                        (`90s`, `30m`, `24h`, `7d`, `2w`)";
         for (query, expect) in [
             ("", ""),
@@ -198,27 +198,27 @@ mod tests {
             ("since:24h", "since:2026-09-20T14:13:20Z"),
             (
                 "nope:1",
-                "! `nope:1`: `nope` is none of the fields kind, run, session, call, principal, decision, status, \
-                        tool, policy, key, seq, since and until; a text with a colon stands in quotes",
+                "! `nope:1`: unknown field `nope`, expected one of kind, run, session, call, principal, decision, status, \
+                        tool, policy, key, seq, since and until; put a text with a colon in quotes",
             ),
             ("kind:anchor kind:call.* -status:err*", "kind:anchor kind:call.* -status:err*"),
-            ("kind:", "! `kind:`: a value is missing behind `kind:`"),
-            ("a -", "! `-`: a word is missing behind `-`"),
-            ("--", "! `--`: there is no letter or digit to look for"),
-            ("tool:a*b", "! `tool:a*b`: a `*` stands at the end, or in quotes where it is meant itself"),
-            ("tool:a\"b\"", "! `tool:a\"b\"`: a quote begins a value; within quotes it is `\\\"`"),
-            ("\"a\"b", "! `\"a\"b`: behind a closing quote comes a space or `*`"),
+            ("kind:", "! `kind:`: a value is missing after `kind:`"),
+            ("a -", "! `-`: a word is missing after `-`"),
+            ("--", "! `--`: there is no letter or digit to search for"),
+            ("tool:a*b", "! `tool:a*b`: a `*` must be at the end; to search for a `*`, put it in quotes"),
+            ("tool:a\"b\"", "! `tool:a\"b\"`: a quote must begin a value; within quotes, write `\\\"`"),
+            ("\"a\"b", "! `\"a\"b`: a closing quote must be followed by a space or `*`"),
             ("\"\"", "! `\"\"`: there is nothing between the quotes"),
             ("x \"a b", "! `\"a b`: the closing quote is missing"),
-            ("seq:9-7", "! `seq:9-7`: it is neither a number (`7`) nor a range (`7-9`, `7-`)"),
-            ("seq:-7", "! `seq:-7`: it is neither a number (`7`) nor a range (`7-9`, `7-`)"),
+            ("seq:9-7", "! `seq:9-7`: expected a number (`7`) or a range (`7-9`, `7-`)"),
+            ("seq:-7", "! `seq:-7`: expected a number (`7`) or a range (`7-9`, `7-`)"),
             ("since:yesterday", &format!("! `since:yesterday`: {no_time}")),
             ("since:2026-13-01", &format!("! `since:2026-13-01`: {no_time}")),
             ("until:9999999w", &format!("! `until:9999999w`: {no_time}")),
             (
                 "\u{202e}:x",
-                "! `\\u{202e}:x`: `\\u{202e}` is none of the fields kind, run, session, call, principal, \
-                            decision, status, tool, policy, key, seq, since and until; a text with a colon stands in \
+                "! `\\u{202e}:x`: unknown field `\\u{202e}`, expected one of kind, run, session, call, principal, \
+                            decision, status, tool, policy, key, seq, since and until; put a text with a colon in \
                             quotes",
             ),
         ] {
@@ -234,21 +234,21 @@ mod tests {
         for (query, expect) in [
             (
                 "decision:denied",
-                "! `decision:denied`: no decision is `denied`: there are allow, deny, needs_approval, invalid",
+                "! `decision:denied`: unknown decision `denied`, expected one of allow, deny, needs_approval, invalid",
             ),
             (
                 "-decision:x*",
-                "! `decision:x*`: no decision is `x*`: there are allow, deny, needs_approval, invalid",
+                "! `decision:x*`: unknown decision `x*`, expected one of allow, deny, needs_approval, invalid",
             ),
         ] {
             assert_eq!(printed(query), expect);
         }
         assert!(
-            printed("kind:call.decison").contains("there are genesis, start, "),
+            printed("kind:call.decison").contains("expected one of genesis, start, "),
             "{}",
             printed("kind:call.decison")
         );
-        assert!(printed("status:fine").contains("there are ok, error, "), "{}", printed("status:fine"));
+        assert!(printed("status:fine").contains("expected one of ok, error, "), "{}", printed("status:fine"));
         // A query that another version recorded is parsed all the same.
         assert!(Filter::read("kind:later.on decision:maybe", NOW_US).is_ok());
     }

@@ -1,4 +1,4 @@
-//! The index says what the ledger says, however far it is and whatever was done to it.
+//! Searches with the index agree with the ledger, however far it is and whatever was done to it.
 
 use super::query::{drafts, typed};
 use super::{LedgerHome, call_drafts, connect};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
-/// Every number that an answer tells, page by page.
+/// Every number of a result, page by page.
 fn pages(order: Order, limit: usize, page: impl Fn(u64, usize) -> HeaderPage) -> Vec<u64> {
     let mut seqs = Vec::new();
     let mut at = Some(if order == Order::Ascending { 0 } else { u64::MAX });
@@ -34,7 +34,7 @@ fn by_scan(ledger: &Ledger, query: &str, order: Order) -> Vec<u64> {
     })
 }
 
-/// Follows by at least `entries`.
+/// Indexes at least `entries` entries.
 fn follow(index: &Index, entries: u64) {
     let mut done = 0;
     while done < entries {
@@ -45,12 +45,12 @@ fn follow(index: &Index, entries: u64) {
     }
 }
 
-/// A ledger of some blocks, whose entries differ.
+/// A ledger of some blocks, with different entries.
 fn some_blocks() -> (LedgerHome, Ledger) {
     blocks(150)
 }
 
-/// A ledger of so many runs.
+/// A ledger of `runs` runs.
 fn blocks(runs: usize) -> (LedgerHome, Ledger) {
     let home = LedgerHome::empty();
     let ledger = home.open();
@@ -68,8 +68,8 @@ fn blocks(runs: usize) -> (LedgerHome, Ledger) {
 proptest! {
     #![proptest_config(crate::types::laws::cases(24))]
 
-    /// Whatever is asked of whatever is there: index and scan say the same, in either order and in pages of any size,
-    /// also where the index lags behind.
+    /// For every query and ledger: index and scan agree, in either order and with pages of any
+    /// size, also if the index lags.
     #[test]
     fn index_and_scan_agree(
         entries in vec(vec(drafts(), 1..40), 1..8), queries in vec(vec(typed(), 1..4), 1..24),
@@ -124,7 +124,8 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
     assert_agrees(&reference, &ledger, "as it is");
     let denied = by_scan(&ledger, "tool:list_dir", Order::Ascending)[20];
     let block = denied / 256;
-    // The digests are SHA-256, which SQL has none of: who changes lines takes another block's digest along.
+    // The digests are SHA-256, which SQL cannot compute: an edit of lines takes the digest of
+    // another block.
     let changes = [
         format!("DELETE FROM line WHERE seq = {denied}"),
         format!("DELETE FROM line WHERE seq >= {denied}"),
@@ -146,7 +147,7 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
         let (covered, unsound) = told(&reference, "tool:list_dir");
         assert!(covered == 0 || !unsound.is_empty(), "{change}: seen");
         assert_agrees(&reference, &ledger, change);
-        // It is made anew, and by the next look it fits.
+        // The block is rebuilt, and matches at the next check.
         while reference.follow().expect("followed") > 0 {}
         assert_eq!(told(&reference, "tool:list_dir"), (size, vec![]), "{change}");
         assert_agrees(&reference, &ledger, change);
@@ -164,7 +165,7 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
     }
 }
 
-/// What a query can ask for, of each column, and of words.
+/// Queries for each column, and for words.
 const EACH_COLUMN: [&str; 14] = [
     "kind:call.decision",
     "kind:model.*",
@@ -189,8 +190,8 @@ fn assert_all_agree(index: &Index, ledger: &Ledger, what: &str) {
     }
 }
 
-/// The attack: a line of the block that still grows is edited while no server runs. The next append must not write a digest
-/// over it.
+/// The attack: a line of the block that still grows is edited while no server runs. The next append
+/// must not write a digest over it.
 #[test]
 fn an_append_does_not_vouch_for_a_line_that_was_edited() {
     for column in
@@ -218,7 +219,8 @@ fn an_append_does_not_vouch_for_a_line_that_was_edited() {
     }
 }
 
-/// The same of a block whose digest is made anew because an entry of it was erased, while a server runs and while none does.
+/// The same for a block whose digest is written again because an entry of it was erased, while a
+/// server runs and while none does.
 #[test]
 fn a_redaction_does_not_vouch_for_a_line_that_was_edited() {
     for is_followed_before in [true, false] {
@@ -243,7 +245,7 @@ fn a_redaction_does_not_vouch_for_a_line_that_was_edited() {
     }
 }
 
-/// A column of the index's own tables, of the rows in the order of their keys.
+/// A column of the index's own tables, with the rows in the order of their keys.
 const COLUMNS: [(&str, &str); 19] = [
     ("line", "seq"),
     ("line", "leaf"),
@@ -266,7 +268,7 @@ const COLUMNS: [(&str, &str); 19] = [
     ("words_content", "c0"),
 ];
 
-/// One edit: a cell gets the value of another row, a word, or goes with its row.
+/// One edit: a cell gets another row's value or a constant, or its row is deleted.
 fn edit((table, column): (&str, &str), row: u16, other: u16, how: u8) -> String {
     let at =
         |n: u16| format!("(SELECT rowid FROM {table} LIMIT 1 OFFSET {n} % (SELECT count(*) FROM {table}))");
@@ -286,8 +288,8 @@ fn edit((table, column): (&str, &str), row: u16, other: u16, how: u8) -> String 
 proptest! {
     #![proptest_config(crate::types::laws::cases(8))]
 
-    /// Whatever cells of its tables are edited, while somebody has it open or while nobody has: no answer is another, nor after
-    /// the ledger has grown and the index has followed.
+    /// Whatever cells of the tables are edited, while the index is open or closed: no result
+    /// changes, not even after the ledger has grown and the index has followed.
     #[test]
     fn no_edit_of_any_column_changes_an_answer(
         edits in vec((select(&COLUMNS), any::<u16>(), any::<u16>(), 0_u8..8), 1..6), is_open in any::<bool>(),
@@ -303,14 +305,14 @@ proptest! {
         db.execute_batch("PRAGMA ignore_check_constraints = 1").expect("as it is");
         let edits: Vec<String> = edits.into_iter().map(|(column, row, other, how)| edit(column, row, other, how)).collect();
         for edit in &edits {
-            // A value of another type than the column's is refused by SQLite itself.
+            // SQLite itself refuses a value of another type than the column's.
             let _refused = db.execute_batch(edit);
         }
         let what = edits.join("; ");
         assert_all_agree(&index, &ledger, &what);
         let _more = ledger.append_blocking(call_drafts(7)).expect("appended");
         for _ in 0..8 {
-            // Where `covered` has lost its row there is nothing to follow with.
+            // Without its row, `covered` cannot be updated.
             let _odd = index.follow();
         }
         assert_all_agree(&index, &ledger, &what);
@@ -321,7 +323,7 @@ proptest! {
     }
 }
 
-/// A page of numbers begins where they begin, however many entries are not asked for.
+/// A page for a range of numbers begins at the range, however many entries come before it.
 #[test]
 fn numbers_are_found_on_the_first_page() {
     let (home, ledger) = some_blocks();
@@ -345,7 +347,8 @@ fn numbers_are_found_on_the_first_page() {
     }
 }
 
-/// A file that is no index, none at all, one of another log: each is made anew, and until then the ledger is read.
+/// A file that is not an index, a missing file, an index of another log: each is rebuilt, and until
+/// then the ledger is read.
 #[test]
 fn an_index_can_be_lost() {
     let (home, ledger) = some_blocks();
@@ -384,7 +387,8 @@ fn an_index_can_be_lost() {
     assert_agrees(&index, &ledger, "cleared");
 }
 
-/// Behind a redaction the words are in no file any more, nor found; also where the index had not come so far.
+/// After a redaction the words are in no file any more, and cannot be found, even if the index
+/// lagged.
 #[test]
 fn what_is_erased_leaves_the_index_too() {
     const WORDS: [&str; 3] = ["Sesame7f3a", "quetzalcoatlus", "zzyzxroad2077"];
@@ -424,6 +428,6 @@ fn what_is_erased_leaves_the_index_too() {
             by_index(&index, "-sesame7f3a kind:run.request", Order::Ascending, 99, 20_000).last(),
             Some(&seq)
         );
-        assert_agrees(&index, &ledger, "behind a redaction");
+        assert_agrees(&index, &ledger, "after a redaction");
     }
 }

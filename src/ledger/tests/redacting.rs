@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 const MARKER: &str = "the-password-is-ux7Qm2";
 
-/// A text that holds the marker on each of its lines.
+/// A text with the marker on each of its lines.
 fn marked(lines: usize) -> String {
     (0..lines).map(|line| format!("{line}: {MARKER}, and more of it\n")).collect()
 }
 
-/// A run that ended, whose result has `lines` lines with the marker; other entries have none of it.
+/// A run that has ended. Its result has `lines` lines with the marker; other entries do not have
+/// the marker.
 fn run(ledger: &Ledger, lines: usize, status: &'static str) -> (RunId, Vec<u64>) {
     let (run, session, call) = (RunId::generate(), SessionId::generate(), CallId::generate());
     let draft = |kind, payload| Draft {
@@ -78,7 +79,7 @@ fn state(home: &LedgerHome) -> Vec<String> {
     rows
 }
 
-/// What SQLite does by itself: the row is empty, and the words are in the file as before.
+/// What SQLite does by itself: the row is empty, and the words are still in the file.
 #[test]
 fn an_empty_row_alone_leaves_the_words_in_the_files() {
     for lines in [1, 400] {
@@ -134,7 +135,7 @@ fn what_is_erased_is_in_no_file() {
         assert_eq!(state(&home), before.0);
         let report = assert_verified(&home);
         assert_eq!((report.redacted, report.state_rows.is_some()), (1, true));
-        // Made anew from what is left it is the same.
+        // State rebuilt from the rest is the same.
         drop(ledger);
         home.settle();
         std::fs::remove_file(home.files().state()).expect("removed");
@@ -146,7 +147,7 @@ fn what_is_erased_is_in_no_file() {
     }
 }
 
-/// Words that an earlier version, which filled nothing with zeros, left between the rows.
+/// Words between the rows, left by an earlier version that did not fill them with zeros.
 #[test]
 fn what_lies_beside_the_rows_goes_too() {
     let home = LedgerHome::empty();
@@ -175,7 +176,8 @@ fn what_lies_beside_the_rows_goes_too() {
     assert_eq!(assert_verified(&home).redacted, 1);
 }
 
-/// Somebody reads an older state: it is told where the words still are, and once nobody reads they go.
+/// While a reader holds an older state, the report says where the words still are; once it ends,
+/// they go.
 #[test]
 fn a_reader_in_the_way_is_told_and_waited_for() {
     let home = LedgerHome::empty();
@@ -184,8 +186,8 @@ fn a_reader_in_the_way_is_told_and_waited_for() {
     let reader = home.db();
     reader.execute_batch("BEGIN; SELECT count(*) FROM payload;").expect("snapshot");
     let told = redact(&ledger, &[seqs[2]]).expect("erased");
-    assert!(told.left.iter().any(|left| left.contains("somebody reads")), "{:?}", told.left);
-    assert!(told.left.iter().any(|left| left.contains("are found")), "{:?}", told.left);
+    assert!(told.left.iter().any(|left| left.contains("a reader holds them")), "{:?}", told.left);
+    assert!(told.left.iter().any(|left| left.contains("holds pieces")), "{:?}", told.left);
     assert!(!found(&home).is_empty());
     assert!(ledger.reader().entry(seqs[2]).expect("entry").expect("there").body.is_none());
     drop(reader);
@@ -197,7 +199,8 @@ fn a_reader_in_the_way_is_told_and_waited_for() {
     assert_verified(&home);
 }
 
-/// A process that ended between the erasure and the emptying of the log: the next opening brings it to its end.
+/// The process ended between the erasure and the truncation of the log: the next opening finishes
+/// it.
 #[test]
 fn an_opening_ends_what_was_cut_short() {
     let home = LedgerHome::empty();
@@ -209,7 +212,7 @@ fn an_opening_ends_what_was_cut_short() {
     let told = ledger.redact(&erasure(Targets::Run(run.to_string()))).expect("erased");
     assert_eq!((told.entries.len(), told.same_words.len()), (seqs.len(), 0));
     assert!(!told.left.is_empty());
-    // As after a kill: a copy of the files as they lie, log and all.
+    // As after a kill: a copy of the files as they are, including the log.
     let copy = LedgerHome { folder: tempfile::tempdir().expect("folder") };
     for name in
         ["ledger.db", "ledger.db-wal", "state.db", "state.db-wal", "high-water", "log.key", "epoch.key"]
@@ -248,7 +251,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
         Kind::Stop,
     ]
     .into_iter()
-    // An epoch that no key began would be found; here only its kind counts.
+    // An epoch without a key would be a finding; here only the kind of the entry counts.
     .filter(|kind| *kind != Kind::KeyEpoch)
     .map(|kind| {
         ledger.append_blocking(vec![Draft::untyped(kind, json!({ "words": "of it" }))]).expect("appended")[0]
@@ -265,7 +268,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
     kept.iter().for_each(|seq| check(*seq, "never erased"));
     check(told.entries[0].redaction, "never erased");
     waiting.iter().for_each(|seq| check(*seq, "has not ended"));
-    check(ended[0], "erased already");
+    check(ended[0], "already erased");
     check(size + 7, "there is no entry");
     for reason in ["", "  ", &"x".repeat(501), &format!("it had {MARKER} in it")] {
         let asked = Erasure { reason: reason.to_owned(), ..erasure(Targets::Entries(vec![ended[2]])) };
@@ -279,7 +282,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
     redact(&ledger, &[ended[2], ended[2]]).expect("once, and named twice");
 }
 
-/// Of two at once one erases, and the other says that it was done.
+/// When two run at once, one erases, and the other reports that it was already done.
 #[test]
 fn of_two_at_once_one_erases() {
     let home = LedgerHome::empty();
@@ -318,11 +321,11 @@ fn other_entries_with_the_same_words_are_named() {
     let told = redact(&ledger, &[seqs[2]]).expect("erased");
     let same: Vec<(u64, bool)> = told.same_words.iter().map(|same| (same.seq, same.may_be_erased)).collect();
     assert_eq!(same, [(more[0], true), (more[2], false), (more[3], true)]);
-    // Where others hold the words too, that is no trace of what is gone.
+    // Words that other entries hold too are not a trace of the erased payload.
     assert_eq!(told.left, Vec::<String>::new());
 }
 
-/// A payload that is gone and a redaction need each other.
+/// A missing payload and a redaction need each other.
 #[test]
 fn an_erasure_without_its_entry_is_found_and_so_is_the_reverse() {
     let home = LedgerHome::empty();

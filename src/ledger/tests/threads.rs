@@ -1,4 +1,4 @@
-//! Verification by several threads sees what one would have seen, wherever pages end.
+//! Verification with several threads finds what one thread would, wherever pages end.
 
 use super::{ChainWalk, Draft, Kind, Ledger, LedgerHome, Ref, Verdict, Verification, call_drafts, named};
 use crate::ledger::read::schema;
@@ -9,7 +9,7 @@ use serde_json::json;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Entries where pages and tiles begin and end, of a ledger of `size`.
+/// Entries at the beginnings and ends of pages and tiles, in a ledger of `size` entries.
 fn edges(size: u64) -> Vec<u64> {
     let mut edges = vec![1, 2, 254, 255, 256, 257, 511, 512, 513, 1_023, 1_024, 1_025, 2_047, 2_048];
     edges.retain(|edge| *edge < size - 3);
@@ -37,7 +37,7 @@ fn what_is_damaged_at_the_edges_of_pages_is_named() {
         check(format!("UPDATE entry SET header = {put} {of}"), Verdict::Invalid, &[seq]);
         check(format!("UPDATE entry SET header = x'7b7d' {of}"), Verdict::Invalid, &[seq]);
     }
-    // A whole page, and several; an entry far behind the end; a payload there.
+    // A whole page, and several; an entry far beyond the end; a payload there.
     check("DELETE FROM entry WHERE seq >= 512 AND seq < 768;".to_owned(), Verdict::Incomplete, &[512]);
     check("DELETE FROM entry WHERE seq >= 300 AND seq < 2000;".to_owned(), Verdict::Incomplete, &[300]);
     let far = "INSERT INTO entry SELECT 9223372036854775807, header FROM entry WHERE seq = 5;";
@@ -63,8 +63,8 @@ fn followed(home: &LedgerHome, db: &Connection) -> Verification {
     walk.finish().0
 }
 
-/// A payload that was erased behind the snapshot that decides is one that is there; in a later snapshot it is gone,
-/// with its redaction.
+/// A payload that is erased after the deciding snapshot counts as present; a later snapshot shows
+/// it missing, with its redaction.
 #[test]
 fn a_payload_erased_between_two_snapshots_is_no_alarm() {
     let home = LedgerHome::filled(600);
@@ -92,14 +92,15 @@ fn a_payload_erased_between_two_snapshots_is_no_alarm() {
     assert_eq!(late.redacted, 1);
 }
 
-/// Erases as `redact` has the writer do it, and does not wait for the write-ahead log, which a reader is in.
+/// Erases as `redact` makes the writer do it, without waiting for the write-ahead log, which a
+/// reader holds.
 fn erase(ledger: &Ledger, target: u64) {
     let payload = json!({ "reason": "asked for", "kind": "model.reply", "bytes": 1 });
     let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::untyped(Kind::Redaction, payload) };
     let _receipts = ledger.queue().append_erasing(vec![draft], vec![target]).expect("appended");
 }
 
-/// Beside a writer that appends without a pause every verification holds.
+/// Every verification passes while a writer appends without a pause.
 #[test]
 fn a_writer_at_work_is_no_alarm() {
     let home = LedgerHome::filled(1_500);
