@@ -45,7 +45,7 @@ impl Ledger {
     pub fn succeed(files: Files, lock: Lock, projections: &'static [Projection]) -> Result<Self, OpenError> {
         let at = |e| OpenError::File(files.data.clone(), e);
         if !files.segments().map_err(at)?.is_empty() || HighWater::read(&files.high_water()).is_some() {
-            return Err(OpenError::Incomplete("there is a log already".to_owned()));
+            return Err(OpenError::Incomplete("a log already exists".to_owned()));
         }
         Self::open(files, lock, projections)
     }

@@ -232,7 +232,7 @@ pub fn checkpoint(connection: &Connection) -> Result<i64, rusqlite::Error> {
     Ok(log.saturating_sub(moved))
 }
 
-/// Length of the write-ahead log of the database at `path`, in bytes; 0 if there is none.
+/// Length of the write-ahead log of the database at `path`, in bytes; 0 if it has none.
 #[must_use]
 pub fn log_bytes(path: &Path) -> u64 {
     let mut log = path.as_os_str().to_owned();
@@ -285,7 +285,7 @@ pub fn identity(path: &Path) -> std::io::Result<Identity> {
     Ok([one(path)?, one(Path::new(&log))?])
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that opens SQLite")]
+#[expect(clippy::disallowed_methods, reason = "the only code that opens SQLite")]
 fn open(path: &Path, access: OpenFlags) -> Result<Connection, rusqlite::Error> {
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;

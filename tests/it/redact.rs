@@ -132,7 +132,7 @@ fn without_a_server_and_all_or_none() {
     let (last, size) = (last.to_string(), home.entries(&[]).len());
     for (code, args, why) in [
         (1, &[&last, "0"][..], "entry 0 is a `genesis`; its payload is never erased"),
-        (1, &[&last, "99999"], "there is no entry 99999"),
+        (1, &[&last, "99999"], "entry 99999 does not exist"),
         (1, &["--run", "run_none"], "there is nothing to erase"),
         (2, &[], "required"),
         (2, &[&last, "--run", run], "cannot be used with"),

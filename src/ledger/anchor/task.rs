@@ -86,7 +86,7 @@ impl Anchor {
         Self(Arc::new(AnchorState { place, name, every, age_us_max: 0, opened_us: 0, memory, standing }))
     }
 
-    /// The state of the anchors; `None` if there is no place.
+    /// The state of the anchors; `None` without a place.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         let standing = || self.0.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -56,7 +56,7 @@ impl VerifierKey {
         self.key.as_bytes()
     }
 
-    /// Key hash of a signed note: the first four bytes of SHA-256(name ‖ newline ‖ algorithm ‖ key).
+    /// Key hash of a signed note: the first 4 bytes of SHA-256(name ‖ newline ‖ algorithm ‖ key).
     fn hash(&self) -> [u8; 4] {
         let digest = Digest::sha256_parts(&[self.name.as_bytes(), b"\n", &[ED25519], self.public()]);
         digest.0.first_chunk().copied().unwrap_or_default()

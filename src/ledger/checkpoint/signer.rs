@@ -29,7 +29,7 @@ impl Signer {
     pub(in crate::ledger) fn begin(files: KeyFiles, now_us: u64) -> Result<(Self, String), SigningKeyError> {
         let log = read_log_key(&files.log)?;
         let epoch = Epoch::begin(1, 0, now_us).map_err(at(&files.epoch))?;
-        // There is no entry yet, so no older key has signed anything.
+        // No entry exists yet, so no older key has signed anything.
         for stale in [&files.epoch, &files.next].into_iter().filter(|path| path.exists()) {
             erase(stale).map_err(at(stale))?;
         }

@@ -29,7 +29,7 @@ macro_rules! kinds {
 kinds! {
     /// The first entry: log id and log key.
     Genesis = "genesis";
-    /// A server or a command began.
+    /// A server or a command started.
     Start = "start";
     /// The configuration in force.
     ConfigLoad = "config.load";
@@ -39,13 +39,13 @@ kinds! {
     PolicyRefuse = "policy.refuse";
     /// The tools in force, and the folders that were skipped.
     ToolsLoad = "tools.load";
-    /// A key was made; the payload holds its verifiers and is never shown.
+    /// An API key was created; the payload holds its verifiers and is never shown.
     KeyCreate = "key.create";
-    /// A key was withdrawn.
+    /// An API key was revoked.
     KeyRevoke = "key.revoke";
     /// The number of credentials refused since the last such entry.
     AuthRefused = "auth.refused";
-    /// A message came in.
+    /// A run was requested with a message.
     RunRequest = "run.request";
     /// The model answered.
     ModelReply = "model.reply";

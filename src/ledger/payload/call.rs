@@ -81,7 +81,7 @@ pub enum ObjectFound {
         /// The paths named in policies that are the object or a folder above it.
         within: Vec<String>,
     },
-    /// The content of a folder. The last four members are absent if there is no such folder.
+    /// The content of a folder. The last four members are absent if the folder does not exist.
     Content {
         /// The names of the folder's path, joined by `/`.
         folder: String,

@@ -133,7 +133,7 @@ pub struct RunReplyPayload {
     pub session: SessionId,
     /// The state of the run.
     pub status: RunStatus,
-    /// The last text of the model, or the reason why there is none.
+    /// The last text of the model, or the reason why it is missing.
     pub answer: Option<String>,
     /// The name of the limit that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub struct Step {
     pub policies: Vec<String>,
     /// How the call ended.
     pub status: StepStatus,
-    /// The result, or the reason why there is none.
+    /// The result, or the reason why it is missing.
     pub result: Value,
     /// Whether the output was cut.
     pub truncated: bool,

@@ -204,7 +204,7 @@ mod tests {
             ("kind:anchor kind:call.* -status:err*", "kind:anchor kind:call.* -status:err*"),
             ("kind:", "! `kind:`: a value is missing after `kind:`"),
             ("a -", "! `-`: a word is missing after `-`"),
-            ("--", "! `--`: there is no letter or digit to search for"),
+            ("--", "! `--`: it has no letter or digit to search for"),
             ("tool:a*b", "! `tool:a*b`: a `*` must be at the end; to search for a `*`, put it in quotes"),
             ("tool:a\"b\"", "! `tool:a\"b\"`: a quote must begin a value; within quotes, write `\\\"`"),
             ("\"a\"b", "! `\"a\"b`: a closing quote must be followed by a space or `*`"),
@@ -228,7 +228,7 @@ mod tests {
         assert!(printed(&"a".repeat(5_000)).contains("5000 bytes"));
     }
 
-    /// No entry could match, and an empty result would suggest that there are none.
+    /// No entry could match, and an empty result would hide the mistake.
     #[test]
     fn a_value_that_no_entry_can_have_is_refused() {
         for (query, expect) in [

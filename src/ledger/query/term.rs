@@ -118,7 +118,7 @@ impl Criterion {
     fn parse_text(want: Want) -> Result<Self, WordError> {
         let words: Vec<String> = words(&want.value).collect();
         if words.is_empty() {
-            return Err("there is no letter or digit to search for".into());
+            return Err("it has no letter or digit to search for".into());
         }
         Ok(Self::Text { want, words })
     }

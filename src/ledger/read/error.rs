@@ -23,7 +23,7 @@ pub enum ReadError {
 impl ReadError {
     /// A part of entry `seq` is missing or incomplete.
     pub(in crate::ledger) fn lacks(seq: u64, what: &str) -> Self {
-        Self::Damaged(seq, format!("{what} is missing or cut"))
+        Self::Damaged(seq, format!("{what} is missing or incomplete"))
     }
 
     /// The entry `seq` is damaged for the given reason.

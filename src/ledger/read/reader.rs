@@ -273,7 +273,7 @@ impl Reader {
             let at = u64::try_from(seq).unwrap_or(0);
             let header = Header::parse(&bytes).map_err(ReadError::damaged(at))?;
             if header.seq != at {
-                return Err(ReadError::Damaged(at, format!("its header says {}", header.seq)));
+                return Err(ReadError::Damaged(at, format!("its header has number {}", header.seq)));
             }
             if wants(&header) {
                 let body = body(db, &header)?;

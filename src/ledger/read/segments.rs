@@ -44,7 +44,7 @@ impl OpenSegments {
         let data = path.parent().unwrap_or(Path::new("")).to_owned();
         let mut firsts = firsts(&data).map_err(at)?;
         if firsts.is_empty() {
-            // Opening the first file reports why there is none.
+            // Opening the first file reports why it is missing.
             firsts.push(0);
         }
         let asked = if is_snapshot { firsts.clone() } else { firsts.last().copied().into_iter().collect() };

@@ -150,7 +150,7 @@ impl Ledger {
         }
         for seq in seqs {
             match self.reader().salted(seq)? {
-                None => kept.push(format!("there is no entry {seq}")),
+                None => kept.push(format!("entry {seq} does not exist")),
                 // In a run, a payload that is already gone is not an obstacle.
                 Some((Stored { body: None, .. }, _)) if matches!(targets, Targets::Run(_)) => {}
                 Some((Stored { header, body, .. }, salt)) => {

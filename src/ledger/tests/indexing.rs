@@ -215,7 +215,7 @@ fn an_append_does_not_vouch_for_a_line_that_was_edited() {
         let _more = ledger.append_blocking(call_drafts(8)).expect("appended");
         while index.follow().expect("followed") > 0 {}
         assert_all_agree(&Index::reading(&home.files()).expect("index"), &ledger, column);
-        assert_eq!(told(&index, "kind:call.decision"), (ledger.head().size, vec![]), "{column}: made anew");
+        assert_eq!(told(&index, "kind:call.decision"), (ledger.head().size, vec![]), "{column}: rebuilt");
     }
 }
 
@@ -375,7 +375,7 @@ fn an_index_can_be_lost() {
     assert_eq!(told(&index, "tool:list_dir"), (0, vec![]));
     assert_agrees(&index, &ledger, "of another log");
     assert_eq!(index.complete().expect("complete").covered, size);
-    assert_agrees(&index, &ledger, "made anew");
+    assert_agrees(&index, &ledger, "rebuilt");
     drop(index);
 
     std::fs::write(home.files().index(), vec![b'x'; 9_000]).expect("written");

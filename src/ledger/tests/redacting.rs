@@ -269,7 +269,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
     check(told.entries[0].redaction, "never erased");
     waiting.iter().for_each(|seq| check(*seq, "has not ended"));
     check(ended[0], "already erased");
-    check(size + 7, "there is no entry");
+    check(size + 7, "does not exist");
     for reason in ["", "  ", &"x".repeat(501), &format!("it had {MARKER} in it")] {
         let asked = Erasure { reason: reason.to_owned(), ..erasure(Targets::Entries(vec![ended[2]])) };
         assert!(matches!(ledger.redact(&asked), Err(RedactError::Unfit("reason", _))), "{reason}");

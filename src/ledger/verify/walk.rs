@@ -118,7 +118,6 @@ impl ChainWalk {
     /// stored payload, needed if [`ChainWalk::follows`] holds for the entry's kind.
     ///
     /// After the first break nothing more is compared.
-    /// Behind the first break nothing more is compared: the chain has no more to say.
     pub(in crate::ledger) fn entry(&mut self, seq: u64, looked: &Looked, body: Option<&[u8]>) -> Vec<Tile> {
         let expected_seq = self.frontier.size();
         if self.broken {
@@ -197,7 +196,7 @@ impl ChainWalk {
         // If no entry was added, the root matched a checkpoint, and that was checked.
         let is_met = self.report.anchored.is_some();
         if self.report.entries == 0 && !is_met && self.report.findings.is_empty() {
-            self.report.find(None, Verdict::Incomplete, "there is no entry: nothing was checked");
+            self.report.find(None, Verdict::Incomplete, "the ledger has no entries: nothing was checked");
         }
         if !self.broken {
             self.beyond();
@@ -346,7 +345,7 @@ impl ChainWalk {
             let root = self.frontier.root();
             let sealed = self.epochs.as_mut().map(|epochs| epochs.follow(seq, body));
             match sealed {
-                None => self.leave(seq, "there is no epoch before it".to_owned()),
+                None => self.leave(seq, "it has no epoch before it".to_owned()),
                 Some(Err(what)) => self.leave(seq, what.to_string()),
                 Some(Ok(seal)) if seal.head.root == root => {}
                 Some(Ok(_)) => {

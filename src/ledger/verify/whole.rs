@@ -62,13 +62,15 @@ pub fn audit_telling(
     report.find_strays(files);
     match mark {
         Ok(None) if is_there => {
-            report.warnings.push("there is no high-water mark: a cut tail would not be detected".to_owned());
+            report
+                .warnings
+                .push("the high-water mark is missing: a cut tail would not be detected".to_owned());
         }
         Ok(_) => {}
         Err(what) => report.find(None, Verdict::Unreadable, what.to_string()),
     }
     match state {
-        Ok(None) if is_there => report.warnings.push("there is no state.db to compare".to_owned()),
+        Ok(None) if is_there => report.warnings.push("state.db is missing and was not compared".to_owned()),
         Ok(_) => {}
         Err(what) => report.find(None, Verdict::Unreadable, format!("state.db cannot be compared: {what}")),
     }
@@ -78,25 +80,25 @@ pub fn audit_telling(
     report
 }
 
-/// The high-water mark; `None` if there is none.
+/// The high-water mark; `None` if it is missing.
 fn read_mark(files: &Files) -> Result<Option<Head>, AuditError> {
     let path = files.high_water();
     readable(&path)?;
     if HighWater::is_garbled(&path) { Err(AuditError::Mark) } else { Ok(HighWater::read(&path)) }
 }
 
-/// The report if there is no ledger.db: whether one was ever seen.
+/// The report if ledger.db is missing: whether one was ever seen.
 fn missing(mark: Option<u64>, seen: Option<u64>) -> Verification {
     let mut report = Verification::default();
     for (who, size) in [("the high-water mark has", mark), ("state.db has applied", seen)] {
         if let Some(size) = size.filter(|size| *size > 0) {
-            let what = format!("there is no ledger.db, but {who} {size} entries");
+            let what = format!("ledger.db is missing, but {who} {size} entries");
             report.find(None, Verdict::Incomplete, what);
         }
     }
     if report.findings.is_empty() {
         let what =
-            "the ledger is empty: there is no ledger.db. Nothing was recorded yet, or everything is gone";
+            "the ledger is empty: ledger.db is missing. Nothing was recorded yet, or everything is gone";
         report.find(None, Verdict::Unreadable, what);
     }
     report

@@ -37,7 +37,7 @@ pub(in crate::ledger) struct Opened {
     /// The log's id.
     pub(in crate::ledger) log: String,
     pub(in crate::ledger) lock: Arc<Lock>,
-    /// The payload of the first entry, if there is none yet.
+    /// The payload of the first entry, if the log is new.
     pub(in crate::ledger) genesis: Option<GenesisPayload>,
 }
 
@@ -101,7 +101,7 @@ pub(in crate::ledger) fn open(
     Ok(Opened { queue, shared, reader, state, files, log, lock, genesis })
 }
 
-/// Allocates the reserve. If there is no space for it, the disk counts as full from the start.
+/// Allocates the reserve. If the disk has no space for it, it counts as full from the start.
 fn make_reserve(files: &Files, shared: &Shared) -> Result<Reserve, OpenError> {
     let mut reserve = Reserve::new(files);
     match reserve.make() {

@@ -176,7 +176,7 @@ mod tests {
         dropped.put(&sealed, &written).expect("put");
         drop(dropped);
         let rows = || file.db().query_row("SELECT count(*) FROM entry", [], |row| row.get::<_, i64>(0));
-        assert_eq!(rows(), Ok(3), "what was not committed is not there");
+        assert_eq!(rows(), Ok(3), "uncommitted entries are not stored");
 
         // A commit into a file that has lost its name makes no receipt.
         let mut open = Uncommitted::begin(&file).expect("begun");

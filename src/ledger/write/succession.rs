@@ -74,8 +74,8 @@ const TOLD: &str = "before.json";
 /// hold the lock and have no connection open to the files.
 ///
 /// After a crash during the move, some files are in each folder; the next call moves the others to
-/// the same place. After a crash behind it, the next start begins the new log and names this one
-/// from the copy.
+/// the same place. After a crash that follows the move, the next start begins the new log and names
+/// this one from the copy.
 pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
     let mut names: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(&files.data)? {

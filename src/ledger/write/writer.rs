@@ -116,7 +116,7 @@ impl Writer {
     fn tick(&mut self) {
         self.mend();
         let (now, head) = (clock::Wall::now().0, self.head());
-        // Without a genesis entry there is no log to sign for.
+        // Without a genesis entry, no log exists to sign for.
         if head.size > 0 && self.signer.is_due(now) && self.shared.is_well() {
             match self.signer.next(head, now) {
                 Ok((next, payload)) => {
