@@ -90,5 +90,5 @@ pub(in crate::ledger) fn is_applied_one(state: &Connection) -> Result<bool, rusq
 
 /// The message for a state.db that is not a database any more. The ledger holds all of its content.
 pub(in crate::ledger) fn garbled(error: &StoreError) -> String {
-    format!("{error}: stop the server and delete this file, the next start rebuilds it from the ledger")
+    format!("{error}: stop the server and delete this file; the next start rebuilds it from the ledger")
 }

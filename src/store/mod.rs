@@ -5,7 +5,7 @@
 //! # Layout
 //!
 //! One file: opening (`open_writer`, `open_reader`, `open_sealed`, `open_memory`), replacing a file
-//! by a complete new one (`Beside`), and the care of write-ahead logs (`checkpoint`, `settle`,
+//! by a complete new one (`Replacement`), and the care of write-ahead logs (`checkpoint`, `settle`,
 //! `empty_log`).
 
 use rusqlite::{Connection, OpenFlags};
@@ -54,7 +54,7 @@ pub enum StoreError {
     #[error("{}: {}", .0.display(), .1)]
     File(PathBuf, #[source] std::io::Error),
     /// SQLite returned an error.
-    #[error("{}: {}", .0.display(), said(.1))]
+    #[error("{}: {}", .0.display(), message(.1))]
     Sqlite(PathBuf, #[source] rusqlite::Error),
     /// The file was written by a later version.
     #[error("{}: schema version {} is newer than this program", .0.display(), .1)]
@@ -62,7 +62,7 @@ pub enum StoreError {
 }
 
 /// SQLite's message, replaced if it says only that an operation failed.
-fn said(error: &rusqlite::Error) -> String {
+fn message(error: &rusqlite::Error) -> String {
     if is_index_short(error) {
         "no space for the index of its write-ahead log: is the disk full?".to_owned()
     } else {
@@ -140,29 +140,29 @@ pub fn settle(path: &Path) -> Result<bool, StoreError> {
 /// A new database under a temporary name next to the final one. It takes the final name only when
 /// it is complete.
 #[derive(Debug)]
-pub struct Beside {
+pub struct Replacement {
     connection: Connection,
     made: PathBuf,
     place: PathBuf,
 }
 
-impl Beside {
+impl Replacement {
     /// Creates an empty database of `kind` for `place`. Removes one that a crash left.
     pub fn make(place: &Path, kind: Database) -> Result<Self, StoreError> {
-        let beside = |end: &str| {
+        let with_ending = |end: &str| {
             let mut name = place.as_os_str().to_owned();
             name.push(end);
             PathBuf::from(name)
         };
         for end in [".new", ".new-wal", ".new-shm"] {
-            match std::fs::remove_file(beside(end)) {
+            match std::fs::remove_file(with_ending(end)) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(StoreError::File(beside(end), e));
+                    return Err(StoreError::File(with_ending(end), e));
                 }
                 _ => {}
             }
         }
-        let made = beside(".new");
+        let made = with_ending(".new");
         Ok(Self { connection: open_writer(&made, kind)?, made, place: place.to_owned() })
     }
 
@@ -188,7 +188,7 @@ impl Beside {
 /// opens it as [`open_writer`] does.
 pub fn make(path: &Path, kind: Database) -> Result<Connection, StoreError> {
     if !path.exists() {
-        Beside::make(path, kind)?.take_place()?;
+        Replacement::make(path, kind)?.take_place()?;
     }
     open_writer(path, kind)
 }

@@ -20,7 +20,7 @@ pub enum AnchorOpenError {
     Key,
     /// A key is configured, but no witness.
     #[error("`anchor_key` is set, but `anchor` does not name a witness")]
-    KeyOfNobody,
+    KeyWithoutWitness,
     /// The file cannot be opened.
     #[error("`anchor`: {}: {}", .0.display(), .1)]
     File(PathBuf, #[source] std::io::Error),

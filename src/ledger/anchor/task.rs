@@ -62,7 +62,7 @@ impl Anchor {
             },
         };
         if !asked.key.is_empty() && !matches!(place, AnchorPlace::Witness(_)) {
-            return Err(AnchorOpenError::KeyOfNobody);
+            return Err(AnchorOpenError::KeyWithoutWitness);
         }
         let kept = Standing::read(files).filter(|kept| kept.place == asked.place);
         let fresh = Standing { place: asked.place.clone(), ..Standing::default() };
@@ -141,15 +141,15 @@ impl Anchor {
         let checkpoint = Checkpoint::parse(note.text())?;
         let before = self.standing().unwrap_or_default();
         let there = ledger.head().size;
-        let told = if there < before.covered {
+        let taken = if there < before.covered {
             let what = format!("{} entries were anchored, but the ledger has {there}", before.covered);
             Err(AnchorFailure::Conflict(what))
         } else if checkpoint.head.size <= before.covered {
             return Ok(());
         } else {
-            self.tell(ledger, &note, checkpoint.head, before.size).await
+            self.send(ledger, &note, checkpoint.head, before.size).await
         };
-        let outcome = match told {
+        let outcome = match taken {
             Ok(cosigned) => self.record(ledger, &note, checkpoint.head, cosigned).await,
             Err(failure) => Err(failure),
         };
@@ -160,7 +160,7 @@ impl Anchor {
     }
 
     /// Sends the checkpoint to the place. Returns the cosignature, if the place signs.
-    async fn tell(
+    async fn send(
         &self,
         ledger: &Ledger,
         note: &Note,

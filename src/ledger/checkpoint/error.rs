@@ -94,7 +94,7 @@ pub enum CheckpointError {
     #[error("it does not say what was anchored: {0}")]
     NothingAnchored(#[source] serde_json::Error),
     /// The `anchor` entry claims more entries than there are before it, or none.
-    #[error("it claims {0} anchored entries, which is not a size before it")]
+    #[error("its anchored size {0} is not between 1 and its own number")]
     AnchoredSize(u64),
     /// The `anchor` entry comes before any key.
     #[error("there are no keys to check its note with")]

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_reads_back_and_says_who_signed() {
+    fn a_checkpoint_reads_back_with_its_signers() {
         let (log, epoch) = (key(1), key(2));
         let note = Note::sign(checkpoint().text(), &[("par/00", &log), ("par/00/epoch/1", &epoch)]);
         let read = Note::parse(&note.to_string()).expect("note");
@@ -253,7 +253,7 @@ mod tests {
 
     /// Every changed bit of a note or a verifier key is detected.
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         let (log, epoch) = (key(1), key(2));
         let note =
             Note::sign(checkpoint().text(), &[("par/00", &log), ("par/00/epoch/1", &epoch)]).to_string();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_note_is_refused() {
+    fn a_malformed_note_is_refused() {
         let good = Note::sign(checkpoint().text(), &[("par/00", &key(1))]).to_string();
         for bad in [
             String::new(),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let (_, key) = key();
         let said = |status, body: &str| WitnessAnswer::read(status, body.as_bytes(), &note(7), &key);
         assert_eq!(said(409, "12\n"), WitnessAnswer::Seen(12));

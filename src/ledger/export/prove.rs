@@ -34,7 +34,7 @@ impl Reader {
         size: u64,
         roots: &mut HashMap<(u32, u64), Digest>,
     ) -> Result<Item, ReadError> {
-        let (stored, salt) = self.salted(seq)?.ok_or_else(|| ReadError::lacks(seq, "the entry"))?;
+        let (stored, salt) = self.salted(seq)?.ok_or_else(|| ReadError::missing(seq, "the entry"))?;
         let payload = salt.zip(stored.body).filter(|_| stored.header.shows_payload());
         let mut segments = self.segments();
         let path = proof::inclusion(seq, size, &mut |height, index| {

@@ -63,8 +63,8 @@ mod tests {
     use super::{COLUMNS, row};
 
     #[test]
-    fn a_cell_is_quoted_and_is_no_formula() {
-        let told = |cell: &str| {
+    fn a_cell_is_quoted_and_is_never_a_formula() {
+        let written = |cell: &str| {
             let mut cells = COLUMNS.map(|_| String::new());
             cells[0] = cell.to_owned();
             let row = String::from_utf8(row(cells).expect("a row")).expect("text");
@@ -83,7 +83,7 @@ mod tests {
             ("\r=x", "\"'\r=x\""),
             ("=\"x\"", "\"'=\"\"x\"\"\""),
         ] {
-            assert_eq!(told(cell), expect, "{cell:?}");
+            assert_eq!(written(cell), expect, "{cell:?}");
         }
     }
 }

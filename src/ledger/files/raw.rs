@@ -17,11 +17,11 @@ pub(in crate::ledger) struct RawFiles {
 }
 
 impl RawFiles {
-    /// Calls `look` with the file at `path`.
+    /// Calls `read` with the file at `path`.
     pub(in crate::ledger) fn with<T>(
         &self,
         path: &Path,
-        look: impl FnOnce(&File) -> io::Result<T>,
+        read: impl FnOnce(&File) -> io::Result<T>,
     ) -> io::Result<T> {
         // A panic elsewhere leaves the map consistent: each change is one insertion.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ impl RawFiles {
         if !open.get(path).is_some_and(is_same) {
             open.insert(path.to_owned(), File::open(path)?);
         }
-        open.get(path).map_or_else(|| Err(io::ErrorKind::NotFound.into()), look)
+        open.get(path).map_or_else(|| Err(io::ErrorKind::NotFound.into()), read)
     }
 }
 

@@ -116,7 +116,7 @@ fn each_kind_has_its_struct() {
 
 /// Each entry of the corpus is parsed by its struct, which writes the same bytes again.
 #[test]
-fn entries_that_were_written_before_are_read_and_written_alike() {
+fn earlier_entries_are_read_and_written_unchanged() {
     for kind in Kind::ALL {
         let entries = corpus(*kind);
         let whole = entries.iter().filter_map(|(header, payload)| Some((header, payload.as_ref()?)));
@@ -139,7 +139,7 @@ fn entries_that_were_written_before_are_read_and_written_alike() {
 
 /// Members that a later version adds are ignored.
 #[test]
-fn members_that_are_not_known_are_taken() {
+fn unknown_members_are_accepted() {
     for kind in Kind::ALL {
         for (_, payload) in corpus(*kind) {
             let Some(Value::Object(mut payload)) = payload else { continue };
@@ -151,7 +151,7 @@ fn members_that_are_not_known_are_taken() {
 }
 
 #[test]
-fn each_word_for_a_stop_is_read() {
+fn each_spelling_of_a_stop_reason_is_read() {
     for (word, reason) in [
         ("EndTurn", StopReason::EndTurn),
         ("ToolCalls", StopReason::ToolCalls),
@@ -172,7 +172,7 @@ fn each_word_for_a_stop_is_read() {
 
 /// A cut payload does not parse as its kind, and is marked as cut.
 #[test]
-fn a_payload_that_was_cut_is_known_as_one() {
+fn a_cut_payload_is_recognized() {
     let cut =
         json!({ "v": 1, "cut": true, "bytes": 5_000_000, "sha256": "0".repeat(64), "head": "{" }).to_string();
     assert_eq!(CutPayload::read(cut.as_bytes()).map(|cut| cut.bytes), Some(5_000_000));
@@ -268,19 +268,19 @@ fn the_page_has_the_members_of_the_structs() {
     let mut page = documented();
     for kind in Kind::ALL {
         let word = kind.as_str();
-        let told = page.remove(word).unwrap_or_else(|| panic!("the page has no table of `{word}`"));
+        let table = page.remove(word).unwrap_or_else(|| panic!("the page has no table of `{word}`"));
         let top = with_payload!(*kind, members_of());
         let inner = nested(*kind);
         let below = inner.iter().flat_map(|(at, names)| names.iter().map(move |name| format!("{at}.{name}")));
         let all: BTreeSet<String> = top.iter().cloned().chain(below).collect();
-        let on_page: BTreeSet<String> = told.keys().cloned().collect();
+        let on_page: BTreeSet<String> = table.keys().cloned().collect();
         assert_eq!(on_page, all, "the page (left) and the structs of `{word}`");
         for payload in corpus(*kind).into_iter().filter_map(|(_, payload)| payload) {
             for member in payload.as_object().expect("an object").keys().filter(|name| *name != "v") {
                 assert!(top.contains(member), "`{member}` of `{word}` has no struct");
                 let may_lack = with_payload!(*kind, is_optional(&payload, member));
                 assert_eq!(
-                    told[member], may_lack,
+                    table[member], may_lack,
                     "whether `{member}` of `{word}` may be absent, by the page (left)"
                 );
             }

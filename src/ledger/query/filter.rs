@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_read_or_the_wrong_word_is_named() {
+    fn a_query_is_parsed_or_the_wrong_term_is_named() {
         let no_time = "expected a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) or a span before now \
                        (`90s`, `30m`, `24h`, `7d`, `2w`)";
         for (query, expect) in [
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_as_they_are_written() {
+    fn terms_are_split_as_they_are_written() {
         assert_eq!(split(r#" a  -"b c" tool:"d \" e"* "#), Ok(vec!["a", r#"-"b c""#, r#"tool:"d \" e"*"#]));
         assert_eq!(word("tool", "a b").as_deref(), Some("tool:\"a b\""));
         assert_eq!((word("payload", "a"), word("tool", "")), (None, None));

@@ -43,7 +43,7 @@ impl Index {
     /// is not a valid index.
     pub fn open(files: &Files) -> Result<Self, IndexError> {
         let reader = Reader::open(&files.ledger()).map_err(IndexError::Store)?;
-        Self::beside(files, Arc::new(reader))
+        Self::with_reader(files, Arc::new(reader))
     }
 
     /// Opens an existing index for reading only: nothing is created or changed. Fails if there is
@@ -62,7 +62,7 @@ impl Index {
     }
 
     /// As [`Index::open`], with a reader that learns of new segments.
-    fn beside(files: &Files, ledger: Arc<Reader>) -> Result<Self, IndexError> {
+    fn with_reader(files: &Files, ledger: Arc<Reader>) -> Result<Self, IndexError> {
         let inner = match IndexFile::open(files) {
             Err(error) => {
                 tracing::warn!(%error, "index.db cannot be used and is rebuilt");
@@ -140,7 +140,7 @@ impl Index {
 impl Ledger {
     /// The index of this ledger.
     pub fn index(&self) -> Result<Index, IndexError> {
-        Index::beside(self.files(), self.shared_reader())
+        Index::with_reader(self.files(), self.shared_reader())
     }
 }
 

@@ -266,10 +266,10 @@ impl IndexFile {
             return Ok(true);
         }
         let range = id * BLOCK_ENTRIES..covered.min((id + 1) * BLOCK_ENTRIES);
-        let fits = !self.unsound.contains(&id)
-            && self.fits(ledger, id, range.clone())?
+        let matches = !self.unsound.contains(&id)
+            && self.matches_ledger(ledger, id, range.clone())?
             && (!has_text || self.has_its_words(range)?);
-        if !fits {
+        if !matches {
             if self.unsound.insert(id) {
                 tracing::error!(
                     block = id,
@@ -289,7 +289,7 @@ impl IndexFile {
         with_words.contains(&id) || !has_text && sound.contains(&id) || self.unsound.contains(&id)
     }
 
-    fn fits(&self, ledger: &Reader, id: u64, range: Range<u64>) -> Result<bool, IndexError> {
+    fn matches_ledger(&self, ledger: &Reader, id: u64, range: Range<u64>) -> Result<bool, IndexError> {
         // Lines after the range's end may exist too.
         let lines = lines(&self.db, range.start..range.start + BLOCK_ENTRIES)?;
         let stored: Option<Vec<u8>> = self
@@ -318,7 +318,7 @@ impl IndexFile {
         let mut rows = statement.query(ends)?;
         while let Some(row) = rows.next()? {
             let (has_words, want): (Option<i64>, Option<Vec<u8>>) = (row.get(1)?, row.get(2)?);
-            let fits = match (has_words, want) {
+            let matches = match (has_words, want) {
                 (None, None) => true,
                 (Some(_), Some(want)) => row
                     .get_ref(3)?
@@ -326,7 +326,7 @@ impl IndexFile {
                     .is_ok_and(|text| Digest::sha256(text.as_bytes()).0.as_slice() == want.as_slice()),
                 _ => false,
             };
-            if !fits {
+            if !matches {
                 return Ok(false);
             }
         }

@@ -50,7 +50,7 @@ impl Index {
             bytes: 0,
             found: HeaderPage::default(),
         };
-        if !narrows(filter) {
+        if !uses_index(filter) {
             search.scan(from, None)?;
             return Ok(search.found);
         }
@@ -69,7 +69,7 @@ impl Index {
 }
 
 /// Whether a query has a condition that the index can look up. Numbers are found without it.
-fn narrows(filter: &Filter) -> bool {
+fn uses_index(filter: &Filter) -> bool {
     let leads = |ask: &Criterion| matches!(ask, Criterion::Field { .. } | Criterion::Text { .. });
     filter.terms.iter().any(|term| !term.is_negated && leads(&term.ask))
 }
@@ -121,7 +121,7 @@ impl IndexSearch<'_> {
             }
             let stretch = self.stretch(inner, seq, covered, &mut checked)?;
             passed += stretch.end.saturating_sub(stretch.start).div_ceil(BLOCK_ENTRIES);
-            at = self.look(inner, stretch)?;
+            at = self.find_in(inner, stretch)?;
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl IndexSearch<'_> {
 
     /// Finds the matches in a range; if it is empty, in the unsound block. Returns where to
     /// continue.
-    fn look(&mut self, inner: &mut IndexFile, stretch: Range<u64>) -> Result<Option<u64>, IndexError> {
+    fn find_in(&mut self, inner: &mut IndexFile, stretch: Range<u64>) -> Result<Option<u64>, IndexError> {
         if stretch.is_empty() {
             let block = stretch.start / BLOCK_ENTRIES;
             return Ok(match self.order {

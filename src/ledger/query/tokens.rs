@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phrase_is_found_where_its_words_stand_side_by_side() {
+    fn a_phrase_matches_neighbouring_words() {
         for (text, phrase, is_start, expect) in [
             ("a connection was refused", "connection refused", false, false),
             ("the Connection, refused", "connection refused", false, true),

@@ -22,7 +22,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// A part of entry `seq` is missing or incomplete.
-    pub(in crate::ledger) fn lacks(seq: u64, what: &str) -> Self {
+    pub(in crate::ledger) fn missing(seq: u64, what: &str) -> Self {
         Self::Damaged(seq, format!("{what} is missing or incomplete"))
     }
 

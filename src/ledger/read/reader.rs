@@ -28,7 +28,7 @@ pub struct Reader {
 /// The entries that began an epoch, as far as headers were searched.
 #[derive(Debug, Default)]
 struct Began {
-    looked: u64,
+    searched: u64,
     seqs: Vec<u64>,
 }
 
@@ -125,7 +125,7 @@ impl Reader {
 
     /// The log's verifier key, as the genesis entry pins it.
     pub fn log_key(&self) -> Result<VerifierKey, ReadError> {
-        let genesis = self.entry(0)?.ok_or_else(|| ReadError::lacks(0, "the entry"))?;
+        let genesis = self.entry(0)?.ok_or_else(|| ReadError::missing(0, "the entry"))?;
         let body = genesis.body.unwrap_or_default();
         let epochs = Epochs::from_genesis(&genesis.header.log, &body);
         Ok(epochs.map_err(ReadError::damaged(0))?.log().clone())
@@ -154,15 +154,15 @@ impl Reader {
     /// The verifier key of epoch 1, and the seals of the epochs that began among the first `size`
     /// entries.
     pub(in crate::ledger) fn epochs(&self, size: u64) -> Result<(String, Vec<String>), ReadError> {
-        let pinned: GenesisPayload = self.said(0, "epoch_key")?;
-        let seal = |seq| Ok(self.said::<KeyEpochPayload>(seq, "seal")?.seal);
+        let pinned: GenesisPayload = self.parsed(0, "epoch_key")?;
+        let seal = |seq| Ok(self.parsed::<KeyEpochPayload>(seq, "seal")?.seal);
         let seals = self.began(size)?.into_iter().map(seal).collect::<Result<_, ReadError>>()?;
         Ok((pinned.epoch_key, seals))
     }
 
     /// The payload of `seq`. The error names `what` as missing.
-    fn said<P: Payload>(&self, seq: u64, what: &str) -> Result<P, ReadError> {
-        self.entry(seq)?.and_then(|stored| stored.payload()).ok_or_else(|| ReadError::lacks(seq, what))
+    fn parsed<P: Payload>(&self, seq: u64, what: &str) -> Result<P, ReadError> {
+        self.entry(seq)?.and_then(|stored| stored.payload()).ok_or_else(|| ReadError::missing(seq, what))
     }
 
     /// The entries among the first `size` that began an epoch. Each header is searched once, in
@@ -171,16 +171,16 @@ impl Reader {
         let mut known = self.began.lock().unwrap_or_else(PoisonError::into_inner);
         let sql = "SELECT seq FROM entry WHERE seq >= ?1 AND seq < ?2 \
                    AND instr(header, CAST('\"kind\":\"key.epoch\"' AS BLOB)) > 0 ORDER BY seq";
-        while known.looked < size {
-            let until = size.min(known.looked + WALK_ENTRIES);
+        while known.searched < size {
+            let until = size.min(known.searched + WALK_ENTRIES);
             let mut segments = self.segments();
-            for part in segments.parts(known.looked..until) {
+            for part in segments.parts(known.searched..until) {
                 let mut statement = segments.connection(part.start)?.prepare_cached(sql)?;
                 let rows = statement.query_map([number(part.start), number(part.end)], |row| row.get(0))?;
                 let found = rows.collect::<Result<Vec<i64>, _>>()?;
                 known.seqs.extend(found.into_iter().filter_map(|seq| u64::try_from(seq).ok()));
             }
-            known.looked = until;
+            known.searched = until;
         }
         Ok(known.seqs.iter().copied().filter(|seq| *seq < size).collect())
     }
@@ -208,9 +208,9 @@ impl Reader {
             .optional()?;
         let Some((bytes, salt, body)) = row else { return Ok(None) };
         let header = Header::parse(&bytes).map_err(ReadError::damaged(seq))?;
-        let told = salt.as_deref().and_then(|salt| salt.try_into().ok());
+        let stored_salt = salt.as_deref().and_then(|salt| salt.try_into().ok());
         let body = checked(&header, salt, body)?;
-        Ok(Some((Stored { header, bytes, body }, told)))
+        Ok(Some((Stored { header, bytes, body }, stored_salt)))
     }
 
     /// Passes the stored headers of `range` to `see`, in order, until it returns false.

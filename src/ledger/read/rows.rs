@@ -39,18 +39,18 @@ pub(in crate::ledger) fn subtree(
                 None => leaf(&header_bytes(segments, at)?),
                 Some(below) => {
                     let hashes = tile(segments, below, at)?;
-                    Tile::root(&hashes.ok_or_else(|| ReadError::lacks(at, &format!("tile {below}/{at}")))?)
+                    Tile::root(&hashes.ok_or_else(|| ReadError::missing(at, &format!("tile {below}/{at}")))?)
                 }
             });
         }
     }
-    if frontier.size() == count { Ok(frontier.root()) } else { Err(ReadError::lacks(from, "its tile")) }
+    if frontier.size() == count { Ok(frontier.root()) } else { Err(ReadError::missing(from, "its tile")) }
 }
 
 pub(in crate::ledger) fn header_bytes(segments: &mut OpenSegments, seq: u64) -> Result<Vec<u8>, ReadError> {
     let header = "SELECT header FROM entry WHERE seq = ?1";
     let found = segments.connection(seq)?.prepare_cached(header)?.query_row([number(seq)], |row| row.get(0));
-    found.optional()?.ok_or_else(|| ReadError::lacks(seq, "the entry"))
+    found.optional()?.ok_or_else(|| ReadError::missing(seq, "the entry"))
 }
 
 /// Reads a tile. It is in the segment of the entry that filled it.

@@ -79,8 +79,8 @@ impl OpenSegments {
 
     /// The first entry of the segment that would hold `seq`.
     pub(in crate::ledger) fn first_of(&self, seq: u64) -> u64 {
-        let behind = self.firsts.partition_point(|first| *first <= seq);
-        self.firsts.get(behind.saturating_sub(1)).copied().unwrap_or_default()
+        let next = self.firsts.partition_point(|first| *first <= seq);
+        self.firsts.get(next.saturating_sub(1)).copied().unwrap_or_default()
     }
 
     /// The connection to the segment that would hold entry `seq`.
@@ -119,8 +119,8 @@ impl OpenSegments {
         let mut parts = Vec::new();
         let mut from = range.start;
         while from < range.end {
-            let behind = self.firsts.iter().copied().find(|first| *first > from).unwrap_or(u64::MAX);
-            let until = behind.min(range.end);
+            let next = self.firsts.iter().copied().find(|first| *first > from).unwrap_or(u64::MAX);
+            let until = next.min(range.end);
             parts.push(from..until);
             from = until;
         }

@@ -20,7 +20,7 @@ impl Ledger {
     pub(super) fn cleanse(&self, traces: &Traces) -> (usize, Vec<String>) {
         self.settle_sealed();
         let mut is_empty = self.empty_log(false);
-        let mut sight = self.look(traces);
+        let mut sight = self.search_files(traces);
         let mut left = Vec::new();
         let written = self.files().segment(self.shared().segment());
         let segments: BTreeSet<PathBuf> =
@@ -32,7 +32,7 @@ impl Ledger {
             let bytes = std::fs::metadata(path).map_or(u64::MAX, |meta| meta.len());
             if bytes > limits::REDACTION_REWRITE_BYTES_MAX {
                 let name = name(self.files(), path);
-                left.push(format!("{name}: not rewritten: it has {bytes} bytes"));
+                left.push(format!("{name}: too large to be rewritten: {bytes} bytes"));
             } else if *path == written {
                 is_empty = self.empty_log(true);
             } else if let Err(e) = store::open_sealed(path).map(|db| store::rewrite(&db)) {
@@ -40,7 +40,7 @@ impl Ledger {
             }
         }
         if !found.is_empty() {
-            sight = self.look(traces);
+            sight = self.search_files(traces);
         }
         match is_empty {
             Ok(true) => {}
@@ -87,16 +87,16 @@ impl Ledger {
     }
 
     /// Searches the files. A piece that existing entries hold too is not a trace of the erased one.
-    fn look(&self, traces: &Traces) -> Sighting {
+    fn search_files(&self, traces: &Traces) -> Sighting {
         let mut sight = traces.search(self.files(), self.shared().raw());
         let pieces: BTreeSet<usize> =
             sight.found.values().flatten().copied().filter(|needle| !traces.is_salt(*needle)).collect();
         if pieces.is_empty() {
             return sight;
         }
-        match self.alive(traces, &pieces) {
-            Ok(alive) => {
-                sight.found.values_mut().for_each(|found| found.retain(|needle| !alive.contains(needle)));
+        match self.still_present(traces, &pieces) {
+            Ok(present) => {
+                sight.found.values_mut().for_each(|found| found.retain(|needle| !present.contains(needle)));
                 sight.found.retain(|_, found| !found.is_empty());
             }
             Err(why) => sight.unread.push(format!("cannot compare with the entries of the ledger: {why}")),
@@ -105,7 +105,11 @@ impl Ledger {
     }
 
     /// The pieces that an existing entry holds.
-    fn alive(&self, traces: &Traces, pieces: &BTreeSet<usize>) -> Result<BTreeSet<usize>, SearchError> {
+    fn still_present(
+        &self,
+        traces: &Traces,
+        pieces: &BTreeSet<usize>,
+    ) -> Result<BTreeSet<usize>, SearchError> {
         let wanted = traces.only(pieces)?;
         let mut found = BTreeSet::new();
         let firsts = self.reader().segments().firsts().to_vec();

@@ -23,7 +23,7 @@ pub(super) fn forget(files: &Files, raw: &RawFiles, payloads: &[PayloadToErase])
     if !files.index().exists() {
         return Vec::new();
     }
-    let mend = "delete it while no server runs, or run `par audit index --rebuild`";
+    let mend = "delete index.db while no server runs, or run `par audit index --rebuild`";
     match clean(files, raw, payloads) {
         Ok(true) => Vec::new(),
         Ok(false) => vec![format!("index.db and index.db-wal: they may hold pieces of the payload: {mend}")],

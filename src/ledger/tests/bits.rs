@@ -59,8 +59,8 @@ fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -
         file.write_all_at(&[held[0] ^ mask], byte).expect("flipped");
         let report = home.audit();
         if report.verdict.holds() {
-            let told = ReadBack::new(home, &report);
-            assert_eq!(told, before, "{name}, bit {bit}");
+            let read = ReadBack::new(home, &report);
+            assert_eq!(read, before, "{name}, bit {bit}");
             count.without_effect += 1;
         } else {
             assert!(!report.findings.is_empty(), "{name}, bit {bit}: {report:?}");
@@ -109,7 +109,7 @@ fn bits_of(path: &Path, stride: usize) -> Vec<usize> {
 }
 
 #[test]
-fn every_flipped_bit_of_a_settled_file_is_detected_or_tells_nothing_else() {
+fn every_flipped_bit_of_a_settled_file_is_detected_or_changes_nothing() {
     let home = LedgerHome::filled(6);
     let count = flip_all(&home, "ledger.db", &bits_of(&home.files().ledger(), stride(STRIDE)));
     assert!(count.detected > 100 && count.without_effect > 100, "{count:?}");
@@ -117,7 +117,7 @@ fn every_flipped_bit_of_a_settled_file_is_detected_or_tells_nothing_else() {
 
 /// The rows of a ledger that are still in its write-ahead log.
 #[test]
-fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_tells_nothing_else() {
+fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_changes_nothing() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let _receipts = ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");

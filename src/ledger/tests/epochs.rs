@@ -51,7 +51,7 @@ fn an_epoch_that_is_over_is_sealed_and_its_key_is_gone() {
 
 /// A process may end before any work that follows its last entry.
 #[test]
-fn the_end_of_a_process_is_signed_with_it() {
+fn the_last_entries_of_a_process_are_signed() {
     let home = LedgerHome::filled(6);
     let ledger = home.open();
     let _receipts = ledger.append_blocking(call_drafts(6)).expect("appended");
@@ -84,7 +84,7 @@ fn open_below(folder: &Path) -> Vec<PathBuf> {
 
 /// With all keys on the disk, an epoch that is over cannot be signed.
 #[test]
-fn earlier_epochs_cannot_be_written_anew_with_the_live_keys() {
+fn earlier_epochs_cannot_be_rewritten_with_the_live_keys() {
     let home = three_epochs();
     let report = assert_verified(&home);
     assert_eq!(report.epochs, 3);
@@ -104,7 +104,7 @@ fn earlier_epochs_cannot_be_written_anew_with_the_live_keys() {
 }
 
 #[test]
-fn an_interrupted_change_is_brought_to_its_end() {
+fn an_interrupted_change_is_finished() {
     let home = LedgerHome::filled(12);
     let path = |name: &str| home.folder.path().join(name);
     let first = std::fs::read(path("epoch.key")).expect("key");

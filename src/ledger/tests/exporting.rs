@@ -61,7 +61,7 @@ fn an_export_is_checked_with_the_key_alone() {
 /// Every member of every kind of line, changed in every way that its type allows; lines that are
 /// missing, duplicated, reordered, or from another export.
 #[test]
-fn whatever_is_changed_in_an_export_is_seen() {
+fn every_change_of_an_export_is_detected() {
     let (_home, ledger) = ledger(4);
     let text = export(&ledger, "tool:read_file -status:error", Format::Jsonl);
     let found = checked(&text).expect("checks");
@@ -161,7 +161,7 @@ fn an_erased_payload_is_not_exported() {
 }
 
 #[test]
-fn a_table_has_a_row_an_entry_and_no_formula() {
+fn a_table_has_one_row_per_entry_and_no_formula() {
     let (_home, ledger) = ledger(1);
     let odd = Draft {
         tool: Some("=cmd|' /C calc'!A0".to_owned()),

@@ -126,7 +126,7 @@ fn a_full_disk_rolls_back_and_passes() {
 
 /// No append and no restart is necessary.
 #[test]
-fn a_full_disk_is_over_by_itself_once_there_is_space() {
+fn a_full_disk_recovers_by_itself_once_there_is_space() {
     on_small_disk(|data| {
         let disk = SmallDisk::new(data, 64);
         let ledger = disk.open();

@@ -107,7 +107,7 @@ fn assert_agrees(index: &Index, ledger: &Ledger, what: &str) {
     }
 }
 
-fn told(index: &Index, query: &str) -> (u64, Vec<u64>) {
+fn coverage(index: &Index, query: &str) -> (u64, Vec<u64>) {
     let filter = Filter::parse(query).expect("a query");
     let found = index.headers(&filter, 0, Order::Ascending, 10_000, 20_000).expect("read");
     let coverage = found.index.expect("the index was used");
@@ -115,12 +115,12 @@ fn told(index: &Index, query: &str) -> (u64, Vec<u64>) {
 }
 
 #[test]
-fn what_is_changed_in_the_index_is_seen_and_answered_right() {
+fn a_changed_index_is_detected_and_changes_no_answer() {
     let (home, ledger) = some_blocks();
     let size = ledger.head().size;
     let reference = Index::open(&home.files()).expect("index");
     assert_eq!(reference.complete().expect("complete").covered, size);
-    assert_eq!(told(&reference, "tool:list_dir"), (size, vec![]));
+    assert_eq!(coverage(&reference, "tool:list_dir"), (size, vec![]));
     assert_agrees(&reference, &ledger, "as it is");
     let denied = by_scan(&ledger, "tool:list_dir", Order::Ascending)[20];
     let block = denied / 256;
@@ -144,12 +144,12 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
     ];
     for change in &changes {
         connect(&home.files().index()).execute_batch(change).expect(change);
-        let (covered, unsound) = told(&reference, "tool:list_dir");
+        let (covered, unsound) = coverage(&reference, "tool:list_dir");
         assert!(covered == 0 || !unsound.is_empty(), "{change}: seen");
         assert_agrees(&reference, &ledger, change);
         // The block is rebuilt, and matches at the next check.
         while reference.follow().expect("followed") > 0 {}
-        assert_eq!(told(&reference, "tool:list_dir"), (size, vec![]), "{change}");
+        assert_eq!(coverage(&reference, "tool:list_dir"), (size, vec![]), "{change}");
         assert_agrees(&reference, &ledger, change);
     }
     for change in [
@@ -158,10 +158,10 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
         "DELETE FROM words".to_owned(),
     ] {
         connect(&home.files().index()).execute_batch(&change).expect(&change);
-        assert!(!told(&reference, "\"line 77\"").1.is_empty(), "{change}: seen");
+        assert!(!coverage(&reference, "\"line 77\"").1.is_empty(), "{change}: seen");
         assert_agrees(&reference, &ledger, &change);
         assert!(!reference.complete().expect("complete").unsound.is_empty());
-        assert_eq!(told(&reference, "\"line 77\""), (size, vec![]), "{change}");
+        assert_eq!(coverage(&reference, "\"line 77\""), (size, vec![]), "{change}");
     }
 }
 
@@ -215,7 +215,7 @@ fn an_append_does_not_vouch_for_a_line_that_was_edited() {
         let _more = ledger.append_blocking(call_drafts(8)).expect("appended");
         while index.follow().expect("followed") > 0 {}
         assert_all_agree(&Index::reading(&home.files()).expect("index"), &ledger, column);
-        assert_eq!(told(&index, "kind:call.decision"), (ledger.head().size, vec![]), "{column}: rebuilt");
+        assert_eq!(coverage(&index, "kind:call.decision"), (ledger.head().size, vec![]), "{column}: rebuilt");
     }
 }
 
@@ -355,7 +355,7 @@ fn an_index_can_be_lost() {
     let size = ledger.head().size;
     let index = Index::open(&home.files()).expect("index");
     follow(&index, 256);
-    let covered = told(&index, "tool:list_dir").0;
+    let covered = coverage(&index, "tool:list_dir").0;
     assert!(covered >= 256 && covered < size);
     assert_agrees(&index, &ledger, "lagging");
 
@@ -372,7 +372,7 @@ fn an_index_can_be_lost() {
     std::fs::remove_file(home.files().index()).expect("removed");
     std::fs::copy(other.files().index(), home.files().index()).expect("copied");
     let index = Index::open(&home.files()).expect("index");
-    assert_eq!(told(&index, "tool:list_dir"), (0, vec![]));
+    assert_eq!(coverage(&index, "tool:list_dir"), (0, vec![]));
     assert_agrees(&index, &ledger, "of another log");
     assert_eq!(index.complete().expect("complete").covered, size);
     assert_agrees(&index, &ledger, "rebuilt");
@@ -382,7 +382,7 @@ fn an_index_can_be_lost() {
     let index = Index::open(&home.files()).expect("index");
     assert_eq!(index.complete().expect("complete").covered, size);
     index.clear().expect("cleared");
-    assert_eq!(told(&index, "tool:list_dir").0, 0);
+    assert_eq!(coverage(&index, "tool:list_dir").0, 0);
     assert_eq!(index.complete().expect("complete").covered, size);
     assert_agrees(&index, &ledger, "cleared");
 }
@@ -390,7 +390,7 @@ fn an_index_can_be_lost() {
 /// After a redaction the words are in no file any more, and cannot be found, even if the index
 /// lagged.
 #[test]
-fn what_is_erased_leaves_the_index_too() {
+fn erased_words_leave_the_index_too() {
     const WORDS: [&str; 3] = ["Sesame7f3a", "quetzalcoatlus", "zzyzxroad2077"];
     for has_index in [true, false] {
         let (home, ledger) = some_blocks();
@@ -412,8 +412,8 @@ fn what_is_erased_leaves_the_index_too() {
             principal: "os:root".to_owned(),
             power: None,
         };
-        let told = ledger.redact(&erasure).expect("erased");
-        assert!(told.left.is_empty(), "{:?}", told.left);
+        let report = ledger.redact(&erasure).expect("erased");
+        assert!(report.left.is_empty(), "{:?}", report.left);
         for name in ["index.db", "index.db-wal", "ledger.db", "ledger.db-wal"] {
             let bytes = std::fs::read(home.folder.path().join(name)).unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes).to_lowercase();

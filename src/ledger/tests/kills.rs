@@ -21,11 +21,11 @@ const KILLS: usize = 200;
 const LIVES: usize = 10;
 const THREADS: usize = 4;
 /// The test that is also its own writer, and the variable that selects the writer.
-const SELF: &str = "ledger::tests::kills::a_killed_writer_loses_nothing_that_it_told";
+const SELF: &str = "ledger::tests::kills::a_killed_writer_loses_nothing_that_it_reported";
 const FOLDER: &str = "PAR_KILLS_FOLDER";
 
 #[test]
-fn a_killed_writer_loses_nothing_that_it_told() {
+fn a_killed_writer_loses_nothing_that_it_reported() {
     if let Some(folder) = variable(FOLDER) {
         return write_for_ever(Path::new(&folder));
     }

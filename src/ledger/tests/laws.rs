@@ -76,7 +76,7 @@ proptest! {
 
     /// A chain verifies, whatever the texts in it.
     #[test]
-    fn what_is_chained_verifies(drafts in drafts()) {
+    fn a_chain_verifies(drafts in drafts()) {
         let (entries, head) = chained(drafts);
         let report = walk(&entries, head);
         prop_assert!(report.verdict.holds(), "{:?}", report.findings);
@@ -85,7 +85,7 @@ proptest! {
 
     /// No byte of a header can change; no entry can be removed, duplicated or moved.
     #[test]
-    fn any_change_of_the_headers_is_seen(drafts in drafts(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+    fn any_change_of_the_headers_is_detected(drafts in drafts(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let (entries, head) = chained(drafts);
         let entry = at.index(entries.len());
         let mut changed = entries.clone();

@@ -48,7 +48,7 @@ fn load(ledger: &Ledger, mib: u64) -> u64 {
 }
 
 #[test]
-fn a_load_beside_readers_keeps_the_log_within_its_bound() {
+fn a_load_with_readers_keeps_the_log_within_its_bound() {
     let home = LedgerHome::empty();
     let ledger = open(&files(&home));
     let is_over = AtomicBool::new(false);
@@ -67,7 +67,7 @@ fn a_load_beside_readers_keeps_the_log_within_its_bound() {
         is_over.store(true, Ordering::Relaxed);
         longest
     });
-    assert!(longest <= BOUND, "{longest} bytes of write-ahead log, expected at most {MAX}");
+    assert!(longest <= BOUND, "{longest} bytes of write-ahead log, expected at most {BOUND}");
     assert!(longest > MAX / 4, "{longest}: the log was there at all");
     drop(ledger);
     drop(Lock::take(&home.files(), Duration::from_secs(5)).expect("the writer ends"));

@@ -22,7 +22,7 @@ mod writing;
 
 use super::payload::GenesisPayload;
 use super::verify::ChainWalk;
-use super::verify::Looked;
+use super::verify::CheckedEntry;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref, Row,
     Verdict, Verification, VerifierKey, audit, audit_from, checkpoint, key, tree,
@@ -261,8 +261,8 @@ impl HeldKeys {
 
 /// Makes a walk follow an entry in memory.
 fn follow(walk: &mut ChainWalk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
-    let looked = Looked::at(header, Some(salt), Some(body), &mut "".into());
-    walk.entry(seq, &looked, Some(body));
+    let checked = CheckedEntry::new(header, Some(salt), Some(body), &mut "".into());
+    walk.entry(seq, &checked, Some(body));
 }
 
 /// Replaces the stored checkpoints by one over all entries, signed with the keys in the folder.

@@ -86,7 +86,7 @@ fn state_db_is_built_again_and_equal() {
 }
 
 #[test]
-fn a_reopened_ledger_goes_on_where_it_was() {
+fn a_reopened_ledger_continues_where_it_was() {
     let home = LedgerHome::empty();
     for round in 0..4_usize {
         let ledger = home.open();

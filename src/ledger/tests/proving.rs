@@ -104,7 +104,7 @@ fn a_runs_proof_is_whole() {
 
 /// No bit of a proof file can be changed so that it proves something else.
 #[test]
-fn every_flipped_bit_of_a_proof_file_is_seen() {
+fn every_flipped_bit_of_a_proof_file_is_detected() {
     let home = LedgerHome::filled(2);
     let _receipts = home.open().append_blocking(call_drafts(1)).expect("appended");
     home.settle();
@@ -115,7 +115,7 @@ fn every_flipped_bit_of_a_proof_file_is_seen() {
         (reader.prove(Some(run), &seqs).expect("proof"), 80_000),
     ] {
         let file = evidence.write().expect("file");
-        let told = format!("{:?}", evidence.check(&key).expect("holds").entries);
+        let expected = format!("{:?}", evidence.check(&key).expect("holds").entries);
         let (mut seen, mut same) = (0, 0);
         for bit in (0..file.len() * 8).step_by(file.len() * 8 / most + 1) {
             let mut bytes = file.clone().into_bytes();
@@ -124,7 +124,7 @@ fn every_flipped_bit_of_a_proof_file_is_seen() {
             match checked.and_then(|file| Evidence::read(&file).ok()?.check(&key).ok()) {
                 None => seen += 1,
                 Some(proven) => {
-                    assert_eq!(format!("{:?}", proven.entries), told, "bit {bit} of {file}");
+                    assert_eq!(format!("{:?}", proven.entries), expected, "bit {bit} of {file}");
                     same += 1;
                 }
             }

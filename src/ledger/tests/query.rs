@@ -105,7 +105,7 @@ proptest! {
     /// Whatever is typed is parsed or refused; a parsed query is printed so that it can be parsed
     /// again.
     #[test]
-    fn nothing_that_is_typed_breaks_it(query in r#"([a-z]{0,6}:?)?[-"*:\\ a-z0-9T.ä]{0,12}( [-"*:\\a-z0-9]{0,8}){0,3}"#) {
+    fn no_typed_query_breaks_the_parser(query in r#"([a-z]{0,6}:?)?[-"*:\\ a-z0-9T.ä]{0,12}( [-"*:\\a-z0-9]{0,8}){0,3}"#) {
         if let Ok(filter) = Filter::parse_at(&query, NOW_US) {
             prop_assert_eq!(Filter::parse_at(&filter.to_string(), NOW_US).expect("printed"), filter);
         }
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn what_may_not_be_shown_has_no_words() {
+fn a_payload_that_may_not_be_shown_has_no_words() {
     let draft = Draft::untyped(Kind::KeyCreate, json!({ "argon2": "nginx" }));
     assert!(!meets("nginx", &sealed(&draft, 0)));
     assert!(meets("-nginx", &sealed(&draft, 0)));

@@ -96,7 +96,7 @@ fn an_empty_row_alone_leaves_the_words_in_the_files() {
 }
 
 #[test]
-fn what_is_erased_is_in_no_file() {
+fn an_erased_payload_is_in_no_file() {
     for (lines, moved) in [(1, false), (1, true), (40, false), (400, true), (400, false), (40_000, true)] {
         let home = LedgerHome::empty();
         let ledger = home.open();
@@ -115,13 +115,13 @@ fn what_is_erased_is_in_no_file() {
         let before =
             (state(&home), found(&home), ledger.reader().entry(seqs[2]).expect("entry").expect("there"));
         assert!(!before.1.is_empty(), "{lines}");
-        let told = redact(&ledger, &[seqs[2]]).expect("erased");
-        assert_eq!((told.left.as_slice(), told.entries.len()), (&[][..], 1), "{lines}");
-        assert_eq!(told.entries[0].bytes, before.2.header.payload_len);
+        let report = redact(&ledger, &[seqs[2]]).expect("erased");
+        assert_eq!((report.left.as_slice(), report.entries.len()), (&[][..], 1), "{lines}");
+        assert_eq!(report.entries[0].bytes, before.2.header.payload_len);
         assert_eq!(found(&home), Vec::<String>::new(), "{lines}, moved: {moved}");
         let after = ledger.reader().entry(seqs[2]).expect("entry").expect("there");
         assert_eq!((after.bytes, after.body), (before.2.bytes, None), "the header stays");
-        let says = ledger.reader().entry(told.entries[0].redaction).expect("entry").expect("there");
+        let says = ledger.reader().entry(report.entries[0].redaction).expect("entry").expect("there");
         assert_eq!((says.header.kind.as_str(), says.header.u64("ref")), ("redaction", Some(seqs[2])));
         let payload: Value = serde_json::from_slice(&says.body.expect("payload")).expect("JSON");
         assert_eq!(
@@ -149,7 +149,7 @@ fn what_is_erased_is_in_no_file() {
 
 /// Words between the rows, left by an earlier version that did not fill them with zeros.
 #[test]
-fn what_lies_beside_the_rows_goes_too() {
+fn content_outside_the_rows_is_erased_too() {
     let home = LedgerHome::empty();
     let (_, seqs) = run(&home.open(), 300, "done");
     home.settle();
@@ -169,8 +169,8 @@ fn what_lies_beside_the_rows_goes_too() {
     drop(db);
     home.settle();
     let ledger = home.open();
-    let told = redact(&ledger, &[seq]).expect("erased");
-    assert_eq!(told.left, Vec::<String>::new());
+    let report = redact(&ledger, &[seq]).expect("erased");
+    assert_eq!(report.left, Vec::<String>::new());
     assert_eq!(found(&home), Vec::<String>::new());
     let _more = run(&ledger, 0, "done");
     assert_eq!(assert_verified(&home).redacted, 1);
@@ -179,15 +179,15 @@ fn what_lies_beside_the_rows_goes_too() {
 /// While a reader holds an older state, the report says where the words still are; once it ends,
 /// they go.
 #[test]
-fn a_reader_in_the_way_is_told_and_waited_for() {
+fn a_reader_in_the_way_is_reported_and_waited_for() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let (_, seqs) = run(&ledger, 400, "done");
     let reader = home.db();
     reader.execute_batch("BEGIN; SELECT count(*) FROM payload;").expect("snapshot");
-    let told = redact(&ledger, &[seqs[2]]).expect("erased");
-    assert!(told.left.iter().any(|left| left.contains("a reader holds them")), "{:?}", told.left);
-    assert!(told.left.iter().any(|left| left.contains("holds pieces")), "{:?}", told.left);
+    let report = redact(&ledger, &[seqs[2]]).expect("erased");
+    assert!(report.left.iter().any(|left| left.contains("a reader holds them")), "{:?}", report.left);
+    assert!(report.left.iter().any(|left| left.contains("holds pieces")), "{:?}", report.left);
     assert!(!found(&home).is_empty());
     assert!(ledger.reader().entry(seqs[2]).expect("entry").expect("there").body.is_none());
     drop(reader);
@@ -202,16 +202,16 @@ fn a_reader_in_the_way_is_told_and_waited_for() {
 /// The process ended between the erasure and the truncation of the log: the next opening finishes
 /// it.
 #[test]
-fn an_opening_ends_what_was_cut_short() {
+fn an_opening_finishes_an_interrupted_erasure() {
     let home = LedgerHome::empty();
     let (run, seqs) = run(&home.open(), 400, "done");
     home.settle();
     let reader = home.db();
     reader.execute_batch("BEGIN; SELECT count(*) FROM payload;").expect("snapshot");
     let ledger = home.open();
-    let told = ledger.redact(&erasure(Targets::Run(run.to_string()))).expect("erased");
-    assert_eq!((told.entries.len(), told.same_words.len()), (seqs.len(), 0));
-    assert!(!told.left.is_empty());
+    let report = ledger.redact(&erasure(Targets::Run(run.to_string()))).expect("erased");
+    assert_eq!((report.entries.len(), report.same_words.len()), (seqs.len(), 0));
+    assert!(!report.left.is_empty());
     // As after a kill: a copy of the files as they are, including the log.
     let copy = LedgerHome { folder: tempfile::tempdir().expect("folder") };
     for name in
@@ -231,7 +231,7 @@ fn an_opening_ends_what_was_cut_short() {
 }
 
 #[test]
-fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
+fn an_entry_that_must_stay_stops_the_whole_erasure() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let (_, ended) = run(&ledger, 1, "done");
@@ -258,7 +258,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
             .seq()
     })
     .collect();
-    let told = redact(&ledger, &[ended[0]]).expect("erased");
+    let report = redact(&ledger, &[ended[0]]).expect("erased");
     let size = ledger.head().size;
     let check = |seq: u64, why: &str| {
         let refused = redact(&ledger, &[ended[2], seq]).expect_err(why).to_string();
@@ -266,7 +266,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
     };
     check(0, "never erased");
     kept.iter().for_each(|seq| check(*seq, "never erased"));
-    check(told.entries[0].redaction, "never erased");
+    check(report.entries[0].redaction, "never erased");
     waiting.iter().for_each(|seq| check(*seq, "has not ended"));
     check(ended[0], "already erased");
     check(size + 7, "does not exist");
@@ -284,7 +284,7 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
 
 /// When two run at once, one erases, and the other reports that it was already done.
 #[test]
-fn of_two_at_once_one_erases() {
+fn one_of_two_concurrent_erasures_succeeds() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     for _ in 0..5 {
@@ -318,11 +318,12 @@ fn other_entries_with_the_same_words_are_named() {
     ];
     let more: Vec<u64> =
         ledger.append_blocking(drafts).expect("appended").iter().map(crate::ledger::Receipt::seq).collect();
-    let told = redact(&ledger, &[seqs[2]]).expect("erased");
-    let same: Vec<(u64, bool)> = told.same_words.iter().map(|same| (same.seq, same.may_be_erased)).collect();
+    let report = redact(&ledger, &[seqs[2]]).expect("erased");
+    let same: Vec<(u64, bool)> =
+        report.same_words.iter().map(|same| (same.seq, same.may_be_erased)).collect();
     assert_eq!(same, [(more[0], true), (more[2], false), (more[3], true)]);
     // Words that other entries hold too are not a trace of the erased payload.
-    assert_eq!(told.left, Vec::<String>::new());
+    assert_eq!(report.left, Vec::<String>::new());
 }
 
 /// A missing payload and a redaction need each other.

@@ -55,7 +55,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_full_segment_is_sealed_and_the_log_goes_on_in_the_next() {
+fn a_full_segment_is_sealed_and_the_log_continues_in_the_next() {
     let (_home, files) = filled(120);
     let firsts = files.segments().expect("segments");
     assert!(firsts.len() > 3, "{firsts:?}");
@@ -120,7 +120,7 @@ fn no_segment_but_the_newest_stays_open() {
 }
 
 #[test]
-fn a_start_goes_on_where_the_last_one_ended_also_behind_a_seal_without_its_next_file() {
+fn a_start_continues_even_after_a_seal_without_the_next_file() {
     let (home, files) = filled(60);
     let ledger = open(&files);
     fill(&ledger, 1);
@@ -235,7 +235,7 @@ fn pour(from: &Path, to: &Path, first: u64) {
 }
 
 #[test]
-fn from_an_entry_on_segments_are_walked_too() {
+fn verification_from_an_entry_walks_segments_too() {
     let (_home, files) = filled(120);
     let reader = Reader::open(&files.ledger()).expect("reader");
     let note = reader.newest_checkpoint().expect("read").expect("there");
@@ -286,7 +286,7 @@ fn a_payload_of_a_sealed_segment_is_erased_in_every_file() {
 }
 
 #[test]
-fn an_erasure_that_a_crash_interrupted_is_ended_by_the_next_start() {
+fn an_interrupted_erasure_is_finished_by_the_next_start() {
     let (_home, files) = filled(60);
     let size = check(&files).entries;
     let lock = Lock::take(&files, Duration::from_secs(5)).expect("lock");
@@ -314,7 +314,7 @@ fn an_erasure_that_a_crash_interrupted_is_ended_by_the_next_start() {
 
 /// A failed erasure is not forgotten when the next one succeeds.
 #[test]
-fn an_erasure_that_failed_is_done_with_the_next() {
+fn a_failed_erasure_is_done_with_the_next() {
     let (_home, files) = filled(60);
     let ledger = open(&files);
     let redaction = |seq| Draft {
@@ -340,7 +340,7 @@ fn an_erasure_that_failed_is_done_with_the_next() {
 }
 
 #[test]
-fn payloads_over_their_age_go_and_every_header_still_proves() {
+fn old_payloads_are_dropped_and_every_header_is_still_proven() {
     let (home, files) = filled(120);
     let root = check(&files).root;
     let firsts = files.segments().expect("segments");

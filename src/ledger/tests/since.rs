@@ -31,7 +31,7 @@ fn every_beginning_leads_to_the_same_root() {
 
 /// A change after the start is named; a change of the tree before it contradicts the checkpoint.
 #[test]
-fn what_was_changed_is_seen_from_there_on() {
+fn a_change_after_the_start_is_found() {
     let home = LedgerHome::filled(1_200);
     let (size, note) = (home.audit().entries, newest(&home));
     let check = |from: u64, sql: &str, expect: Verdict, seqs: &[u64]| {
@@ -64,7 +64,7 @@ fn what_was_changed_is_seen_from_there_on() {
 
 /// A redaction of an entry that was not read is not a finding.
 #[test]
-fn an_erasure_of_what_is_not_read_is_no_alarm() {
+fn an_erasure_of_an_unread_entry_is_not_a_finding() {
     let home = LedgerHome::filled(40);
     let ledger = home.open();
     let (reason, principal) = ("asked for".to_owned(), "os:root".to_owned());

@@ -73,7 +73,7 @@ fn rows_that_are_gone_moved_or_added() {
 }
 
 #[test]
-fn a_schema_that_is_not_as_it_was_made() {
+fn a_schema_that_differs_from_the_migrations() {
     let home = LedgerHome::filled(12);
     for sql in [
         "CREATE VIEW extra AS SELECT 1;",
@@ -203,7 +203,7 @@ fn the_high_water_mark() {
 /// The mark and the signatures detect that every entry from some point on was chained again. With
 /// the keys, the ledger is consistent in itself; a checkpoint kept elsewhere detects it.
 #[test]
-fn a_ledger_chained_anew_is_told() {
+fn a_rechained_ledger_is_detected() {
     let home = LedgerHome::filled(40);
     for from in [1, 13, 39] {
         let copy = home.copy();
@@ -300,7 +300,7 @@ pub(super) fn rechain(db: &Connection, from: u64) {
 }
 
 #[test]
-fn what_is_no_ledger_is_not_verified() {
+fn a_file_that_is_not_a_ledger_is_not_verified() {
     let home = LedgerHome::empty();
     assert_eq!(home.audit().verdict, Verdict::Unreadable, "no file");
     super::touch(&home.files().ledger());

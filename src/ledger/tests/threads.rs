@@ -66,7 +66,7 @@ fn followed(home: &LedgerHome, db: &Connection) -> Verification {
 /// A payload that is erased after the deciding snapshot counts as present; a later snapshot shows
 /// it missing, with its redaction.
 #[test]
-fn a_payload_erased_between_two_snapshots_is_no_alarm() {
+fn a_payload_erased_between_two_snapshots_is_not_a_finding() {
     let home = LedgerHome::filled(600);
     let ledger = home.open();
     let before = home.db();
@@ -78,16 +78,16 @@ fn a_payload_erased_between_two_snapshots_is_no_alarm() {
     });
     let target = target.expect("a reply");
     erase(&ledger, target);
-    let behind = home.db();
+    let later = home.db();
     let gone = "SELECT body IS NULL FROM payload WHERE seq = ?1";
     let gone = |db: &Connection| -> bool {
         db.query_row(gone, [i64::try_from(target).expect("seq")], |row| row.get(0)).expect("row")
     };
-    assert_eq!((gone(&before), gone(&behind)), (false, true));
+    assert_eq!((gone(&before), gone(&later)), (false, true));
     let early = followed(&home, &before);
     assert!(early.verdict.holds(), "{:?}", early.findings);
     assert_eq!((early.entries, early.payloads, early.redacted), (size, size, 0));
-    let late = followed(&home, &behind);
+    let late = followed(&home, &later);
     assert!(late.verdict.holds(), "{:?}", late.findings);
     assert_eq!(late.redacted, 1);
 }
@@ -102,7 +102,7 @@ fn erase(ledger: &Ledger, target: u64) {
 
 /// Every verification passes while a writer appends without a pause.
 #[test]
-fn a_writer_at_work_is_no_alarm() {
+fn a_writer_at_work_causes_no_finding() {
     let home = LedgerHome::filled(1_500);
     let ledger = home.open();
     let is_over = AtomicBool::new(false);

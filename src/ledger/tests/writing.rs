@@ -6,7 +6,7 @@ use serde_json::json;
 use std::path::Path;
 
 #[test]
-fn a_ledger_that_went_away_takes_nothing_more() {
+fn a_ledger_whose_file_is_gone_accepts_nothing() {
     type Harm = fn(&Files);
     let wal = |files: &Files| files.data.join("ledger.db-wal");
     let remove: Harm = |files| std::fs::remove_file(files.ledger()).expect("remove");
@@ -55,7 +55,7 @@ fn the_databases_stay_locked_against_strangers() {
 
 /// An invalid draft affects no other caller's draft.
 #[test]
-fn a_draft_that_does_not_fit_is_refused_alone() {
+fn an_invalid_draft_is_refused_alone() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let fraction = vec![Draft::untyped(Kind::ModelReply, json!({ "n": 0.00001 }))];
@@ -117,7 +117,7 @@ fn a_mark_is_read_whole() {
 
 /// A receipt comes after the mark: from then on the loss of its entry is detected.
 #[test]
-fn a_receipt_comes_behind_its_mark() {
+fn a_receipt_comes_after_its_mark() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     for _ in 0..200 {

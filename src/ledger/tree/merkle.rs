@@ -158,7 +158,7 @@ impl TileEdge {
 
     /// Appends a leaf hash to this edge and to the frontier of the same tree, computing each hash
     /// once.
-    pub fn push_beside(&mut self, frontier: &mut Frontier, leaf: Digest) -> Vec<Tile> {
+    pub fn push_with_frontier(&mut self, frontier: &mut Frontier, leaf: Digest) -> Vec<Tile> {
         // A tile's root is the root of a subtree that the leaf completes too.
         let mut roots = Vec::new();
         frontier.grow(0, leaf, |height, root| {
@@ -281,7 +281,7 @@ mod tests {
             let mut stored: HashMap<i64, Vec<Digest>> = HashMap::new();
             let all = leaves(count + more);
             for hash in &all[..count] {
-                for tile in edge.push_beside(&mut frontier, *hash) { stored.insert(Tile::key(tile.level, tile.index), tile.hashes); }
+                for tile in edge.push_with_frontier(&mut frontier, *hash) { stored.insert(Tile::key(tile.level, tile.index), tile.hashes); }
             }
             let tail = all[count - count % 256..count].to_vec();
             let (mut edge2, mut frontier2) = TileEdge::resume(count as u64, tail, |level, index| {
@@ -290,7 +290,7 @@ mod tests {
             prop_assert_eq!(&frontier2, &frontier);
             for hash in &all[count..] {
                 frontier2.push(*hash);
-                prop_assert_eq!(edge.push_beside(&mut frontier, *hash), edge2.push(*hash));
+                prop_assert_eq!(edge.push_with_frontier(&mut frontier, *hash), edge2.push(*hash));
             }
             prop_assert_eq!(frontier.root(), frontier2.root());
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// An entry whose bytes were checked.
 #[derive(Clone, Debug)]
-pub(in crate::ledger) struct Looked {
+pub(in crate::ledger) struct CheckedEntry {
     pub(in crate::ledger) leaf: Digest,
     /// The header's facts, or why it is not valid.
     pub(super) header: Result<EntryFacts, HeaderError>,
@@ -63,9 +63,9 @@ impl KindWord {
     }
 }
 
-impl Looked {
+impl CheckedEntry {
     /// Checks an entry. `log` is the id that was read last; most entries share it.
-    pub(in crate::ledger) fn at(
+    pub(in crate::ledger) fn new(
         header: &[u8],
         salt: Option<&[u8]>,
         body: Option<&[u8]>,

@@ -27,7 +27,7 @@ impl Erasures {
     }
 
     /// The payload of entry `seq` is missing. Callers pass rising numbers.
-    pub(in crate::ledger) fn lack(&mut self, seq: u64) {
+    pub(in crate::ledger) fn missing(&mut self, seq: u64) {
         match self.erased.last_mut().filter(|range| range.end == seq) {
             Some(range) => range.end = seq + 1,
             None => self.erased.push(seq..seq + 1),

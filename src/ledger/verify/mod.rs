@@ -37,7 +37,7 @@ pub use report::{Finding, Outside, Verdict, Verification};
 pub use whole::{audit, audit_telling};
 #[cfg(test)]
 pub(super) use {
-    entry::Looked,
+    entry::CheckedEntry,
     pipeline::Reading,
     report::RootMark,
     rows::{checkpoints, entries_until},

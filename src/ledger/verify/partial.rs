@@ -47,8 +47,8 @@ pub fn audit_from(
         );
     }
     report.warnings.push(format!(
-        "the {from} entries before were not read: that they are stored as the tree has them was not checked, nor \
-         were state.db and SQLite's own check"
+        "the {from} earlier entries were not read: whether they match the tree was not checked, nor were state.db \
+         and the soundness of the files"
     ));
     report
 }
@@ -93,7 +93,7 @@ fn walk(
         None => from,
     };
     // Tiles are stored in the segment of the entry that filled them, which need not be the walk's.
-    let mut beside = OpenSegments::open(&files.ledger())?;
+    let mut tile_files = OpenSegments::open(&files.ledger())?;
     let start_of = segments.first_of(from);
     for first in firsts.iter().filter(|first| **first >= start_of) {
         let file = segments.path(*first);
@@ -104,7 +104,7 @@ fn walk(
         // Nothing stored for earlier entries is read.
         let is_paired = reading.follow(db, from.max(*first), &mut walk, |walk, filled, seq, _| {
             tiles.filled.extend(filled);
-            tiles.compare_filled(&mut beside, &mut walk.report)?;
+            tiles.compare_filled(&mut tile_files, &mut walk.report)?;
             if seq.is_multiple_of(PROGRESS_ENTRIES) {
                 progress(seq.saturating_sub(from), until.saturating_sub(from));
             }
@@ -120,12 +120,12 @@ fn walk(
         tiles.finish(&mut segments, frontier.size(), &mut report)?;
     }
     // A root over fewer entries would come from tiles that were not compared with anything.
-    for (seq, told) in anchors.iter().filter(|(_, told)| told.size >= from) {
-        if root_at(&mut segments, told.size)? == told.root {
+    for (seq, anchored) in anchors.iter().filter(|(_, anchored)| anchored.size >= from) {
+        if root_at(&mut segments, anchored.size)? == anchored.root {
             report.anchors += 1;
         } else {
             let what =
-                format!("the root over {} entries is not the one that it records as anchored", told.size);
+                format!("the root over {} entries is not the one that it records as anchored", anchored.size);
             report.find(Some(*seq), Verdict::Invalid, what);
         }
     }

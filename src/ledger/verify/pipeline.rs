@@ -4,7 +4,7 @@
 //! but never older. A ledger only grows, so up to the caller's last entry only one difference is
 //! not damage: a payload that was erased in between. The caller reads again what is missing.
 
-use super::entry::{Looked, PayloadState};
+use super::entry::{CheckedEntry, PayloadState};
 use super::error::AuditError;
 use super::rows::{blob, entries_until};
 use super::walk::ChainWalk;
@@ -40,7 +40,7 @@ pub(super) struct SeenPage {
 #[derive(Debug)]
 pub(super) struct SeenEntry {
     pub(in crate::ledger) seq: u64,
-    pub(in crate::ledger) looked: Looked,
+    pub(in crate::ledger) checked: CheckedEntry,
     pub(in crate::ledger) rows: Vec<Row>,
 }
 
@@ -73,7 +73,7 @@ impl Reading<'_> {
             let pages: Vec<Receiver<_>> = (0..threads)
                 .map(|thread| {
                     let (sender, pages) = sync_channel(PAGES_AHEAD);
-                    scope.spawn(move || self.look(range, thread, threads, &sender));
+                    scope.spawn(move || self.check_pages(range, thread, threads, &sender));
                     pages
                 })
                 .collect();
@@ -107,11 +107,11 @@ impl Reading<'_> {
         self.run(&range, |page| {
             is_paired &= page.is_paired;
             for seen in page.entries {
-                let (seen, body) = match seen.wants_again() {
-                    true => self.again(db, seen.seq)?,
+                let (seen, body) = match seen.needs_reread() {
+                    true => self.reread(db, seen.seq)?,
                     false => (seen, None),
                 };
-                let filled = walk.entry(seen.seq, &seen.looked, body.as_deref());
+                let filled = walk.entry(seen.seq, &seen.checked, body.as_deref());
                 if each(walk, filled, seen.seq, seen.rows)?.is_break() || walk.is_broken() {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -121,8 +121,8 @@ impl Reading<'_> {
                 let next = "SELECT min(seq) FROM entry WHERE seq >= ?1";
                 let next: Option<i64> = db.query_row(next, [number(walk.size())], |row| row.get(0))?;
                 let next = next.and_then(|next| u64::try_from(next).ok()).unwrap_or(page.until);
-                let (seen, body) = self.again(db, next)?;
-                walk.entry(next, &seen.looked, body.as_deref());
+                let (seen, body) = self.reread(db, next)?;
+                walk.entry(next, &seen.checked, body.as_deref());
                 return Ok(ControlFlow::Break(()));
             }
             Ok(ControlFlow::Continue(()))
@@ -131,20 +131,20 @@ impl Reading<'_> {
     }
 
     /// Checks an entry in the caller's own snapshot, and returns its payload too.
-    fn again(&self, db: &Connection, seq: u64) -> Result<(SeenEntry, Option<Vec<u8>>), AuditError> {
+    fn reread(&self, db: &Connection, seq: u64) -> Result<(SeenEntry, Option<Vec<u8>>), AuditError> {
         let sql =
             "SELECT e.header, p.salt, p.body FROM entry e LEFT JOIN payload p USING (seq) WHERE e.seq = ?1";
         let mut statement = db.prepare_cached(sql)?;
         let mut rows = statement.query([number(seq)])?;
         let row = rows.next()?.ok_or(AuditError::Gone(seq))?;
         let (header, body) = (blob(row, 0)?.unwrap_or_default(), blob(row, 2)?);
-        let looked = Looked::at(header, blob(row, 1)?, body, &mut "".into());
-        let rows = self.changes(seq, &looked, header, body.unwrap_or_default());
-        Ok((SeenEntry { seq, looked, rows }, body.map(<[u8]>::to_vec)))
+        let checked = CheckedEntry::new(header, blob(row, 1)?, body, &mut "".into());
+        let rows = self.changes(seq, &checked, header, body.unwrap_or_default());
+        Ok((SeenEntry { seq, checked, rows }, body.map(<[u8]>::to_vec)))
     }
 
     /// Checks every page of one thread.
-    fn look(
+    fn check_pages(
         &self,
         range: &Range<u64>,
         thread: usize,
@@ -210,9 +210,9 @@ impl Reading<'_> {
                     (None, None)
                 }
             };
-            let looked = Looked::at(header, salt, words, log);
-            let rows = self.changes(seq_of, &looked, header, words.unwrap_or_default());
-            page.entries.push(SeenEntry { seq: seq_of, looked, rows });
+            let checked = CheckedEntry::new(header, salt, words, log);
+            let rows = self.changes(seq_of, &checked, header, words.unwrap_or_default());
+            page.entries.push(SeenEntry { seq: seq_of, checked, rows });
             if at == Some(seq) {
                 body = bodies.next()?;
             }
@@ -222,8 +222,8 @@ impl Reading<'_> {
     }
 
     /// The changes of the entry to state.db. Most kinds have none and are not parsed again.
-    fn changes(&self, seq: u64, looked: &Looked, header: &[u8], body: &[u8]) -> Vec<Row> {
-        let Ok(facts) = looked.header.as_ref().map_err(drop) else { return Vec::new() };
+    fn changes(&self, seq: u64, checked: &CheckedEntry, header: &[u8], body: &[u8]) -> Vec<Row> {
+        let Ok(facts) = checked.header.as_ref().map_err(drop) else { return Vec::new() };
         let mut wanting = self.projections.iter().filter(|one| one.looks_at(facts.kind.as_str())).peekable();
         if seq >= self.replayed || wanting.peek().is_none() {
             return Vec::new();
@@ -236,9 +236,9 @@ impl Reading<'_> {
 impl SeenEntry {
     /// Whether the walk needs the payload, or the payload may have been erased since the caller's
     /// snapshot.
-    fn wants_again(&self) -> bool {
-        let Ok(facts) = &self.looked.header else { return false };
-        self.looked.payload == PayloadState::Erased || ChainWalk::follows(&facts.kind)
+    fn needs_reread(&self) -> bool {
+        let Ok(facts) = &self.checked.header else { return false };
+        self.checked.payload == PayloadState::Erased || ChainWalk::follows(&facts.kind)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The walk's checks of checkpoints: those in the ledger's own table, and those kept outside. Pure.
 
 use super::report::{Outside, Verdict};
-use super::walk::{ChainWalk, Way};
+use super::walk::{ChainWalk, ExpectedCheckpoint};
 use crate::ledger::checkpoint::{Checkpoint, CheckpointError, Note};
 use crate::ledger::tree::Head;
 use crate::types::limits;
@@ -13,13 +13,13 @@ impl ChainWalk {
         let mut ahead = Vec::new();
         for (id, size, note) in stored {
             match stored_checkpoint(*id, *size, note) {
-                Ok((size, note)) => ahead.push(Way { size, note, outside: None }),
+                Ok((size, note)) => ahead.push(ExpectedCheckpoint { size, note, outside: None }),
                 Err(what) => self.report.find(None, Verdict::Invalid, format!("checkpoint {id}: {what}")),
             }
         }
         for Outside { from, note, key } in outside {
             match Checkpoint::parse(note.text()) {
-                Ok(checkpoint) => ahead.push(Way {
+                Ok(checkpoint) => ahead.push(ExpectedCheckpoint {
                     size: checkpoint.head.size,
                     note: note.clone(),
                     outside: Some((from.clone(), key.clone())),
@@ -27,14 +27,14 @@ impl ChainWalk {
                 Err(what) => self.report.find(None, Verdict::Unreadable, format!("{from}: {what}")),
             }
         }
-        ahead.sort_by_key(|way| std::cmp::Reverse(way.size));
+        ahead.sort_by_key(|expected| std::cmp::Reverse(expected.size));
         self.ahead = ahead;
     }
 
     /// Checks the checkpoints of the current size.
     pub(super) fn at_checkpoint(&mut self) {
         let size = self.frontier.size();
-        while let Some(way) = self.ahead.pop_if(|way| way.size <= size) {
+        while let Some(expected) = self.ahead.pop_if(|expected| expected.size <= size) {
             // A chain that broke after the last entry is reported first. After one root has failed,
             // no later one is checked.
             if self.torn.is_some() || self.left {
@@ -42,11 +42,11 @@ impl ChainWalk {
             }
             // Computed only when there is a checkpoint to compare it with; few entries have one.
             let head = Head { size, root: self.frontier.root() };
-            match (self.checkpoint(&way, head), way.outside) {
+            match (self.checkpoint(&expected, head), expected.outside) {
                 (Ok(()), None) => {
                     self.report.checkpoints += 1;
                     self.report.signed = head.size;
-                    self.report.newest = Some(way.note);
+                    self.report.newest = Some(expected.note);
                 }
                 (Ok(()), Some(_)) => self.report.anchored = Some(head.size),
                 (Err((_, what)), None) => self.leave(head.size - 1, what),
@@ -63,21 +63,21 @@ impl ChainWalk {
         }
     }
 
-    fn checkpoint(&self, way: &Way, head: Head) -> Result<(), (Verdict, String)> {
+    fn checkpoint(&self, expected: &ExpectedCheckpoint, head: Head) -> Result<(), (Verdict, String)> {
         let invalid = |what| (Verdict::Invalid, what);
         let epochs = self.epochs.as_ref();
         let epochs =
             epochs.ok_or_else(|| invalid("the genesis entry pins no keys to check it with".to_owned()))?;
-        if let Some((_, key)) = &way.outside {
+        if let Some((_, key)) = &expected.outside {
             // The given key decides whether the checkpoint counts; the ledger's keys decide whether
             // it belongs to this ledger.
             let key = key.as_ref().unwrap_or(epochs.log());
-            if !way.note.is_signed_by(key) {
+            if !expected.note.is_signed_by(key) {
                 return Err((Verdict::Diverged, format!("`{}` did not sign this checkpoint", key.name())));
             }
         }
-        let of_ledger = epochs.check(&way.note);
-        let signed = of_ledger.map_err(|what| match way.outside {
+        let of_ledger = epochs.check(&expected.note);
+        let signed = of_ledger.map_err(|what| match expected.outside {
             Some(_) => (Verdict::Diverged, what.to_string()),
             None => invalid(what.to_string()),
         })?;
@@ -85,7 +85,7 @@ impl ChainWalk {
             return Ok(());
         }
         let (here, there) = (head.root.short(), signed.head.root.short());
-        Err(match way.outside {
+        Err(match expected.outside {
             Some(_) => (
                 Verdict::Diverged,
                 format!("the root over {} entries was {there}…, but is now {here}…", head.size),
@@ -100,13 +100,13 @@ impl ChainWalk {
     /// Checkpoints of more entries than the ledger has, and entries that no checkpoint covers.
     pub(super) fn beyond(&mut self) {
         let there = self.frontier.size();
-        for way in std::mem::take(&mut self.ahead) {
-            if let (Some((from, _)), Some(what)) = (&way.outside, self.foreign(&way)) {
+        for expected in std::mem::take(&mut self.ahead) {
+            if let (Some((from, _)), Some(what)) = (&expected.outside, self.foreign(&expected)) {
                 self.report.find(None, Verdict::Diverged, format!("{from}: {what}"));
                 continue;
             }
-            let who = way.outside.map_or_else(|| "a signed checkpoint".to_owned(), |(from, _)| from);
-            let what = format!("the ledger has {there} entries, but {who} covers {}", way.size);
+            let who = expected.outside.map_or_else(|| "a signed checkpoint".to_owned(), |(from, _)| from);
+            let what = format!("the ledger has {there} entries, but {who} covers {}", expected.size);
             self.report.find(Some(there), Verdict::Incomplete, what);
         }
         let signed = self.report.signed;
@@ -132,11 +132,11 @@ impl ChainWalk {
 
     /// Why a checkpoint of more entries than the ledger has does not belong to this log. The epoch
     /// key for that size is not known here; the log key shows whose it is.
-    fn foreign(&self, way: &Way) -> Option<String> {
+    fn foreign(&self, expected: &ExpectedCheckpoint) -> Option<String> {
         let own = self.epochs.as_ref()?.log();
-        let known = way.outside.as_ref().and_then(|(_, key)| key.as_ref());
+        let known = expected.outside.as_ref().and_then(|(_, key)| key.as_ref());
         let mut keys = known.into_iter().chain([own]);
-        let other = keys.find(|key| !way.note.is_signed_by(key))?;
+        let other = keys.find(|key| !expected.note.is_signed_by(key))?;
         Some(format!("`{}` did not sign this checkpoint", other.name()))
     }
 }

@@ -55,17 +55,17 @@ pub(super) fn compare_anchors(
     anchors: &[(u64, Head)],
     report: &mut Verification,
 ) -> Result<(), ReadError> {
-    for (seq, told) in anchors {
-        let there = root_at(segments, told.size)?;
-        if there == told.root {
+    for (seq, anchored) in anchors {
+        let there = root_at(segments, anchored.size)?;
+        if there == anchored.root {
             report.anchors += 1;
             continue;
         }
-        let (there, told_root) = (there.short(), told.root.short());
+        let (there, anchored_root) = (there.short(), anchored.root.short());
         let what = format!(
-            "it records {} anchored entries with the root {told_root}…, but their root is {there}…: all before it \
+            "it records {} anchored entries with the root {anchored_root}…, but their root is {there}…: all before it \
              were rewritten",
-            told.size
+            anchored.size
         );
         report.find(Some(*seq), Verdict::Invalid, what);
     }

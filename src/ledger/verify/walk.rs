@@ -1,7 +1,7 @@
 //! The walk over all entries in order: chain, tree, keys, and what entries record about each other.
 //! Pure: it gets bytes and reports what holds. Its checks of checkpoints are in `signatures`.
 
-use super::entry::{EntryFacts, KindWord, Looked, PayloadState};
+use super::entry::{CheckedEntry, EntryFacts, KindWord, PayloadState};
 use super::erasures::Erasures;
 use super::report::{RootMark, Verdict, Verification};
 use crate::ledger::checkpoint::{Epochs, Note, VerifierKey, read_anchor};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A checkpoint that the walk will reach.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct ExpectedCheckpoint {
     pub(super) size: u64,
     pub(super) note: Note,
     /// Its source and key, if it comes from outside.
@@ -29,7 +29,7 @@ pub(in crate::ledger) struct ChainWalk {
     /// The keys so far; `None` if the first entry pins none.
     pub(super) epochs: Option<Epochs>,
     /// Checkpoints ahead, the nearest last.
-    pub(super) ahead: Vec<Way>,
+    pub(super) ahead: Vec<ExpectedCheckpoint>,
     /// The root of a checkpoint or seal was wrong, so later ones are not checked.
     pub(super) left: bool,
     /// Trees that `anchor` entries record, with the number of the entry. Their roots are compared
@@ -118,7 +118,12 @@ impl ChainWalk {
     /// stored payload, needed if [`ChainWalk::follows`] holds for the entry's kind.
     ///
     /// After the first break nothing more is compared.
-    pub(in crate::ledger) fn entry(&mut self, seq: u64, looked: &Looked, body: Option<&[u8]>) -> Vec<Tile> {
+    pub(in crate::ledger) fn entry(
+        &mut self,
+        seq: u64,
+        checked: &CheckedEntry,
+        body: Option<&[u8]>,
+    ) -> Vec<Tile> {
         let expected_seq = self.frontier.size();
         if self.broken {
             return Vec::new();
@@ -131,8 +136,8 @@ impl ChainWalk {
             );
             return Vec::new();
         }
-        let (header, hash) = match &looked.header {
-            Ok(header) => (header, looked.leaf),
+        let (header, hash) = match &checked.header {
+            Ok(header) => (header, checked.leaf),
             Err(what) => {
                 self.blame_torn(false);
                 self.fail(seq, Verdict::Invalid, what.to_string());
@@ -158,7 +163,7 @@ impl ChainWalk {
             self.fail(seq, Verdict::Invalid, what);
             return Vec::new();
         }
-        self.payload(seq, header, looked.payload);
+        self.payload(seq, header, checked.payload);
         if self.torn.is_none() {
             self.keys(seq, header, body.unwrap_or_default());
             self.anchor(seq, header, body);
@@ -168,7 +173,7 @@ impl ChainWalk {
         let (last, before) = self.last.get_or_insert_with(|| (hash, Frontier::default()));
         *last = hash;
         before.set(&self.frontier);
-        let filled = self.edge.push_beside(&mut self.frontier, hash);
+        let filled = self.edge.push_with_frontier(&mut self.frontier, hash);
         self.report.entries += 1;
         self.at_mark();
         self.at_checkpoint();
@@ -304,7 +309,7 @@ impl ChainWalk {
             PayloadState::Sound => self.report.payloads += 1,
             PayloadState::Wrong(what) => self.report.find(Some(seq), Verdict::Invalid, what),
             PayloadState::Erased => {
-                self.gone.lack(seq);
+                self.gone.missing(seq);
                 if let KindWord::Known(kind) = &header.kind
                     && !kind.may_be_erased()
                 {

@@ -59,7 +59,7 @@ impl Expiry {
         // The end of the writer is noticed within a second.
         while self.queue.is_open() {
             if last.is_none_or(|last| last.elapsed() >= every) {
-                if let Err(e) = self.look() {
+                if let Err(e) = self.expire() {
                     tracing::error!("payloads past their maximum age were not dropped: {e}");
                 }
                 last = Some(Instant::now());
@@ -69,7 +69,7 @@ impl Expiry {
     }
 
     /// Drops payloads that are past their maximum age, oldest segment first.
-    fn look(&mut self) -> Result<(), RetentionError> {
+    fn expire(&mut self) -> Result<(), RetentionError> {
         let firsts = self.reader.segments().firsts().to_vec();
         for range in firsts.windows(2).filter_map(|two| Some(*two.first()?..*two.get(1)?)) {
             if self.done.contains(&range.start) {
@@ -135,12 +135,12 @@ impl Expiry {
         if !self.reader.settle_within(range.start, limits::SETTLE_MS_MAX)? {
             return Ok(false);
         }
-        if !self.is_told(range)? {
-            self.tell(range)?;
+        if !self.is_recorded(range)? {
+            self.record(range)?;
         }
         let at = |e| StoreError::Sqlite(path.clone(), e);
         let old = store::open_reader(&path)?;
-        let rest = store::Beside::make(&path, store::Database::Ledger)?;
+        let rest = store::Replacement::make(&path, store::Database::Ledger)?;
         let copy = || -> Result<(), rusqlite::Error> {
             let change = rest.db().unchecked_transaction()?;
             let mut statement = old.prepare(
@@ -183,19 +183,19 @@ impl Expiry {
     }
 
     /// Whether an entry records the drop already: a crash came between the entry and the file.
-    fn is_told(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
-        let mut is_told = false;
+    fn is_recorded(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
+        let mut is_recorded = false;
         let size = self.reader.size()?;
         let wants = |header: &Header| header.is(Kind::PayloadDrop);
         let each = |stored: Stored| {
             let body = stored.body.unwrap_or_default();
-            is_told |= dropped(&body).is_some_and(|dropped| dropped == *range);
+            is_recorded |= dropped(&body).is_some_and(|dropped| dropped == *range);
         };
         self.reader.walk(range.end..size, wants, each)?;
-        Ok(is_told)
+        Ok(is_recorded)
     }
 
-    fn tell(&self, range: &Range<u64>) -> Result<(), RetentionError> {
+    fn record(&self, range: &Range<u64>) -> Result<(), RetentionError> {
         let payload = PayloadDropPayload { first: range.start, last: range.end - 1, age_ms_max: self.age_ms };
         let drafts = vec![Draft::new(payload)];
         let _receipts = self.queue.append(drafts)?;

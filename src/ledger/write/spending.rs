@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_ends_with_the_minute_that_makes_room() {
+    fn the_wait_ends_with_the_minute_that_frees_enough() {
         let mut spent = Spent::default();
         for minute in [100, 110, 120] {
             spent.count(&entry("run.request", "key:a", 1_000, minute));

@@ -67,7 +67,7 @@ pub fn digest_of(path: &Path) -> io::Result<(u64, String)> {
 }
 
 /// The file that describes a log that was set aside, stored next to it.
-const TOLD: &str = "before.json";
+const RECORD_FILE: &str = "before.json";
 
 /// Moves the files of the log in `data/` to their own folder below `data/before/`, and lists them
 /// in `before`. A copy of that list is durable there first. Nothing is deleted. The caller must
@@ -96,12 +96,12 @@ pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
     }
     let place = files.data.join("before").join(&before.log);
     std::fs::create_dir_all(&place)?;
-    let told = place.join(TOLD);
-    match std::fs::read(&told) {
+    let record = place.join(RECORD_FILE);
+    match std::fs::read(&record) {
         // A crash interrupted an earlier call, which wrote the description when all files were
         // still here.
         Ok(bytes) => *before = serde_json::from_slice(&bytes).map_err(io::Error::other)?,
-        Err(_) => write(&told, &serde_json::to_vec_pretty(before).map_err(io::Error::other)?)?,
+        Err(_) => write(&record, &serde_json::to_vec_pretty(before).map_err(io::Error::other)?)?,
     }
     for name in &names {
         std::fs::rename(files.data.join(name), place.join(name))?;
@@ -125,7 +125,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// The log that was set aside last, if any. A new log names it as its predecessor.
 pub(super) fn newest(files: &Files) -> Option<Before> {
     let folders = std::fs::read_dir(files.data.join("before")).ok()?;
-    let told = folders.filter_map(|folder| std::fs::read(folder.ok()?.path().join(TOLD)).ok());
-    let told = told.filter_map(|bytes| serde_json::from_slice::<Before>(&bytes).ok());
-    told.max_by_key(|before| before.aside_us)
+    let record = folders.filter_map(|folder| std::fs::read(folder.ok()?.path().join(RECORD_FILE)).ok());
+    let record = record.filter_map(|bytes| serde_json::from_slice::<Before>(&bytes).ok());
+    record.max_by_key(|before| before.aside_us)
 }

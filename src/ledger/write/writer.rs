@@ -310,7 +310,7 @@ impl Writer {
             entries.push(sealed);
         }
         for hash in leaves {
-            tiles.extend(chain.edge.push_beside(&mut chain.frontier, hash));
+            tiles.extend(chain.edge.push_with_frontier(&mut chain.frontier, hash));
             chain.prev = Some(hash);
         }
         Ok(entries)
