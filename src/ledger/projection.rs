@@ -1,7 +1,7 @@
 //! state.db: a projection of the ledger, filled by one projector.
 //!
 //! Each room gives a pure function from an entry to rows. The rows and the number of applied
-//! entries are committed together. The file may lag behind the ledger but never leads it, so it can
+//! entries are committed together. The file may lag but never leads the ledger, so it can
 //! be deleted at any time.
 
 use super::entry::{Header, Kind};

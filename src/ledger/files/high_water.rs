@@ -5,8 +5,8 @@ use crate::types::Digest;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// The high-water mark. It is written after each commit and not synced, so it may lag behind the
-/// ledger but never leads it.
+/// The high-water mark. It is written after each commit and not synced, so it may lag but never
+/// leads the ledger.
 #[derive(Debug)]
 pub struct HighWater {
     file: std::fs::File,

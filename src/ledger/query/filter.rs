@@ -3,7 +3,7 @@
 //!
 //! A query is a list of terms separated by spaces, and an entry must match all of them:
 //!
-//! * `field:value` is a field of the header. A `*` at the end stands for any rest. Several terms
+//! * `field:value` is a field of the header. A `*` at the end matches any rest. Several terms
 //!   with the same field are alternatives. A `kind`, `decision` or `status` must be one that
 //!   exists.
 //! * `seq:7`, `seq:7-9` and `seq:7-` are sequence numbers.

@@ -46,8 +46,8 @@ impl Index {
         Self::with_reader(files, Arc::new(reader))
     }
 
-    /// Opens an existing index for reading only: nothing is created or changed. Fails if there is
-    /// none.
+    /// Opens an existing index for reading only: nothing is created or changed. Fails if it is
+    /// missing.
     pub fn reading(files: &Files) -> Result<Self, IndexError> {
         let ledger = Arc::new(Reader::open(&files.ledger()).map_err(IndexError::Store)?);
         let db = store::open_reader(&files.index()).map_err(IndexError::Store)?;

@@ -161,7 +161,7 @@ impl IndexFile {
         }
         let mut touched = BTreeSet::new();
         if let Some(id) = self.unsound.first().copied() {
-            return self.make_anew(ledger, id, covered);
+            return self.rebuild_block(ledger, id, covered);
         }
         let (mut seq, mut bytes, mut log) = (covered, 0, String::new());
         while seq < size.min(covered + BATCH_ENTRIES) && bytes < BATCH_BYTES {
@@ -180,7 +180,7 @@ impl IndexFile {
     }
 
     /// Rebuilds an unsound block from the ledger, up to entry `covered`.
-    fn make_anew(
+    fn rebuild_block(
         &mut self,
         ledger: &Reader,
         id: u64,

@@ -8,7 +8,7 @@
 //!
 //! The writer appends the `redaction` and empties the row in one transaction, and SQLite fills what
 //! it frees with zeros. Then the writer truncates the write-ahead log, and tries again while a
-//! reader has it open; otherwise a tick or the next opening does it. At last the raw bytes of all
+//! reader has it open; otherwise a tick or the next opening does it. Finally the raw bytes of all
 //! files are searched for the salt and pieces of the body. A piece that another entry still holds
 //! does not count as a trace.
 //!

@@ -1,6 +1,6 @@
 //! The signing keys: each epoch has its own, and the previous one is gone.
 
-use super::{LedgerHome, Verdict, assert_verified, call_drafts, named, sign_anew};
+use super::{LedgerHome, Verdict, assert_verified, call_drafts, named, replace_checkpoints};
 use crate::ledger::checkpoint::Signer;
 use crate::ledger::tests::tampered::rechain;
 use crate::ledger::{Checkpoint, Draft, Head, Kind, Lock, Note, OpenError, Reader};
@@ -95,7 +95,7 @@ fn earlier_epochs_cannot_be_rewritten_with_the_live_keys() {
     {
         let copy = home.copy();
         rechain(&copy.db(), from);
-        sign_anew(&copy);
+        replace_checkpoints(&copy);
         std::fs::remove_file(copy.files().high_water()).expect("mark");
         let report = copy.audit();
         assert_eq!(report.verdict.holds(), seal.is_none(), "from {from}: {:?}", report.findings);
@@ -161,7 +161,7 @@ fn a_clock_that_goes_back_changes_no_order() {
     for _ in 0..300 {
         rechain(&home.db(), 1);
     }
-    sign_anew(&home);
+    replace_checkpoints(&home);
     std::fs::remove_file(home.files().high_water()).expect("mark");
     let receipts = home.open().append_blocking(call_drafts(12)).expect("appended");
     assert_eq!(receipts.iter().map(|receipt| receipt.seq()).collect::<Vec<_>>(), [12, 13, 14, 15, 16]);

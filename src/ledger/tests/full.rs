@@ -164,7 +164,7 @@ fn results_are_written_with_the_reserve_and_then_wait_for_space() {
         let size = ledger.head().size;
         // Longer than the pause between two tries.
         std::thread::sleep(Duration::from_millis(2_500));
-        assert!(!waiting.iter().all(std::thread::JoinHandle::is_finished), "600 KiB do not fit");
+        assert!(!waiting.iter().all(std::thread::JoinHandle::is_finished), "600 KiB are too much");
         assert!(is_full(&ledger));
         disk.verified("while results wait");
         disk.empty();

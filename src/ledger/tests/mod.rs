@@ -266,7 +266,7 @@ fn follow(walk: &mut ChainWalk, seq: u64, header: &[u8], salt: &[u8], body: &[u8
 }
 
 /// Replaces the stored checkpoints by one over all entries, signed with the keys in the folder.
-fn sign_anew(home: &LedgerHome) {
+fn replace_checkpoints(home: &LedgerHome) {
     let held = HeldKeys::new(home);
     let db = home.db();
     let mut frontier = tree::Frontier::default();

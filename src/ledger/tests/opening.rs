@@ -1,6 +1,6 @@
 //! Opening: what is refused, and what is brought up to date.
 
-use super::{LedgerHome, assert_verified, call_drafts, sign_anew};
+use super::{LedgerHome, assert_verified, call_drafts, replace_checkpoints};
 use crate::ledger::{Ledger, Lock, LockError, OpenError};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn a_ledger_that_lost_entries_is_refused() {
     refused(&copy, "no checkpoint");
     // Nothing on this disk records the lost entries any more: the rest is complete in itself for a
     // holder of the keys.
-    sign_anew(&copy);
+    replace_checkpoints(&copy);
     drop(copy.open());
 
     // The entries after an older checkpoint could have been forged, so they must not be signed.

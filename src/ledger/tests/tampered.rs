@@ -1,6 +1,6 @@
 //! Rows, tables and files that were edited directly.
 
-use super::{LedgerHome, Verdict, assert_verified, connect, named, sign_anew};
+use super::{LedgerHome, Verdict, assert_verified, connect, named, replace_checkpoints};
 use crate::ledger::entry::Header;
 use crate::ledger::tree::leaf;
 use crate::ledger::{Note, Reader};
@@ -216,7 +216,7 @@ fn a_rechained_ledger_is_detected() {
         assert_eq!(report.verdict, Verdict::Invalid, "from {from}: {:?}", report.findings);
         assert!(report.findings[0].what.contains("signed checkpoint has"), "{:?}", report.findings);
         let kept = kept(&copy);
-        sign_anew(&copy);
+        replace_checkpoints(&copy);
         let report = copy.audit_against(&kept);
         assert_eq!(report.verdict, Verdict::Diverged, "from {from}: {:?}", report.findings);
         let report = assert_verified(&copy);
@@ -253,7 +253,7 @@ fn a_checkpoint_from_outside_anchors() {
     for name in ["high-water", "state.db"] {
         std::fs::remove_file(copy.folder.path().join(name)).expect("remove");
     }
-    sign_anew(&copy);
+    replace_checkpoints(&copy);
     assert_eq!(copy.audit_against(&first).verdict, Verdict::Verified);
     let report = copy.audit_against(&second);
     assert_eq!(report.verdict, Verdict::Incomplete, "{:?}", report.findings);

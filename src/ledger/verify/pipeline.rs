@@ -88,10 +88,10 @@ impl Reading<'_> {
         })
     }
 
-    /// Walks over the entries of the segment and checks those from `from` on. Calls `each` with
-    /// every entry, the tiles that it filled and its changes to state.db. `each` may end the walk;
-    /// otherwise it ends with the chain. Returns whether every entry has a payload row and every
-    /// payload row an entry, as far as the walk shows it.
+    /// Walks over the entries of the segment from `from` on. Calls `each` with every entry, the
+    /// tiles that it filled and its changes to state.db. `each` may end the walk; otherwise it ends
+    /// with the chain. Returns whether every entry has a payload row and every payload row an
+    /// entry, as far as the walk shows it.
     pub(in crate::ledger) fn follow(
         &self,
         db: &Connection,

@@ -35,7 +35,7 @@ impl ChainWalk {
     pub(super) fn at_checkpoint(&mut self) {
         let size = self.frontier.size();
         while let Some(expected) = self.ahead.pop_if(|expected| expected.size <= size) {
-            // A chain that broke after the last entry is reported first. After one root has failed,
+            // A break right before the last entry is decided first. After one root has failed,
             // no later one is checked.
             if self.torn.is_some() || self.left {
                 continue;

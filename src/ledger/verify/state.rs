@@ -12,8 +12,8 @@ use rusqlite::{Connection, Row as RowRef, params_from_iter};
 /// The finding for a table `applied` that does not have its one row.
 const APPLIED_ODD: &str = "state.db: table `applied` does not have exactly one row with a valid size";
 
-/// A snapshot of state.db and the number of entries that it has applied. `None` if there is no
-/// file, which is valid: it can be rebuilt.
+/// A snapshot of state.db and the number of entries that it has applied. `None` if the file is
+/// missing, which is valid: it can be rebuilt.
 pub(super) fn open_state(files: &Files) -> Result<Option<(Connection, u64)>, AuditError> {
     let path = files.state();
     readable(&path)?;

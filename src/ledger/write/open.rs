@@ -101,7 +101,7 @@ pub(in crate::ledger) fn open(
     Ok(Opened { queue, shared, reader, state, files, log, lock, genesis })
 }
 
-/// Allocates the reserve. If the disk has no space for it, it counts as full from the start.
+/// Allocates the reserve. A disk without space for it counts as full from the start.
 fn make_reserve(files: &Files, shared: &Shared) -> Result<Reserve, OpenError> {
     let mut reserve = Reserve::new(files);
     match reserve.make() {

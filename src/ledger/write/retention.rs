@@ -2,8 +2,8 @@
 //! header can still be proven against the newest checkpoint.
 //!
 //! A `payload.drop` entry is durable before the segment's file is replaced by one without the
-//! payloads. Payloads that keys, rules and approvals are rebuilt from stay, and so does a whole
-//! segment in which a run began that has not ended.
+//! payloads. Payloads that keys, rules and approvals are rebuilt from stay. A segment in which a
+//! run began that has not ended keeps all of its payloads.
 
 use super::error::{AppendError, OpenError};
 use super::queue::WeakQueue;

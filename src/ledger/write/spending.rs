@@ -119,7 +119,7 @@ impl Spent {
     }
 }
 
-/// A minute counts for an hour after it. If the clock is set back, it counts until then.
+/// A minute counts for an hour. If the clock is set back, minutes in the future count too.
 fn is_recent(at: u64, now_us: u64) -> bool {
     at + MINUTES > now_us / MINUTE_US
 }

@@ -1,6 +1,6 @@
-//! Work that time asks for while the writer appends: copying write-ahead logs into their files, and
-//! signalling the writer. It signals each second that passes, and a long log that is almost fully
-//! copied, so that truncating it delays no append.
+//! Periodic work while the writer appends: copies write-ahead logs into their files, and signals
+//! the writer. It signals each second that passes, and a long log that is almost fully copied, so
+//! that truncating it delays no append.
 
 use super::error::OpenError;
 use super::queue::{Task, WeakQueue};
