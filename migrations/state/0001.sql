@@ -1,4 +1,4 @@
--- A projection of ledger.db: rebuilt from it at will, never the truth.
+-- A projection of ledger.db: can be rebuilt from it at any time, and proves nothing.
 CREATE TABLE applied(one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL) STRICT;
 INSERT INTO applied VALUES (1, 0);
 -- auth

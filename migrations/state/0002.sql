@@ -1,4 +1,4 @@
--- gate: questions to people. The tables are filled anew from the first entry on.
+-- gate: approvals. All tables are rebuilt from the first entry on.
 CREATE TABLE approval(
     id TEXT PRIMARY KEY, request_seq INTEGER NOT NULL, run TEXT NOT NULL, call_hash TEXT NOT NULL,
     policy TEXT NOT NULL, expires_us INTEGER NOT NULL, state TEXT NOT NULL, answer_seq INTEGER) STRICT;

@@ -1,4 +1,4 @@
-//! The ledger's handle: who holds one may append to the ledger, ask it and wait for it.
+//! The handle of the ledger: its holder can append entries, query state.db and wait for events.
 
 use super::entry::{Draft, Header};
 use super::files::{Files, HighWater, Lock};
@@ -9,7 +9,7 @@ use super::write::{AppendError, Hour, OpenError, Opened, Queue, Receipt, Shared,
 use rusqlite::Connection;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The writing side of the ledger, shared by all who append.
+/// The writing side of the ledger. All callers that append share it.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     queue: Queue,
@@ -18,15 +18,17 @@ pub struct Ledger {
     state: Arc<Mutex<Connection>>,
     files: Arc<Files>,
     log: Arc<str>,
-    /// Held as long as any clone lives, and by the writer's thread.
+    /// Held until the last clone is dropped and the writer's thread has ended.
     lock: Arc<Lock>,
 }
 
 impl Ledger {
-    /// Opens the ledger for writing under `lock`, brings state.db up to date, and writes the genesis
-    /// entry where there is none: it names the log that was set aside last. Starts the writer's thread.
+    /// Opens the ledger for writing under `lock` and brings state.db up to date. If the ledger is
+    /// empty, appends the genesis entry, which names the log that was set aside last. Starts the
+    /// writer's thread.
     ///
-    /// A ledger that is shorter than its high-water mark or than what state.db saw is refused.
+    /// Refuses a ledger that is shorter than its high-water mark or than the size that state.db has
+    /// applied.
     pub fn open(files: Files, lock: Lock, projections: &'static [Projection]) -> Result<Self, OpenError> {
         let Opened { queue, shared, reader, state, files, log, lock, genesis } =
             open(files, lock, projections)?;
@@ -39,32 +41,32 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Begins a log behind the one that was set aside last. There must be none in `files`.
+    /// Begins the log that follows the one set aside last. Fails if `files` already holds a log.
     pub fn succeed(files: Files, lock: Lock, projections: &'static [Projection]) -> Result<Self, OpenError> {
         let at = |e| OpenError::File(files.data.clone(), e);
         if !files.segments().map_err(at)?.is_empty() || HighWater::read(&files.high_water()).is_some() {
-            return Err(OpenError::Incomplete("there is a log already".to_owned()));
+            return Err(OpenError::Incomplete("a log already exists".to_owned()));
         }
         Self::open(files, lock, projections)
     }
 
-    /// Tells other processes through the lock file where this server listens.
+    /// Writes the server's URL into the lock file, for other processes to read.
     pub fn tell_url(&self, url: &str) -> std::io::Result<()> {
         self.lock.tell(Some(url))
     }
 
-    /// Appends entries in one commit, all or none, and returns after the sync with their receipts in
-    /// order. Appends of others may share the commit.
+    /// Appends entries in one commit, all or none, and returns their receipts in order after the
+    /// sync. Other callers' entries may share the commit.
     ///
-    /// Waits for a place in the queue ([`crate::types::limits::QUEUE_ENTRIES_MAX`]). Cancel-safe only in that the
-    /// entries may be written although nobody waits any more.
+    /// Waits for space in the queue ([`crate::types::limits::QUEUE_ENTRIES_MAX`]). A caller may
+    /// cancel, but the entries may be written all the same.
     pub async fn append(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
         self.queue.append(drafts, false).await
     }
 
-    /// As [`Ledger::append`], of what has happened already: on a full disk it is not refused, but written
-    /// with the space of the reserve, or waits in memory until there is space. A full disk is an error here
-    /// only where the process ends before.
+    /// As [`Ledger::append`], for records of what has already happened. On a full disk they are not
+    /// refused: they are written with the space of the reserve, or wait in memory for space. A full
+    /// disk is an error here only if the process ends first.
     pub async fn append_owed(&self, drafts: Vec<Draft>) -> Result<Vec<Receipt>, AppendError> {
         self.queue.append(drafts, true).await
     }
@@ -74,7 +76,7 @@ impl Ledger {
         self.queue.append_blocking(drafts)
     }
 
-    /// Whether the writer answers and may write. Nothing is appended.
+    /// Checks that the writer responds and may write, without appending anything.
     pub async fn ping(&self) -> Result<(), AppendError> {
         self.append(Vec::new()).await.map(drop)
     }
@@ -84,8 +86,8 @@ impl Ledger {
         self.append(vec![draft]).await?.pop().ok_or(AppendError::Closed)
     }
 
-    /// As [`Ledger::append`], without waiting and without an answer: for what is recorded from a drop.
-    /// Where the queue is full nothing is written, and the next start's recovery does it.
+    /// As [`Ledger::append`], without waiting and without a result: for records made in a `Drop`.
+    /// If the queue is full, nothing is written, and the recovery at the next start does it.
     pub fn append_detached(&self, drafts: Vec<Draft>) {
         self.queue.append_detached(drafts);
     }
@@ -102,32 +104,34 @@ impl Ledger {
         self.shared.checkpoint()
     }
 
-    /// What was committed since this process opened the ledger, counted.
+    /// Counts of what was committed since this process opened the ledger.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.shared.tally()
     }
 
-    /// What the runs of `principal` have put on the ledger in the hour up to `now_us`, on the wall clock.
+    /// What the runs of `principal` used, by the ledger, in the hour up to `now_us` (wall clock).
     #[must_use]
     pub fn hour(&self, principal: &str, now_us: u64) -> Hour {
         self.shared.spent().hour(principal, now_us)
     }
 
-    /// Seconds until the runs of `principal` are below `bound` again; `None` where they are.
+    /// Seconds until the runs of `principal` are below `bound` again; `None` if they already are.
     #[must_use]
     pub fn hour_over_s(&self, principal: &str, bound: Hour, now_us: u64) -> Option<u64> {
         self.shared.spent().wait_s(principal, bound, now_us)
     }
 
-    /// Counts an entry from before this process opened the ledger; each is to be given once, in any order.
+    /// Counts an entry from before this process opened the ledger. Callers pass each entry once, in
+    /// any order.
     pub fn count_earlier(&self, header: &Header) {
         if header.seq < self.shared.opened() {
             self.shared.spent().count(header);
         }
     }
 
-    /// What keeps entries from being written, if anything: the last fault, or too little free space.
+    /// What keeps entries from being written, if anything: the last fault, or too little free
+    /// space.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         self.shared.fault_text().or_else(|| {
@@ -138,7 +142,7 @@ impl Ledger {
         })
     }
 
-    /// Comes back once nothing can be appended any more until a restart, with what happened.
+    /// Resolves with the reason once the ledger is poisoned: no append succeeds until a restart.
     pub async fn poisoned(&self) -> String {
         self.shared.poisoned().await;
         self.shared.fault_text().unwrap_or_default()
@@ -156,15 +160,15 @@ impl Ledger {
         &self.log
     }
 
-    /// The files.
+    /// The paths of the ledger's files.
     #[must_use]
     pub fn files(&self) -> &Files {
         &self.files
     }
 
-    /// Asks the projection, once it has followed every entry that is durable: the writer moves it right
-    /// behind the commit, and nobody but who asks waits for that. On a full disk the last commit may
-    /// lack, until the next one.
+    /// Queries state.db after it has applied every durable entry. The writer applies entries right
+    /// after their commit, and only the caller of this function waits for that. On a full disk the
+    /// last commit may be missing until the next one.
     pub fn state<T>(
         &self,
         ask: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
@@ -173,17 +177,17 @@ impl Ledger {
         ask(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The way to the writer, for what is not a plain append.
+    /// The queue to the writer, for tasks other than appends.
     pub(super) fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// What the writer tells everyone.
+    /// The state that the writer publishes.
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// The reading side, to be kept by what outlives a call.
+    /// The reading side, for tasks that outlive the call.
     pub(super) fn shared_reader(&self) -> Arc<Reader> {
         self.reader.clone()
     }

@@ -1,24 +1,36 @@
 //! The ledger: a hash-chained, Merkle-rooted record in SQLite, appended by one writer.
 //!
-//! What may happen here: entries are appended by one thread, read, verified, found, erased and proven. What
-//! cannot: nothing but the writer's commit makes a [`Receipt`], and it does so only after the sync; no entry
-//! is changed once it is written; nothing is told of an entry that its bytes do not say.
+//! One thread appends entries. Everything else reads, verifies, searches, erases and proves them.
+//! Only the writer's commit makes a [`Receipt`], and only after the sync. No entry changes once it
+//! is written; an erasure empties its payload and leaves its header. Nothing is reported about an
+//! entry that its bytes do not say.
 //!
 //! # Layout
 //!
-//! Each wing names only those before it: `entry` is an entry's bytes · [`payload`] what each kind says · `tree` the Merkle tree · `files` the
-//! paths and the lock · `checkpoint` signatures and keys · `projection` state.db · `read` what is stored ·
-//! `verify` whether it is what was written · `write` the writer and its receipts · `handle` what the rooms
-//! above hold · [`query`] the search · `redact` what is erased · [`export`] what leaves · `anchor` what
-//! places outside are told.
+//! Each wing names only those before it:
 //!
-//! A receipt cannot be made elsewhere:
+//! * `entry`: the bytes of an entry
+//! * [`payload`]: the content of each kind of entry
+//! * `tree`: the Merkle tree, its tiles and its proofs
+//! * `files`: paths, the lock and the high-water mark
+//! * `checkpoint`: signatures, keys and their epochs
+//! * `projection`: state.db
+//! * `read`: entries as they are stored, in segments
+//! * `verify`: whether the stored entries are the ones that were written
+//! * `write`: the writer, its receipts, rotation and retention
+//! * `handle`: what other rooms hold of the ledger
+//! * [`query`]: search, with index.db
+//! * `redact`: erasure of payloads
+//! * [`export`]: files of entries and proofs that can be checked elsewhere
+//! * `anchor`: checkpoints sent to places outside this host
+//!
+//! No other code can make a receipt:
 //! ```compile_fail,E0451
 //! fn forge(receipt: par::ledger::Receipt) -> par::ledger::Receipt {
 //!     par::ledger::Receipt { ..receipt }
 //! }
 //! ```
-//! nor copied:
+//! or copy one:
 //! ```compile_fail,E0599
 //! fn twice(receipt: par::ledger::Receipt) -> (par::ledger::Receipt, par::ledger::Receipt) {
 //!     (receipt.clone(), receipt)

@@ -1,7 +1,8 @@
-//! state.db: a projection of the ledger, moved by one projector.
+//! state.db: a projection of the ledger, filled by one projector.
 //!
-//! Each room gives a pure function from an entry to rows; rows and the applied size are committed
-//! together. The file may lag behind the ledger and never leads it: it can be deleted at will.
+//! Each room gives a pure function from an entry to rows. The rows and the number of applied
+//! entries are committed together. The file may lag but never leads the ledger, so it can
+//! be deleted at any time.
 
 use super::entry::{Header, Kind};
 use crate::store::StoreError;
@@ -12,7 +13,7 @@ use rusqlite::{Connection, params_from_iter};
 pub struct Projection {
     /// The tables that it fills, with the columns that order their rows.
     pub tables: &'static [(&'static str, &'static str)],
-    /// The kinds of entries that change anything; of others it is not asked.
+    /// The kinds of entries that change anything. `rows` is called for no other kind.
     pub kinds: &'static [Kind],
     /// The changes that an entry makes, from its header and payload bytes. Pure.
     pub rows: fn(&Header, &[u8]) -> Vec<Row>,
@@ -40,7 +41,7 @@ pub struct Row {
     pub values: Vec<Cell>,
 }
 
-/// Moves one database along the ledger.
+/// Applies the ledger's entries to one database.
 #[derive(Debug)]
 pub(in crate::ledger) struct Projector {
     pub(in crate::ledger) state: Connection,
@@ -48,12 +49,12 @@ pub(in crate::ledger) struct Projector {
 }
 
 impl Projector {
-    /// Number of entries that the file has seen.
+    /// Number of entries that the file has applied.
     pub(in crate::ledger) fn applied(&self) -> Result<u64, rusqlite::Error> {
         applied(&self.state)
     }
 
-    /// Applies entries in one transaction; `size` is the ledger's size behind the last of them.
+    /// Applies entries in one transaction; `size` is the ledger's size after the last of them.
     pub(in crate::ledger) fn apply<'a>(
         &self,
         entries: impl Iterator<Item = (&'a Header, &'a [u8])>,
@@ -74,19 +75,20 @@ impl Projector {
     }
 }
 
-/// Number of entries that `state` has seen.
+/// Number of entries that `state` has applied.
 pub(in crate::ledger) fn applied(state: &Connection) -> Result<u64, rusqlite::Error> {
     let size: i64 = state.query_row("SELECT size FROM applied", [], |row| row.get(0))?;
     Ok(u64::try_from(size).unwrap_or(0))
 }
 
-/// Whether the table has its one row, with a number of entries. SQLite holds to that only where nobody turns its checks off.
+/// Whether the table `applied` has its one row with a valid size. SQLite enforces this only while
+/// its checks are on.
 pub(in crate::ledger) fn is_applied_one(state: &Connection) -> Result<bool, rusqlite::Error> {
     let sql = "SELECT count(*) = 1 AND min(one) = 1 AND min(size) >= 0 FROM applied";
     Ok(state.query_row(sql, [], |row| row.get::<_, Option<bool>>(0))?.unwrap_or(false))
 }
 
-/// What is said of a state.db that is not a database any more. The ledger holds all that it does.
+/// The message for a state.db that is not a database any more. The ledger holds all of its content.
 pub(in crate::ledger) fn garbled(error: &StoreError) -> String {
-    format!("{error}: stop the server and delete this file, which is then made anew from the ledger")
+    format!("{error}: stop the server and delete this file; the next start rebuilds it from the ledger")
 }

@@ -1,7 +1,12 @@
-//! SQLite files: opened here and nowhere else, with one set of pragmas, and brought to their schema
-//! by the files in `migrations/`.
+//! SQLite files: one set of pragmas, and a schema from the files in `migrations/`.
 //!
-//! Architecture invariant: no other room opens a database.
+//! No other room opens a database.
+//!
+//! # Layout
+//!
+//! One file: opening (`open_writer`, `open_reader`, `open_sealed`, `open_memory`), replacing a file
+//! by a complete new one (`Replacement`), and the care of write-ahead logs (`checkpoint`, `settle`,
+//! `empty_log`).
 
 use rusqlite::{Connection, OpenFlags};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -16,9 +21,9 @@ const BUSY: Duration = Duration::from_secs(5);
 pub enum Database {
     /// `ledger.db`: every commit is synced before it returns (`synchronous=FULL`).
     Ledger,
-    /// `state.db`: may lose its last commits with the power, never its order (`NORMAL`).
+    /// `state.db`: a power failure may cost the last commits, never their order (`NORMAL`).
     State,
-    /// `index.db`: likewise.
+    /// `index.db`: `NORMAL`, like `state.db`.
     Index,
 }
 
@@ -45,21 +50,21 @@ impl Database {
 /// Why a database could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file cannot be made or opened.
+    /// The file cannot be created or opened.
     #[error("{}: {}", .0.display(), .1)]
     File(PathBuf, #[source] std::io::Error),
-    /// SQLite's own answer.
-    #[error("{}: {}", .0.display(), said(.1))]
+    /// SQLite returned an error.
+    #[error("{}: {}", .0.display(), message(.1))]
     Sqlite(PathBuf, #[source] rusqlite::Error),
     /// The file was written by a later version.
     #[error("{}: schema version {} is newer than this program", .0.display(), .1)]
     Newer(PathBuf, i64),
 }
 
-/// SQLite's own words, but where it says no more than that it failed.
-fn said(error: &rusqlite::Error) -> String {
+/// SQLite's message, replaced if it says only that an operation failed.
+fn message(error: &rusqlite::Error) -> String {
     if is_index_short(error) {
-        "no room for the index of its write-ahead log: is the disk full?".to_owned()
+        "no space for the index of its write-ahead log: is the disk full?".to_owned()
     } else {
         error.to_string()
     }
@@ -70,7 +75,7 @@ fn is_index_short(error: &rusqlite::Error) -> bool {
 }
 
 impl StoreError {
-    /// Whether the file holds something that is no database, or no whole one.
+    /// Whether the file is not a database, or only part of one.
     #[must_use]
     pub fn is_garbled(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
@@ -79,16 +84,16 @@ impl StoreError {
     }
 }
 
-/// Opens the writing connection, making the file (mode 0600) and its schema where needed.
+/// Opens the writing connection. Creates the file (mode 0600) and its schema if they are missing.
 ///
-/// WAL; automatic checkpoints are off: the owner runs them beside its appends. What is deleted or overwritten is
-/// filled with zeros, also in pages that become free.
+/// The journal mode is WAL. Automatic checkpoints are off: the owner runs them while it appends.
+/// Deleted and overwritten content is filled with zeros, also in pages that become free.
 pub fn open_writer(path: &Path, kind: Database) -> Result<Connection, StoreError> {
     let at_file = |e| StoreError::File(path.to_owned(), e);
     let at = |e| StoreError::Sqlite(path.to_owned(), e);
-    // SQLite gives `-wal` and `-shm` the mode of the main file. A file that is there is not opened
-    // here: its close would take from every other connection of this process its POSIX lock, and then
-    // a stranger's `sqlite3` could take the write-ahead log away from under the writer.
+    // SQLite gives `-wal` and `-shm` the mode of the main file. An existing file is not opened
+    // here: closing it would drop the POSIX locks of every other connection of this process, and
+    // then a foreign `sqlite3` process could remove the write-ahead log while the writer uses it.
     match std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(at_file(e)),
         _ => {}
@@ -105,8 +110,8 @@ pub fn open_writer(path: &Path, kind: Database) -> Result<Connection, StoreError
     Ok(connection)
 }
 
-/// Opens a connection on a file that exists and is not appended to any more, to erase in it. What is deleted or
-/// overwritten is filled with zeros.
+/// Opens a connection to an existing file that gets no more appends, for erasures. Deleted and
+/// overwritten content is filled with zeros.
 pub fn open_sealed(path: &Path) -> Result<Connection, StoreError> {
     let at = |e| StoreError::Sqlite(path.to_owned(), e);
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(at)?;
@@ -114,8 +119,9 @@ pub fn open_sealed(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Ends the write-ahead log of a file that is not appended to any more, so that the file stands alone; false where
-/// somebody still has it open: then the log is cut, where nobody reads by it. Does not wait.
+/// Removes the write-ahead log of a file that gets no more appends, so that the main file is
+/// complete without it. Returns false if another connection has the file open; then the log is
+/// truncated if no reader uses it. Does not wait.
 pub fn settle(path: &Path) -> Result<bool, StoreError> {
     let at = |e| StoreError::Sqlite(path.to_owned(), e);
     let connection = open_sealed(path)?;
@@ -131,41 +137,42 @@ pub fn settle(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// A database under another name beside its place, which it takes only when it is whole.
+/// A new database under a temporary name next to the final one. It takes the final name only when
+/// it is complete.
 #[derive(Debug)]
-pub struct Beside {
+pub struct Replacement {
     connection: Connection,
     made: PathBuf,
     place: PathBuf,
 }
 
-impl Beside {
-    /// Makes an empty database of `kind` for `place`. One that a crash left is removed.
+impl Replacement {
+    /// Creates an empty database of `kind` for `place`. Removes one that a crash left.
     pub fn make(place: &Path, kind: Database) -> Result<Self, StoreError> {
-        let beside = |end: &str| {
+        let with_ending = |end: &str| {
             let mut name = place.as_os_str().to_owned();
             name.push(end);
             PathBuf::from(name)
         };
         for end in [".new", ".new-wal", ".new-shm"] {
-            match std::fs::remove_file(beside(end)) {
+            match std::fs::remove_file(with_ending(end)) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(StoreError::File(beside(end), e));
+                    return Err(StoreError::File(with_ending(end), e));
                 }
                 _ => {}
             }
         }
-        let made = beside(".new");
+        let made = with_ending(".new");
         Ok(Self { connection: open_writer(&made, kind)?, made, place: place.to_owned() })
     }
 
-    /// The connection to write by.
+    /// The connection to write with.
     #[must_use]
     pub fn db(&self) -> &Connection {
         &self.connection
     }
 
-    /// Gives it its name, durably. What stood under the name is gone.
+    /// Renames the file to its final name, durably. A file under that name is replaced.
     pub fn take_place(self) -> Result<(), StoreError> {
         let Self { connection, made, place } = self;
         drop(connection);
@@ -177,36 +184,36 @@ impl Beside {
     }
 }
 
-/// Makes a database that comes to its name with its whole schema, where it is not there, and opens it as
-/// [`open_writer`] does.
+/// Creates the database if it is missing, so that its name appears only with the whole schema, and
+/// opens it as [`open_writer`] does.
 pub fn make(path: &Path, kind: Database) -> Result<Connection, StoreError> {
     if !path.exists() {
-        Beside::make(path, kind)?.take_place()?;
+        Replacement::make(path, kind)?.take_place()?;
     }
     open_writer(path, kind)
 }
 
-/// Opens a reading connection on a file that exists.
+/// Opens a read-only connection to an existing file.
 pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     open(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| match obstacle(path) {
-        // SQLite says no more than that it cannot.
+        // SQLite's own error says only that it cannot open the file.
         Some(why) => StoreError::File(path.to_owned(), why),
         None => StoreError::Sqlite(path.to_owned(), e),
     })
 }
 
-/// What keeps this process from reading a file, in the system's words. The file is not opened: to close it
-/// would take this process's locks from it.
+/// The system's reason why this process cannot read a file, if there is one. The file is not
+/// opened: closing it would drop this process's locks on it.
 #[must_use]
 pub fn obstacle(path: &Path) -> Option<std::io::Error> {
     match std::fs::metadata(path) {
         Err(e) => Some(e),
-        Ok(meta) if !meta.is_file() => Some(std::io::Error::other("is no file")),
+        Ok(meta) if !meta.is_file() => Some(std::io::Error::other("not a regular file")),
         Ok(_) => rustix::fs::access(path, rustix::fs::Access::READ_OK).err().map(Into::into),
     }
 }
 
-/// A database in memory with the schema of `kind`, to compare a file against.
+/// Opens a database in memory with the schema of `kind`, to compare a file with.
 pub fn open_memory(kind: Database) -> Result<Connection, StoreError> {
     let path = Path::new(":memory:");
     let connection =
@@ -215,17 +222,17 @@ pub fn open_memory(kind: Database) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Copies what the write-ahead log holds into the main file, as far as no reader is in the way. Returns how many pages of
-/// the log are not there yet.
+/// Copies the write-ahead log into the main file as far as no reader prevents it. Returns how many
+/// pages of the log are not copied yet.
 ///
-/// Called from a thread of its own, so that no append waits for it.
+/// Runs on its own thread, so that no append waits for it.
 pub fn checkpoint(connection: &Connection) -> Result<i64, rusqlite::Error> {
     let pages = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
     let (log, moved) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
     Ok(log.saturating_sub(moved))
 }
 
-/// The write-ahead log of the database at `path`, in bytes; none where it has none.
+/// Length of the write-ahead log of the database at `path`, in bytes; 0 if it has none.
 #[must_use]
 pub fn log_bytes(path: &Path) -> u64 {
     let mut log = path.as_os_str().to_owned();
@@ -233,13 +240,13 @@ pub fn log_bytes(path: &Path) -> u64 {
     std::fs::metadata(Path::new(&log)).map_or(0, |meta| meta.len())
 }
 
-/// Moves the write-ahead log into the file and cuts it to nothing; false where a reader or a copy under way is in
-/// the way. Does not wait.
+/// Copies the write-ahead log into the main file and truncates it. Returns false if a reader or a
+/// running copy prevents that. Does not wait.
 pub fn empty_log(connection: &Connection) -> Result<bool, rusqlite::Error> {
     empty_log_within(connection, Duration::ZERO)
 }
 
-/// The same, and waits at most `wait` for readers.
+/// As [`empty_log`], waiting at most `wait` for readers.
 pub fn empty_log_within(connection: &Connection, wait: Duration) -> Result<bool, rusqlite::Error> {
     connection.busy_timeout(wait)?;
     let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
@@ -247,8 +254,8 @@ pub fn empty_log_within(connection: &Connection, wait: Duration) -> Result<bool,
     Ok(busy? == 0)
 }
 
-/// Writes a copy of the database at `from`, as it is now, to `to`, which is not there yet: whole, without a write-ahead
-/// log and without what was deleted. Mode 0600, synced.
+/// Writes a copy of the database at `from`, as it is now, to the new file `to`: complete, without a
+/// write-ahead log and without deleted content. Mode 0600, synced.
 pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let at_file = |e| StoreError::File(to.to_owned(), e);
     let file =
@@ -260,16 +267,17 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     file.sync_all().map_err(at_file)
 }
 
-/// Writes the whole file anew, without what earlier versions of its pages left between the rows. The new pages stand
-/// in the write-ahead log; meanwhile the database is held in memory.
+/// Rewrites the whole file, without what earlier versions of its pages left between the rows. The
+/// new pages go to the write-ahead log; meanwhile the database is held in memory.
 pub fn rewrite(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch("VACUUM")
 }
 
-/// Device and inode of a database and of its write-ahead log: others mean that one was replaced.
+/// Device and inode of a database and of its write-ahead log. A change means that a file was
+/// replaced.
 pub type Identity = [(u64, u64); 2];
 
-/// The identity of the database at `path`, which a connection holds open.
+/// The identity of the database at `path`, which a connection must hold open.
 pub fn identity(path: &Path) -> std::io::Result<Identity> {
     let one = |path: &Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
     let mut log = path.as_os_str().to_owned();
@@ -277,7 +285,7 @@ pub fn identity(path: &Path) -> std::io::Result<Identity> {
     Ok([one(path)?, one(Path::new(&log))?])
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that opens SQLite")]
+#[expect(clippy::disallowed_methods, reason = "the only code that opens SQLite")]
 fn open(path: &Path, access: OpenFlags) -> Result<Connection, rusqlite::Error> {
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;

@@ -283,7 +283,7 @@ fn a_witness_refuses_a_rollback_and_a_rewrite() {
     while grown() <= witness_size(&witness) {
         server.run(&key, "how is this server doing?");
     }
-    until("the proof fails", || server.log().contains("does not go on from what it has seen"));
+    until("the proof fails", || server.log().contains("does not extend the tree that it has seen"));
 }
 
 /// A correct answer signed by another witness is not an anchor.
@@ -358,11 +358,11 @@ fn an_invalid_place_is_refused() {
     let inside = format!("file:{}", home.path("data/anchors").display());
     for (anchor, more, why) in [
         ("file:relative", "", "absolute"),
-        (inside.as_str(), "", "lies in `data/`"),
+        (inside.as_str(), "", "is in `data/`"),
         ("file:/proc/self", "", "anchor"),
         ("http://192.0.2.1/w", "", "https"),
         ("https://witness.example", "", "anchor_key"),
-        ("journal", "anchor_key = \"x\"", "names none"),
+        ("journal", "anchor_key = \"x\"", "does not name a witness"),
         ("nonsense", "", "no URL"),
     ] {
         configure(&home, anchor, more);

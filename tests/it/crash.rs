@@ -271,7 +271,7 @@ fn a_result_that_cannot_be_recorded_is_not_reported() {
         assert!(!text(&answer.body).contains(word), "{}", text(&answer.body));
     }
     assert_eq!(server.child.wait().expect("ends").code(), Some(1), "it does not go on");
-    assert!(server.log().contains("the ledger is not written any more"), "{}", server.log());
+    assert!(server.log().contains("the ledger accepts no more entries until a restart"), "{}", server.log());
     std::fs::rename(&aside, &ledger).expect("back");
     let server = home.serve();
     assert_eq!(home.entries(&["kind:call.result"])[0]["status"], "interrupted", "the outcome is not known");

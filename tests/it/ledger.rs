@@ -368,13 +368,13 @@ fn what_cannot_be_verified_is_named() {
         assert!(expect.iter().all(|words| told.contains(words)), "{expect:?}: {told}");
         assert!(!never.iter().any(|words| told.contains(words)), "{never:?}: {told}");
     };
-    verify(&["the ledger is empty: there is no ledger.db"], &["warning"]);
+    verify(&["the ledger is empty: ledger.db is missing"], &["warning"]);
     home.expect(0, &["run", "health_check()"]);
     let (ledger, kept) = (home.path("data/ledger.db"), home.path("data/kept"));
     std::fs::rename(&ledger, &kept).expect("moved");
-    verify(&["there is no ledger.db, and the high-water mark says", "state.db has seen"], &["is empty"]);
+    verify(&["ledger.db is missing, but the high-water mark has", "state.db has applied"], &["is empty"]);
     std::fs::create_dir(&ledger).expect("folder");
-    verify(&["data/ledger.db cannot be read: is no file"], &["I/O"]);
+    verify(&["data/ledger.db cannot be read: not a regular file"], &["I/O"]);
     std::fs::remove_dir(&ledger).expect("folder");
     std::fs::rename(&kept, &ledger).expect("moved");
     home.expect(0, &["audit", "verify"]);

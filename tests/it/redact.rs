@@ -132,8 +132,8 @@ fn without_a_server_and_all_or_none() {
     let (run, last) = (reply["run"].as_str().expect("run"), reply["ledger"]["last"].as_u64().expect("last"));
     let (last, size) = (last.to_string(), home.entries(&[]).len());
     for (code, args, why) in [
-        (1, &[&last, "0"][..], "entry 0 is a `genesis`, which is never erased"),
-        (1, &[&last, "99999"], "there is no entry 99999"),
+        (1, &[&last, "0"][..], "entry 0 is a `genesis`; its payload is never erased"),
+        (1, &[&last, "99999"], "entry 99999 does not exist"),
         (1, &["--run", "run_none"], "there is nothing to erase"),
         (2, &[], "required"),
         (2, &[&last, "--run", run], "cannot be used with"),
@@ -157,7 +157,7 @@ fn without_a_server_and_all_or_none() {
     let says = home.entries(&["kind:redaction"]);
     assert!(home.entry(says[0]["seq"].as_u64().expect("seq"))["payload"].get("power").is_none());
     let again = home.par(&["audit", "redact", "--reason", "a test", &last]);
-    assert!(text(&again.stderr).contains("erased already"));
+    assert!(text(&again.stderr).contains("already erased"));
 }
 
 /// Rules give this power: one that forbids it holds for the admin socket too.

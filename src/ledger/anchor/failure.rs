@@ -6,25 +6,25 @@ use crate::ledger::read::ReadError;
 use crate::ledger::write::AppendError;
 use std::path::PathBuf;
 
-/// Why the place that is configured cannot be used.
+/// Why the configured place cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AnchorOpenError {
-    /// The witness's address.
+    /// The witness's address is not valid.
     #[error("`anchor`: {0}")]
     Address(#[source] EgressError),
-    /// The witness would be asked in the clear, by others' networks.
-    #[error("`anchor`: a witness is asked by `https`, or on this host")]
+    /// The witness would be asked without TLS over a network.
+    #[error("`anchor`: a witness must have an `https` address, or be on this host")]
     Clear,
-    /// The witness's key.
+    /// The witness's key is not valid.
     #[error("`anchor_key`: must be the witness's key, `NAME+HASH+KEY`, of the type for cosignatures (4)")]
     Key,
-    /// A key, and no witness.
-    #[error("`anchor_key` is a witness's, and `anchor` names none")]
-    KeyOfNobody,
+    /// A key is configured, but no witness.
+    #[error("`anchor_key` is set, but `anchor` does not name a witness")]
+    KeyWithoutWitness,
     /// The file cannot be opened.
     #[error("`anchor`: {}: {}", .0.display(), .1)]
     File(PathBuf, #[source] std::io::Error),
-    /// The file is not one that checkpoints may be kept in.
+    /// The file is not suitable for checkpoints.
     #[error("`anchor`: {}: {}", .0.display(), .1)]
     Place(PathBuf, &'static str),
 }
@@ -32,10 +32,10 @@ pub enum AnchorOpenError {
 /// Why a checkpoint was not anchored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AnchorFailure {
-    /// The place holds another history: somebody rewrote or rolled back the one or the other.
+    /// The place holds another history: the ledger or the place was rewritten or rolled back.
     #[error("{0}")]
     Conflict(String),
-    /// Nothing was told, or nothing is known of it; to be tried again.
+    /// The place did not take the checkpoint, or this is not known. The task tries again.
     #[error("{0}")]
     Missed(String),
 }
@@ -54,7 +54,7 @@ impl From<ReadError> for AnchorFailure {
 
 impl From<AppendError> for AnchorFailure {
     fn from(error: AppendError) -> Self {
-        Self::Missed(format!("it was told, and not recorded: {error}"))
+        Self::Missed(format!("the place took the checkpoint, but it could not be recorded: {error}"))
     }
 }
 
@@ -64,7 +64,7 @@ impl From<EgressError> for AnchorFailure {
     }
 }
 
-/// Reads and writes files aside from the threads that serve.
+/// Runs blocking file access outside the threads that serve.
 pub(super) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, AnchorFailure> + Send + 'static,
 ) -> Result<T, AnchorFailure> {

@@ -12,7 +12,8 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug)]
 pub(super) struct AnchorFile {
     path: PathBuf,
-    /// Opened before the front locked itself: of all that lies outside of `data/`, this alone can be written.
+    /// Opened before the front locked itself. It is the only file outside `data/` that the front
+    /// can write.
     file: Mutex<std::fs::File>,
 }
 
@@ -24,25 +25,26 @@ impl AnchorFile {
             return Err(place("must be an absolute path"));
         }
         if path.starts_with(data) {
-            return Err(place("lies in `data/`: who rolls the ledger back would roll it back too"));
+            return Err(place("is in `data/`: a rollback of the ledger would roll it back too"));
         }
         let mut open = std::fs::OpenOptions::new();
         let file = open.read(true).append(true).create(true).mode(0o600).open(path).map_err(at)?;
         if !file.metadata().map_err(at)?.is_file() {
-            return Err(place("is no regular file"));
+            return Err(place("not a regular file"));
         }
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }
 
-    /// Appends `note`, durably, behind an empty line; what stands there must be of the same history.
+    /// Appends `note` after an empty line, durably. The file's last checkpoint must be of the same
+    /// history.
     pub(super) fn append(&self, reader: &Reader, note: &Note) -> Result<(), AnchorFailure> {
         let missed = |e: std::io::Error| AnchorFailure::Missed(e.to_string());
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, there) = (file.metadata().map_err(missed)?, std::fs::metadata(&self.path));
-        // What is written into a file that has no name any more, nobody finds.
+        // A file without a name cannot be found again, so nothing is written to it.
         if !there.is_ok_and(|there| (there.dev(), there.ino()) == (held.dev(), held.ino())) {
             return Err(AnchorFailure::Missed(
-                "the file was removed or replaced: a restart opens it anew".to_owned(),
+                "the file was removed or replaced: restart to open it again".to_owned(),
             ));
         }
         file.seek(SeekFrom::Start(held.len().saturating_sub(TAIL_BYTES))).map_err(missed)?;
@@ -52,7 +54,7 @@ impl AnchorFile {
         if let Some(last) = Note::last(&tail) {
             goes_on(reader, &last, note)?;
         }
-        // What a full disk left of a note stays its own.
+        // A note that a full disk left incomplete stays separate.
         let between = match tail.as_bytes() {
             [] => "",
             [.., b'\n'] => "\n",
@@ -63,20 +65,20 @@ impl AnchorFile {
     }
 }
 
-/// Bytes of an anchor's file that the last note is looked for in.
+/// Bytes at the end of the file that are searched for the last note.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// Whether the ledger goes on from the checkpoint that was told last.
+/// Checks that the ledger extends the last checkpoint in the file.
 fn goes_on(reader: &Reader, last: &Note, note: &Note) -> Result<(), AnchorFailure> {
     let read = |note: &Note| Checkpoint::parse(note.text());
     let (last, now) = (read(last)?, read(note)?);
     let (before, here) = (last.head.size, now.head.size);
     let conflict = if last.origin != now.origin {
-        format!("the file's last checkpoint is of `{}`: each log has a file of its own", last.origin)
+        format!("the file's last checkpoint belongs to `{}`: each log needs its own file", last.origin)
     } else if before > here {
-        format!("the file's last checkpoint is of {before} entries, and there are {here}")
+        format!("the file's last checkpoint covers {before} entries, but the ledger has {here}")
     } else if reader.head_at(before)? != last.head {
-        format!("the file's last checkpoint, of {before} entries, has another root")
+        format!("the file's last checkpoint, over {before} entries, has another root")
     } else {
         return Ok(());
     };

@@ -1,13 +1,14 @@
-//! Anchors: the newest checkpoint is told to a place that this host does not rule alone.
+//! Anchors: sends the newest checkpoint to a place outside the control of this host alone.
 //!
-//! What may happen here: a line is logged, a file is appended to, or a witness is asked; then an `anchor`
-//! entry is appended. What cannot: no entry says so before the place has taken the checkpoint, and no append
-//! waits for a place.
+//! A task logs a line, appends to a file or asks a witness, and then appends an `anchor` entry. No
+//! entry claims an anchor before the place has taken the checkpoint, and no append waits for a
+//! place. What the task remembers in `data/anchor` is for people and for the next start, and proves
+//! nothing.
 //!
 //! # Layout
 //!
-//! `standing` is how the anchors stand · `failure` why one was not made · `file` and `witness` are places ·
-//! `task` is the loop.
+//! `standing` is the state of the anchors · `failure` says why one was not made · `file` and
+//! `witness` are places · `task` is the loop.
 
 mod standing;
 mod failure;

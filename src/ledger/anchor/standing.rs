@@ -1,4 +1,4 @@
-//! How the anchors of a ledger stand, and what is wrong with them.
+//! The state of a ledger's anchors, and its warnings.
 
 use crate::ledger::files::Files;
 use serde::{Deserialize, Serialize};
@@ -6,19 +6,21 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// How the anchors of a ledger stand; kept in `data/anchor`, which proves nothing and only says where to go on.
+/// The state of a ledger's anchors, kept in `data/anchor`. It proves nothing and only says where to
+/// continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Standing {
     /// The place, as configured.
     pub place: String,
-    /// Entries under the newest checkpoint that the place has taken.
+    /// Number of entries that the place's newest checkpoint covers.
     pub size: u64,
-    /// The same, and the entry that says so where it is the next one: behind these the ledger has grown.
+    /// The same, plus the `anchor` entry if that is the next one. The ledger has grown only beyond
+    /// this.
     pub covered: u64,
-    /// When the place took it, in microseconds since 1970; 0 for never.
+    /// When the place took the checkpoint, in microseconds since 1970; 0 means never.
     pub at_us: u64,
-    /// Tries that failed, since the place was configured.
+    /// Number of failed tries since the place was configured.
     pub failures: u64,
     /// Why the last try failed, if it did.
     pub error: Option<String>,
@@ -27,14 +29,14 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// What was kept for `files`, if anything that can be read.
+    /// The state that was kept for `files`, if it can be read.
     #[must_use]
     pub fn read(files: &Files) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(files.anchor()).ok()?).ok()
     }
 }
 
-/// What is wrong with anchors that stand like this, if anything.
+/// What is wrong with the anchors, if anything.
 #[must_use]
 pub fn warning(standing: &Standing, size: u64, age_us: u64, age_us_max: u64) -> Option<String> {
     let error = standing.error.as_deref().unwrap_or_default();
@@ -45,7 +47,10 @@ pub fn warning(standing: &Standing, size: u64, age_us: u64, age_us_max: u64) -> 
     is_old.then(|| {
         let (there, minutes) = (standing.size, age_us / 60_000_000);
         let why = if error.is_empty() { String::new() } else { format!(": {error}") };
-        format!("{}: has {there} of {size} entries, and took none for {minutes} minutes{why}", standing.place)
+        format!(
+            "{}: has {there} of {size} entries and took no checkpoint for {minutes} minutes{why}",
+            standing.place
+        )
     })
 }
 

@@ -1,11 +1,11 @@
-//! Anchors: the newest checkpoint is told, again and again, to a place that this host does not rule alone, and
-//! what came of it is an entry of its own.
+//! Sends the newest checkpoint to a place outside the control of this host alone, again and again,
+//! and records each success as an entry.
 //!
-//! Three places: the log lines of this process; a file that is only ever appended to; a witness, which signs
-//! what goes on from what it has seen and nothing else.
+//! There are three places: the log lines of this process; a file that is only appended to; a
+//! witness, which signs only what extends the tree that it has seen.
 //!
-//! Architecture invariants: an `anchor` entry is appended only after its place has taken the checkpoint; no
-//! append ever waits for a place.
+//! An `anchor` entry is appended only after its place has taken the checkpoint, and no append waits
+//! for a place.
 
 use super::failure::{AnchorFailure, AnchorOpenError, aside};
 use super::file::AnchorFile;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Tells a ledger's checkpoints to its place. Shared by all clones.
+/// Sends a ledger's checkpoints to its place. All clones share their state.
 #[derive(Clone, Debug)]
 pub struct Anchor(Arc<AnchorState>);
 
@@ -36,7 +36,7 @@ struct AnchorState {
     age_us_max: u64,
     /// When this was opened, in microseconds since 1970.
     opened_us: u64,
-    /// Where the standing is kept over a restart.
+    /// Where the state is kept across restarts.
     memory: PathBuf,
     standing: Mutex<Standing>,
 }
@@ -50,8 +50,8 @@ enum AnchorPlace {
 }
 
 impl Anchor {
-    /// Opens the place that is configured. A file is made where it is not there, and is held open to be
-    /// appended to: behind this call nothing outside of `data/` needs to be writable.
+    /// Opens the configured place. A file is created if it is missing, and stays open for appends:
+    /// after this call nothing outside `data/` needs to be writable.
     pub fn open(asked: &Anchoring, files: &Files) -> Result<Self, AnchorOpenError> {
         let place = match asked.place.as_str() {
             "" | "none" => AnchorPlace::Nowhere,
@@ -62,7 +62,7 @@ impl Anchor {
             },
         };
         if !asked.key.is_empty() && !matches!(place, AnchorPlace::Witness(_)) {
-            return Err(AnchorOpenError::KeyOfNobody);
+            return Err(AnchorOpenError::KeyWithoutWitness);
         }
         let kept = Standing::read(files).filter(|kept| kept.place == asked.place);
         let fresh = Standing { place: asked.place.clone(), ..Standing::default() };
@@ -77,7 +77,7 @@ impl Anchor {
         })))
     }
 
-    /// No place at all.
+    /// An anchor without a place.
     #[must_use]
     pub fn none() -> Self {
         let standing = Mutex::default();
@@ -86,15 +86,15 @@ impl Anchor {
         Self(Arc::new(AnchorState { place, name, every, age_us_max: 0, opened_us: 0, memory, standing }))
     }
 
-    /// How the anchors stand; `None` where there is no place.
+    /// The state of the anchors; `None` without a place.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
         let standing = || self.0.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         (!matches!(self.0.place, AnchorPlace::Nowhere)).then(standing)
     }
 
-    /// Since when the place has taken nothing, in microseconds: since its last checkpoint, else since this
-    /// process asked first.
+    /// How long the place has taken nothing, in microseconds: since its last checkpoint, or else
+    /// since this process opened it.
     #[must_use]
     pub fn age_us(&self, standing: &Standing) -> u64 {
         let since = if standing.at_us == 0 { self.0.opened_us } else { standing.at_us };
@@ -109,8 +109,8 @@ impl Anchor {
         warning(&standing, size, age_us, self.0.age_us_max)
     }
 
-    /// Anchors until `stopped`: soon, and then each time that the ledger has grown. AnchorFailures are tried again,
-    /// later and later.
+    /// Anchors until `stopped`: soon after the start, and then each time the ledger has grown.
+    /// Failures are tried again at growing intervals.
     pub async fn run(&self, ledger: Ledger, stopped: impl Future<Output = ()>) {
         let mut stopped = std::pin::pin!(stopped);
         if matches!(self.0.place, AnchorPlace::Nowhere) {
@@ -123,7 +123,7 @@ impl Anchor {
                 tokio::time::sleep(pause).await;
                 self.once(&ledger).await
             };
-            // What a stop interrupts was told without an entry, or not at all: the next start tells it again.
+            // A try that a stop interrupts has no entry; the next start sends the checkpoint again.
             let outcome = tokio::select! {
                 () = &mut stopped => return,
                 outcome = one => outcome,
@@ -134,22 +134,22 @@ impl Anchor {
         }
     }
 
-    /// Tells the newest checkpoint, if the ledger has grown, and records that.
+    /// Sends the newest checkpoint if the ledger has grown, and records the result.
     async fn once(&self, ledger: &Ledger) -> Result<(), AnchorFailure> {
         let Some(note) = ledger.checkpoint() else { return Ok(()) };
         let note = Note::parse(&note)?;
         let checkpoint = Checkpoint::parse(note.text())?;
         let before = self.standing().unwrap_or_default();
         let there = ledger.head().size;
-        let told = if there < before.covered {
-            let what = format!("{} entries were anchored, and there are {there}", before.covered);
+        let taken = if there < before.covered {
+            let what = format!("{} entries were anchored, but the ledger has {there}", before.covered);
             Err(AnchorFailure::Conflict(what))
         } else if checkpoint.head.size <= before.covered {
             return Ok(());
         } else {
-            self.tell(ledger, &note, checkpoint.head, before.size).await
+            self.send(ledger, &note, checkpoint.head, before.size).await
         };
-        let outcome = match told {
+        let outcome = match taken {
             Ok(cosigned) => self.record(ledger, &note, checkpoint.head, cosigned).await,
             Err(failure) => Err(failure),
         };
@@ -159,8 +159,8 @@ impl Anchor {
         outcome
     }
 
-    /// The place has it: what it answered, if it signs.
-    async fn tell(
+    /// Sends the checkpoint to the place. Returns the cosignature, if the place signs.
+    async fn send(
         &self,
         ledger: &Ledger,
         note: &Note,
@@ -186,7 +186,7 @@ impl Anchor {
         }
     }
 
-    /// The entry, and what is kept for the next time.
+    /// Appends the entry, and keeps the state for the next time.
     async fn record(
         &self,
         ledger: &Ledger,
@@ -207,7 +207,7 @@ impl Anchor {
             witness,
         };
         let receipt = ledger.append_one(Draft::new(payload)).await?;
-        // An entry that says nothing but that the ledger was anchored is no growth.
+        // An `anchor` entry alone is not growth.
         let covered = if receipt.seq() == head.size { head.size + 1 } else { head.size };
         let at_us = Wall::now().0;
         self.keep(|standing| {
@@ -230,11 +230,11 @@ impl Anchor {
         if is_conflict {
             tracing::error!(place, error, "anchor: CONFLICT: the ledger is not the one that was anchored");
         } else {
-            tracing::warn!(place, error, "anchor: the checkpoint was not taken; it is tried again");
+            tracing::warn!(place, error, "anchor: the place did not take the checkpoint; trying again later");
         }
         self.keep(|standing| {
             standing.failures += 1;
-            // What was found wrong with the log stays so until its place takes it again.
+            // A conflict stays until the place takes a checkpoint again.
             if is_conflict || !standing.is_conflict {
                 standing.error = Some(error);
                 standing.is_conflict = is_conflict;
@@ -242,12 +242,13 @@ impl Anchor {
         });
     }
 
-    /// Changes the standing, and writes it down. A failure to write costs no more than a question.
+    /// Changes the state and writes it down. If writing fails, the next start only asks the place
+    /// again.
     fn keep(&self, change: impl FnOnce(&mut Standing)) {
         let mut standing = self.0.standing.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut standing);
         if let Err(e) = write(&self.0.memory, &standing) {
-            tracing::warn!(error = %e, "{} was not written", self.0.memory.display());
+            tracing::warn!(error = %e, "cannot write {}", self.0.memory.display());
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::ledger::tree::Head;
 use crate::types::limits;
 use std::time::Duration;
 
-/// Who signs what goes on from what it has seen.
+/// A witness: it signs only what extends the tree that it has seen.
 #[derive(Debug)]
 pub(super) struct Witness {
     endpoint: Endpoint,
@@ -17,7 +17,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Reads what the configuration says of it.
+    /// Parses the configured address and key.
     pub(super) fn parse(url: &str, key: &str) -> Result<Self, AnchorOpenError> {
         let endpoint = Endpoint::parse(url, "add-checkpoint").map_err(AnchorOpenError::Address)?;
         if !endpoint.is_private() {
@@ -27,9 +27,11 @@ impl Witness {
         Ok(Self { endpoint, key, client: Client::new(None) })
     }
 
-    /// Asks for a signature of `note`, which goes on from the `seen` entries that were signed before.
+    /// Asks for a signature of `note`, with a proof that it extends the first `seen` entries, which
+    /// the witness signed before.
     ///
-    /// The witness may have seen others than is known here, once: the answer that a crash lost, or nothing.
+    /// The witness may once answer with another size than `seen`: after a crash that lost its
+    /// answer, or if it has forgotten.
     pub(super) async fn cosigned(
         &self,
         ledger: &Ledger,
@@ -55,17 +57,21 @@ impl Witness {
                 WitnessAnswer::Conflict(what) => return Err(AnchorFailure::Conflict(what)),
                 WitnessAnswer::Refused(what) => return Err(AnchorFailure::Missed(what)),
                 WitnessAnswer::Seen(size) if size > head.size => {
-                    let what = format!("it has seen {size} entries, and there are {}", head.size);
+                    let what = format!("it has seen {size} entries, but the ledger has {}", head.size);
                     return Err(AnchorFailure::Conflict(what));
                 }
                 WitnessAnswer::Seen(size) => {
                     if size < seen {
-                        tracing::warn!(size, seen, "anchor: the witness has forgotten what it signed");
+                        tracing::warn!(
+                            size,
+                            seen,
+                            "anchor: the witness has seen fewer entries than it signed before"
+                        );
                     }
                     old = size;
                 }
             }
         }
-        Err(AnchorFailure::Missed("it names another size each time".to_owned()))
+        Err(AnchorFailure::Missed("it answers with another size each time".to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! What an `anchor` entry says, read back and checked. Pure: no disk, no clock.
+//! Reads and checks the payload of an `anchor` entry. Pure: no disk, no clock.
 
 use super::epoch::Epochs;
 use super::error::CheckpointError;
@@ -7,8 +7,9 @@ use super::witness::WitnessKey;
 use crate::ledger::payload::AnchorPayload;
 use crate::ledger::tree::Head;
 
-/// The tree that the payload of the `anchor` entry `seq` says was told, if its note is signed by the keys so
-/// far and its cosignature is the named witness's. The root is still to be compared.
+/// The tree head that the `anchor` entry `seq` records. Checks that its note is signed by the keys
+/// known so far, and that its cosignature is by the witness that it names. The caller still
+/// compares the root.
 pub(in crate::ledger) fn read(
     seq: u64,
     payload: &[u8],

@@ -1,9 +1,10 @@
-//! The keys that sign checkpoints, and how each comes to be trusted. Pure: no disk, no clock.
+//! The keys that sign checkpoints, and why each is trusted. Pure: no disk, no clock.
 //!
-//! Two keys sign: the *log key*, which stays, and the *epoch key*, which is replaced each day and then
-//! erased. The log's id is made of the first two, so that who knows the id knows both; every further epoch
-//! key is named in a checkpoint that the one before it signed, its *seal*. Who takes a host over later
-//! finds no key that could sign the past again.
+//! Two keys sign: the *log key*, which never changes, and the *epoch key*, which is replaced each
+//! day and then erased. The log's id is made from the log key and the first epoch key, so whoever
+//! knows the id can check both. Each later epoch key is named in a checkpoint that the previous one
+//! signed, its *seal*. An intruder who takes over a host later finds no key that could sign the
+//! past again.
 
 use super::error::CheckpointError;
 use super::note::{Checkpoint, Note, VerifierKey};
@@ -17,13 +18,13 @@ pub fn log_id(log: &[u8; 32], first: &[u8; 32]) -> String {
     digest::hex(id.0.first_chunk::<16>().map_or(&[][..], |head| head))
 }
 
-/// The name that a log signs under.
+/// The name that a log signs with.
 #[must_use]
 pub fn origin(log: &str) -> String {
     format!("par/{log}")
 }
 
-/// The name that the key of epoch `number`, from 1, signs under.
+/// The name that the key of epoch `number` signs with. Numbers begin at 1.
 #[must_use]
 pub fn epoch_name(origin: &str, number: u64) -> String {
     format!("{origin}/epoch/{number}")
@@ -36,12 +37,12 @@ pub(super) const SUCCESSOR: &str = "successor ";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epochs {
     log: VerifierKey,
-    /// For each epoch the entry that began it, and its key.
+    /// For each epoch, the entry that began it and its key.
     keys: Vec<(u64, VerifierKey)>,
 }
 
 impl Epochs {
-    /// The keys of a log's beginning; together they must be what its name is made of.
+    /// The first keys of a log. The log's name must match the id made from them.
     pub fn new(log: VerifierKey, first: VerifierKey) -> Result<Self, CheckpointError> {
         let name = origin(&log_id(log.public(), first.public()));
         if log.name() != name {
@@ -53,7 +54,7 @@ impl Epochs {
         Ok(Self { log, keys: vec![(0, first)] })
     }
 
-    /// The keys that a genesis entry of log `log` pins in its payload.
+    /// The keys that the genesis entry of log `log` pins in its payload.
     pub fn from_genesis(log: &str, payload: &[u8]) -> Result<Self, CheckpointError> {
         let pinned: GenesisPayload = serde_json::from_slice(payload)?;
         let log_key = verifier("log_key", &pinned.log_key)?;
@@ -64,8 +65,8 @@ impl Epochs {
         Ok(epochs)
     }
 
-    /// Takes the payload of the `key.epoch` entry `seq`; hands back the seal of the epoch that ends, whose
-    /// root is still to be compared.
+    /// Follows the `key.epoch` entry `seq` with this payload. Returns the seal of the epoch that
+    /// ends; the caller still compares its root.
     pub fn follow(&mut self, seq: u64, payload: &[u8]) -> Result<Checkpoint, CheckpointError> {
         let begun: KeyEpochPayload = serde_json::from_slice(payload)?;
         let mut next = self.clone();
@@ -80,7 +81,8 @@ impl Epochs {
         Ok(seal)
     }
 
-    /// Takes the seal of the newest epoch, and begins the next one with the key that it names.
+    /// Accepts the seal of the newest epoch, and begins the next epoch with the key that the seal
+    /// names.
     pub fn seal(&mut self, note: &str) -> Result<Checkpoint, CheckpointError> {
         let seal = self.check(&Note::parse(note)?)?;
         let since = self.keys.last().map_or(0, |(since, _)| *since);
@@ -96,7 +98,7 @@ impl Epochs {
         Ok(seal)
     }
 
-    /// The keys of a log, from the key of epoch 1 and the seals of the epochs that are over.
+    /// The keys of a log, from the key of epoch 1 and the seals of the finished epochs.
     pub fn follow_seals(log: VerifierKey, first: &str, seals: &[String]) -> Result<Self, CheckpointError> {
         let first = VerifierKey::parse(first).ok_or(CheckpointError::FirstKey)?;
         let mut epochs = Self::new(log, first)?;
@@ -107,7 +109,8 @@ impl Epochs {
         Ok(epochs)
     }
 
-    /// What `note` says, if the log key signed it and the key of the epoch that its size falls into.
+    /// Returns the checkpoint in `note` if it is signed by the log key and by the key of the epoch
+    /// that its size belongs to.
     pub fn check(&self, note: &Note) -> Result<Checkpoint, CheckpointError> {
         let checkpoint = Checkpoint::parse(note.text())?;
         if checkpoint.origin != self.log.name() {
@@ -131,16 +134,16 @@ impl Epochs {
         &self.log
     }
 
-    /// The newest epoch, from 1.
+    /// The number of the newest epoch, from 1.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.keys.len() as u64
     }
 
-    /// The newest epoch's key.
+    /// The key of the newest epoch.
     #[must_use]
     pub fn current(&self) -> &VerifierKey {
-        // There is one from the beginning.
+        // The list is never empty.
         self.keys.last().map_or(&self.log, |(_, key)| key)
     }
 }
@@ -180,7 +183,7 @@ mod tests {
             Epochs::new(log, self.verifier(1)).expect("keys")
         }
 
-        /// A checkpoint that the log key and that of epoch `number` signed.
+        /// A checkpoint signed by the log key and by the key of epoch `number`.
         fn note(&self, size: u64, number: usize, successor: Option<usize>) -> Note {
             let name = epoch_name(&self.origin, number as u64);
             let extensions = successor.map(|next| format!("{SUCCESSOR}{}", self.verifier(next)));
@@ -219,7 +222,7 @@ mod tests {
         let keys = Keys::new();
         let mut epochs = keys.epochs();
         assert!(epochs.seal(&keys.note(10, 1, Some(3)).to_string()).is_err(), "one is left out");
-        assert!(epochs.seal(&keys.note(10, 1, None).to_string()).is_err(), "nobody follows");
+        assert!(epochs.seal(&keys.note(10, 1, None).to_string()).is_err(), "no successor");
         assert!(epochs.seal(&keys.note(10, 2, Some(2)).to_string()).is_err(), "signed by its own successor");
         epochs.seal(&keys.note(10, 1, Some(2)).to_string()).expect("sealed");
         assert!(epochs.seal(&keys.note(12, 1, Some(2)).to_string()).is_err(), "sealed twice");

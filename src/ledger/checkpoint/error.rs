@@ -1,111 +1,111 @@
-//! Why a text is not a note or a checkpoint, or is not one of this log.
+//! Why a text is not a valid note or checkpoint, or does not belong to this log.
 
-/// Why a note, a checkpoint, or what an entry says of one, cannot be taken.
+/// Why a note, a checkpoint, or the entry of one is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// More bytes than a note may have.
+    /// The note is longer than a note may be.
     #[error("the note is longer than {0} bytes")]
     TooLong(usize),
-    /// A character that no note holds.
+    /// The note holds a character that notes must not contain.
     #[error("the note holds a control character")]
     ControlCharacter,
-    /// A text without an empty line and signature lines.
+    /// The text has no empty line followed by signature lines.
     #[error("the note has no signatures")]
     Unsigned,
-    /// Signature lines that could be written otherwise.
+    /// The signature lines are not in their one form.
     #[error("the note's signature lines are malformed")]
     SignatureLines,
-    /// A note whose text says something else.
-    #[error("the note is no checkpoint")]
+    /// The note's text is not a checkpoint.
+    #[error("the note is not a checkpoint")]
     NoCheckpoint,
-    /// The name of a log is made of other keys.
-    #[error("the keys are those of `{is}`, and not of `{named}`")]
+    /// The log's name is not made from these keys.
+    #[error("the keys belong to `{is}`, not to `{named}`")]
     OtherKeys {
-        /// The log that the keys make.
+        /// The log that the keys belong to.
         is: String,
         /// The log that was named.
         named: String,
     },
     /// The first epoch key has another name.
-    #[error("the key of epoch 1 is called `{0}`")]
+    #[error("the key of epoch 1 has the wrong name `{0}`")]
     FirstKeyName(String),
-    /// What is said to be the first epoch key.
-    #[error("the key of epoch 1 is no verifier key")]
+    /// The text given as the first epoch key is not a key.
+    #[error("the key of epoch 1 is not a valid verifier key")]
     FirstKey,
-    /// A genesis entry of another log.
-    #[error("the genesis entry is that of `{0}`")]
+    /// The genesis entry belongs to another log.
+    #[error("the genesis entry belongs to another log, `{0}`")]
     OtherGenesis(String),
-    /// A member of the genesis entry.
-    #[error("the genesis entry's `{0}` is no verifier key")]
+    /// A member of the genesis entry is not a key.
+    #[error("the genesis entry's `{0}` is not a valid verifier key")]
     GenesisKey(&'static str),
-    /// A payload that cannot be read.
-    #[error("its payload cannot be read: {0}")]
+    /// The payload cannot be parsed.
+    #[error("its payload cannot be parsed: {0}")]
     Payload(#[from] serde_json::Error),
-    /// A seal that stands at another entry.
-    #[error("its seal is of {0} entries")]
+    /// The seal has another size than its entry's position.
+    #[error("its seal covers {0} entries, not all those before it")]
     SealSize(u64),
-    /// A seal that is not what its entry says.
+    /// The seal does not match its entry.
     #[error("its seal names another epoch or key")]
     SealKey,
-    /// A seal with more lines, or fewer.
-    #[error("a seal names one successor")]
+    /// The seal does not have exactly one extension line.
+    #[error("the seal does not name exactly one successor")]
     Successor,
-    /// A successor that is not a key.
-    #[error("the seal's successor is no verifier key")]
+    /// The successor in a seal is not a key.
+    #[error("the seal's successor is not a valid verifier key")]
     SuccessorKey,
-    /// A seal out of its turn.
-    #[error("the seal of epoch {number} is followed by `{by}`")]
+    /// The seal names a key that cannot be next.
+    #[error("the seal of epoch {number} names `{by}`, which cannot follow it")]
     OutOfTurn {
         /// The epoch that the seal ends.
         number: u64,
         /// The key that it names.
         by: String,
     },
-    /// One of the seals of a proof or a ledger.
+    /// A seal in a proof or a ledger is not valid.
     #[error("the seal of epoch {0}: {1}")]
     Seal(u64, #[source] Box<Self>),
-    /// A checkpoint of another log.
-    #[error("the checkpoint is of `{is}`, and not of `{asked}`")]
+    /// The checkpoint belongs to another log.
+    #[error("the checkpoint belongs to `{is}`, not to `{asked}`")]
     OtherLog {
-        /// The log that it is of.
+        /// The log that the checkpoint belongs to.
         is: String,
-        /// The log that was asked about.
+        /// The log that was expected.
         asked: String,
     },
-    /// A checkpoint that the log key did not sign.
+    /// The log key did not sign the checkpoint.
     #[error("the log key did not sign the checkpoint")]
     LogKey,
-    /// A checkpoint that the key of its epoch did not sign.
+    /// The key of its epoch did not sign the checkpoint.
     #[error("`{0}` did not sign the checkpoint")]
     EpochKey(String),
-    /// A checkpoint of size 0.
-    #[error("the checkpoint is of no entry")]
+    /// The checkpoint has size 0.
+    #[error("the checkpoint covers no entries")]
     Empty,
-    /// A line in the place of a cosignature.
-    #[error("it answered what is no signature line")]
+    /// The line is not a cosignature.
+    #[error("the answer is not a signature line")]
     NoSignatureLine,
-    /// A cosignature that does not verify.
-    #[error("the line of `{0}` is no signature of this checkpoint")]
+    /// The cosignature does not verify.
+    #[error("the line of `{0}` is not a valid signature of this checkpoint")]
     Cosignature(String),
-    /// A consistency proof with more hashes than a witness takes.
-    #[error("the consistency proof has {0} hashes")]
+    /// The consistency proof has more hashes than a witness accepts.
+    #[error("the consistency proof has {0} hashes, more than a witness accepts")]
     ProofLength(usize),
-    /// An `anchor` entry without size and root.
+    /// The `anchor` entry has no size and root.
     #[error("it does not say what was anchored: {0}")]
     NothingAnchored(#[source] serde_json::Error),
-    /// An `anchor` entry that speaks of entries after it, or of none.
-    #[error("it says that {0} entries were anchored before it")]
+    /// The `anchor` entry claims more entries than there are before it, or none.
+    #[error("its anchored size {0} is not between 1 and its own number")]
     AnchoredSize(u64),
-    /// An `anchor` entry before any key is known.
+    /// The `anchor` entry comes before any key.
     #[error("there are no keys to check its note with")]
     NoKeys,
-    /// An `anchor` entry whose note is of another tree.
-    #[error("its note is of another tree than it says")]
+    /// The note of the `anchor` entry has another tree head than the entry.
+    #[error("its note has another size or root than the entry")]
     OtherTree,
-    /// An `anchor` entry without its witness's key.
-    #[error("its `witness` is no witness's key")]
+    /// The `anchor` entry has a cosignature but no valid witness key.
+    #[error("its `witness` is not a valid witness key")]
     NoWitness,
-    /// An `anchor` entry whose cosignature is somebody else's.
-    #[error("its cosignature is not that of the witness that it names")]
+    /// The cosignature of the `anchor` entry is by another witness.
+    #[error("its cosignature is not by the witness that it names")]
     OtherWitness,
 }

@@ -1,4 +1,4 @@
-//! The signing keys on disk: the log key, and the epoch key that is replaced and erased.
+//! The signing keys on disk: the log key, and the epoch key, which is replaced and erased.
 
 use crate::ledger::files::{Files, KeyFiles};
 use crate::types::{Digest, digest};
@@ -8,27 +8,27 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Why a key cannot be used, or not be changed.
+/// Why a key cannot be used or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningKeyError {
-    /// Its file cannot be read, written or removed.
+    /// The file cannot be read, written or removed.
     #[error("{}: {}", .0.display(), .1)]
     File(PathBuf, #[source] io::Error),
     /// The file does not hold an epoch key.
-    #[error("{}: is no epoch key", .0.display())]
+    #[error("{}: not a valid epoch key", .0.display())]
     NoEpochKey(PathBuf),
-    /// The file holds more than a log key.
-    #[error("{}: is longer than a log key, 32 bytes", .0.display())]
+    /// The file is longer than a log key.
+    #[error("{}: longer than a log key, which is 32 bytes", .0.display())]
     TooLong(PathBuf),
-    /// Another log's key.
-    #[error("{}: is not the key of this log", .0.display())]
+    /// The key belongs to another log.
+    #[error("{}: not the log key of this ledger", .0.display())]
     OtherLog(PathBuf),
-    /// The key of another epoch, or of another ledger.
-    #[error("{}: is not the epoch key of this ledger as it stands", .0.display())]
+    /// The key belongs to another epoch or another ledger.
+    #[error("{}: not the current epoch key of this ledger", .0.display())]
     OtherEpoch(PathBuf),
 }
 
-/// Makes a log key: a file of 32 secret bytes, mode 0600, synced. Fails where the file is there.
+/// Creates a log key: a file of 32 secret bytes, mode 0600, synced. Fails if the file exists.
 pub fn make(path: &Path) -> io::Result<()> {
     write_new(path, random()?.as_ref())
 }
@@ -36,8 +36,8 @@ pub fn make(path: &Path) -> io::Result<()> {
 /// A file's name, and the secret bytes in it.
 pub type Seed = (&'static str, Zeroizing<Vec<u8>>);
 
-/// The seeds that lie below `files`, each by the name of its file: what must never be told. One that is not there yet is
-/// left out.
+/// The secret seeds below `files`, each with the name of its file. They must never be shown. A file
+/// that does not exist yet is left out.
 pub fn seeds(files: &Files) -> Result<Vec<Seed>, SigningKeyError> {
     let KeyFiles { log, epoch, next } = files.keys();
     let mut seeds = Vec::new();
@@ -45,8 +45,8 @@ pub fn seeds(files: &Files) -> Result<Vec<Seed>, SigningKeyError> {
         seeds.push(("log.key", Zeroizing::new(read_log_key(&log)?.to_bytes().to_vec())));
     }
     for (name, path) in [("epoch.key", epoch), ("epoch.next", next)] {
-        // A change of epochs may be moving it: looked at again. What a crash left torn is no key, and the opening of
-        // the ledger ends it or says so.
+        // A change of epochs may be moving the file, so it is read again. A key that a crash left
+        // incomplete is not a key; opening the ledger removes it or reports it.
         if let Some(epoch) = (0..3).find_map(|_| Epoch::read(&path).ok()) {
             seeds.push((name, Zeroizing::new(epoch.key.to_bytes().to_vec())));
         }
@@ -60,7 +60,7 @@ fn random() -> io::Result<Zeroizing<[u8; 32]>> {
     Ok(seed)
 }
 
-/// Writes a file that is not there yet, mode 0600, and syncs it and its folder.
+/// Writes a new file with mode 0600, and syncs it and its folder. Fails if the file exists.
 pub(super) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
@@ -72,8 +72,8 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
 }
 
-/// Overwrites a file with zeros, synced, and removes it: what stays on a device that does not write in place
-/// is out of reach from here.
+/// Overwrites a file with zeros, synced, and removes it. Copies kept by a device that does not
+/// write in place are out of reach.
 pub(super) fn erase(path: &Path) -> io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
@@ -87,13 +87,13 @@ pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> SigningKeyError {
     move |e| SigningKeyError::File(path.to_owned(), e)
 }
 
-/// An epoch's secret half, and which one it is.
+/// An epoch's secret key, with its number and start.
 #[derive(Clone)]
 pub(super) struct Epoch {
     pub(super) number: u64,
-    /// The entry that began it.
+    /// The number of entries when the epoch began.
     pub(super) since: u64,
-    /// When, in microseconds since 1970.
+    /// When the epoch began, in microseconds since 1970.
     pub(super) began_us: u64,
     pub(super) key: SigningKey,
 }
@@ -134,7 +134,7 @@ pub(super) fn read_log_key(path: &Path) -> Result<SigningKey, SigningKeyError> {
     }
 }
 
-/// The key that is about to be takes the place of the one before it, which is overwritten first.
+/// Replaces the current epoch key with the next one. The current one is overwritten first.
 pub(super) fn install(files: &KeyFiles) -> Result<(), SigningKeyError> {
     if files.epoch.exists() {
         erase(&files.epoch).map_err(at(&files.epoch))?;

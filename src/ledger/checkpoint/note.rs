@@ -1,5 +1,5 @@
-//! Signed notes, verifier keys and checkpoints, as C2SP signed-note and tlog-checkpoint have them, with
-//! Ed25519 (RFC 8032) alone. Pure: no disk, no clock.
+//! Signed notes, verifier keys and checkpoints, as specified by C2SP signed-note and
+//! tlog-checkpoint, with Ed25519 (RFC 8032) as the only algorithm. Pure: no disk, no clock.
 
 use super::error::CheckpointError;
 use crate::ledger::tree::Head;
@@ -9,16 +9,16 @@ use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use std::fmt;
 
-/// A longer note is refused, in bytes.
+/// Maximum length of a note, in bytes. A longer one is refused.
 const NOTE_BYTES_MAX: usize = 64 << 10;
 
 /// The algorithm byte of Ed25519 in a verifier key.
 const ED25519: u8 = 1;
 
-/// Before each signature line: an em dash and a space.
+/// The prefix of each signature line: an em dash and a space.
 const SIGNED: &str = "\u{2014} ";
 
-/// A public key with the name that it signs under: `name+hash+base64(0x01 ‖ public key)`.
+/// A public key with the name that it signs with: `name+hash+base64(0x01 ‖ public key)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierKey {
     name: String,
@@ -26,13 +26,13 @@ pub struct VerifierKey {
 }
 
 impl VerifierKey {
-    /// The public half of `key`, under `name`.
+    /// The public half of `key`, with `name`.
     #[must_use]
     pub fn new(name: String, key: &SigningKey) -> Self {
         Self { name, key: key.verifying_key() }
     }
 
-    /// Reads the text form; the hash must be that of name and key.
+    /// Parses the text form. The hash must match the name and the key.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, '+');
@@ -44,7 +44,7 @@ impl VerifierKey {
         (is_name(name) && read.to_string() == text).then_some(read)
     }
 
-    /// The name.
+    /// The name that the key signs with.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -56,7 +56,7 @@ impl VerifierKey {
         self.key.as_bytes()
     }
 
-    /// Key hash of a signed note: the first four bytes of SHA-256(name ‖ newline ‖ algorithm ‖ key).
+    /// Key hash of a signed note: the first 4 bytes of SHA-256(name ‖ newline ‖ algorithm ‖ key).
     fn hash(&self) -> [u8; 4] {
         let digest = Digest::sha256_parts(&[self.name.as_bytes(), b"\n", &[ED25519], self.public()]);
         digest.0.first_chunk().copied().unwrap_or_default()
@@ -74,7 +74,7 @@ pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c == '+' || c.is_whitespace() || c.is_control())
 }
 
-/// A text and its signatures, in the bytes that were read.
+/// A text and its signatures, as they were parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     text: String,
@@ -83,8 +83,8 @@ pub struct Note {
 }
 
 impl Note {
-    /// Reads a note: a text that ends in a newline, an empty line, and signature lines. There is no other
-    /// way to write the same note.
+    /// Parses a note: a text that ends in a newline, an empty line, and signature lines. Each note
+    /// has only one valid form.
     pub fn parse(note: &str) -> Result<Self, CheckpointError> {
         if note.len() > NOTE_BYTES_MAX {
             return Err(CheckpointError::TooLong(NOTE_BYTES_MAX));
@@ -101,8 +101,9 @@ impl Note {
         Ok(read)
     }
 
-    /// The last checkpoint's note in a text that may hold several, with empty lines between them, and other
-    /// lines. Where a log line holds one (`note=…`, its newlines written as `\\n`), it is read from there.
+    /// The last checkpoint's note in a text that may hold several, with empty lines between them,
+    /// and other lines. If no note is found, reads one from the last log line that holds one
+    /// (`note=…`, with its newlines written as `\\n`).
     #[must_use]
     pub fn last(text: &str) -> Option<Self> {
         let signed = format!("\n\n{SIGNED}");
@@ -126,7 +127,7 @@ impl Note {
         Self::parse(&logged).ok()
     }
 
-    /// `text`, which ends in a newline, signed with each key under its name.
+    /// Signs `text`, which must end in a newline, with each key and its name.
     #[must_use]
     pub fn sign(text: String, keys: &[(&str, &SigningKey)]) -> Self {
         let sign = |(name, key): &(&str, &SigningKey)| {
@@ -144,13 +145,13 @@ impl Note {
         &self.text
     }
 
-    /// Names that signed, or say so.
+    /// The names on the signature lines, whether or not they verify.
     pub fn signers(&self) -> impl Iterator<Item = &str> {
         self.signatures.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Whether `key` signed. A line under its name and hash that does not verify says no, whatever other
-    /// lines say.
+    /// Whether `key` signed the note. A line with its name and hash that does not verify makes this
+    /// false, whatever other lines there are.
     #[must_use]
     pub fn is_signed_by(&self, key: &VerifierKey) -> bool {
         let hash = key.hash();
@@ -166,7 +167,7 @@ impl Note {
     }
 }
 
-/// Name, and key hash ‖ signature, of a signature line.
+/// Parses a signature line into its name and its key hash ‖ signature.
 pub(in crate::ledger) fn signature(line: &str) -> Option<(String, Vec<u8>)> {
     let (name, encoded) = line.strip_prefix(SIGNED)?.split_once(' ')?;
     let bytes = STANDARD.decode(encoded).ok()?;
@@ -182,26 +183,26 @@ impl fmt::Display for Note {
     }
 }
 
-/// What a checkpoint says: the root over the first entries of a log.
+/// The content of a checkpoint: the root over the first entries of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The log's name: `par/` and its id.
+    /// The log's name: `par/` and the log's id.
     pub origin: String,
-    /// Number of entries and the root over them.
+    /// Number of entries, and the root over them.
     pub head: Head,
-    /// Further lines.
+    /// Extension lines.
     pub extensions: Vec<String>,
 }
 
 impl Checkpoint {
-    /// The text to be signed.
+    /// The text that is signed.
     #[must_use]
     pub fn text(&self) -> String {
         let more: String = self.extensions.iter().map(|line| format!("{line}\n")).collect();
         format!("{}\n{}\n{}\n{more}", self.origin, self.head.size, STANDARD.encode(self.head.root.0))
     }
 
-    /// Reads the text of a note.
+    /// Parses the text of a note.
     pub fn parse(text: &str) -> Result<Self, CheckpointError> {
         let mut lines = text.split_terminator('\n').map(str::to_owned);
         let read = (|| {
@@ -210,7 +211,8 @@ impl Checkpoint {
             let head = Head { size: size.parse().ok()?, root };
             Some(Self { origin, head, extensions: lines.collect() })
         })();
-        // The same text must come out again: no sign, no leading zero, no empty line.
+        // Formatting must return the same text, which excludes signs, leading zeros and empty
+        // lines.
         read.filter(|read| read.text() == text && !read.extensions.iter().any(String::is_empty))
             .ok_or(CheckpointError::NoCheckpoint)
     }
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_reads_back_and_says_who_signed() {
+    fn a_checkpoint_reads_back_with_its_signers() {
         let (log, epoch) = (key(1), key(2));
         let note = Note::sign(checkpoint().text(), &[("par/00", &log), ("par/00/epoch/1", &epoch)]);
         let read = Note::parse(&note.to_string()).expect("note");
@@ -249,9 +251,9 @@ mod tests {
         assert_eq!(VerifierKey::parse(&text), Some(of("par/00", &log)));
     }
 
-    /// No bit of a note or of a verifier key can be changed unseen.
+    /// Every changed bit of a note or a verifier key is detected.
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         let (log, epoch) = (key(1), key(2));
         let note =
             Note::sign(checkpoint().text(), &[("par/00", &log), ("par/00/epoch/1", &epoch)]).to_string();
@@ -277,7 +279,7 @@ mod tests {
         flips(&keys[0].to_string(), &|text| VerifierKey::parse(text).is_some());
     }
 
-    /// Whatever stands before, between and behind: the last whole checkpoint is read.
+    /// Whatever comes before, between and after the notes, the last complete checkpoint is read.
     #[test]
     fn the_last_of_several_notes_is_found() {
         let note = |size| {
@@ -299,14 +301,14 @@ mod tests {
             (format!("{one}\nx\n\n{}", Note::sign("x\n".to_owned(), &[("par/00", &key(1))])), Some(&one)),
             (format!("INFO anchor: size=2 note={escaped}\nINFO other\n"), Some(&two)),
             (String::new(), None),
-            ("no note\n\n\u{2014} at all\n".to_owned(), None),
+            ("not a note\n\n\u{2014} at all\n".to_owned(), None),
         ] {
             assert_eq!(Note::last(&text).as_ref(), expect, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_note_is_refused() {
+    fn a_malformed_note_is_refused() {
         let good = Note::sign(checkpoint().text(), &[("par/00", &key(1))]).to_string();
         for bad in [
             String::new(),

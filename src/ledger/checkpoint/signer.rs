@@ -1,4 +1,4 @@
-//! What signs checkpoints: the log key, and the key of the epoch that is now.
+//! Signs checkpoints with the log key and the key of the current epoch.
 
 use super::epoch::{self, SUCCESSOR};
 use super::key::{Epoch, SigningKeyError, at, erase, install, read_log_key, write_new};
@@ -9,7 +9,7 @@ use crate::ledger::tree::Head;
 use crate::types::limits;
 use ed25519_dalek::SigningKey;
 
-/// Signs checkpoints with the log key and the key of the epoch.
+/// The two signing keys, in memory.
 #[derive(Clone)]
 pub(in crate::ledger) struct Signer {
     files: KeyFiles,
@@ -25,11 +25,11 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Begins a log: reads its key, makes the key of epoch 1, and with both the log's id.
+    /// Begins a log: reads its key, creates the key of epoch 1, and makes the log's id from both.
     pub(in crate::ledger) fn begin(files: KeyFiles, now_us: u64) -> Result<(Self, String), SigningKeyError> {
         let log = read_log_key(&files.log)?;
         let epoch = Epoch::begin(1, 0, now_us).map_err(at(&files.epoch))?;
-        // Without an entry there is nothing that an older one could have signed.
+        // No entry exists yet, so no older key has signed anything.
         for stale in [&files.epoch, &files.next].into_iter().filter(|path| path.exists()) {
             erase(stale).map_err(at(stale))?;
         }
@@ -38,11 +38,12 @@ impl Signer {
         Ok((Self { files, origin: epoch::origin(&id), log, epoch }, id))
     }
 
-    /// Goes on with log `id`. `key_of` reads the epoch key that an entry names, `newest` is the newest checkpoint.
+    /// Continues log `id`. `key_of` reads the epoch key that an entry names; `newest` is the newest
+    /// checkpoint.
     ///
-    /// A change of epochs that a crash interrupted is brought to its end, in the direction that the ledger
-    /// says. Keys that are not those of the ledger are refused: with a copy of the files, but without the
-    /// epoch key, nobody goes on with a log.
+    /// Finishes a change of epochs that a crash interrupted, in the direction that the ledger
+    /// records. Refuses keys that do not belong to the ledger: a copy of the files without the
+    /// epoch key cannot continue a log.
     pub(in crate::ledger) fn resume(
         files: KeyFiles,
         id: &str,
@@ -61,7 +62,7 @@ impl Signer {
         if files.next.exists() {
             match Epoch::read(&files.next) {
                 Ok(next) if is_of_ledger(&next) => install(&files)?,
-                // Its entry was never written: the one before it is in force.
+                // Its entry was never written, so the previous key is in force.
                 _ => erase(&files.next).map_err(at(&files.next))?,
             }
         }
@@ -73,7 +74,8 @@ impl Signer {
         Ok(Self { files, origin, log, epoch })
     }
 
-    /// The payload of the genesis entry: pins the keys, and names the log before, if there is one.
+    /// The payload of the genesis entry. It pins the keys, and names the previous log if there is
+    /// one.
     pub(in crate::ledger) fn genesis(&self, before: Option<Before>) -> GenesisPayload {
         GenesisPayload {
             origin: self.origin.clone(),
@@ -99,13 +101,14 @@ impl Signer {
         Note::sign(text, &[(&self.origin, &self.log), (&epoch, &self.epoch.key)]).to_string()
     }
 
-    /// Whether the epoch is over.
+    /// Whether the epoch has reached its maximum age.
     pub(in crate::ledger) fn is_due(&self, now_us: u64) -> bool {
         now_us.saturating_sub(self.epoch.began_us) >= limits::EPOCH_MS_MAX * 1_000
     }
 
-    /// The next epoch behind `head`, and the payload of the entry that begins it. Its key is on the disk
-    /// before anything names it; [`Signer::install`] ends the change once the entry is durable.
+    /// The next epoch, beginning after `head`, and the payload of its entry. Its key is on disk
+    /// before anything names it. [`Signer::install`] completes the change once the entry is
+    /// durable.
     pub(in crate::ledger) fn next(
         &self,
         head: Head,
@@ -114,9 +117,10 @@ impl Signer {
         let epoch = Epoch::begin(self.epoch.number + 1, head.size, now_us).map_err(at(&self.files.next))?;
         if self.files.next.exists() {
             match Epoch::read(&self.files.next) {
-                // The key in force, whose way to its place was barred when it was made: it is the only copy.
+                // This is the key in force. It could not be renamed when it was made, and this is
+                // the only copy.
                 Ok(there) if there.key.as_bytes() == self.epoch.key.as_bytes() => self.install()?,
-                // One whose entry was never written.
+                // A key whose entry was never written.
                 _ => erase(&self.files.next).map_err(at(&self.files.next))?,
             }
         }
@@ -128,7 +132,7 @@ impl Signer {
         Ok((next, payload))
     }
 
-    /// Erases the key of the epoch before, and puts this one in its place.
+    /// Erases the previous epoch's key and renames this one to its place.
     pub(in crate::ledger) fn install(&self) -> Result<(), SigningKeyError> {
         install(&self.files)
     }

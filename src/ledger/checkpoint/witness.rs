@@ -1,5 +1,5 @@
-//! Witnesses: what one is asked, what it answers, and its timestamped signature, as C2SP tlog-witness and
-//! tlog-cosignature (`cosignature/v1`, Ed25519) have them. Pure: no disk, no clock, no network.
+//! Witnesses: requests, answers and timestamped signatures, as specified by C2SP tlog-witness and
+//! tlog-cosignature (`cosignature/v1`, Ed25519). Pure: no disk, no clock, no network.
 
 use super::error::CheckpointError;
 use super::note::{Note, is_name, signature};
@@ -12,10 +12,10 @@ use std::fmt;
 /// The algorithm byte of a timestamped Ed25519 cosignature in a verifier key.
 const COSIGNATURE: u8 = 4;
 
-/// Hashes of one consistency proof, at most (tlog-witness).
+/// Maximum number of hashes in a consistency proof (tlog-witness).
 const PROOF_LINES_MAX: usize = 63;
 
-/// A longer answer is none, in bytes.
+/// Maximum length of an answer, in bytes. A longer one is not accepted.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
 
 /// A witness's public key with its name: `name+hash+base64(0x04 ‖ public key)`.
@@ -26,7 +26,7 @@ pub struct WitnessKey {
 }
 
 impl WitnessKey {
-    /// Reads the text form; the hash must be that of name and key.
+    /// Parses the text form. The hash must match the name and the key.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, '+');
@@ -45,8 +45,9 @@ impl WitnessKey {
         digest.0.first_chunk().copied().unwrap_or_default()
     }
 
-    /// The time, in seconds since 1970, at which the witness signed the text of `note`, if one of `lines`
-    /// is its signature. Lines of others say nothing; a line of its own that does not verify is an error.
+    /// Finds the witness's signature of `note` in `lines`, and returns its time in seconds since
+    /// 1970 and its line. Lines of other signers are ignored; a line of this witness that does not
+    /// verify is an error.
     pub fn cosigned(&self, note: &Note, lines: &str) -> Result<Option<(u64, String)>, CheckpointError> {
         let mut found = None;
         for line in lines.split_terminator('\n') {
@@ -79,8 +80,8 @@ impl fmt::Display for WitnessKey {
     }
 }
 
-/// The body of `add-checkpoint`: the size that the witness has seen, the proof that `note` goes on from it,
-/// and `note`.
+/// The body of `add-checkpoint`: the size that the witness has seen, the proof that `note` extends
+/// it, and `note`.
 pub(in crate::ledger) fn request(old: u64, proof: &[Digest], note: &Note) -> Result<String, CheckpointError> {
     if proof.len() > PROOF_LINES_MAX {
         return Err(CheckpointError::ProofLength(proof.len()));
@@ -89,25 +90,25 @@ pub(in crate::ledger) fn request(old: u64, proof: &[Digest], note: &Note) -> Res
     Ok(format!("old {old}\n{proof}\n{note}"))
 }
 
-/// What a witness says to a checkpoint.
+/// The answer of a witness to a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::ledger) enum WitnessAnswer {
-    /// It signed; the line, and when.
+    /// It signed the checkpoint: its line and the time.
     Cosigned(String, u64),
-    /// It has seen another size than the one that the request went on from.
+    /// It has seen another size than the one that the proof begins with.
     Seen(u64),
-    /// It holds another history, or what it signed is not what was sent.
+    /// It holds another history, or its signature is not of this checkpoint.
     Conflict(String),
-    /// Nothing came of it, which says nothing about the log.
+    /// It did not sign, for a reason that says nothing about the log.
     Refused(String),
 }
 
 impl WitnessAnswer {
-    /// Reads the answer to `note`.
+    /// Parses the answer to `note`.
     pub(in crate::ledger) fn read(status: u16, body: &[u8], note: &Note, key: &WitnessKey) -> Self {
         let text = std::str::from_utf8(body).ok().filter(|text| text.len() <= ANSWER_BYTES_MAX);
         match (status, text) {
-            (200, None) => Self::Conflict("it answered with what is no signature line".to_owned()),
+            (200, None) => Self::Conflict("the answer is not a signature line".to_owned()),
             (200, Some(lines)) => match key.cosigned(note, lines) {
                 Ok(Some((time, line))) => Self::Cosigned(line, time),
                 Ok(None) => Self::Conflict(format!("`{}` did not sign", key.name)),
@@ -115,9 +116,9 @@ impl WitnessAnswer {
             },
             (409, text) => match text.and_then(size) {
                 Some(size) => Self::Seen(size),
-                None => Self::Conflict("it has another root over as many entries".to_owned()),
+                None => Self::Conflict("it has seen another root for the same number of entries".to_owned()),
             },
-            (422, _) => Self::Conflict("the log does not go on from what it has seen".to_owned()),
+            (422, _) => Self::Conflict("the log does not extend the tree that it has seen".to_owned()),
             (403, _) => Self::Refused("it does not know the log's key (403)".to_owned()),
             (404, _) => Self::Refused("it does not know the log (404)".to_owned()),
             (status, _) => Self::Refused(format!("it answered {status}")),
@@ -125,7 +126,7 @@ impl WitnessAnswer {
     }
 }
 
-/// A size in decimal with a newline behind it, and no other way to write it.
+/// A decimal size followed by a newline, with no other spelling accepted.
 fn size(text: &str) -> Option<u64> {
     let size: u64 = text.trim_end_matches('\n').parse().ok()?;
     (text == format!("{size}\n")).then_some(size)
@@ -173,7 +174,7 @@ mod tests {
         for bad in [other, "", "no line", &line(&later, 1_700_000_000), &line(&now, u64::MAX)] {
             assert!(matches!(said(bad), WitnessAnswer::Conflict(_)), "{bad}: {:?}", said(bad));
         }
-        // The time is signed: none of its bits, and none of the signature's, can be changed.
+        // The time is signed: no bit of it or of the signature can be changed.
         let (_, encoded) = good.trim_end().rsplit_once(' ').expect("a line");
         let bytes = STANDARD.decode(encoded).expect("base64");
         for bit in 4 * 8..bytes.len() * 8 {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let (_, key) = key();
         let said = |status, body: &str| WitnessAnswer::read(status, body.as_bytes(), &note(7), &key);
         assert_eq!(said(409, "12\n"), WitnessAnswer::Seen(12));
@@ -209,7 +210,7 @@ mod tests {
             format!("{NAME}+{}+{}", digest::hex(&hash.0[..4]), STANDARD.encode(bytes))
         };
         assert_eq!(of_type(COSIGNATURE), key.to_string());
-        assert_eq!(WitnessKey::parse(&of_type(1)), None, "a key that signs notes is no witness's");
+        assert_eq!(WitnessKey::parse(&of_type(1)), None, "a key that signs notes is not a witness key");
         assert_eq!(WitnessKey::parse(&key.to_string().replace("w1", "w2")), None);
     }
 

@@ -1,4 +1,5 @@
-//! An entry to be: what its writer knows, and its payload written down with the commitment to it.
+//! A draft of an entry: what the caller knows, and its payload as bytes with the commitment to
+//! them.
 
 use super::kind::Kind;
 use crate::types::json::canonical;
@@ -9,12 +10,12 @@ use serde_json::{Map, Value, json};
 
 /// The payload of one kind of entry. Each kind has one struct, in `payload`.
 pub trait Payload: Serialize + DeserializeOwned {
-    /// The kind.
+    /// The kind that the struct belongs to.
     const KIND: Kind;
 }
 
-/// What a draft says: a kind with the members of its payload. Made of a [`Payload`] alone, so that no entry is of one kind
-/// and says what another one says.
+/// The content of a draft: a kind and the members of its payload. It is made only from a
+/// [`Payload`], so that no entry of one kind carries the content of another.
 #[derive(Clone, Debug)]
 pub struct Body {
     kind: Kind,
@@ -22,19 +23,20 @@ pub struct Body {
 }
 
 impl Body {
-    /// The kind.
+    /// The kind of the entry.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The members.
+    /// The members of the payload, without `v`.
     #[must_use]
     pub fn members(&self) -> &Map<String, Value> {
         &self.members
     }
 
-    /// The same kind, whose members went through `change`: what the words of a person or a program are replaced by.
+    /// The same kind with its members passed through `change`, which replaces secrets in texts of
+    /// people and programs.
     #[must_use]
     pub fn changed(self, change: impl FnOnce(Map<String, Value>) -> Map<String, Value>) -> Self {
         Self { members: change(self.members), ..self }
@@ -45,36 +47,38 @@ impl<P: Payload> From<P> for Body {
     fn from(payload: P) -> Self {
         let members = match serde_json::to_value(payload) {
             Ok(Value::Object(members)) => members,
-            // No struct of `payload` comes to this. An entry that says so is better than none.
+            // No struct of `payload` reaches this arm. An entry that reports it is better than no
+            // entry.
             other => Map::from_iter([("unwritten".to_owned(), json!(format!("{other:?}")))]),
         };
         Self { kind: P::KIND, members }
     }
 }
 
-/// The entry that another one answers.
+/// The entry that another entry answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ref {
     /// By its sequence number.
     Seq(u64),
-    /// By its place in the same append, from 0.
+    /// By its index in the same append, from 0.
     Sibling(usize),
 }
 
-/// An entry to be: what its writer knows. Sequence, chain and times are the ledger's to add.
+/// An entry before it has a position: what the caller knows. The ledger adds the sequence number,
+/// the chain and the times.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What is recorded; `"v": 1` is added.
+    /// What is recorded; the ledger adds `"v": 1`.
     pub body: Body,
-    /// The run it belongs to.
+    /// The run that the entry belongs to.
     pub run: Option<RunId>,
-    /// The session it belongs to.
+    /// The session that the entry belongs to.
     pub session: Option<SessionId>,
-    /// The call it belongs to.
+    /// The call that the entry belongs to.
     pub call: Option<CallId>,
     /// The entry that this one answers.
     pub answers: Option<Ref>,
-    /// Who acted, such as `key:Ab3dEf9h` or `os:root`.
+    /// The principal that acted, such as `key:Ab3dEf9h` or `os:root`.
     pub principal: Option<String>,
     /// Digest of the policy bundle.
     pub policy: Option<Digest>,
@@ -82,22 +86,22 @@ pub struct Draft {
     pub manifest: Option<Digest>,
     /// `allow`, `deny`, `needs_approval` or `invalid`.
     pub decision: Option<&'static str>,
-    /// Determining policies.
+    /// The determining policies.
     pub policies: Vec<String>,
-    /// Status of a result or a reply.
+    /// The status of a result or a reply.
     pub status: Option<&'static str>,
-    /// The tool's name, as proposed.
+    /// The tool's name, as the model proposed it.
     pub tool: Option<String>,
 }
 
 impl Draft {
-    /// A draft of the payload's kind that says what `payload` says.
+    /// A draft of the payload's kind with `payload` as its content.
     #[must_use]
     pub fn new(payload: impl Payload) -> Self {
         Self::from_body(payload.into())
     }
 
-    /// As [`Draft::new`], of members that no struct holds to their kind.
+    /// As [`Draft::new`], from members that no struct checks.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn untyped(kind: Kind, payload: Value) -> Self {
@@ -131,8 +135,8 @@ impl Draft {
 #[error("{0}")]
 pub struct DraftError(pub String);
 
-/// A draft with its payload written down: all of an entry but its place in the log. Made by who appends, so that the
-/// one writer has little left to do.
+/// A draft with its payload as bytes: all of an entry but its position in the log. The appending
+/// thread makes it, so that the one writer has little left to do.
 #[derive(Debug)]
 pub struct Written {
     pub(super) draft: Draft,
@@ -144,22 +148,22 @@ pub struct Written {
 }
 
 impl Written {
-    /// Writes the payload of `draft` down, with a random salt.
+    /// Writes the payload of `draft` as bytes, with a random salt.
     pub fn from_draft(draft: Draft) -> Result<Self, DraftError> {
         let mut salt = [0; 32];
         getrandom::fill(&mut salt).map_err(|e| DraftError(format!("no randomness: {e}")))?;
         Self::salted(draft, salt)
     }
 
-    /// The same with a salt of somebody's own.
+    /// As [`Written::from_draft`], with a given salt.
     pub fn salted(mut draft: Draft, salt: [u8; 32]) -> Result<Self, DraftError> {
         let body = payload_bytes(std::mem::take(&mut draft.body.members))?;
         Ok(Self { commitment: commitment(&salt, &body), draft, salt, body })
     }
 }
 
-/// The payload's bytes: canonical JSON with `"v": 1`. One longer than [`limits::PAYLOAD_BYTES_MAX`]
-/// is replaced by its head, its length and its SHA-256.
+/// The payload's bytes: canonical JSON with `"v": 1`. A payload longer than
+/// [`limits::PAYLOAD_BYTES_MAX`] is replaced by its head, its length and its SHA-256.
 fn payload_bytes(mut members: Map<String, Value>) -> Result<Vec<u8>, DraftError> {
     members.insert("v".to_owned(), json!(1));
     let whole = canonical(&Value::Object(members)).map_err(|e| DraftError(format!("payload: {e}")))?;
@@ -171,14 +175,14 @@ fn payload_bytes(mut members: Map<String, Value>) -> Result<Vec<u8>, DraftError>
         "cut": true,
         "bytes": whole.len(),
         "sha256": Digest::sha256(whole.as_bytes()).hex(),
-        // Escaping may double the head; a quarter keeps the whole within the limit.
+        // Escaping may double the head; a quarter keeps the result within the limit.
         "head": text::prefix(&whole, limits::PAYLOAD_BYTES_MAX / 4),
     });
     canonical(&cut).map(String::into_bytes).map_err(|e| DraftError(format!("payload: {e}")))
 }
 
-/// Commitment to a payload: SHA-256("par/payload/1\0" ‖ salt ‖ payload). The salt keeps a redacted
-/// text from being guessed.
+/// Commitment to a payload: SHA-256("par/payload/1\0" ‖ salt ‖ payload). Without the salt, a reader
+/// could guess a redacted text.
 #[must_use]
 pub fn commitment(salt: &[u8; 32], body: &[u8]) -> Digest {
     Digest::sha256_parts(&[b"par/payload/1\0", salt, body])

@@ -1,4 +1,5 @@
-//! The header of an entry: the fields that PAR looks at, and what makes bytes a header. Pure: no disk, no clock.
+//! The header of an entry: the fields that PAR reads, and the rules for valid header bytes. Pure:
+//! no disk, no clock.
 
 use super::draft::Payload;
 use super::kind::Kind;
@@ -12,47 +13,47 @@ pub const FORMAT: &str = "par/entry/1";
 /// Why bytes are not a header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// More bytes than a header may have.
+    /// The header is longer than the format allows.
     #[error("header of {0} bytes is too long")]
     TooLong(usize),
-    /// Not strict JSON.
-    #[error("header is no JSON: {0}")]
+    /// The bytes are not strict JSON.
+    #[error("header is not valid JSON: {0}")]
     Json(#[source] JsonError),
-    /// JSON, but not an object.
-    #[error("header is no object")]
+    /// The JSON is not an object.
+    #[error("header is not a JSON object")]
     NoObject,
-    /// A field of a type that no header field has.
-    #[error("header field `{0}` has a type that headers do not have")]
+    /// A field has a type that no header field has.
+    #[error("header field `{0}` has a type that the format does not allow")]
     ForeignType(String),
-    /// A field that the format gives another type.
-    #[error("header field `{0}` has another type than the format says")]
+    /// A field has another type than the format gives it.
+    #[error("header field `{0}` has another type than the format gives it")]
     OtherType(String),
-    /// A field that every entry has.
+    /// A required field is missing or malformed.
     #[error("header field `{0}` is missing or malformed")]
     Missing(&'static str),
 }
 
-/// A header as read back: the fields that PAR itself looks at, and the whole object for people.
+/// A parsed header: the fields that PAR itself uses, and the whole object for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The log's identifier.
     pub log: String,
-    /// Place in the log.
+    /// Position in the log, from 0.
     pub seq: u64,
-    /// Leaf hash of the entry before.
+    /// Leaf hash of the entry before; `None` for the first entry.
     pub prev: Option<Digest>,
-    /// The kind, perhaps one of a later version.
+    /// The kind; a later version may write one that this version does not know.
     pub kind: String,
     /// Commitment to the payload.
     pub payload: Digest,
     /// Length of the payload, in bytes.
     pub payload_len: u64,
-    /// Every field.
+    /// Every field, also those above.
     pub fields: Map<String, Value>,
 }
 
 impl Header {
-    /// Reads header bytes of any form: the reader of all JSON, which decides what a header is.
+    /// Parses header bytes of any JSON form. This parser defines what a valid header is.
     pub(in crate::ledger) fn parse_any(bytes: &[u8]) -> Result<Self, HeaderError> {
         if bytes.len() >= limits::HEADER_ENTRY_BYTES_MAX {
             return Err(HeaderError::TooLong(bytes.len()));
@@ -89,25 +90,25 @@ impl Header {
         })
     }
 
-    /// A text field.
+    /// The field `name`, if it is a string.
     #[must_use]
     pub fn str(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str)
     }
 
-    /// A number field.
+    /// The field `name`, if it is a number of 64 bits without sign.
     #[must_use]
     pub fn u64(&self, name: &str) -> Option<u64> {
         self.fields.get(name).and_then(Value::as_u64)
     }
 
-    /// The kind; `None` of a later version's.
+    /// The kind; `None` if only a later version knows it.
     #[must_use]
     pub fn known_kind(&self) -> Option<Kind> {
         Kind::parse(&self.kind)
     }
 
-    /// What was decided, of a `call.decision`.
+    /// The decision of a `call.decision`.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
         self.str("decision").and_then(Decision::parse)
@@ -120,20 +121,23 @@ impl Header {
         listed.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// What `body`, the payload of this entry, says; `None` where the entry is of another kind, or the payload is not of its
-    /// form: it was too long and is cut, or an edit of the files is still to be found.
+    /// The content of `body`, the payload of this entry. `None` if the entry is of another kind or
+    /// the payload does not parse: it was too long and was cut, or the files were edited and no
+    /// verification has found it yet.
     #[must_use]
     pub fn payload_of<P: Payload>(&self, body: &[u8]) -> Option<P> {
         if self.is(P::KIND) { serde_json::from_slice(body).ok() } else { None }
     }
 
-    /// Whether the payload may be shown, exported or searched: that of `key.create` holds verifiers.
+    /// Whether the payload may be shown, exported or searched. That of `key.create` may not: it
+    /// holds verifiers.
     #[must_use]
     pub fn shows_payload(&self) -> bool {
         !self.is(Kind::KeyCreate)
     }
 
-    /// Whether a redaction may erase the payload, see [`Kind::may_be_erased`]; what this version does not know stays.
+    /// Whether a redaction may erase the payload, see [`Kind::may_be_erased`]. Payloads of kinds
+    /// that this version does not know are kept.
     #[must_use]
     pub fn may_be_erased(&self) -> bool {
         self.known_kind().is_some_and(Kind::may_be_erased)
@@ -155,7 +159,7 @@ fn is_header_value(value: &Value) -> bool {
     }
 }
 
-/// Whether a field that the format names is what it says; of others nothing is known.
+/// Whether a field that the format names has its type. Other fields always pass.
 pub(super) fn is_of_its_type(name: &str, value: &Value) -> bool {
     match name {
         "prev" | "payload" | "policy" | "manifest" => value.as_str().and_then(Digest::from_hex).is_some(),

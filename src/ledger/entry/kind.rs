@@ -2,21 +2,22 @@
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
-        /// What an entry records. A reader also meets kinds of later versions, as text.
+        /// What an entry records. A reader may also find kinds of later versions, as text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind { $($(#[$doc])* $name,)* }
 
         impl Kind {
-            /// Every kind that there is.
+            /// Every kind of this version.
             pub(in crate::ledger) const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The word in the header.
+            /// The kind as it is written in the header.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// The kind of this word; `None` of a later version's.
+            /// Parses a kind as it is written in the header; `None` if this version does not know
+            /// it.
             #[must_use]
             pub fn parse(word: &str) -> Option<Self> {
                 match word { $($text => Some(Self::$name),)* _ => None }
@@ -28,23 +29,23 @@ macro_rules! kinds {
 kinds! {
     /// The first entry: log id and log key.
     Genesis = "genesis";
-    /// A server or a command began.
+    /// A server or a command started.
     Start = "start";
     /// The configuration in force.
     ConfigLoad = "config.load";
     /// The policy bundle in force.
     PolicyLoad = "policy.load";
-    /// Rules that were to come into force and could not be loaded; those before them stay.
+    /// New rules could not be loaded; the rules before them stay in force.
     PolicyRefuse = "policy.refuse";
-    /// The tools in force and what was skipped.
+    /// The tools in force, and the folders that were skipped.
     ToolsLoad = "tools.load";
-    /// A key was made; the payload holds its verifiers and is never shown.
+    /// An API key was created; the payload holds its verifiers and is never shown.
     KeyCreate = "key.create";
-    /// A key was withdrawn.
+    /// An API key was revoked.
     KeyRevoke = "key.revoke";
-    /// How many credentials were refused since the last such entry.
+    /// The number of credentials refused since the last such entry.
     AuthRefused = "auth.refused";
-    /// A message came in.
+    /// A run was requested with a message.
     RunRequest = "run.request";
     /// The model answered.
     ModelReply = "model.reply";
@@ -52,29 +53,29 @@ kinds! {
     ModelError = "model.error";
     /// A proposed call was decided.
     CallDecision = "call.decision";
-    /// An allowed call is about to be connected: no byte has passed.
+    /// An allowed call is about to be connected to a host; no byte has passed.
     CallConnect = "call.connect";
     /// An allowed call ended.
     CallResult = "call.result";
     /// A call waits for a person.
     ApprovalRequest = "approval.request";
-    /// A person said yes to exactly that call.
+    /// A person approved exactly that call.
     ApprovalGrant = "approval.grant";
-    /// A person said no, or nobody answered in time.
+    /// A person refused the call, or the approval expired.
     ApprovalRefuse = "approval.refuse";
     /// A run ended.
     RunReply = "run.reply";
-    /// A new key signs checkpoints; the payload holds the seal of the epoch before.
+    /// A new key signs checkpoints; the payload holds the seal of the previous epoch.
     KeyEpoch = "key.epoch";
-    /// A checkpoint was taken by a place outside.
+    /// A place outside this host has taken a checkpoint.
     Anchor = "anchor";
-    /// Entries were taken out in one file.
+    /// Entries were exported in one file.
     Export = "export";
     /// A payload was erased.
     Redaction = "redaction";
     /// The last entry of a segment.
     SegmentSeal = "segment.seal";
-    /// Payloads of a segment that was over its age are gone.
+    /// The payloads of a segment that passed its maximum age are gone.
     PayloadDrop = "payload.drop";
     /// The start found and closed what a crash had left open.
     Recovery = "recovery";
@@ -83,7 +84,8 @@ kinds! {
 }
 
 impl Kind {
-    /// Whether payloads of this kind are erased at all. Keys, rules and approvals are made again from theirs.
+    /// Whether a redaction may erase payloads of this kind. Keys, rules and approvals are rebuilt
+    /// from theirs.
     #[must_use]
     pub fn may_be_erased(self) -> bool {
         matches!(

@@ -1,14 +1,14 @@
-//! Entries: their kinds, headers and payloads, and the bytes of each. The format is written down in
-//! `docs/ledger-format.md`.
+//! Entries: their kinds, headers and payloads, and the bytes of each. `docs/ledger-format.md`
+//! specifies the format.
 //!
-//! What may happen here: bytes are made and read. What cannot: nothing in this wing touches a disk or a
-//! clock, and no entry gets its place in the log except by [`seal`].
+//! This wing makes and reads bytes. It touches no disk and no clock, and only [`seal`] gives an
+//! entry its position in the log.
 //!
 //! # Layout
 //!
-//! `kind` names what is recorded · `draft` is an entry to be, with its payload and the commitment to it ·
-//! `header` is an entry's header, `plain` the fast reader of its plain form, `parse` the one way from bytes
-//! to it · `seal` writes it.
+//! `kind` names what an entry records · `draft` is an entry before it has a position, with its
+//! payload and the commitment to it · `header` is an entry's header · `plain` is the fast reader
+//! for its plain form, `parse` the only way from bytes to a header · `seal` writes a header.
 
 mod kind;
 mod draft;

@@ -1,15 +1,15 @@
-//! The fast reader of headers: reads one without copying it. Pure: no disk, no clock.
+//! The fast reader for headers, which copies nothing. Pure: no disk, no clock.
 //!
-//! Headers that PAR writes have one plain form: canonical JSON without escapes. This module reads that form
-//! in one pass over the bytes. It leaves every other form to [`Header::parse_any`], which decides what a
-//! header is.
+//! PAR writes headers in one plain form: canonical JSON without escapes. This module reads that
+//! form in one pass over the bytes. It leaves every other form to [`Header::parse_any`], which
+//! defines what a valid header is.
 
 use super::header::{FORMAT, Header, is_of_its_type};
 use crate::types::json::INTEGER_MAX;
 use crate::types::{Digest, limits};
 use serde_json::{Map, Value};
 
-/// What a header says that verification looks at, and its members.
+/// The fields of a header that verification uses, and its members.
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct PlainHeader<'a> {
     pub(in crate::ledger) log: &'a str,
@@ -33,7 +33,7 @@ pub(super) enum PlainValue<'a> {
 }
 
 impl<'a> PlainHeader<'a> {
-    /// Reads header bytes of the plain form. `None` says only that the form is another.
+    /// Reads header bytes in the plain form. `None` means only that the form is another.
     pub(in crate::ledger) fn read(bytes: &'a [u8]) -> Option<Self> {
         if bytes.len() >= limits::HEADER_ENTRY_BYTES_MAX {
             return None;
@@ -54,12 +54,12 @@ impl<'a> PlainHeader<'a> {
         })
     }
 
-    /// A member that is a text.
+    /// The member `name`, if it is a text.
     pub(in crate::ledger) fn text(&self, name: &str) -> Option<&'a str> {
         self.members.iter().find(|(member, _)| *member == name)?.1.text()
     }
 
-    /// A member that is a number.
+    /// The member `name`, if it is a number.
     pub(in crate::ledger) fn number(&self, name: &str) -> Option<i64> {
         match self.members.iter().find(|(member, _)| *member == name)?.1 {
             PlainValue::Number(number) => Some(number),
@@ -85,7 +85,7 @@ impl<'a> PlainHeader<'a> {
     }
 }
 
-/// The members that a header is known by, as they are met.
+/// The required and the named members, collected as they are read.
 #[derive(Default)]
 struct Fields<'a> {
     log: Option<&'a str>,
@@ -95,14 +95,14 @@ struct Fields<'a> {
     payload: Option<Digest>,
     payload_len: Option<u64>,
     answers: Option<u64>,
-    /// How many of `t`, `boot`, `wall_us` and `mono_us` are there.
+    /// How many of `t`, `boot`, `wall_us` and `mono_us` were read.
     always: u8,
 }
 
 impl<'a> Fields<'a> {
     const ALWAYS: u8 = 4;
 
-    /// Takes a member; false where it is not of its type.
+    /// Takes a member; false if it has the wrong type.
     fn take(&mut self, name: &str, value: &PlainValue<'a>) -> bool {
         let digest = || value.text().and_then(Digest::from_hex);
         match name {
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
             "run" | "session" | "call" | "principal" | "decision" | "status" | "tool" => {
                 value.text().is_some()
             }
-            // What is rarer than these is asked of the one list of types.
+            // Rarer members are checked by the one list of types.
             other => is_of_its_type(other, &value.clone().json()),
         }
     }
@@ -161,20 +161,21 @@ impl<'a> PlainValue<'a> {
     }
 }
 
-/// What is left to read.
+/// The text that is still to be read.
 struct Cursor<'a> {
     rest: &'a str,
 }
 
 impl<'a> Cursor<'a> {
-    /// One object and nothing behind it, its names rising, so that none comes twice.
+    /// One object with nothing after it. Its names rise, so that none occurs twice.
     fn object(mut self) -> Option<Vec<(&'a str, PlainValue<'a>)>> {
         let mut members = Vec::with_capacity(20);
         let mut before = "";
         self.eat('{')?;
         loop {
             let name = self.string()?;
-            // In ASCII the order of bytes is that of UTF-16; an empty name is rare enough to be left.
+            // In ASCII the order of bytes is that of UTF-16. An empty name is rare; it is left to
+            // the other reader.
             if name <= before || !name.is_ascii() {
                 return None;
             }
@@ -222,7 +223,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An integer that every reader keeps, in its one form.
+    /// An integer that every JSON reader keeps exactly, in its one form.
     fn number(&mut self) -> Option<i64> {
         let is_part = |byte: &u8| !matches!(byte, b',' | b'}');
         let end = self.rest.as_bytes().iter().position(|byte| !is_part(byte))?;
@@ -253,7 +254,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// Where the plain form is read, the reader of all JSON reads the same.
+    /// If the plain reader accepts the bytes, the JSON parser returns the same header.
     fn agrees(bytes: &[u8]) -> bool {
         let slow = Header::parse_any(bytes);
         match PlainHeader::read(bytes) {
@@ -322,7 +323,8 @@ mod tests {
     proptest! {
         #![proptest_config(crate::types::laws::cases(4_000))]
 
-        /// Bytes put in, taken out and exchanged: never is the plain form read otherwise than any JSON is.
+        /// Inserts, removes and replaces bytes: the plain reader never disagrees with the JSON
+        /// parser.
         #[test]
         fn both_readers_agree(changes in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..4, "[ -~]|\\PC|\"|,|:|-|0|9|\\.|e"), 0..4)) {
             let mut bytes = header().into_bytes();

@@ -1,4 +1,5 @@
-//! Sealing: a draft gets its place in the log, and its header its canonical bytes. Pure: no disk, no clock.
+//! Sealing: gives a draft its position in the log and writes its header as canonical bytes. Pure:
+//! no disk, no clock.
 
 use super::draft::{DraftError, Ref, Written};
 use super::header::{FORMAT, Header};
@@ -6,20 +7,20 @@ use crate::types::json::{JsonError, canonical, write_string};
 use crate::types::{CallId, Digest, RunId, SessionId, text};
 use serde_json::json;
 
-/// The ledger's part of a header.
+/// The fields of a header that the ledger sets.
 #[derive(Clone, Debug)]
 pub struct Stamp<'a> {
     /// The log's identifier.
     pub log: &'a str,
-    /// Place in the log, from 0.
+    /// Position in the log, from 0.
     pub seq: u64,
     /// Leaf hash of the entry before; absent for the first.
     pub prev: Option<Digest>,
     /// Wall clock, microseconds since 1970.
     pub wall_us: u64,
-    /// Microseconds since the host's start.
+    /// Microseconds since the host booted.
     pub mono_us: u64,
-    /// The host's boot.
+    /// The id of the host's boot.
     pub boot: &'a str,
     /// Sequence number of the first entry of the same append.
     pub first_seq: u64,
@@ -30,18 +31,19 @@ pub struct Stamp<'a> {
 pub struct SealedEntry {
     /// The bytes, as they are stored.
     pub bytes: Vec<u8>,
-    /// What they say.
+    /// The same header, parsed.
     pub header: Header,
 }
 
-/// Gives `written` its place in the log. What cannot be read back is an error.
+/// Gives `written` its position in the log. Fails if the header cannot be parsed again.
 pub fn seal(written: &Written, stamp: &Stamp<'_>) -> Result<SealedEntry, DraftError> {
     let bytes = header_of(written, stamp).map_err(|e| DraftError(format!("header: {e}")))?.into_bytes();
     let header = Header::parse(&bytes).map_err(|e| DraftError(e.to_string()))?;
     Ok(SealedEntry { bytes, header })
 }
 
-/// The canonical header. Its members are written in their order, which saves the writer a tree of them.
+/// The canonical header. It is written member by member in canonical order, so that the writer need
+/// not build a tree.
 fn header_of(
     Written { draft, body, commitment, .. }: &Written,
     stamp: &Stamp<'_>,
@@ -76,7 +78,7 @@ fn header_of(
     Ok(line.done())
 }
 
-/// An object of JSON, written member by member in canonical order; one without a value is left out.
+/// Writes a JSON object member by member, in canonical order. A member without a value is left out.
 #[derive(Default)]
 struct ObjectWriter(String);
 
@@ -219,8 +221,8 @@ mod tests {
         ] {
             assert!(with(name, value.clone()).is_err(), "{name}: {value}");
         }
-        assert!(with("wall_us", json!(-1)).is_ok(), "a clock may stand before 1970");
-        assert!(with("later", json!(true)).is_ok(), "of a field that nobody knows nothing is demanded");
+        assert!(with("wall_us", json!(-1)).is_ok(), "a clock may be set before 1970");
+        assert!(with("later", json!(true)).is_ok(), "an unknown field may have any allowed type");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Why there is no export, and why a file proves nothing.
+//! Why an export failed, and why a file proves nothing.
 
 use crate::ledger::checkpoint::CheckpointError;
 use crate::ledger::entry::HeaderError;
@@ -7,19 +7,19 @@ use crate::ledger::write::AppendError;
 use crate::store::StoreError;
 use crate::types::json::JsonError;
 
-/// Why there is no export.
+/// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The file.
+    /// The ledger cannot be opened.
     #[error(transparent)]
     Store(StoreError),
     /// The ledger cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The ledger cannot be written: nothing is told without a record.
+    /// The record cannot be appended: nothing is exported without one.
     #[error(transparent)]
     Append(#[from] AppendError),
-    /// An entry cannot be told as it is.
+    /// The record or an entry cannot be exported.
     #[error("{0}")]
     Failed(String),
 }
@@ -27,25 +27,25 @@ pub enum ExportError {
 /// Why a proof file or an export proves nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ProofError {
-    /// A key, a seal or the checkpoint.
+    /// A key, a seal or the checkpoint is not valid.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A header.
+    /// A header is not valid.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// JSON that cannot be written.
+    /// The JSON is not valid.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// An entry: its number, and what is wrong with it.
+    /// An entry is not proven: its number, and what is wrong with it.
     #[error("entry {0}: {1}")]
     Entry(u64, String),
-    /// An entry whose bytes are not text.
-    #[error("an entry is no text")]
+    /// An entry's bytes are not text.
+    #[error("an entry is not text")]
     NoText,
-    /// The file, a line of it, or its record is not one.
+    /// The file, a line or the record is not in its format.
     #[error("{0}")]
     Malformed(String),
-    /// A line of an export: which, and what is wrong with it.
+    /// A part of the file is wrong: which one, and why.
     #[error("{0}: {1}")]
     At(String, #[source] Box<Self>),
     /// The input cannot be read.

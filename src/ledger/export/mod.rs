@@ -1,14 +1,16 @@
-//! What leaves the ledger, with all that a stranger needs to check it: proof files and exports.
+//! What leaves the ledger, with everything that another person needs to check it: proof files and
+//! exports.
 //!
-//! What may happen here: entries are read and written down, and an `export` entry is appended before an
-//! export begins. What cannot: no payload leaves that may not be shown, and nothing is told without its
-//! record.
+//! This wing reads entries and writes files. An `export` entry is appended, and signed at once,
+//! before an export begins. It records the query, the size, the count and a digest of the numbers;
+//! the lines with their audit paths are then made piece by piece from that entry alone. No payload
+//! leaves that may not be shown, and no export is made without its record.
 //!
 //! # Layout
 //!
-//! `error` · `line` is a line of JSON · [`proof_file`] is entries with their proof, checked without a ledger
-//! · `prove` makes one · `record` says who took what · `table` is for people · `stream` tells an export piece
-//! by piece · [`verify`] checks one.
+//! `error` · `line` is a line of JSON · [`proof_file`] holds entries with their proof, which can be
+//! checked without a ledger · `prove` makes one · `record` records who exported what · `table` is
+//! for people · `stream` makes an export piece by piece · [`verify`] checks one.
 
 mod error;
 mod line;

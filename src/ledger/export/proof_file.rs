@@ -1,7 +1,8 @@
-//! Proof files: entries with all that a stranger needs to check them, who has nothing but the log's
-//! verifier key. Pure: no disk, no clock.
+//! Proof files: entries with everything that is needed to check them with only the log's verifier
+//! key. Pure: no disk, no clock.
 //!
-//! One entry is a C2SP `tlog-proof`; a whole run is JSON. Both are written down in `docs/ledger-format.md`.
+//! The proof of one entry is a C2SP `tlog-proof`; that of a whole run is JSON.
+//! `docs/ledger-format.md` specifies both.
 
 use super::error::ProofError;
 use super::line::only;
@@ -24,15 +25,15 @@ const TLOG_PROOF: &str = "c2sp.org/tlog-proof@v1";
 /// The format of a run's proof.
 const RUN_PROOF: &str = "par/run-proof/1";
 
-/// How deep a proof file's JSON may be.
+/// Maximum depth of a proof file's JSON.
 const DEPTH_MAX: usize = 8;
 
-/// An entry and its place in the tree.
+/// An entry and its position in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The header's bytes.
     pub header: Vec<u8>,
-    /// Salt and bytes of the payload, where they may be told.
+    /// Salt and bytes of the payload, if it may be shown.
     pub payload: Option<([u8; 32], Vec<u8>)>,
     /// The audit path, from the leaf up.
     pub path: Vec<Digest>,
@@ -47,30 +48,31 @@ pub struct Evidence {
     pub seals: Vec<String>,
     /// The checkpoint, as a note.
     pub checkpoint: String,
-    /// The run that the entries are all of; `None` for one entry alone.
+    /// The run of all the entries; `None` for a single entry.
     pub run: Option<String>,
     /// The entries, by rising number.
     pub items: Vec<Item>,
 }
 
-/// What a proof file proves.
+/// The result of checking a proof file.
 #[derive(Clone, Debug)]
 pub struct Proven {
-    /// The tree that the entries are in, and the log's name.
+    /// The tree that holds the entries, and the log's name.
     pub checkpoint: Checkpoint,
-    /// The epoch whose key signed it.
+    /// The epoch whose key signed the checkpoint.
     pub epoch: u64,
-    /// The entries, and their payloads where they are told.
+    /// The entries, with the payloads that the file includes.
     pub entries: Vec<(Header, Option<Value>)>,
 }
 
 impl Item {
-    /// Checks it against the tree that it is to be in: the header, and the payload where it is told.
+    /// Checks the entry against the tree of `checkpoint`: its header, and its payload if it is
+    /// included.
     pub(super) fn check(&self, checkpoint: &Checkpoint) -> Result<(Header, Option<Value>), ProofError> {
         let header = Header::parse(&self.header)?;
         let fail = |what: &str| Err(ProofError::Entry(header.seq, what.to_owned()));
         if origin(&header.log) != checkpoint.origin {
-            return fail("it is of another log");
+            return fail("it belongs to another log");
         }
         if !is_included(leaf(&self.header), header.seq, checkpoint.head, &self.path) {
             return fail("its path does not lead to the checkpoint's root");
@@ -81,17 +83,17 @@ impl Item {
                 parse_strict(body, limits::JSON_DEPTH_MAX)
                     .map_err(|e| ProofError::Entry(header.seq, e.to_string()))?,
             ),
-            Some(_) => return fail("its payload is not the one that the header commits to"),
+            Some(_) => return fail("its payload does not match the header's commitment"),
         };
         Ok((header, payload))
     }
 
-    /// As it stands in the proof of a run, and in an export.
+    /// In the form of a run's proof and of an export.
     pub(super) fn json(&self) -> Result<Value, ProofError> {
         self.members("path", self.path.iter().map(written).collect())
     }
 
-    /// A line of an export.
+    /// Parses a line of an export.
     pub(super) fn read_line(line: &[u8]) -> Option<Self> {
         read_with_path(&only(line, &["header", "path", "payload", "salt"], "it").ok()?)
     }
@@ -109,7 +111,7 @@ impl Item {
 }
 
 impl Evidence {
-    /// Of the first line of an export: the entry that records it.
+    /// Parses the first line of an export: the entry that records it, with its proof.
     pub(super) fn from_export(head: &Value) -> Option<Self> {
         let (first, seals) = read_epochs(head.get("epochs")?)?;
         let checkpoint = member(head, "checkpoint")?.to_owned();
@@ -117,12 +119,12 @@ impl Evidence {
         Some(Self { first, seals, checkpoint, run: None, items: vec![record] })
     }
 
-    /// The file's text.
+    /// The text of the file.
     pub fn write(&self) -> Result<String, ProofError> {
         let epochs = json!({ "first": self.first, "seals": self.seals });
         let Some(run) = &self.run else {
             let [item] = self.items.as_slice() else {
-                return Err(ProofError::malformed("one entry is proven at a time"));
+                return Err(ProofError::malformed("a proof without a run must have exactly one entry"));
             };
             let index = Header::parse(&item.header)?.seq;
             let extra = item.members("epochs", epochs)?;
@@ -141,20 +143,20 @@ impl Evidence {
         Ok(canonical(&whole)? + "\n")
     }
 
-    /// Reads a file of either kind.
+    /// Parses a file of either form.
     pub fn read(file: &str) -> Result<Self, ProofError> {
         if let Some(rest) = file.strip_prefix(TLOG_PROOF) {
             return read_one(rest).ok_or_else(|| ProofError::malformed("the proof of an entry is malformed"));
         }
         let whole = parse_strict(file.trim_end().as_bytes(), DEPTH_MAX);
-        let whole = whole.map_err(|e| ProofError::from(e).at("no proof file"))?;
+        let whole = whole.map_err(|e| ProofError::from(e).at("not a proof file"))?;
         if member(&whole, "t") != Some(RUN_PROOF) {
-            return Err(ProofError::malformed(format!("no proof file: `t` is not `{RUN_PROOF}`")));
+            return Err(ProofError::malformed(format!("not a proof file: `t` is not `{RUN_PROOF}`")));
         }
         read_run(&whole).ok_or_else(|| ProofError::malformed("the proof of a run is malformed"))
     }
 
-    /// Checks everything with nothing but the log's verifier key.
+    /// Checks everything with only the log's verifier key.
     pub fn check(&self, key: &VerifierKey) -> Result<Proven, ProofError> {
         let epochs = Epochs::follow_seals(key.clone(), &self.first, &self.seals)?;
         let checkpoint = epochs.check(&Note::parse(&self.checkpoint)?)?;
@@ -163,7 +165,7 @@ impl Evidence {
             entries.push(item.check(&checkpoint)?);
         }
         if entries.is_empty() {
-            return Err(ProofError::malformed("it holds no entry: nothing is proven"));
+            return Err(ProofError::malformed("it has no entries: nothing is proven"));
         }
         if let Some(run) = &self.run {
             is_whole(run, &entries)?;
@@ -172,15 +174,15 @@ impl Evidence {
     }
 }
 
-/// Whether these are the entries of `run`, and all that its last reply speaks of.
+/// Checks that these are the entries of `run`, and that none named by its last reply is missing.
 fn is_whole(run: &str, entries: &[(Header, Option<Value>)]) -> Result<(), ProofError> {
     let mut seqs = BTreeSet::new();
     for (header, _) in entries {
         if header.str("run") != Some(run) {
-            return Err(ProofError::malformed(format!("entry {} is not of {run}", header.seq)));
+            return Err(ProofError::malformed(format!("entry {} does not belong to {run}", header.seq)));
         }
         if seqs.last().is_some_and(|last| *last >= header.seq) {
-            return Err(ProofError::malformed(format!("entry {} stands in the wrong place", header.seq)));
+            return Err(ProofError::malformed(format!("entry {} is out of order", header.seq)));
         }
         seqs.insert(header.seq);
     }
@@ -190,13 +192,13 @@ fn is_whole(run: &str, entries: &[(Header, Option<Value>)]) -> Result<(), ProofE
     let Some((_, reply)) = entries.last().filter(|(header, _)| header.is(Kind::RunReply)) else {
         return Err(ProofError::malformed("it does not end with the run's reply"));
     };
-    // An erased reply, and one that was too long, names nothing.
+    // A reply that was erased, or cut because it was too long, names nothing.
     let Some(reply) = reply.as_ref().filter(|reply| reply.get("cut").is_none()) else { return Ok(()) };
     let reply = RunReplyPayload::deserialize(reply);
-    let reply = reply.map_err(|e| ProofError::malformed(format!("the run's reply cannot be read: {e}")))?;
+    let reply = reply.map_err(|e| ProofError::malformed(format!("the run's reply cannot be parsed: {e}")))?;
     let named = reply.steps.iter().flat_map(|step| [Some(step.ledger.decision), step.ledger.result]);
     match named.flatten().find(|seq| !seqs.contains(seq)) {
-        Some(seq) => Err(ProofError::malformed(format!("entry {seq}, which the reply names, is left out"))),
+        Some(seq) => Err(ProofError::malformed(format!("entry {seq}, which the reply names, is missing"))),
         None => Ok(()),
     }
 }
@@ -216,7 +218,7 @@ fn read_one(rest: &str) -> Option<Evidence> {
     let index = lines.next()?;
     let extra = parse_strict(&STANDARD.decode(extra).ok()?, DEPTH_MAX).ok()?;
     let item = read_item(&extra, lines.map(hash).collect::<Option<_>>()?)?;
-    // The index is the header's own number, and is written in one way.
+    // The index must be the header's own number, in its one spelling.
     (Header::parse(&item.header).ok()?.seq.to_string() == index).then_some(())?;
     let (first, seals) = read_epochs(extra.get("epochs")?)?;
     Some(Evidence { first, seals, checkpoint: checkpoint.to_owned(), run: None, items: vec![item] })

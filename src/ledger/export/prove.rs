@@ -1,4 +1,4 @@
-//! Proof files made from the ledger.
+//! Makes proof files from the ledger.
 
 use super::proof_file::{Evidence, Item};
 use crate::ledger::checkpoint::{Checkpoint, Note};
@@ -8,8 +8,8 @@ use crate::types::Digest;
 use std::collections::HashMap;
 
 impl Reader {
-    /// The proof file of some entries, of `run` or of one alone, against the newest checkpoint. A payload
-    /// that may not be shown, or was erased, is left out.
+    /// The proof file of the entries of `run`, or of a single entry, against the newest checkpoint.
+    /// A payload that was erased or may not be shown is left out.
     pub fn prove(&self, run: Option<String>, seqs: &[u64]) -> Result<Evidence, ReadError> {
         let last = seqs.last().copied().unwrap_or_default();
         let checkpoint = self.newest_checkpoint()?.unwrap_or_default();
@@ -26,15 +26,15 @@ impl Reader {
         Ok(Evidence { first, seals, checkpoint, run, items })
     }
 
-    /// An entry with its place in the tree over the first `size`; its payload where it may be shown. `roots` remembers
-    /// those of subtrees that were looked up.
+    /// An entry with its audit path in the tree over the first `size` entries, and its payload if
+    /// it may be shown. `roots` caches the roots of subtrees.
     pub(super) fn item(
         &self,
         seq: u64,
         size: u64,
         roots: &mut HashMap<(u32, u64), Digest>,
     ) -> Result<Item, ReadError> {
-        let (stored, salt) = self.salted(seq)?.ok_or_else(|| ReadError::lacks(seq, "the entry"))?;
+        let (stored, salt) = self.salted(seq)?.ok_or_else(|| ReadError::missing(seq, "the entry"))?;
         let payload = salt.zip(stored.body).filter(|_| stored.header.shows_payload());
         let mut segments = self.segments();
         let path = proof::inclusion(seq, size, &mut |height, index| {

@@ -1,4 +1,5 @@
-//! The record of an export: an entry that says who took what, before the first byte is told.
+//! The record of an export: an entry that says who exported what, appended before the first byte
+//! leaves.
 
 use super::error::ExportError;
 use crate::ledger::entry::Draft;
@@ -11,25 +12,25 @@ use crate::types::Digest;
 
 /// The format of the first line.
 pub(super) const FORMAT: &str = "par/export/1";
-/// Headers looked at in one go.
+/// Headers read at once.
 const PAGE: usize = 4_096;
-/// How an export is written.
+/// The file format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JSON Lines, with all that a verifier needs.
+    /// JSON Lines, with everything that a verifier needs.
     Jsonl,
     /// A table (RFC 4180), for people.
     Csv,
 }
 
 impl Format {
-    /// The format of this name.
+    /// Parses the name of a format.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Jsonl, Self::Csv].into_iter().find(|format| format.as_str() == name)
     }
 
-    /// Its name, which is also the ending of a file.
+    /// The name of the format, which is also the extension of its files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +39,7 @@ impl Format {
         }
     }
 
-    /// Its media type.
+    /// The media type of the format.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
@@ -49,8 +50,8 @@ impl Format {
 }
 
 impl Ledger {
-    /// Records an export of everything that is there and matches, and returns the number of the entry that says so, which
-    /// a checkpoint covers. Blocking, for as long as it takes to read every header.
+    /// Records an export of all matching entries, and returns the number of the `export` entry,
+    /// which a checkpoint covers. Blocking while it reads every header.
     pub fn record_export(
         &self,
         filter: &Filter,
@@ -86,14 +87,14 @@ pub(super) fn select(reader: &Reader, filter: &Filter, size: u64) -> Result<Vec<
     Ok(seqs)
 }
 
-/// SHA-256 over the numbers in decimal, a newline behind each.
+/// SHA-256 over the numbers in decimal, with a newline after each.
 pub(super) fn digest_of(seqs: impl Iterator<Item = u64>) -> Digest {
     let mut hash = Seqs::default();
     seqs.for_each(|seq| hash.push(seq));
     hash.digest()
 }
 
-/// The digest of numbers that come one by one.
+/// Computes the digest of numbers that arrive one by one.
 #[derive(Debug, Default)]
 pub(super) struct Seqs {
     hash: sha2::Sha256,

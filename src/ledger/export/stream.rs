@@ -1,8 +1,9 @@
-//! Exports: all entries that a query is met by, as lines that a stranger can check, or as a table.
+//! Exports: all entries that match a query, as lines that can be checked with the log's key, or as
+//! a table.
 //!
-//! An `export` entry says who took what before the first byte is told: query, format, how many entries there were, how
-//! many of them matched, and a digest of which. It is signed at once, and stands in the first line of the export, so that
-//! whoever checks one sees that nothing of what was taken is missing.
+//! An `export` entry records who exported what before the first byte leaves: query, format, how
+//! many entries the ledger had, how many of them matched, and a digest of their numbers. It is
+//! signed at once and is part of the first line, so that a verifier detects missing lines.
 
 use super::error::ExportError;
 use super::record::{FORMAT, Format, digest_of, select};
@@ -17,33 +18,33 @@ use crate::types::json::canonical;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Bytes of one piece, or little more.
+/// Approximate length of a piece, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
-/// Roots of subtrees that are remembered from one path to the next.
+/// Roots of subtrees that are cached from one path to the next.
 const ROOTS_MAX: usize = 1 << 16;
 
 fn size_of(note: &str) -> Option<u64> {
     Some(Checkpoint::parse(Note::parse(note).ok()?.text()).ok()?.head.size)
 }
 
-/// An export that is being told, piece by piece.
+/// An export in progress, made piece by piece.
 #[derive(Debug)]
 pub struct Export {
     reader: Reader,
     format: Format,
-    /// What comes before the entries.
+    /// The bytes before the entries.
     head: Vec<u8>,
     seqs: std::vec::IntoIter<u64>,
-    /// Entries that the checkpoint covers.
+    /// Number of entries that the checkpoint covers.
     size: u64,
     roots: HashMap<(u32, u64), Digest>,
 }
 
 impl Export {
-    /// The export that the entry `record` says of. Blocking.
+    /// Begins the export that the entry `record` describes. Blocking.
     pub fn open(files: &Files, record: u64) -> Result<Self, ExportError> {
         let reader = Reader::open(&files.ledger()).map_err(ExportError::Store)?;
-        let none = || ExportError::Failed(format!("entry {record} records no export"));
+        let none = || ExportError::Failed(format!("entry {record} is not the record of an export"));
         let recorded = reader.entry(record)?.and_then(|stored| stored.payload());
         let recorded: ExportPayload = recorded.ok_or_else(none)?;
         let format = Format::parse(&recorded.format).ok_or_else(none)?;
@@ -51,7 +52,7 @@ impl Export {
         let seqs = select(&reader, &filter, recorded.size)?;
         if digest_of(seqs.iter().copied()) != recorded.seqs {
             return Err(ExportError::Failed(
-                "what matches was changed meanwhile: export it again".to_owned(),
+                "the matching entries have changed since the record: export again".to_owned(),
             ));
         }
         let evidence = reader.prove(None, &[record])?;
@@ -72,13 +73,13 @@ impl Export {
         Ok(Self { reader, format, head, seqs: seqs.into_iter(), size, roots: HashMap::new() })
     }
 
-    /// How it is written.
+    /// The file format.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The next piece of it, whole lines; `None` behind the last. Blocking.
+    /// The next piece, in whole lines; `None` after the last one. Blocking.
     pub fn piece(&mut self) -> Result<Option<Vec<u8>>, ExportError> {
         let mut piece = std::mem::take(&mut self.head);
         while piece.len() < PIECE_BYTES {

@@ -7,7 +7,7 @@ use crate::ledger::tree::leaf;
 use crate::types::clock::Wall;
 use serde_json::Value;
 
-/// The columns of a table: of the header what has a name there, the leaf, and the payload where it may be told.
+/// The columns of a table: fields of the header, the leaf, and the payload if it may be shown.
 pub(super) const COLUMNS: [&str; 17] = [
     "seq",
     "time",
@@ -53,7 +53,7 @@ pub(super) fn row(cells: [String; COLUMNS.len()]) -> Result<Vec<u8>, ExportError
     writer.into_inner().map_err(|e| failed(e.to_string()))
 }
 
-/// A cell that no spreadsheet takes for a formula: one that begins like one gets a `'` in front.
+/// Keeps spreadsheets from parsing a cell as a formula: such a cell gets a leading `'`.
 fn harmless(cell: String) -> String {
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) { format!("'{cell}") } else { cell }
 }
@@ -63,8 +63,8 @@ mod tests {
     use super::{COLUMNS, row};
 
     #[test]
-    fn a_cell_is_quoted_and_is_no_formula() {
-        let told = |cell: &str| {
+    fn a_cell_is_quoted_and_is_never_a_formula() {
+        let written = |cell: &str| {
             let mut cells = COLUMNS.map(|_| String::new());
             cells[0] = cell.to_owned();
             let row = String::from_utf8(row(cells).expect("a row")).expect("text");
@@ -83,7 +83,7 @@ mod tests {
             ("\r=x", "\"'\r=x\""),
             ("=\"x\"", "\"'=\"\"x\"\"\""),
         ] {
-            assert_eq!(told(cell), expect, "{cell:?}");
+            assert_eq!(written(cell), expect, "{cell:?}");
         }
     }
 }

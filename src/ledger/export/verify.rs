@@ -1,5 +1,5 @@
-//! Checking an export with nothing but the log's verifier key, line by line: of a file of any length one line is in
-//! memory. Pure: no disk, no clock.
+//! Checks an export with only the log's verifier key, one line at a time, so that memory does not
+//! grow with the file. Pure: no disk, no clock.
 
 use super::error::ProofError;
 use super::line::only;
@@ -14,40 +14,41 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use std::io::{BufRead, Read as _};
 
-/// What an export proves.
+/// The result of checking an export.
 #[derive(Clone, Debug)]
 pub struct Exported {
-    /// The tree that every entry is in, and the log's name.
+    /// The tree that holds every entry, and the log's name.
     pub checkpoint: Checkpoint,
-    /// The epoch whose key signed it.
+    /// The epoch whose key signed the checkpoint.
     pub epoch: u64,
-    /// The log's key, as the export has it.
+    /// The log's key, as the export names it.
     pub key: VerifierKey,
-    /// The entry that records the export.
+    /// The number of the entry that records the export.
     pub record: u64,
-    /// What was asked for; empty where all was.
+    /// The query; empty if all entries were exported.
     pub query: String,
-    /// Entries that there were when it was asked.
+    /// Number of entries in the ledger at the time of the record.
     pub size: u64,
-    /// Entries that it holds, all of them checked.
+    /// Number of exported entries, all of them checked.
     pub entries: u64,
-    /// Those of them whose payload is told, and is the one that the header commits to.
+    /// Number of exported entries whose payload is included and matches the header's commitment.
     pub payloads: u64,
 }
 
-/// Checks an export, which must be whole: every line as it was written, and every entry that its record counts. With
-/// `key`, of the log that this key is of; without, of the one that the export names itself.
+/// Checks an export, which must be complete: every line in canonical form, and every entry that its
+/// record counts. With `key`, the export must belong to that log; without, the key that the export
+/// names is used.
 pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Exported, ProofError> {
     let head = next(input)?.ok_or_else(|| ProofError::malformed("it is empty: nothing is proven"))?;
     let head = only(&head, &["checkpoint", "epochs", "key", "record", "t"], "the first line")?;
     let text = |name: &str| head.get(name).and_then(Value::as_str).unwrap_or_default();
     if text("t") != FORMAT {
-        return Err(ProofError::malformed(format!("no export: `t` is not `{FORMAT}`")));
+        return Err(ProofError::malformed(format!("not an export: `t` is not `{FORMAT}`")));
     }
-    let named =
-        VerifierKey::parse(text("key")).ok_or_else(|| ProofError::malformed("`key` is no verifier key"))?;
+    let named = VerifierKey::parse(text("key"))
+        .ok_or_else(|| ProofError::malformed("`key` is not a valid verifier key"))?;
     if let Some(other) = key.filter(|key| **key != named) {
-        let what = format!("it is of `{}`, and not of `{}`", named.name(), other.name());
+        let what = format!("it belongs to `{}`, not to `{}`", named.name(), other.name());
         return Err(ProofError::Malformed(what));
     }
     let evidence =
@@ -63,28 +64,28 @@ pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Expo
         let item = Item::read_line(&line).ok_or_else(|| odd("it is malformed"))?;
         let (header, _) = item.check(&checkpoint).map_err(at)?;
         if last.is_some_and(|last| last >= header.seq) || header.seq >= record.size {
-            return Err(odd(&format!("entry {} stands in the wrong place", header.seq)));
+            return Err(odd(&format!("entry {} is out of order", header.seq)));
         }
         let body = item.payload.as_ref().map(|(_, body)| body.as_slice());
-        // What was erased between its record and its line has lost its words.
+        // A payload that was erased between the record and its line has no words.
         let has_words = body.is_none() || record.filter.matches_text(&header, body);
         if !record.filter.matches(&header) || !has_words {
-            return Err(odd(&format!("entry {} is not what was asked for", header.seq)));
+            return Err(odd(&format!("entry {} does not match the recorded query", header.seq)));
         }
         payloads += u64::from(body.is_some());
         seqs.push(header.seq);
         last = Some(header.seq);
     }
     if count != record.entries || seqs.digest() != record.seqs {
-        let why = format!("it holds {count} entries, and its record says {}", record.entries);
+        let why = format!("it has {count} entries, but its record counts {}", record.entries);
         return Err(ProofError::Malformed(if count == record.entries {
-            "its entries are not those of its record".to_owned()
+            "its entries are not the ones that its record counts".to_owned()
         } else {
             why
         }));
     }
     if record.filter.is_empty() && count != record.size {
-        let what = format!("it is to be all {} entries, and holds {count}", record.size);
+        let what = format!("it must have all {} entries, but has {count}", record.size);
         return Err(ProofError::Malformed(what));
     }
     let ExportRecord { seq, size, filter, entries, .. } = record;
@@ -100,7 +101,7 @@ pub fn check(input: &mut impl BufRead, key: Option<&VerifierKey>) -> Result<Expo
     })
 }
 
-/// What the `export` entry says.
+/// The content of the `export` entry.
 struct ExportRecord {
     seq: u64,
     filter: Filter,
@@ -116,7 +117,7 @@ impl ExportRecord {
         is_one.then_some(())?;
         Some(Self {
             seq: header.seq,
-            // Times are written out in it.
+            // The recorded query has its times written out.
             filter: Filter::read(&said.query, 0).ok()?,
             size: said.size,
             entries: said.entries,
@@ -125,14 +126,14 @@ impl ExportRecord {
     }
 }
 
-/// The next line without its newline; `None` at the end. One that is longer than any that is written, or has no
-/// newline, is refused.
+/// The next line without its newline; `None` at the end. A line without a newline, or longer than
+/// any that is written, is refused.
 fn next(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, ProofError> {
     let mut line = Vec::new();
     input.take(limits::EXPORT_LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
     match line.pop() {
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
-        Some(_) => Err(ProofError::malformed("the last line is cut, or is too long")),
+        Some(_) => Err(ProofError::malformed("the last line is incomplete or too long")),
     }
 }

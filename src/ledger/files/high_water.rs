@@ -1,11 +1,12 @@
-//! The high-water mark: how far the ledger went when it was last written.
+//! The high-water mark: the size and root of the ledger at its last write.
 
 use crate::ledger::tree::Head;
 use crate::types::Digest;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// The high-water mark: written after each commit and not synced, so it may lag and never lead.
+/// The high-water mark. It is written after each commit and not synced, so it may lag but never
+/// leads the ledger.
 #[derive(Debug)]
 pub struct HighWater {
     file: std::fs::File,
@@ -18,14 +19,14 @@ impl HighWater {
         Ok(Self { file })
     }
 
-    /// Writes `head`. A failure is no more than a mark that lags.
+    /// Writes `head`. A failure only leaves a mark that lags.
     pub(in crate::ledger) fn write(&self, head: Head) {
         if let Err(e) = self.file.write_all_at(Self::line(head).as_bytes(), 0) {
-            tracing::warn!(error = %e, "the high-water mark was not written");
+            tracing::warn!(error = %e, "cannot write the high-water mark");
         }
     }
 
-    /// Reads the mark; `None` where there is none that can be read.
+    /// Reads the mark; `None` if it is missing or malformed.
     #[must_use]
     pub fn read(path: &Path) -> Option<Head> {
         let text = std::fs::read_to_string(path).ok()?;
@@ -38,8 +39,8 @@ impl HighWater {
         format!("{:020} {}\n", head.size, head.root)
     }
 
-    /// Whether there is something that is no mark. An empty file is what a crash may leave of a first
-    /// write: no more than a mark that is missing.
+    /// Whether the file holds something other than a mark. A crash during the first write may leave
+    /// an empty file, which counts as a missing mark.
     #[must_use]
     pub fn is_garbled(path: &Path) -> bool {
         Self::read(path).is_none() && std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0)

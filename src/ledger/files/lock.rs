@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The lock that makes a second writer wait. Its file tells who holds it.
+/// The lock against a second writer. Its file names the holder.
 #[derive(Debug)]
 pub struct Lock {
     file: Mutex<std::fs::File>,
 }
 
-/// Why the lock was not had.
+/// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process holds it; the text tells which.
+    /// Another process holds the lock; the text names it.
     #[error("the ledger is held by another process: {}", .0.replace('\n', " ").trim())]
     Held(String),
-    /// The file cannot be used.
+    /// The lock file cannot be used.
     #[error("{}: {}", .0.display(), .1)]
     File(PathBuf, #[source] std::io::Error),
 }
@@ -59,7 +59,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Writes this process's number and, for a server, its URL into the file.
+    /// Writes this process's id and, for a server, its URL into the file.
     pub fn tell(&self, url: Option<&str>) -> std::io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut text = format!("pid={}\n", std::process::id());
@@ -71,11 +71,12 @@ impl Lock {
         file.write_all(text.as_bytes())
     }
 
-    /// What the holder of the lock says of itself, or `None` where nobody holds it.
+    /// The text that the lock's holder wrote, or `None` if no process holds the lock.
     #[must_use]
     pub fn holder(files: &Files) -> Option<String> {
         let mut file = std::fs::File::open(files.lock()).ok()?;
-        // Being able to take it shared means that nobody holds it; the descriptor's end gives it back.
+        // If the shared lock can be taken, no process holds the lock. Closing the descriptor
+        // releases it.
         if file.try_lock_shared().is_ok() {
             return None;
         }

@@ -1,12 +1,13 @@
-//! The files of a ledger: their names, the lock against a second writer, the high-water mark.
+//! The files of a ledger: their names, the lock against a second writer, and the high-water mark.
 //!
-//! What may happen here: paths are made, and files that are not databases are opened. What cannot: nothing in
-//! this wing opens a database, appends or erases.
+//! This wing makes paths and opens files that are not databases. It opens no database, and it
+//! appends and erases nothing.
 //!
 //! # Layout
 //!
-//! `names` are those of segments · `paths` says where each file lies · `lock` keeps a second writer out ·
-//! `high_water` is the mark beside the databases · `raw` opens files for a search of their bytes.
+//! `names` are the names of segments · `paths` has the path of each file · `lock` keeps a second
+//! writer out · `high_water` is the mark next to the databases · `raw` opens files for a search of
+//! their bytes.
 
 mod names;
 mod paths;

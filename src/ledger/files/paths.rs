@@ -1,4 +1,4 @@
-//! Where each file of a ledger lies, and the bounds that the configuration sets for them.
+//! The path of each file of a ledger, and the limits that the configuration sets for them.
 
 use super::names::{firsts, path_of};
 use crate::store;
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 /// The files of a ledger, all in `data/`.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The folder.
+    /// The data folder.
     pub data: PathBuf,
     /// Free space below which new runs are refused, in bytes.
     pub free_bytes_min: u64,
-    /// What is held back for results on a full disk, in bytes.
+    /// Space reserved for results on a full disk, in bytes.
     pub reserve_bytes: u64,
-    /// Write-ahead log of a segment behind which it is cut, in bytes.
+    /// Maximum length of a segment's write-ahead log before it is cut, in bytes.
     pub wal_bytes_max: u64,
-    /// The log key, where it is not in the folder.
+    /// The path of the log key, if it is not in the folder.
     pub log_key: Option<PathBuf>,
-    /// When a segment is sealed, and when its payloads go.
+    /// When a segment is sealed, and when its payloads are dropped.
     pub rotation: Rotation,
 }
 
 /// When a segment is full, and how long payloads are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
-    /// Bytes of headers and payloads behind which a segment is sealed.
+    /// Bytes of headers and payloads after which a segment is sealed.
     pub segment_bytes_max: u64,
-    /// Age of its first entry behind which a segment is sealed, in milliseconds.
+    /// Age of its first entry after which a segment is sealed, in milliseconds.
     pub segment_ms_max: Option<u64>,
-    /// Age of a segment's seal behind which its payloads are dropped, in milliseconds.
+    /// Age of a segment's seal after which its payloads are dropped, in milliseconds.
     pub payload_ms_max: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Rotation {
 }
 
 impl Files {
-    /// The files below `data`, with the default floor of free space.
+    /// The files below `data`, with the default limits.
     #[must_use]
     pub fn below(data: &Path) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Files {
         }
     }
 
-    /// The truth: the first segment of it.
+    /// The first segment of the ledger.
     #[must_use]
     pub fn ledger(&self) -> PathBuf {
         self.segment(0)
@@ -66,42 +66,43 @@ impl Files {
         path_of(&self.data, first)
     }
 
-    /// The first entries of the segments that are there, rising.
+    /// The first entries of the segments on disk, in rising order.
     pub fn segments(&self) -> std::io::Result<Vec<u64>> {
         firsts(&self.data)
     }
 
-    /// The projection.
+    /// The projection, state.db.
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.data.join("state.db")
     }
 
-    /// What queries look into.
+    /// The search index, index.db.
     #[must_use]
     pub fn index(&self) -> PathBuf {
         self.data.join("index.db")
     }
 
-    /// Size and root of the last commit.
+    /// The high-water mark: size and root of the last commit.
     #[must_use]
     pub fn high_water(&self) -> PathBuf {
         self.data.join("high-water")
     }
 
-    /// The secret half of the log key: a credential of the service manager, else a file of `data/`.
+    /// The secret half of the log key: a credential of the service manager, or else a file in
+    /// `data/`.
     #[must_use]
     pub fn log_key(&self) -> PathBuf {
         self.log_key.clone().unwrap_or_else(|| self.data.join("log.key"))
     }
 
-    /// Space for results on a full disk.
+    /// The file whose space is freed for results on a full disk.
     #[must_use]
     pub fn reserve(&self) -> PathBuf {
         self.data.join("reserve")
     }
 
-    /// How the anchors stand.
+    /// The state of the anchors.
     #[must_use]
     pub fn anchor(&self) -> PathBuf {
         self.data.join("anchor")
@@ -116,7 +117,8 @@ impl Files {
         self.data.join("lock")
     }
 
-    /// The write-ahead logs that are there, in bytes: those of all segments together, of state.db and of index.db.
+    /// The lengths of the write-ahead logs, in bytes: of all segments together, of state.db and of
+    /// index.db.
     #[must_use]
     pub fn log_bytes(&self) -> [(&'static str, u64); 3] {
         let segments = self.segments().unwrap_or_default();
@@ -128,7 +130,7 @@ impl Files {
         ]
     }
 
-    /// Free bytes for an ordinary user under `data`.
+    /// Bytes free for an ordinary user on the file system of `data`.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         let fs = rustix::fs::statvfs(&self.data).ok()?;
@@ -136,13 +138,13 @@ impl Files {
     }
 }
 
-/// Where the keys lie.
+/// The paths of the signing keys.
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct KeyFiles {
     /// 32 secret bytes, the seed of the log key.
     pub(in crate::ledger) log: PathBuf,
     /// The epoch key in force.
     pub(in crate::ledger) epoch: PathBuf,
-    /// The one that is about to be.
+    /// The epoch key that comes into force next.
     pub(in crate::ledger) next: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! A call that waits for a person, and what the person answered.
+//! Approvals: a call that waits for a person, and the person's answer.
 
 use super::call::{Excluded, ObjectFound};
 use super::form::nullable;
@@ -12,38 +12,38 @@ use std::collections::BTreeMap;
 /// The payload of `approval.request`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRequestPayload {
-    /// The approval.
+    /// The id of the approval.
     pub id: ApprovalId,
-    /// The tool.
+    /// The tool that the call runs.
     pub tool: String,
-    /// The arguments.
+    /// The arguments of the call.
     pub arguments: Value,
-    /// What the call is about.
+    /// The resource of the call.
     pub resource: ApprovalSubject,
     /// Hash of the exact call.
     pub call_hash: Digest,
-    /// The policies that ask.
+    /// The policies that require the approval.
     pub why: Vec<AskingPolicy>,
-    /// The groups of which a user has to answer.
+    /// The groups whose users may answer.
     pub groups: Vec<String>,
-    /// Whether a confirmation is asked for.
+    /// Whether the answer needs an explicit confirmation.
     pub confirm: bool,
-    /// In whose name the call was proposed.
+    /// The principal that the call was proposed for.
     pub requester: RequestedBy,
-    /// Until when it stands, in microseconds since 1970.
+    /// When the approval expires, in microseconds since 1970.
     pub expires_us: u64,
-    /// What the model said beside the call.
+    /// The text of the model's reply next to the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
-    /// Untrusted results that the run had seen.
+    /// Untrusted results that the run had already received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tainted_by: Option<Vec<TaintingResult>>,
-    /// The approval that this one is asked again for.
+    /// The earlier approval that this request replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<ApprovalId>,
 }
 
-/// What a call is about that a person is asked about.
+/// The resource of a call that waits for approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalSubject {
     /// The resource's type, as policies name it.
@@ -51,59 +51,59 @@ pub struct ApprovalSubject {
     pub kind: String,
     /// The resource's id.
     pub id: String,
-    /// What the sandbox found.
+    /// The object that the sandbox found.
     pub object: ObjectFound,
-    /// What an approval would leave out.
+    /// What an approved call would leave out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclusions: Option<Vec<Excluded>>,
 }
 
-/// A policy that asks.
+/// A policy that requires an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskingPolicy {
-    /// Its id.
+    /// The id of the policy.
     pub policy: String,
-    /// `file:line`.
+    /// Where the policy is defined, as `file:line`.
     pub origin: Option<String>,
-    /// What it advises.
+    /// The text of the policy's advice.
     pub advice: Option<String>,
 }
 
-/// In whose name a call was proposed.
+/// The principal that a call was proposed for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedBy {
     /// The key or user.
     pub principal: String,
-    /// The user behind the key.
+    /// The user that the key belongs to.
     pub user: Option<String>,
 }
 
-/// An untrusted result that a run had seen.
+/// An untrusted result that a run had received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaintingResult {
-    /// The tool.
+    /// The tool that returned it.
     pub tool: String,
-    /// What the call was about.
+    /// The resource of the call.
     pub resource: String,
-    /// The entry of the result.
+    /// The sequence number of the result's entry.
     pub result: u64,
 }
 
 /// The payload of `approval.grant`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalGrantPayload {
-    /// The approval.
+    /// The approval that is granted.
     pub id: ApprovalId,
     /// Hash of the exact call.
     pub call_hash: Digest,
-    /// The user who answered.
+    /// The user that approved.
     pub user: Option<String>,
-    /// What the person said to it.
+    /// The reason that the person gave.
     pub reason: Option<String>,
-    /// What let in who answered.
+    /// The power that the person used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
-    /// Secrets that were replaced: name → how often.
+    /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
 }
@@ -111,19 +111,19 @@ pub struct ApprovalGrantPayload {
 /// The payload of `approval.refuse`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRefusePayload {
-    /// The approval.
+    /// The approval that is refused.
     pub id: ApprovalId,
     /// Hash of the exact call.
     pub call_hash: Digest,
-    /// The user who answered. Absent where nobody did in time.
+    /// The user that refused. Absent if the approval expired without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub user: Option<Option<String>>,
-    /// What the person said to it, or that nobody answered.
+    /// The reason that the person gave, or that no answer came in time.
     pub reason: Option<String>,
-    /// What let in who answered.
+    /// The power that the person used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
-    /// Secrets that were replaced: name → how often.
+    /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
 }

@@ -1,4 +1,4 @@
-//! A proposed call: what was decided, what it was connected to, and how it ended.
+//! A proposed call: its decision, its connections and its result.
 
 use super::server::LoadedScript;
 use crate::call::{End, FileKind, Given};
@@ -8,21 +8,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The payload of `call.decision`. A call has `arguments`; what is no valid call has `arguments_raw`.
+/// The payload of `call.decision`. A valid call has `arguments`; an invalid one has
+/// `arguments_raw`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallDecisionPayload {
-    /// The arguments.
+    /// The arguments, if they are valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
-    /// The bytes that are no valid arguments, or those of a tool that is not there.
+    /// The bytes of invalid arguments, or those for a tool that does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_raw: Option<String>,
-    /// The model's own name of the call.
+    /// The id that the model gave the call.
     pub proposed_id: String,
-    /// The whole Cedar request; an empty object where the call did not get as far as the policies.
+    /// The whole Cedar request; an empty object if the call did not get as far as the policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Value>,
-    /// What the sandbox found.
+    /// The object that the sandbox found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectFound>,
     /// The named paths below the object, with the decision on each.
@@ -31,36 +32,36 @@ pub struct CallDecisionPayload {
     /// What the call leaves out below its object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclusions: Option<Vec<Excluded>>,
-    /// The script that would run.
+    /// The script that the call would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<LoadedScript>,
-    /// The hosts that the call may be connected to.
+    /// The hosts that the call may connect to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<Vec<String>>,
-    /// What policies in shadow mode would have changed.
+    /// What the policies in shadow mode would have decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowDecision>,
-    /// Why the call is denied, or no valid one.
+    /// Why the call is denied or invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What could not be evaluated.
+    /// Errors of the policies' evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Vec<String>>,
-    /// What the policies advise.
+    /// The advice of the policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Vec<String>>,
 }
 
-/// The object of a call, as the sandbox found it. Device and inode are decimal text: they may be beyond what readers of
-/// JSON keep.
+/// The object of a call, as the sandbox found it. Device and inode are decimal text, since they may
+/// exceed the integers that JSON readers keep exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ObjectFound {
-    /// The manifest names a fixed resource, or one by its id.
+    /// The manifest names a fixed resource, or the arguments name one by its id.
     Fixed,
-    /// Outside the tool's roots, or it cannot be looked at.
+    /// The path is outside the tool's roots, or it cannot be examined.
     Outside,
-    /// Nothing is there.
+    /// The path does not exist.
     Absent {
         /// The deepest folder that exists.
         folder: String,
@@ -69,28 +70,28 @@ pub enum ObjectFound {
     },
     /// A file or folder.
     Path {
-        /// Absolute path without links.
+        /// Absolute path, with all links resolved.
         canonical: String,
-        /// Device.
+        /// Device number.
         dev: String,
-        /// Inode.
+        /// Inode number.
         ino: String,
-        /// Its type.
+        /// Its file type.
         kind: FileKind,
-        /// Those of the names in policies that are the object or a folder above it.
+        /// The paths named in policies that are the object or a folder above it.
         within: Vec<String>,
     },
-    /// The content of a folder. The last four are absent where there is no such folder.
+    /// The content of a folder. The last four members are absent if the folder does not exist.
     Content {
-        /// The folder's names, joined by `/`.
+        /// The names of the folder's path, joined by `/`.
         folder: String,
         /// SHA-256 of its listing, in hexadecimal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
-        /// Files below it.
+        /// Number of files below it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         files: Option<u64>,
-        /// Folders below it.
+        /// Number of folders below it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folders: Option<u64>,
         /// Bytes of all files.
@@ -102,23 +103,23 @@ pub enum ObjectFound {
 /// The decision on a named path below the object of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeneathDecision {
-    /// The name, as policies have it.
+    /// The path as policies name it.
     pub name: String,
-    /// Device. Absent where nothing was there.
+    /// Device number. Absent if the path does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev: Option<String>,
-    /// Inode.
+    /// Inode number. Absent if the path does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ino: Option<String>,
-    /// What stands in the place of the request's resource.
+    /// The resource of this path's request.
     pub resource: Value,
-    /// What stands in the place of the request's paths.
+    /// The path entities of this path's request.
     pub entities: Value,
     /// Never `invalid`.
     pub decision: Decision,
     /// The determining policies.
     pub policies: Vec<String>,
-    /// What could not be evaluated.
+    /// Errors of the policies' evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Vec<String>>,
 }
@@ -126,24 +127,24 @@ pub struct BeneathDecision {
 /// What a call leaves out below its object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excluded {
-    /// Absolute path without links.
+    /// Absolute path, with all links resolved.
     pub canonical: String,
-    /// Device. Absent where nothing was there.
+    /// Device number. Absent if the path does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev: Option<String>,
-    /// Inode.
+    /// Inode number. Absent if the path does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ino: Option<String>,
 }
 
-/// What policies in shadow mode would have led to.
+/// What the policies in shadow mode would have decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShadowDecision {
     /// Never `invalid`.
     pub decision: Decision,
     /// The policies that would have determined it.
     pub policies: Vec<String>,
-    /// What could not be evaluated.
+    /// Errors of the policies' evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Vec<String>>,
 }
@@ -151,7 +152,7 @@ pub struct ShadowDecision {
 /// The payload of `call.connect`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallConnectPayload {
-    /// `name:port` in its one spelling.
+    /// `name:port`, normalized.
     pub host: String,
     /// `ip:port`.
     pub address: String,
@@ -162,57 +163,57 @@ pub struct CallConnectPayload {
 pub struct CallResultPayload {
     /// How the call ended.
     pub end: End,
-    /// What the model is told.
+    /// The result that the model receives.
     pub result: Value,
     /// Whether the output was cut.
     pub truncated: bool,
-    /// What was enforced on the child.
+    /// The confinement layers that were enforced on the child.
     pub layers: Vec<String>,
-    /// Protection → layers that gave it; empty of a call that was not confined.
+    /// Protection → layers that provided it; empty if the call was not confined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protections: Option<BTreeMap<String, Vec<String>>>,
-    /// What these come to.
+    /// The level of confinement that the protections amount to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// What it asked to be connected to.
+    /// The connections that the call asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<ConnectionsMade>,
-    /// What its program had besides its arguments.
+    /// What the program was given in addition to its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
     /// Standard error of a tool whose result is a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// The same in base64, where it is not UTF-8.
+    /// Standard error in base64, if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_base64: Option<String>,
-    /// From go to reaped, in microseconds.
+    /// From the order to run until the child was reaped, in microseconds.
     pub wall_us: u64,
-    /// Secrets that were replaced: name → how often.
+    /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
 }
 
-/// What a call asked to be connected to.
+/// The connections that a call asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionsMade {
-    /// The first ones, in the order of asking.
+    /// The first connections, in the order of the requests.
     pub told: Vec<ConnectionTried>,
-    /// How many others there were.
+    /// Number of further connections.
     pub more: u64,
-    /// Bytes of all of them.
+    /// Bytes over all connections.
     pub bytes: u64,
 }
 
 /// One connection that a call asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionTried {
-    /// What was asked for.
+    /// The host that the call asked for.
     pub host: String,
-    /// Where it led.
+    /// The address that it was connected to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Why there was none, or why it was cut.
+    /// Why the connection was refused or cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// Bytes that the tool sent.

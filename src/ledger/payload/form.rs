@@ -1,30 +1,31 @@
-//! How members are written that may be absent, and what is left of a payload that was too long.
+//! How optional members are written, and what remains of a payload that was too long.
 
 use crate::types::Digest;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What stands in the place of a payload that is longer than [`crate::types::limits::PAYLOAD_BYTES_MAX`].
+/// What replaces a payload longer than [`crate::types::limits::PAYLOAD_BYTES_MAX`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPayload {
     /// Always true.
     pub cut: bool,
     /// Length of the whole canonical payload, in bytes.
     pub bytes: u64,
-    /// SHA-256 of it.
+    /// SHA-256 of the whole canonical payload.
     pub sha256: Digest,
-    /// Its first bytes.
+    /// Its first bytes, as text.
     pub head: String,
 }
 
 impl CutPayload {
-    /// What `body` says, if it is that of a payload that was cut.
+    /// Parses `body` if it is that of a payload that was cut.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok().filter(|read: &Self| read.cut)
     }
 }
 
-/// Reads a member that may be null, and tells null from absent: absent is the default, `None`, and null is `Some(None)`.
+/// Reads a member that may be null and distinguishes null from absent: absent is the default,
+/// `None`, and null is `Some(None)`.
 pub(super) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {

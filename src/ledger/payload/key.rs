@@ -1,4 +1,4 @@
-//! Keys of the API: made, withdrawn, refused.
+//! API keys: creation, revocation and refused credentials.
 
 use super::power::PowerUsed;
 use crate::ledger::entry::{Kind, Payload};
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The payload of `key.create`. It holds the key's verifiers, and is never shown.
+/// The payload of `key.create`. It holds the key's verifiers and is never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyCreatePayload {
     /// The key's public part.
     pub id: String,
-    /// The name given at its making.
+    /// The name given to the key at its creation.
     pub name: String,
     /// `viewer`, `operator`, `approver` or `admin`.
     pub role: String,
-    /// HMAC of the secret.
+    /// HMAC of the secret, in hexadecimal.
     pub hmac: Digest,
-    /// argon2id over the secret, as a PHC string.
+    /// argon2id of the secret, as a PHC string.
     pub argon2: String,
-    /// The user behind the key.
+    /// The user that the key belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// When it ends, in microseconds since 1970.
+    /// When the key expires, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_us: Option<u64>,
-    /// What let in who made it.
+    /// The power that its creator used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
-    /// Of a key that was taken over from another log.
+    /// The original, for a key that was taken over from another log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<KeyBefore>,
 }
@@ -40,12 +40,12 @@ impl fmt::Debug for KeyCreatePayload {
     }
 }
 
-/// The entry of another log that a key was made from.
+/// The entry of another log that a key was taken over from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyBefore {
-    /// The log's id.
+    /// The id of that log.
     pub log: String,
-    /// The entry's number.
+    /// The sequence number of the entry.
     pub seq: u64,
 }
 
@@ -54,9 +54,9 @@ pub struct KeyBefore {
 pub struct KeyRevokePayload {
     /// The key's public part.
     pub id: String,
-    /// Its name.
+    /// The key's name.
     pub name: String,
-    /// What let in who withdrew it.
+    /// The power that the revoker used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
 }
@@ -68,7 +68,7 @@ pub struct AuthRefusedPayload {
     pub reasons: BTreeMap<String, u64>,
     /// Address → count.
     pub sources: BTreeMap<String, u64>,
-    /// Count of further addresses.
+    /// Count of refusals from all other addresses.
     pub elsewhere: u64,
 }
 

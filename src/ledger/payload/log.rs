@@ -1,4 +1,4 @@
-//! The log's own entries: its keys, its segments, what was told outside, taken out and erased.
+//! The log's own entries: keys, segments, anchors, exports and erasures.
 
 use super::power::PowerUsed;
 use crate::ledger::entry::{Kind, Payload};
@@ -8,50 +8,50 @@ use serde::{Deserialize, Serialize};
 /// The payload of `genesis`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GenesisPayload {
-    /// The log's name.
+    /// The log's name, which its checkpoints carry as their origin.
     pub origin: String,
     /// Verifier key of the log key.
     pub log_key: String,
     /// Verifier key of epoch 1.
     pub epoch_key: String,
-    /// PAR's version.
+    /// The version of PAR that began the log.
     pub program: String,
-    /// The log that this one takes the place of.
+    /// The log that this one succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Before>,
 }
 
-/// What a genesis entry says of the log before.
+/// What a genesis entry records about the previous log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
-    /// Its id, where an entry could be read; else made of the files' digests.
+    /// Its id if an entry could be read; otherwise an id made from the digests of its files.
     pub log: String,
-    /// Its verifier key, where the first entry could be read.
+    /// Its verifier key, if the first entry could be read.
     pub key: Option<String>,
-    /// Entries that were followed from the first on.
+    /// Number of entries that could be followed from the first on.
     pub size: u64,
-    /// The root over them, in hexadecimal.
+    /// The Merkle root over them, in hexadecimal.
     pub root: String,
-    /// Its newest checkpoint, where one could be read.
+    /// Its newest checkpoint, if one could be read.
     pub checkpoint: Option<String>,
-    /// The judgement over it, in the word of `par audit verify`.
+    /// The verdict on it, as `par audit verify` writes it.
     pub verdict: String,
     /// `restore` or `damage`.
     pub why: String,
-    /// What a person said to it.
+    /// The reason that a person gave.
     pub reason: String,
     /// When it was set aside, in microseconds since 1970.
     pub aside_us: u64,
-    /// Its files as they were then.
+    /// Its files at that time.
     pub files: Vec<Aside>,
 }
 
-/// A file of the log before.
+/// A file of the previous log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aside {
-    /// Its name.
+    /// The file's name.
     pub name: String,
-    /// Its length.
+    /// The file's length.
     pub bytes: u64,
     /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
@@ -62,9 +62,9 @@ pub struct Aside {
 pub struct KeyEpochPayload {
     /// Number of the epoch that begins.
     pub epoch: u64,
-    /// Its verifier key.
+    /// The verifier key of the new epoch.
     pub key: String,
-    /// The checkpoint that ends the epoch before.
+    /// The checkpoint that ends the previous epoch.
     pub seal: String,
 }
 
@@ -73,7 +73,7 @@ pub struct KeyEpochPayload {
 pub struct SegmentSealPayload {
     /// First entry of this segment.
     pub first: u64,
-    /// First entry of the next one.
+    /// First entry of the next segment.
     pub next: u64,
 }
 
@@ -82,9 +82,9 @@ pub struct SegmentSealPayload {
 pub struct PayloadDropPayload {
     /// First entry whose payload is gone.
     pub first: u64,
-    /// The last one.
+    /// Last entry whose payload is gone.
     pub last: u64,
-    /// The age that they were over, in milliseconds.
+    /// The maximum age that they had passed, in milliseconds.
     pub age_ms_max: u64,
 }
 
@@ -94,13 +94,13 @@ pub struct AnchorPayload {
     /// `journal`, `file:PATH` or a URL.
     #[serde(rename = "where")]
     pub place: String,
-    /// Number of entries that were anchored.
+    /// Number of entries that the checkpoint covers.
     pub size: u64,
-    /// The root over them.
+    /// The Merkle root over them.
     pub root: Digest,
-    /// The checkpoint.
+    /// The checkpoint, as a signed note.
     pub note: String,
-    /// A witness's line, with the newline.
+    /// The witness's signature line, with its newline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cosignature: Option<String>,
     /// The witness's verifier key.
@@ -111,17 +111,17 @@ pub struct AnchorPayload {
 /// The payload of `export`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExportPayload {
-    /// The query as it was read, times written out.
+    /// The query as it was parsed, with its times written out.
     pub query: String,
     /// `jsonl` or `csv`.
     pub format: String,
-    /// Entries that there were.
+    /// Number of entries in the ledger at that time.
     pub size: u64,
-    /// How many of them matched.
+    /// Number of entries that matched.
     pub entries: u64,
-    /// SHA-256 over their numbers.
+    /// SHA-256 of their sequence numbers.
     pub seqs: Digest,
-    /// What let in who took them.
+    /// The power that the exporter used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
 }
@@ -129,13 +129,13 @@ pub struct ExportPayload {
 /// The payload of `redaction`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedactionPayload {
-    /// What a person said to it.
+    /// The reason that a person gave.
     pub reason: String,
     /// Kind of the entry whose payload was erased.
     pub kind: String,
-    /// Length of that payload.
+    /// Length of the erased payload, in bytes.
     pub bytes: u64,
-    /// What let in who asked for it.
+    /// The power that the requester used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
 }

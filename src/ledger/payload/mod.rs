@@ -1,17 +1,19 @@
-//! What each kind of entry says: one struct for each payload.
+//! The payloads: one struct for each kind of entry.
 //!
-//! Writers fill these structs, and readers, projectors and verifiers read them: there is no other list of members in the
-//! code. `docs/ledger-format.md` has the same list, and a test compares the two. Nothing here touches a disk, and a payload
-//! that was read proves nothing: who reads one from a ledger has verified the ledger, or says so.
+//! Writers fill these structs, and readers, projectors and verifiers parse them; the code has no
+//! other list of members. `docs/ledger-format.md` has the same list, and a test compares the two.
+//! Nothing here touches a disk. A parsed payload proves nothing: its reader has verified the
+//! ledger, or says that it has not.
 //!
-//! A payload may gain members and never loses or renames one. A reader takes members that it does not know. What came after
-//! the first version is an `Option` or has a default. A Cedar request, the arguments of a call and the output of a tool have
-//! no struct: they stay JSON.
+//! A payload may gain members and never loses or renames one. A reader accepts members that it does
+//! not know. Members that came after the first version are an `Option` or have a default. A Cedar
+//! request, the arguments of a call and the output of a tool have no struct: they stay JSON.
 //!
 //! # Layout
 //!
-//! `form` (how optional members are written), `power` (what let a person in), `log` (the log's own entries), `segments`, `key`, `server`
-//! (starts, rules, tools), `run` (a run and its model), `call`, `approval`.
+//! `form` (how optional members are written) · `power` (the power that an action used) · `log` (the
+//! log's own entries) · `segments` (which segments are sealed or dropped) · `key` (API keys) ·
+//! `server` (starts, rules, tools) · `run` (a run and its model) · `call` · `approval`.
 
 mod form;
 mod power;

@@ -1,4 +1,4 @@
-//! What let a person in who did something over the API.
+//! The power that an action over the API used.
 
 use crate::types::Digest;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A power that was granted for one use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerUsed {
-    /// The power.
+    /// The name of the power.
     pub name: String,
     /// The determining policies.
     pub policies: Vec<String>,

@@ -1,4 +1,4 @@
-//! A run, as it was asked for and answered, and what its model said.
+//! A run: its request, its reply, and the replies of its model.
 
 use crate::ledger::entry::{Kind, Payload};
 use crate::types::{CallId, Decision, Digest, RunId, RunStatus, SessionId, StepStatus};
@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 /// The payload of `run.request`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequestPayload {
-    /// What was asked.
+    /// The user's message.
     pub message: String,
-    /// Tool calls that the run may make.
+    /// How many tool calls the run may make.
     pub calls_max: u64,
     /// Names of the tools that the model was offered.
     pub tools: Vec<String>,
     /// The provider of the model.
     pub provider: String,
-    /// The model.
+    /// The name of the model, as configured.
     pub model: String,
-    /// Where the request came from, if over the network.
+    /// The client's address, if the request came over the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ip: Option<String>,
-    /// Secrets that were replaced: name → how often.
+    /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
 }
@@ -30,36 +30,36 @@ pub struct RunRequestPayload {
 /// The payload of `model.reply`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReplyPayload {
-    /// The model, as its server names it.
+    /// The model's name, as its server reports it.
     pub model: String,
-    /// SHA-256 of the bytes that were sent.
+    /// SHA-256 of the request's bytes.
     pub request_sha256: Digest,
-    /// How many messages they held.
+    /// Number of messages in the request.
     pub request_messages: u64,
-    /// The calls that it proposed, in order.
+    /// The calls that the model proposed, in order.
     pub calls: Vec<CallProposed>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: StopReason,
-    /// The text of a refusal, or the server's own word where `stop` is `other`.
+    /// The text of a refusal, or the server's own stop reason if `stop` is `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_text: Option<String>,
-    /// Tokens that it read.
+    /// Tokens that the model read.
     pub input_tokens: u64,
-    /// Tokens that it wrote.
+    /// Tokens that the model wrote.
     pub output_tokens: u64,
-    /// What it said.
+    /// The text of the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The tools that it was shown, where they are not those shown before.
+    /// The tools that the model was offered, if they differ from those offered before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Its server's bytes.
+    /// The bytes of the server's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// The same in base64, where they are not UTF-8.
+    /// The bytes in base64, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_base64: Option<String>,
-    /// Secrets that were replaced: name → how often.
+    /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
 }
@@ -67,7 +67,7 @@ pub struct ModelReplyPayload {
 /// A call that a model proposed, as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallProposed {
-    /// The model's own name of the call.
+    /// The id that the model gave the call.
     pub id: String,
     /// The tool.
     pub tool: String,
@@ -79,19 +79,20 @@ pub struct CallProposed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It had no more to say.
+    /// It finished its reply.
     EndTurn,
     /// It waits for the results of its calls.
     ToolCalls,
-    /// It met a limit on length.
+    /// It reached a limit on length.
     Length,
     /// It refused.
     Refusal,
-    /// Something else.
+    /// Any other reason.
     Other,
 }
 
-/// Reads the words of every version. The first ones were Rust's own: `EndTurn`, `Refusal("…")`.
+/// Reads the values of every version. The first version wrote Rust's names: `EndTurn`,
+/// `Refusal("…")`.
 impl<'de> Deserialize<'de> for StopReason {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
@@ -108,82 +109,82 @@ impl<'de> Deserialize<'de> for StopReason {
 /// The payload of `model.error`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelErrorPayload {
-    /// The provider.
+    /// The provider of the model.
     pub provider: String,
     /// What went wrong.
     pub error: String,
-    /// What its server sent.
+    /// The bytes of the server's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// The same in base64, where it is not UTF-8.
+    /// The bytes in base64, if they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_base64: Option<String>,
-    /// Secrets that were replaced: name → how often.
+    /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,
 }
 
-/// The payload of `run.reply`: the reply as told over HTTP, but for its place on the ledger.
+/// The payload of `run.reply`: the reply that HTTP returns, without its position on the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReplyPayload {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// Its conversation.
+    /// The session that the run belongs to.
     pub session: SessionId,
-    /// How it stands.
+    /// The state of the run.
     pub status: RunStatus,
-    /// The last words of the model, or what kept it from any.
+    /// The last text of the model, or the reason why it is missing.
     pub answer: Option<String>,
-    /// Which limit ended it, by its name.
+    /// The name of the limit that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
     /// Every proposed call, in order.
     pub steps: Vec<Step>,
-    /// What the model cost.
+    /// What the model used.
     pub usage: Usage,
 }
 
-/// One proposed call and what became of it.
+/// One proposed call with its decision and result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// The call.
+    /// The id of the call.
     pub call: CallId,
-    /// The tool's name, as proposed.
+    /// The tool's name, as the model proposed it.
     pub tool: String,
-    /// The arguments, or their raw text where they were no JSON.
+    /// The arguments, or their raw text if they were not JSON.
     pub args: Value,
-    /// What was decided.
+    /// The decision on the call.
     pub decision: Decision,
     /// The determining policies.
     pub policies: Vec<String>,
-    /// What came of it.
+    /// How the call ended.
     pub status: StepStatus,
-    /// The result, or the reason why there is none.
+    /// The result, or the reason why it is missing.
     pub result: Value,
     /// Whether the output was cut.
     pub truncated: bool,
-    /// The entries of decision and result.
+    /// The entries of the decision and of the result.
     pub ledger: StepLedger,
 }
 
 /// The entries of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLedger {
-    /// Of the decision.
+    /// Sequence number of the decision.
     pub decision: u64,
-    /// Of the result, where the call was allowed.
+    /// Sequence number of the result, if the call was allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<u64>,
 }
 
-/// What the model cost.
+/// What the model used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Requests answered by the model.
+    /// Number of requests that the model answered.
     pub model_calls: u64,
-    /// Tokens read by it.
+    /// Tokens that the model read.
     pub input_tokens: u64,
-    /// Tokens written by it.
+    /// Tokens that the model wrote.
     pub output_tokens: u64,
 }
 

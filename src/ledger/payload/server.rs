@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 /// The payload of `start`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartPayload {
-    /// `serve`, `quickstart`, `run` …
+    /// The subcommand: `serve`, `quickstart`, `run` …
     pub command: String,
-    /// PAR's version.
+    /// The version of PAR.
     pub program: String,
 }
 
 /// The payload of `stop`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopPayload {
-    /// As in [`StartPayload`].
+    /// The subcommand, as in [`StartPayload`].
     pub command: String,
 }
 
@@ -28,25 +28,25 @@ pub struct StopPayload {
 pub struct RecoveryPayload {
     /// Calls that a start found open and closed.
     pub calls: u64,
-    /// Runs that it found open and closed.
+    /// Runs that the start found open and closed.
     pub runs: u64,
 }
 
 /// The payload of `config.load`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigLoadPayload {
-    /// Every key.
+    /// Every key of the configuration.
     pub keys: Vec<ConfigValue>,
 }
 
 /// A key of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigValue {
-    /// Its name.
+    /// The name of the key.
     pub key: String,
-    /// Its value.
+    /// The value of the key.
     pub value: String,
-    /// `file`, `default` or a variable's name.
+    /// The source of the value: `file`, `default` or the name of a variable.
     pub from: String,
 }
 
@@ -57,16 +57,16 @@ pub struct PolicyLoadPayload {
     pub digest: Digest,
     /// Every policy.
     pub policies: Vec<LoadedPolicy>,
-    /// Of a reload: the bundle before.
+    /// The previous bundle. Present only for a reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<Digest>,
-    /// Of a reload: what it changed.
+    /// What the reload changed. Present only for a reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<RulesDifference>,
-    /// What let in who asked for the reload.
+    /// The power used by the principal that asked for the reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
-    /// Why the policies of the files are not among them.
+    /// Why the policies of the files are not loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<Vec<String>>,
 }
@@ -74,18 +74,18 @@ pub struct PolicyLoadPayload {
 /// A policy in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedPolicy {
-    /// Its id.
+    /// The id of the policy.
     pub id: String,
-    /// `file:line`.
+    /// Where the policy is defined, as `file:line`.
     pub origin: String,
 }
 
 /// What a reload changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RulesDifference {
-    /// By their ids.
+    /// Changes of policies, by their ids.
     pub policies: NameChanges,
-    /// By their names.
+    /// Changes of tools, by their names.
     pub tools: NameChanges,
     /// Whether users moved between groups.
     pub groups: bool,
@@ -97,52 +97,52 @@ pub struct RulesDifference {
 /// Names that were added, removed or changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameChanges {
-    /// Not there before.
+    /// Names that the reload added.
     pub added: Vec<String>,
-    /// Not there any more.
+    /// Names that the reload removed.
     pub removed: Vec<String>,
-    /// There, with another content.
+    /// Names whose content changed.
     pub changed: Vec<String>,
 }
 
 /// The payload of `policy.refuse`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRefusePayload {
-    /// Why what was to be loaded was not.
+    /// Why the new rules could not be loaded.
     pub reason: String,
 }
 
 /// The payload of `tools.load`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolsLoadPayload {
-    /// Every tool.
+    /// Every tool in force.
     pub tools: Vec<LoadedTool>,
-    /// Granted folders that are not there.
+    /// Granted folders that do not exist.
     pub skipped_roots: Vec<SkippedFolder>,
-    /// Tools that every call of is refused.
+    /// Tools that exist but whose calls are all refused.
     pub refused: Vec<ToolRefusal>,
     /// Programs as the launcher opened them.
     pub programs: Vec<LoadedProgram>,
-    /// Layers that every call gets.
+    /// The confinement layers that every call gets.
     pub layers: Vec<String>,
-    /// What this machine lacks.
+    /// The confinement features that this machine does not have.
     pub missing: Vec<String>,
-    /// Mounts of the host that concern what tools name.
+    /// The host's mounts at or below paths that tools name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mounted: Option<Vec<MountNamed>>,
-    /// The level that this machine reaches. Null where it reaches none.
+    /// The confinement level that this machine reaches. Null if it reaches none.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub level: Option<Option<Level>>,
-    /// Of a builtin's call: protection → layers.
+    /// For a builtin's call: protection → layers that provide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protections: Option<BTreeMap<String, Vec<String>>>,
-    /// The same of a program's call.
+    /// For a program's call: protection → layers that provide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_protections: Option<BTreeMap<String, Vec<String>>>,
-    /// What keeps the level below `strict`.
+    /// What is missing for the level `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking: Option<Vec<String>>,
-    /// What let in who asked for the reload.
+    /// The power used by the principal that asked for the reload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUsed>,
 }
@@ -150,11 +150,11 @@ pub struct ToolsLoadPayload {
 /// A tool in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedTool {
-    /// Its name.
+    /// The name of the tool.
     pub name: String,
-    /// Digest of its manifest.
+    /// Digest of the tool's manifest.
     pub digest: Digest,
-    /// Its script. Null of a tool without one.
+    /// The tool's script. Null for a tool without one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub script: Option<Option<LoadedScript>>,
 }
@@ -162,34 +162,34 @@ pub struct LoadedTool {
 /// The script of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedScript {
-    /// Name of its file.
+    /// Name of the script's file.
     pub name: String,
-    /// SHA-256 of its text.
+    /// SHA-256 of the script's text.
     pub sha256: Digest,
 }
 
-/// A granted folder that was not there.
+/// A granted folder that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedFolder {
     /// The tool whose manifest grants it.
     pub tool: String,
-    /// The folder.
+    /// The path of the folder.
     pub path: String,
 }
 
 /// A tool that cannot be called on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRefusal {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// What is not as demanded.
+    /// Which requirement this machine does not meet.
     pub reason: String,
 }
 
 /// A tool's program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedProgram {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
     /// SHA-256 of the program's file, in hexadecimal.
     pub sha256: String,
@@ -198,9 +198,9 @@ pub struct LoadedProgram {
 /// A mount of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountNamed {
-    /// Where.
+    /// The mount point.
     pub path: String,
-    /// The device's number, and the folder of it.
+    /// The device's number and the folder of it that is mounted.
     pub of: String,
 }
 

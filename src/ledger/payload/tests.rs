@@ -1,4 +1,5 @@
-//! The structs against entries as they were written before there were structs, and against the page of the format.
+//! Compares the structs with entries that were written before the structs existed, and with the
+//! page of the format.
 
 use super::*;
 use crate::call::Given;
@@ -11,7 +12,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Calls `$run::<P>($arguments)` with the struct of a kind. Without a struct for each kind this does not compile.
+/// Calls `$run::<P>($arguments)` with the struct of a kind. Does not compile if a kind has no
+/// struct.
 macro_rules! with_payload {
     ($kind:expr, $run:ident ( $($argument:expr),* )) => {
         match $kind {
@@ -85,13 +87,14 @@ fn members_of<P: Payload>() -> BTreeSet<String> {
     members::<P>()
 }
 
-/// What a payload's struct makes of it again.
+/// Serializes a payload again after parsing it with its struct.
 fn again<P: Payload>(payload: &Value) -> Result<Map<String, Value>, String> {
     let read: P = serde_json::from_value(payload.clone()).map_err(|e| format!("{e}: {payload}"))?;
     Ok(Body::from(read).members().clone())
 }
 
-/// Payloads of a kind, as a binary of the commit before the structs wrote them. An erased one has none.
+/// Payloads of a kind, written by a binary of the commit before the structs. An erased one has no
+/// body.
 fn corpus(kind: Kind) -> Vec<(Map<String, Value>, Option<Value>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ledger/payload/tests/corpus");
     let path = folder.join(format!("{}.jsonl", kind.as_str()));
@@ -111,9 +114,9 @@ fn each_kind_has_its_struct() {
     }
 }
 
-/// Each entry of the corpus is read by its struct, which writes the same bytes again.
+/// Each entry of the corpus is parsed by its struct, which writes the same bytes again.
 #[test]
-fn entries_that_were_written_before_are_read_and_written_alike() {
+fn earlier_entries_are_read_and_written_unchanged() {
     for kind in Kind::ALL {
         let entries = corpus(*kind);
         let whole = entries.iter().filter_map(|(header, payload)| Some((header, payload.as_ref()?)));
@@ -125,7 +128,7 @@ fn entries_that_were_written_before_are_read_and_written_alike() {
             again.insert("v".to_owned(), json!(1));
             let mut payload = payload.clone();
             if *kind == Kind::ModelReply {
-                // Of this one member the words have changed.
+                // The values of this one member have changed.
                 payload["stop"] = again["stop"].clone();
             }
             let (again, payload) = (canonical(&Value::Object(again)), canonical(&payload));
@@ -134,9 +137,9 @@ fn entries_that_were_written_before_are_read_and_written_alike() {
     }
 }
 
-/// What a later version adds is passed over.
+/// Members that a later version adds are ignored.
 #[test]
-fn members_that_are_not_known_are_taken() {
+fn unknown_members_are_accepted() {
     for kind in Kind::ALL {
         for (_, payload) in corpus(*kind) {
             let Some(Value::Object(mut payload)) = payload else { continue };
@@ -148,7 +151,7 @@ fn members_that_are_not_known_are_taken() {
 }
 
 #[test]
-fn each_word_for_a_stop_is_read() {
+fn each_spelling_of_a_stop_reason_is_read() {
     for (word, reason) in [
         ("EndTurn", StopReason::EndTurn),
         ("ToolCalls", StopReason::ToolCalls),
@@ -167,16 +170,16 @@ fn each_word_for_a_stop_is_read() {
     assert_eq!(json!(StopReason::ToolCalls), "tool_calls");
 }
 
-/// A cut payload is none of its kind's, and says so.
+/// A cut payload does not parse as its kind, and is marked as cut.
 #[test]
-fn a_payload_that_was_cut_is_known_as_one() {
+fn a_cut_payload_is_recognized() {
     let cut =
         json!({ "v": 1, "cut": true, "bytes": 5_000_000, "sha256": "0".repeat(64), "head": "{" }).to_string();
     assert_eq!(CutPayload::read(cut.as_bytes()).map(|cut| cut.bytes), Some(5_000_000));
     assert_eq!(CutPayload::read(br#"{"v":1,"command":"serve","program":"0"}"#), None);
 }
 
-/// The page's table of members of each kind: name, and whether it may be absent.
+/// The page's table of members for each kind: the name, and whether it may be absent.
 fn documented() -> BTreeMap<String, BTreeMap<String, bool>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ledger-format.md");
     let page = std::fs::read_to_string(page).expect("the page");
@@ -192,20 +195,20 @@ fn documented() -> BTreeMap<String, BTreeMap<String, bool>> {
         };
         assert!(
             kinds.insert(kind.to_owned(), rows.map(member).collect()).is_none(),
-            "`{kind}` is there twice"
+            "`{kind}` appears twice"
         );
     }
     kinds
 }
 
-/// Whether a member is left out where it is not there: no word of it comes back.
+/// Whether a member is optional: parsing works without it and does not add it.
 fn is_optional<P: Payload>(payload: &Value, member: &str) -> bool {
     let mut without = payload.clone();
     without.as_object_mut().expect("an object").remove(member);
     again::<P>(&without).is_ok_and(|again| !again.contains_key(member))
 }
 
-/// Names of members, with those inside of them, that the structs of a kind have.
+/// The paths and names of the nested members in the structs of a kind.
 fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
     let power = || ("power", members::<PowerUsed>());
     match kind {
@@ -259,29 +262,29 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
     }
 }
 
-/// The page names each member of each struct, and no others; which may be absent is as it says.
+/// The page names each member of each struct, no others, and which may be absent.
 #[test]
 fn the_page_has_the_members_of_the_structs() {
     let mut page = documented();
     for kind in Kind::ALL {
         let word = kind.as_str();
-        let told = page.remove(word).unwrap_or_else(|| panic!("the page has no table of `{word}`"));
+        let table = page.remove(word).unwrap_or_else(|| panic!("the page has no table of `{word}`"));
         let top = with_payload!(*kind, members_of());
         let inner = nested(*kind);
         let below = inner.iter().flat_map(|(at, names)| names.iter().map(move |name| format!("{at}.{name}")));
         let all: BTreeSet<String> = top.iter().cloned().chain(below).collect();
-        let on_page: BTreeSet<String> = told.keys().cloned().collect();
+        let on_page: BTreeSet<String> = table.keys().cloned().collect();
         assert_eq!(on_page, all, "the page (left) and the structs of `{word}`");
         for payload in corpus(*kind).into_iter().filter_map(|(_, payload)| payload) {
             for member in payload.as_object().expect("an object").keys().filter(|name| *name != "v") {
                 assert!(top.contains(member), "`{member}` of `{word}` has no struct");
                 let may_lack = with_payload!(*kind, is_optional(&payload, member));
                 assert_eq!(
-                    told[member], may_lack,
+                    table[member], may_lack,
                     "whether `{member}` of `{word}` may be absent, by the page (left)"
                 );
             }
         }
     }
-    assert!(page.is_empty(), "tables of kinds that are not there: {:?}", page.keys());
+    assert!(page.is_empty(), "tables of unknown kinds: {:?}", page.keys());
 }

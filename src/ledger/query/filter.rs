@@ -1,15 +1,17 @@
-//! The query grammar, one for the command line, the API and the dashboard. Pure but for [`Filter::parse`], which asks
-//! what time it is.
+//! The query grammar for the command line, the API and the dashboard. Pure except for
+//! [`Filter::parse`], which reads the clock.
 //!
-//! Words with spaces between them, and an entry has to meet all of them:
+//! A query is a list of terms separated by spaces, and an entry must match all of them:
 //!
-//! * `field:value`, a field of the header; a `*` at the end stands for any rest. Several words of one field are "or". A
-//!   `kind`, `decision` or `status` has to be one that there is.
-//! * `seq:7`, `seq:7-9`, `seq:7-`: numbers.
-//! * `since:` and `until:` a date (`2026-11-01`, its beginning in UTC), a time of RFC 3339 or a span before now (`24h`).
-//!   What is of that very time is since it, and not until it.
-//! * anything else is free text: words that stand side by side in a payload that may be shown.
-//! * `-` in front turns a word round. Quotes hold what has spaces, and take `*`, `:` and `-` by themselves.
+//! * `field:value` is a field of the header. A `*` at the end matches any rest. Several terms
+//!   with the same field are alternatives. A `kind`, `decision` or `status` must be one that
+//!   exists.
+//! * `seq:7`, `seq:7-9` and `seq:7-` are sequence numbers.
+//! * `since:` and `until:` take a date (`2026-11-01`, its beginning in UTC), a time of RFC 3339 or
+//!   a span before now (`24h`). `since` includes that time and `until` excludes it.
+//! * Anything else is free text: words that follow each other in a payload that may be shown.
+//! * A leading `-` negates a term. Quotes hold values with spaces, and make `*`, `:` and `-`
+//!   literal.
 
 use super::error::{QueryError, WordError};
 use super::term::{Criterion, FIELDS, Term, Want};
@@ -21,31 +23,31 @@ use serde_json::Value;
 use std::fmt;
 use std::ops::Range;
 
-/// What entries are asked for; every word must hold. An empty one is met by all.
+/// A query: every term must match. An empty one matches all entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub(super) terms: Vec<Term>,
 }
 
 impl Filter {
-    /// Fields of the header that may be asked for. Beside them there are `key`, a principal that is a key, by its id,
-    /// and `seq`, `since` and `until`.
+    /// The header fields that a query may name. There are also `key`, a principal that is a key, by
+    /// its id, and `seq`, `since` and `until`.
     pub const FIELDS: [&'static str; 9] = FIELDS;
 
-    /// Reads a query; an error names the word and says what would be right. Spans of time end now.
+    /// Parses a query. An error names the wrong term and what is expected. Spans of time end now.
     pub fn parse(query: &str) -> Result<Self, QueryError> {
         Self::parse_at(query, i64::try_from(Wall::now().0).unwrap_or(i64::MAX))
     }
 
-    /// As [`Filter::parse`], at another time in microseconds since 1970.
+    /// As [`Filter::parse`], with the current time given in microseconds since 1970.
     pub fn parse_at(query: &str, now_us: i64) -> Result<Self, QueryError> {
         let filter = Self::read(query, now_us)?;
         let unknown = filter.terms.iter().find_map(|term| term.ask.unknown());
         unknown.map_or(Ok(filter), Err)
     }
 
-    /// Reads a query that was recorded, perhaps by another version: it may ask for a `kind`, `decision` or `status` that this
-    /// one does not know.
+    /// Parses a recorded query, perhaps by another version: it may name a `kind`, `decision` or
+    /// `status` that this version does not know.
     pub(in crate::ledger) fn read(query: &str, now_us: i64) -> Result<Self, QueryError> {
         let split = split(query)?;
         if split.len() > limits::QUERY_WORDS_MAX {
@@ -59,7 +61,8 @@ impl Filter {
         Ok(Self { terms: split.iter().map(term).collect::<Result<_, _>>()? })
     }
 
-    /// The numbers from the lowest to behind the highest that are asked for by number; all where none is.
+    /// The range from the lowest to the highest number that the query asks for; all numbers if it
+    /// names none.
     pub(super) fn seqs(&self) -> Range<u64> {
         let asked = self.terms.iter().filter(|term| !term.is_negated).filter_map(|term| match term.ask {
             Criterion::Seq(first, last) => Some(first..last.saturating_add(1)),
@@ -68,26 +71,27 @@ impl Filter {
         asked.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)).unwrap_or(0..u64::MAX)
     }
 
-    /// The entries whose field, one of [`Filter::FIELDS`], is `value`.
+    /// The entries whose field `name`, one of [`Filter::FIELDS`], is `value`.
     #[must_use]
     pub fn field(name: &'static str, value: &str) -> Self {
         let want = Want { value: value.to_owned(), is_start: false };
         Self { terms: vec![Term { is_negated: false, ask: Criterion::Field { name, want } }] }
     }
 
-    /// Whether every entry meets it.
+    /// Whether every entry matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether it looks into payloads.
+    /// Whether the query searches payloads.
     #[must_use]
     pub fn has_text(&self) -> bool {
         self.terms.iter().any(|term| matches!(term.ask, Criterion::Text { .. }))
     }
 
-    /// Whether the header meets all that is asked of it. Of the payload see [`Filter::matches_text`].
+    /// Whether the header matches all conditions on headers. For payloads see
+    /// [`Filter::matches_text`].
     #[must_use]
     pub fn matches(&self, header: &Header) -> bool {
         self.terms.iter().filter(|term| !matches!(term.ask, Criterion::Text { .. })).all(|term| {
@@ -100,7 +104,8 @@ impl Filter {
         })
     }
 
-    /// Whether the payload meets all that is asked of it. One that was erased or may not be shown has no words.
+    /// Whether the payload matches all free text. A payload that was erased or may not be shown has
+    /// no words.
     #[must_use]
     pub fn matches_text(&self, header: &Header, body: Option<&[u8]>) -> bool {
         if !self.has_text() {
@@ -118,7 +123,7 @@ impl Filter {
 }
 
 impl fmt::Display for Filter {
-    /// As [`Filter::parse`] reads it again; spans of time have become times.
+    /// In the form that [`Filter::parse`] parses again; spans of time have become times.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, term) in self.terms.iter().enumerate() {
             f.write_str(if at == 0 { "" } else { " " })?;
@@ -128,14 +133,15 @@ impl fmt::Display for Filter {
     }
 }
 
-/// The word `name:value`, for a query that is made by a click. None where no field has this name, or no value is there.
+/// The term `name:value`, for a query that is made by a click. `None` if no field has this name or
+/// the value is empty.
 #[must_use]
 pub fn word(name: &str, value: &str) -> Option<String> {
     let name = Criterion::names().find(|known| *known == name).filter(|_| !value.is_empty())?;
     Some(Filter::field(name, value).to_string())
 }
 
-/// Cuts a query into its words, as they are written.
+/// Splits a query into its terms, as they are written.
 pub fn split(query: &str) -> Result<Vec<&str>, QueryError> {
     if query.len() > limits::QUERY_BYTES_MAX {
         let (count, max) = (query.len(), limits::QUERY_BYTES_MAX);
@@ -172,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_read_or_the_wrong_word_is_named() {
-        let no_time = "it is neither a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) nor a span before now \
+    fn a_query_is_parsed_or_the_wrong_term_is_named() {
+        let no_time = "expected a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) or a span before now \
                        (`90s`, `30m`, `24h`, `7d`, `2w`)";
         for (query, expect) in [
             ("", ""),
@@ -192,27 +198,27 @@ mod tests {
             ("since:24h", "since:2026-09-20T14:13:20Z"),
             (
                 "nope:1",
-                "! `nope:1`: `nope` is none of the fields kind, run, session, call, principal, decision, status, \
-                        tool, policy, key, seq, since and until; a text with a colon stands in quotes",
+                "! `nope:1`: unknown field `nope`, expected one of kind, run, session, call, principal, decision, status, \
+                        tool, policy, key, seq, since and until; put a text with a colon in quotes",
             ),
             ("kind:anchor kind:call.* -status:err*", "kind:anchor kind:call.* -status:err*"),
-            ("kind:", "! `kind:`: a value is missing behind `kind:`"),
-            ("a -", "! `-`: a word is missing behind `-`"),
-            ("--", "! `--`: there is no letter or digit to look for"),
-            ("tool:a*b", "! `tool:a*b`: a `*` stands at the end, or in quotes where it is meant itself"),
-            ("tool:a\"b\"", "! `tool:a\"b\"`: a quote begins a value; within quotes it is `\\\"`"),
-            ("\"a\"b", "! `\"a\"b`: behind a closing quote comes a space or `*`"),
+            ("kind:", "! `kind:`: a value is missing after `kind:`"),
+            ("a -", "! `-`: a word is missing after `-`"),
+            ("--", "! `--`: it has no letter or digit to search for"),
+            ("tool:a*b", "! `tool:a*b`: a `*` must be at the end; to search for a `*`, put it in quotes"),
+            ("tool:a\"b\"", "! `tool:a\"b\"`: a quote must begin a value; within quotes, write `\\\"`"),
+            ("\"a\"b", "! `\"a\"b`: a closing quote must be followed by a space or `*`"),
             ("\"\"", "! `\"\"`: there is nothing between the quotes"),
             ("x \"a b", "! `\"a b`: the closing quote is missing"),
-            ("seq:9-7", "! `seq:9-7`: it is neither a number (`7`) nor a range (`7-9`, `7-`)"),
-            ("seq:-7", "! `seq:-7`: it is neither a number (`7`) nor a range (`7-9`, `7-`)"),
+            ("seq:9-7", "! `seq:9-7`: expected a number (`7`) or a range (`7-9`, `7-`)"),
+            ("seq:-7", "! `seq:-7`: expected a number (`7`) or a range (`7-9`, `7-`)"),
             ("since:yesterday", &format!("! `since:yesterday`: {no_time}")),
             ("since:2026-13-01", &format!("! `since:2026-13-01`: {no_time}")),
             ("until:9999999w", &format!("! `until:9999999w`: {no_time}")),
             (
                 "\u{202e}:x",
-                "! `\\u{202e}:x`: `\\u{202e}` is none of the fields kind, run, session, call, principal, \
-                            decision, status, tool, policy, key, seq, since and until; a text with a colon stands in \
+                "! `\\u{202e}:x`: unknown field `\\u{202e}`, expected one of kind, run, session, call, principal, \
+                            decision, status, tool, policy, key, seq, since and until; put a text with a colon in \
                             quotes",
             ),
         ] {
@@ -222,33 +228,33 @@ mod tests {
         assert!(printed(&"a".repeat(5_000)).contains("5000 bytes"));
     }
 
-    /// Nothing could meet it, and an empty answer would say that there is none.
+    /// No entry could match, and an empty result would hide the mistake.
     #[test]
     fn a_value_that_no_entry_can_have_is_refused() {
         for (query, expect) in [
             (
                 "decision:denied",
-                "! `decision:denied`: no decision is `denied`: there are allow, deny, needs_approval, invalid",
+                "! `decision:denied`: unknown decision `denied`, expected one of allow, deny, needs_approval, invalid",
             ),
             (
                 "-decision:x*",
-                "! `decision:x*`: no decision is `x*`: there are allow, deny, needs_approval, invalid",
+                "! `decision:x*`: unknown decision `x*`, expected one of allow, deny, needs_approval, invalid",
             ),
         ] {
             assert_eq!(printed(query), expect);
         }
         assert!(
-            printed("kind:call.decison").contains("there are genesis, start, "),
+            printed("kind:call.decison").contains("expected one of genesis, start, "),
             "{}",
             printed("kind:call.decison")
         );
-        assert!(printed("status:fine").contains("there are ok, error, "), "{}", printed("status:fine"));
-        // What another version recorded is read all the same.
+        assert!(printed("status:fine").contains("expected one of ok, error, "), "{}", printed("status:fine"));
+        // A query that another version recorded is parsed all the same.
         assert!(Filter::read("kind:later.on decision:maybe", NOW_US).is_ok());
     }
 
     #[test]
-    fn words_are_cut_as_they_are_written() {
+    fn terms_are_split_as_they_are_written() {
         assert_eq!(split(r#" a  -"b c" tool:"d \" e"* "#), Ok(vec!["a", r#"-"b c""#, r#"tool:"d \" e"*"#]));
         assert_eq!(word("tool", "a b").as_deref(), Some("tool:\"a b\""));
         assert_eq!((word("payload", "a"), word("tool", "")), (None, None));

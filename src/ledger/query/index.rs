@@ -1,10 +1,11 @@
-//! index.db: filter columns and words of the entries, followed behind the ledger by a thread of its own. No append waits
-//! for it, and nothing but queries reads it.
+//! index.db: header columns and words of the entries. A thread keeps it up to date; no append waits
+//! for it, and only queries read it.
 //!
-//! It proves nothing. What it covers is told. Before a line of a block of 256 keeps an entry out of an answer, all that it says
-//! of its header was compared with the ledger's, and its words with the block's digest; where something does not fit, the block
-//! is not believed ([`IndexFile::is_sound`]). No digest is made over lines that were not looked at before. It can be deleted and is
-//! made anew.
+//! The index proves nothing, and its coverage is reported. A line of a block of 256 may exclude an
+//! entry from a result only after all its header columns were compared with the ledger, and its
+//! words with the block's digest. If anything differs, the block is not used
+//! ([`IndexFile::is_sound`]). No digest is made over lines that were not checked before. The file
+//! can be deleted and is then rebuilt.
 
 use super::index_file::{IndexError, IndexFile};
 use super::index_row::BLOCK_ENTRIES;
@@ -15,10 +16,11 @@ use crate::store;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Transactions between two moves of the write-ahead log into the file.
+/// Transactions between two copies of the write-ahead log into the file.
 const BATCHES_BETWEEN_MOVES: u32 = 64;
 
-/// The index of a ledger. Many may ask it; who follows and who asks wait for each other, never a writer of the ledger.
+/// The index of a ledger, shared by its users. Searches and the indexing thread wait for each
+/// other, but never for the ledger's writer.
 #[derive(Debug)]
 pub struct Index {
     files: Files,
@@ -26,41 +28,44 @@ pub struct Index {
     inner: Mutex<IndexFile>,
 }
 
-/// How an index stands.
+/// The coverage of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Coverage {
-    /// Entries that it has followed, from the first on.
+    /// Number of entries in the index, from the first on.
     pub covered: u64,
-    /// Blocks of 256 entries that did not fit and were read from the ledger instead, by their number.
+    /// Numbers of the blocks of 256 entries that did not match and were read from the ledger
+    /// instead.
     pub unsound: Vec<u64>,
 }
 
 impl Index {
-    /// Opens the index of a ledger that is there, and makes it where it is not; a file that is no index is made anew.
+    /// Opens the index of an existing ledger. Creates it if it is missing, and rebuilds a file that
+    /// is not a valid index.
     pub fn open(files: &Files) -> Result<Self, IndexError> {
         let reader = Reader::open(&files.ledger()).map_err(IndexError::Store)?;
-        Self::beside(files, Arc::new(reader))
+        Self::with_reader(files, Arc::new(reader))
     }
 
-    /// Opens an index that is there only to ask it: nothing is made or changed. Fails where it is none.
+    /// Opens an existing index for reading only: nothing is created or changed. Fails if it is
+    /// missing.
     pub fn reading(files: &Files) -> Result<Self, IndexError> {
         let ledger = Arc::new(Reader::open(&files.ledger()).map_err(IndexError::Store)?);
         let db = store::open_reader(&files.index()).map_err(IndexError::Store)?;
         Ok(Self { files: files.clone(), ledger, inner: Mutex::new(IndexFile::with(db, files)?) })
     }
 
-    /// Makes the index anew from an empty file, also beside a server, which goes over to that one. To empty the file
-    /// that is there would hold in memory what it had.
+    /// Rebuilds the index from an empty file. A running server switches to the new file. Emptying
+    /// the existing file instead would hold its content in memory.
     pub fn anew(files: &Files) -> Result<Self, IndexError> {
         remove(files);
         Self::open(files)
     }
 
-    /// As [`Index::open`], through a reader that learns of new segments.
-    fn beside(files: &Files, ledger: Arc<Reader>) -> Result<Self, IndexError> {
+    /// As [`Index::open`], with a reader that learns of new segments.
+    fn with_reader(files: &Files, ledger: Arc<Reader>) -> Result<Self, IndexError> {
         let inner = match IndexFile::open(files) {
             Err(error) => {
-                tracing::warn!(%error, "index.db is made anew");
+                tracing::warn!(%error, "index.db cannot be used and is rebuilt");
                 remove(files);
                 IndexFile::open(files)?
             }
@@ -69,7 +74,7 @@ impl Index {
         Ok(Self { files: files.clone(), ledger, inner: Mutex::new(inner) })
     }
 
-    /// The reader behind it.
+    /// The reader of the indexed ledger.
     pub(in crate::ledger) fn ledger(&self) -> &Reader {
         &self.ledger
     }
@@ -79,8 +84,8 @@ impl Index {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows the ledger by one transaction, or makes a block anew that was found unsound. Returns how many entries
-    /// that were: none where there is nothing to do. Blocking.
+    /// Indexes the next entries in one transaction, or rebuilds a block that was found unsound.
+    /// Returns the number of entries; 0 means that nothing is left to do. Blocking.
     pub fn follow(&self) -> Result<u64, IndexError> {
         if self.files.free_bytes().is_some_and(|free| free < self.files.free_bytes_min) {
             return Err(IndexError::Space);
@@ -96,7 +101,7 @@ impl Index {
             _ => inner.batches >= BATCHES_BETWEEN_MOVES,
         };
         if store::log_bytes(&self.files.index()) >= self.files.wal_bytes_max / 2 {
-            // Where somebody reads by it, the next turn tries again.
+            // If a reader uses it, the next round tries again.
             store::empty_log_within(&inner.db, Duration::ZERO)?;
         } else if moved {
             inner.batches = 0;
@@ -105,17 +110,18 @@ impl Index {
         done
     }
 
-    /// Forgets everything; it is followed from the first entry on again.
+    /// Removes everything; indexing begins again with the first entry.
     pub fn clear(&self) -> Result<(), IndexError> {
         Ok(self.inner().clear()?)
     }
 
-    /// Follows to the end, looks at every block, and makes those anew that do not fit; they are told. Blocking.
+    /// Indexes to the end, checks every block, and rebuilds those that do not match. Returns them.
+    /// Blocking.
     pub fn complete(&self) -> Result<Coverage, IndexError> {
         let mut unsound: Vec<u64> = self.inner().unsound.iter().copied().collect();
         while self.follow()? > 0 {}
         let (mut covered, mut id) = (u64::MAX, 0);
-        // One at a time: a server may be following too.
+        // One block at a time: a server may be indexing too.
         while id < covered.div_ceil(BLOCK_ENTRIES) {
             let is_sound = self.inner().still(|inner| {
                 covered = inner.covered(&self.ledger)?;
@@ -132,18 +138,18 @@ impl Index {
 }
 
 impl Ledger {
-    /// The index beside it.
+    /// The index of this ledger.
     pub fn index(&self) -> Result<Index, IndexError> {
-        Index::beside(self.files(), self.shared_reader())
+        Index::with_reader(self.files(), self.shared_reader())
     }
 }
 
-/// Removes an index. One that somebody has open is made anew there too.
+/// Removes an index. A process that has it open rebuilds it too.
 fn remove(files: &Files) {
     for end in ["", "-wal", "-shm"] {
         let mut path = files.index().into_os_string();
         path.push(end);
-        // What is not there needs no removal; what stays is met again at opening.
+        // A missing file needs no removal; one that stays is found again at opening.
         let _gone = std::fs::remove_file(path);
     }
 }

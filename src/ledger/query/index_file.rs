@@ -1,4 +1,4 @@
-//! The file `index.db`: its lines, the digests over their blocks, and following the ledger by one
+//! The file `index.db`: its lines, the digests over its blocks, and its updates, each in one
 //! transaction.
 
 use super::index_row::{BLOCK_ENTRIES, IndexRow, digest, lines, seal};
@@ -15,36 +15,36 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Entries, and bytes of payloads, that are followed in one transaction.
+/// Maximum number of entries, and bytes of payloads, that one transaction indexes.
 const BATCH_ENTRIES: u64 = 256;
 const BATCH_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(in crate::ledger) struct IndexFile {
     pub(in crate::ledger) db: Connection,
     pub(super) identity: store::Identity,
-    /// Changes when another connection has written.
+    /// SQLite's `data_version`: it changes when another connection has written.
     version: i64,
-    /// Blocks that were found to fit, by themselves and with their words.
+    /// Blocks that were checked: by their columns only, and with their words.
     sound: [BTreeSet<u64>; 2],
-    /// Blocks that were not, until they are made anew.
+    /// Blocks that did not match the ledger, until they are rebuilt.
     pub(super) unsound: BTreeSet<u64>,
     pub(super) batches: u32,
 }
 
-/// Why the index could not be used. Of what is wrong with the ledger, it is the reader that tells.
+/// Why the index could not be used. Damage to the ledger is reported by the reader.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The file.
+    /// The file cannot be opened.
     #[error(transparent)]
     Store(StoreError),
-    /// SQLite's own answer.
+    /// SQLite returned an error.
     #[error("index.db: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// The ledger.
+    /// The ledger cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// There is too little space beside the ledger, which goes first.
-    #[error("index.db: too little space is free")]
+    /// Too little space is free; the ledger has priority.
+    #[error("index.db: too little disk space is free")]
     Space,
 }
 
@@ -73,7 +73,7 @@ impl IndexFile {
         Ok(inner)
     }
 
-    /// Looks at the index as it stands now, whoever writes meanwhile.
+    /// Reads the index in one snapshot, whatever is written meanwhile.
     pub(in crate::ledger) fn still<T>(
         &mut self,
         look: impl FnOnce(&mut Self) -> Result<T, IndexError>,
@@ -81,12 +81,12 @@ impl IndexFile {
         self.db.execute_batch("BEGIN")?;
         let seen = self.db.query_row("SELECT size FROM covered", [], |row| row.get::<_, i64>(0));
         let seen = seen.and_then(|_| self.refresh()).map_err(IndexError::from).and_then(|()| look(self));
-        // Nothing was written: an end that fails leaves no more than the look did.
+        // Nothing was written, so a failing end does no harm.
         self.db.execute_batch("ROLLBACK")?;
         seen
     }
 
-    /// What was found sound is to be looked at again where somebody else has written.
+    /// Forgets which blocks were checked if another connection has written.
     pub(super) fn refresh(&mut self) -> Result<(), rusqlite::Error> {
         let version = self.db.query_row("PRAGMA data_version", [], |row| row.get(0))?;
         if version != self.version {
@@ -96,7 +96,7 @@ impl IndexFile {
         Ok(())
     }
 
-    /// Entries that it has followed of this ledger; none where it is of another one.
+    /// Number of entries of this ledger in the index; 0 if it belongs to another ledger.
     pub(in crate::ledger) fn covered(&self, ledger: &Reader) -> Result<u64, IndexError> {
         let sql = "SELECT size, leaf FROM covered LEFT JOIN line ON seq = size - 1";
         let (size, last): (i64, Option<Vec<u8>>) =
@@ -123,8 +123,8 @@ impl IndexFile {
         Ok(())
     }
 
-    /// One step on, in one transaction that begins before the ledger is read: who erases waits for it, and
-    /// what is read behind an erasure has no payload any more.
+    /// Makes one step in one transaction that begins before the ledger is read. So an eraser waits
+    /// for it, and an entry that is read after an erasure has no payload any more.
     pub(super) fn advance(&mut self, ledger: &Reader) -> Result<u64, IndexError> {
         let is_other = self.covered(ledger)? == 0;
         if is_other {
@@ -139,7 +139,8 @@ impl IndexFile {
         self.db.execute_batch(end)?;
         let (done, touched) = done?;
         for id in touched {
-            // Each was sound before, or all of it is new, and what was written since is our own.
+            // Each was sound before or is completely new, and only this connection has written
+            // since.
             self.sound.iter_mut().for_each(|sound| {
                 sound.insert(id);
             });
@@ -150,17 +151,17 @@ impl IndexFile {
     }
 
     fn step(&mut self, ledger: &Reader) -> Result<(u64, BTreeSet<u64>), IndexError> {
-        // Somebody else may have written up to the moment at which the transaction began.
+        // Another connection may have written until the transaction began.
         self.refresh()?;
         let (covered, size) = (self.covered(ledger)?, ledger.size()?);
         let tail = covered / BLOCK_ENTRIES;
         if !covered.is_multiple_of(BLOCK_ENTRIES) && covered < size {
-            // The digest over a block that has grown is made over the lines before, too.
+            // The digest over a block that grows also covers its earlier lines.
             self.is_sound(ledger, tail, covered, true)?;
         }
         let mut touched = BTreeSet::new();
         if let Some(id) = self.unsound.first().copied() {
-            return self.make_anew(ledger, id, covered);
+            return self.rebuild_block(ledger, id, covered);
         }
         let (mut seq, mut bytes, mut log) = (covered, 0, String::new());
         while seq < size.min(covered + BATCH_ENTRIES) && bytes < BATCH_BYTES {
@@ -178,8 +179,8 @@ impl IndexFile {
         Ok((seq - covered, touched))
     }
 
-    /// Makes a block that was found unsound anew from the ledger, up to the `covered` entries.
-    fn make_anew(
+    /// Rebuilds an unsound block from the ledger, up to entry `covered`.
+    fn rebuild_block(
         &mut self,
         ledger: &Reader,
         id: u64,
@@ -197,8 +198,8 @@ impl IndexFile {
         Ok((range.end.saturating_sub(range.start), touched))
     }
 
-    /// The line of an entry, and its words. What it erased is forgotten here. Blocks whose digest is to be
-    /// made go to `touched`.
+    /// Writes the line and the words of an entry, and removes the words that it erased. Adds the
+    /// blocks whose digest must be made again to `touched`.
     fn put(
         &mut self,
         ledger: &Reader,
@@ -229,8 +230,8 @@ impl IndexFile {
         Ok(())
     }
 
-    /// Takes the words of an entry out. Of a block that did not fit before, the digest stays as it is: it is
-    /// made anew.
+    /// Removes the words of an entry. The digest of a block that did not match before stays as it
+    /// is, since the block is rebuilt.
     fn forget(
         &mut self,
         ledger: &Reader,
@@ -250,9 +251,9 @@ impl IndexFile {
         blocks.iter().try_for_each(|id| seal(&self.db, *id))
     }
 
-    /// Whether the lines of a block can be believed: they are those of its digest, with no number missing,
-    /// and say of each header what the ledger says; with `has_text` their words are those of the digest too.
-    /// What fits is remembered.
+    /// Whether the lines of a block can be trusted: they match its digest, no number is missing,
+    /// and their columns match the ledger's headers. With `has_text` their words match the digest
+    /// too. Remembers blocks that match.
     pub(in crate::ledger) fn is_sound(
         &mut self,
         ledger: &Reader,
@@ -265,14 +266,14 @@ impl IndexFile {
             return Ok(true);
         }
         let range = id * BLOCK_ENTRIES..covered.min((id + 1) * BLOCK_ENTRIES);
-        let fits = !self.unsound.contains(&id)
-            && self.fits(ledger, id, range.clone())?
+        let matches = !self.unsound.contains(&id)
+            && self.matches_ledger(ledger, id, range.clone())?
             && (!has_text || self.has_its_words(range)?);
-        if !fits {
+        if !matches {
             if self.unsound.insert(id) {
                 tracing::error!(
                     block = id,
-                    "index.db: a block does not fit; it is read from the ledger instead"
+                    "index.db: a block does not match the ledger, which is read instead"
                 );
             }
             return Ok(false);
@@ -282,14 +283,14 @@ impl IndexFile {
         Ok(true)
     }
 
-    /// Whether a block was looked at before.
+    /// Whether a block was already checked.
     pub(in crate::ledger) fn knows(&self, id: u64, has_text: bool) -> bool {
         let [sound, with_words] = &self.sound;
         with_words.contains(&id) || !has_text && sound.contains(&id) || self.unsound.contains(&id)
     }
 
-    fn fits(&self, ledger: &Reader, id: u64, range: Range<u64>) -> Result<bool, IndexError> {
-        // Two beyond the end may be there too.
+    fn matches_ledger(&self, ledger: &Reader, id: u64, range: Range<u64>) -> Result<bool, IndexError> {
+        // Lines after the range's end may exist too.
         let lines = lines(&self.db, range.start..range.start + BLOCK_ENTRIES)?;
         let stored: Option<Vec<u8>> = self
             .db
@@ -317,7 +318,7 @@ impl IndexFile {
         let mut rows = statement.query(ends)?;
         while let Some(row) = rows.next()? {
             let (has_words, want): (Option<i64>, Option<Vec<u8>>) = (row.get(1)?, row.get(2)?);
-            let fits = match (has_words, want) {
+            let matches = match (has_words, want) {
                 (None, None) => true,
                 (Some(_), Some(want)) => row
                     .get_ref(3)?
@@ -325,7 +326,7 @@ impl IndexFile {
                     .is_ok_and(|text| Digest::sha256(text.as_bytes()).0.as_slice() == want.as_slice()),
                 _ => false,
             };
-            if !fits {
+            if !matches {
                 return Ok(false);
             }
         }
@@ -333,7 +334,7 @@ impl IndexFile {
     }
 }
 
-/// Whether the index has words of an entry of a kind that is erased at all.
+/// Whether the index has words of an entry whose kind may be erased.
 fn line_may_be_erased(db: &Connection, seq: u64) -> Result<bool, rusqlite::Error> {
     let sql = "SELECT kind FROM line WHERE seq = ?1 AND text IS NOT NULL";
     let kind: Option<String> =
@@ -347,7 +348,7 @@ pub(in crate::ledger) fn forget_one(db: &Connection, seq: u64) -> Result<(), rus
     Ok(())
 }
 
-/// The words of a payload, a space between two; `None` where none may be told.
+/// The words of a payload, separated by spaces; `None` if it may not be shown or has none.
 pub(in crate::ledger) fn text_of(header: &Header, body: Option<&[u8]>) -> Option<String> {
     let body = body.filter(|_| header.shows_payload())?;
     let payload: Value = serde_json::from_slice(body).ok()?;

@@ -1,4 +1,4 @@
-//! A line of the index: what queries ask of a header, and the digest over the lines of a block.
+//! A line of the index: the columns that queries compare, and the digest over the lines of a block.
 
 use super::filter::Filter;
 use crate::ledger::entry::{Header, PlainHeader};
@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row as RowRef, params, params_from_iter};
 use serde_json::Value;
 use std::ops::Range;
 
-/// Lines under one digest: the leaves of a full block are those of a tile.
+/// Lines under one digest. A full block has the same leaves as a tile.
 pub(in crate::ledger) const BLOCK_ENTRIES: u64 = TILE_WIDTH as u64;
 
 /// A row of the table `line`.
@@ -35,7 +35,7 @@ impl IndexRow {
         }
     }
 
-    /// Whether it is the line of the entry with this header, but for its words.
+    /// Whether this is the line of the entry with this header, apart from its words.
     pub(super) fn is_of(&self, bytes: &[u8]) -> bool {
         if self.leaf != leaf(bytes) {
             return false;
@@ -47,7 +47,7 @@ impl IndexRow {
                 is(plain.seq, plain.number("wall_us"))
                     && fields.all(|(field, name)| field.as_deref() == plain.text(name))
             }
-            // Written in another form than this program's.
+            // A header in another form than this version writes.
             None => Header::parse_any(bytes).is_ok_and(|header| {
                 is(header.seq, header.fields.get("wall_us").and_then(Value::as_i64))
                     && fields.all(|(field, name)| field.as_deref() == header.str(name))
@@ -60,7 +60,7 @@ impl IndexRow {
         for (at, field) in fields.iter_mut().enumerate() {
             *field = row.get(at + 3)?;
         }
-        // What has another length is the digest of nothing that is there.
+        // A blob of another length becomes a digest that nothing matches.
         let digest = |bytes: Vec<u8>| Digest(bytes.try_into().unwrap_or_default());
         Ok(Self {
             seq: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(u64::MAX),
@@ -83,8 +83,9 @@ impl IndexRow {
     }
 }
 
-/// SHA-256(`par/index/1` ‖ 0x00 ‖ the lines): of each the leaf, the time, every field with its length, and the digest of
-/// its words; what is not there is one byte 0x00, what is there has 0x01 in front.
+/// SHA-256(`par/index/1` ‖ 0x00 ‖ the lines). Each line has the leaf, the time, every field with
+/// its length, and the digest of its words. A missing field is one byte 0x00; a present one has
+/// 0x01 in front.
 pub(super) fn digest(lines: &[IndexRow]) -> Digest {
     let mut bytes = b"par/index/1\0".to_vec();
     for line in lines {

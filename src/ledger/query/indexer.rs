@@ -1,4 +1,4 @@
-//! The thread that follows the ledger with the index. Nobody waits for it but who asks what it has found.
+//! The thread that keeps the index up to date. Only searches ever wait for it.
 
 use super::index::Index;
 use crate::types::limits;
@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A running thread; it ends when this is stopped or dropped.
+/// A running thread. It ends when this is stopped or dropped.
 #[derive(Debug)]
 pub struct Follower {
     stop: Sender<()>,
@@ -15,7 +15,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts following.
+    /// Starts the thread.
     pub fn start(index: Arc<Index>) -> std::io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new().name("index".to_owned()).spawn(move || {
@@ -26,7 +26,7 @@ impl Follower {
                     Ok(_) => 0,
                     Err(error) => {
                         if !is_failing {
-                            tracing::warn!(%error, "the index does not follow; queries read the ledger instead");
+                            tracing::warn!(%error, "the index cannot be updated; queries read the ledger instead");
                         }
                         is_failing = true;
                         limits::INDEX_PAUSE_MS
@@ -42,11 +42,11 @@ impl Follower {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it, and waits for the transaction that it is in.
+    /// Ends the thread, after its current transaction.
     pub fn stop(self) {
         drop(self.stop);
         if self.thread.join().is_err() {
-            tracing::error!("the thread of the index broke");
+            tracing::error!("the index thread panicked");
         }
     }
 }

@@ -1,14 +1,17 @@
-//! Queries: one grammar, what it says of an entry, and the index that finds entries faster.
+//! Queries: one grammar, its evaluation on an entry, and the index that finds entries faster.
 //!
-//! What may happen here: headers are read and compared, and `index.db` follows the ledger. What cannot: the
-//! index changes no answer, since each is a header of the ledger that matches; nothing in this wing writes to
-//! the ledger.
+//! The command line, the API and the pages share one grammar and one type ([`Filter`]): conditions
+//! on headers, and words of payloads. Evaluating them is pure. The ledger alone answers every
+//! query, page by page, each bounded in entries and in bytes of payloads. The index changes no
+//! result: each is a header of the ledger that matches, and only queries read `index.db`. This wing
+//! writes nothing to the ledger.
 //!
 //! # Layout
 //!
-//! `error` is why a query cannot be read · `tokens` cuts texts into words · `term` is one word of a query · `filter` is a query · `scan` answers from
-//! the ledger alone · `index_row` and `index_file` are index.db · `index` keeps it · `search` answers with it
-//! · `indexer` is the thread that follows.
+//! `error` is why a query cannot be parsed · `tokens` cuts texts into words · `term` is one term of
+//! a query · `filter` is a query · `scan` searches the ledger alone · `index_row` and `index_file`
+//! are index.db · `index` keeps it · `search` uses it · `indexer` is the thread that follows the
+//! ledger.
 
 mod error;
 mod tokens;

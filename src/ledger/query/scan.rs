@@ -1,11 +1,12 @@
-//! Queries without an index: headers are read one after the other, and payloads where the query wants their words.
+//! Queries without an index: reads headers one after the other, and payloads if the query has free
+//! text.
 
 use super::filter::Filter;
 use crate::ledger::entry::Header;
 use crate::ledger::read::{ReadError, Reader, body, header_bytes, number};
 use crate::types::limits;
 
-/// Which way a list goes.
+/// The order of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// By rising sequence number.
@@ -18,8 +19,9 @@ pub enum Order {
 impl Reader {
     /// Up to `limit` headers that match, from `from` on in `order`.
     ///
-    /// Looks at no more than `scan_max` headers, and for free text into little more than
-    /// [`limits::PAGE_TEXT_BYTES_MAX`] of payloads; the second value is where to go on, `None` at the end.
+    /// Reads at most `scan_max` headers, and for free text little more than
+    /// [`limits::PAGE_TEXT_BYTES_MAX`] bytes of payloads. The second value is where to continue,
+    /// `None` at the end.
     pub fn headers(
         &self,
         filter: &Filter,
@@ -74,7 +76,7 @@ impl Reader {
         Ok((found, None))
     }
 
-    /// The header of entry `seq`, where it matches, and how many bytes of payload were read to know.
+    /// The header of entry `seq` if it matches, and how many bytes of payload were read.
     pub(super) fn matching(&self, filter: &Filter, seq: u64) -> Result<(Option<Header>, usize), ReadError> {
         let mut segments = self.segments();
         let bytes = header_bytes(&mut segments, seq)?;

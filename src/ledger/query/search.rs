@@ -1,5 +1,6 @@
-//! Queries by the index: what it covers is looked up, what lies behind is read from the ledger, and so is every block
-//! that cannot be believed. Each answer is a header of the ledger that meets the query; the index only says where to look.
+//! Queries with the index. Entries that it covers are looked up; later entries, and blocks that
+//! cannot be trusted, are read from the ledger. Each result is a header of the ledger that matches
+//! the query; the index only says where to look.
 
 use super::filter::Filter;
 use super::index::{Coverage, Index};
@@ -15,23 +16,23 @@ use rusqlite::types::Value as Cell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Blocks that one statement looks into.
+/// Maximum number of blocks for one statement.
 const STRETCH_BLOCKS: u64 = 64;
 
 /// One page of a search, as headers of entries.
 #[derive(Debug, Default)]
 pub struct HeaderPage {
-    /// Those that match, in order.
+    /// The headers that match, in order.
     pub headers: Vec<Header>,
-    /// Where to go on; `None` at the end.
+    /// Where to continue; `None` at the end.
     pub next: Option<u64>,
-    /// How far the index goes; `None` where it was not used.
+    /// The coverage of the index; `None` if it was not used.
     pub index: Option<Coverage>,
 }
 
 impl Index {
-    /// As `Reader::headers`, by what is indexed. Says the same of every ledger; where the index cannot be read it is the
-    /// ledger that is read. Blocking.
+    /// As `Reader::headers`, using the index. Returns the same results for every ledger; if the
+    /// index cannot be read, searches the ledger. Blocking.
     pub fn headers(
         &self,
         filter: &Filter,
@@ -49,7 +50,7 @@ impl Index {
             bytes: 0,
             found: HeaderPage::default(),
         };
-        if !narrows(filter) {
+        if !uses_index(filter) {
             search.scan(from, None)?;
             return Ok(search.found);
         }
@@ -67,8 +68,8 @@ impl Index {
     }
 }
 
-/// Whether a query asks for something that the index leads to. Numbers are found without it.
-fn narrows(filter: &Filter) -> bool {
+/// Whether a query has a condition that the index can look up. Numbers are found without it.
+fn uses_index(filter: &Filter) -> bool {
     let leads = |ask: &Criterion| matches!(ask, Criterion::Field { .. } | Criterion::Text { .. });
     filter.terms.iter().any(|term| !term.is_negated && leads(&term.ask))
 }
@@ -78,9 +79,9 @@ struct IndexSearch<'a> {
     filter: &'a Filter,
     order: Order,
     limit: usize,
-    /// Headers that may still be read.
+    /// Number of headers that may still be read.
     left: usize,
-    /// Of payloads that were read.
+    /// Bytes of payloads that were read.
     bytes: usize,
     found: HeaderPage,
 }
@@ -96,7 +97,7 @@ impl IndexSearch<'_> {
             let last = self.index.ledger().size()?.min(asked.end).checked_sub(1);
             at = last.map(|last| last.min(from));
             if at.is_some_and(|at| at >= covered) {
-                // What the index does not cover yet comes first.
+                // Entries that the index does not cover yet come first.
                 self.scan(at.unwrap_or(0), Some(covered))?;
                 let Some(next) = self.found.next.take() else { return Ok(()) };
                 if next >= covered {
@@ -120,7 +121,7 @@ impl IndexSearch<'_> {
             }
             let stretch = self.stretch(inner, seq, covered, &mut checked)?;
             passed += stretch.end.saturating_sub(stretch.start).div_ceil(BLOCK_ENTRIES);
-            at = self.look(inner, stretch)?;
+            at = self.find_in(inner, stretch)?;
         }
         Ok(())
     }
@@ -129,8 +130,9 @@ impl IndexSearch<'_> {
         self.found.headers.len() >= self.limit || self.left == 0 || self.bytes >= limits::PAGE_TEXT_BYTES_MAX
     }
 
-    /// The numbers from `seq` on, in the order of the search, that one statement answers for: blocks that are sound. A
-    /// block that is not is scanned, and the stretch is empty where it ends.
+    /// The numbers from `seq` on, in the order of the search, that one statement covers: blocks
+    /// that are sound. An unsound block is scanned, so the range is empty if the first one is
+    /// unsound.
     fn stretch(
         &mut self,
         inner: &mut IndexFile,
@@ -166,8 +168,9 @@ impl IndexSearch<'_> {
         })
     }
 
-    /// Finds what matches in a stretch; where it is empty, in the block that is not sound. Returns where to go on.
-    fn look(&mut self, inner: &mut IndexFile, stretch: Range<u64>) -> Result<Option<u64>, IndexError> {
+    /// Finds the matches in a range; if it is empty, in the unsound block. Returns where to
+    /// continue.
+    fn find_in(&mut self, inner: &mut IndexFile, stretch: Range<u64>) -> Result<Option<u64>, IndexError> {
         if stretch.is_empty() {
             let block = stretch.start / BLOCK_ENTRIES;
             return Ok(match self.order {
@@ -199,8 +202,8 @@ impl IndexSearch<'_> {
         Ok(end)
     }
 
-    /// Reads the ledger itself from `from` on, up to `until` (or down to it), which is not looked at ascending and is
-    /// descending. Leaves where to go on.
+    /// Reads the ledger itself from `from` on, up to `until`, which is excluded in ascending and
+    /// included in descending order. Sets where to continue.
     fn scan(&mut self, from: u64, until: Option<u64>) -> Result<(), ReadError> {
         let span = until.map(|until| match self.order {
             Order::Ascending => until.saturating_sub(from),
@@ -218,7 +221,7 @@ impl IndexSearch<'_> {
     }
 }
 
-/// The numbers within `stretch` that may match: everything that does is among them.
+/// The numbers within `stretch` that may match. Every match is among them.
 fn candidates(
     inner: &IndexFile,
     filter: &Filter,
@@ -250,7 +253,7 @@ fn candidates(
                 let any = same.collect::<Vec<_>>().join(" OR ");
                 sql.push_str(&format!(" AND ({any})"));
             }
-            // Numbers and times are looked at in the header.
+            // Numbers and times are compared in the header.
             _ => {}
         }
     }

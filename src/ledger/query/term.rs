@@ -1,4 +1,5 @@
-//! One word of a query: what it asks of an entry, how it is read and how it is written. Pure: no disk, no clock.
+//! One term of a query: its condition on an entry, and how it is parsed and written. Pure: no disk,
+//! no clock.
 
 use super::error::{QueryError, WordError};
 use super::tokens::words;
@@ -10,11 +11,11 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Fields of the header that may be asked for.
+/// Fields of the header that a query may name.
 pub(super) const FIELDS: [&str; 9] =
     ["kind", "run", "session", "call", "principal", "decision", "status", "tool", "policy"];
 
-/// A word of the query.
+/// A term of the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     pub(super) is_negated: bool,
@@ -27,7 +28,7 @@ pub(super) enum Criterion {
         name: &'static str,
         want: Want,
     },
-    /// From the first number to the last.
+    /// The first and the last number, both included.
     Seq(u64, u64),
     /// Microseconds since 1970.
     Since(i64),
@@ -49,14 +50,14 @@ fn statuses() -> Vec<&'static str> {
     all
 }
 
-/// A value, or with `is_start` any that begins with it.
+/// A value or, with `is_start`, any value that begins with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Want {
     pub(super) value: String,
     pub(super) is_start: bool,
 }
 
-/// Numbers above are not written: a header cannot hold them.
+/// Numbers above this are not written: a header cannot hold them.
 const SEQ_MAX: u64 = i64::MAX as u64;
 
 impl Term {
@@ -74,7 +75,7 @@ impl Term {
 impl Criterion {
     fn parse_field(name: &str, value: &str, now_us: i64) -> Result<Self, WordError> {
         if value.is_empty() {
-            return Err(format!("a value is missing behind `{name}:`").into());
+            return Err(format!("a value is missing after `{name}:`").into());
         }
         match name {
             "since" => return Ok(Self::Since(moment(value, now_us)?)),
@@ -84,7 +85,7 @@ impl Criterion {
         }
         let known = Self::names().find(|known| *known == name).ok_or_else(|| {
             format!(
-                "`{}` is none of the fields {}, seq, since and until; a text with a colon stands in quotes",
+                "unknown field `{}`, expected one of {}, seq, since and until; put a text with a colon in quotes",
                 text::visible_line(name),
                 Self::names().collect::<Vec<_>>().join(", ")
             )
@@ -92,7 +93,7 @@ impl Criterion {
         Ok(Self::Field { name: known, want: Want::parse(value)? })
     }
 
-    /// Why nothing can meet it: the field has a closed list of values, and this is none of them.
+    /// Why no entry can match: the field has a closed list of values, and this is not one of them.
     pub(super) fn unknown(&self) -> Option<QueryError> {
         let Self::Field { name, want } = self else { return None };
         let known: Vec<&str> = match *name {
@@ -106,7 +107,7 @@ impl Criterion {
         }
         let shown = text::visible_line(text::prefix(&want.value, limits::SHOWN_BYTES_MAX));
         let rest = if want.is_start { "*" } else { "" };
-        let why = format!("no {name} is `{shown}{rest}`: there are {}", known.join(", "));
+        let why = format!("unknown {name} `{shown}{rest}`, expected one of {}", known.join(", "));
         Some(QueryError::Word { word: format!("{name}:{shown}{rest}"), why: why.into() })
     }
 
@@ -117,12 +118,12 @@ impl Criterion {
     fn parse_text(want: Want) -> Result<Self, WordError> {
         let words: Vec<String> = words(&want.value).collect();
         if words.is_empty() {
-            return Err("there is no letter or digit to look for".into());
+            return Err("it has no letter or digit to search for".into());
         }
         Ok(Self::Text { want, words })
     }
 
-    /// Whether both ask for the same thing, so that one of them is enough.
+    /// Whether both name the same field, so that one of them must match.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Field { name, .. }, Self::Field { name: other, .. }) => name == other,
@@ -151,12 +152,12 @@ impl Want {
         let Some(quoted) = word.strip_prefix('"') else {
             let (value, is_start) = word.strip_suffix('*').map_or((word, false), |start| (start, true));
             return match value.find(['"', '*']) {
-                None if word.is_empty() => Err("a word is missing behind `-`".into()),
+                None if word.is_empty() => Err("a word is missing after `-`".into()),
                 None => Ok(Self { value: value.to_owned(), is_start }),
                 Some(at) if value.get(at..).is_some_and(|rest| rest.starts_with('*')) => {
-                    Err("a `*` stands at the end, or in quotes where it is meant itself".into())
+                    Err("a `*` must be at the end; to search for a `*`, put it in quotes".into())
                 }
-                Some(_) => Err("a quote begins a value; within quotes it is `\\\"`".into()),
+                Some(_) => Err("a quote must begin a value; within quotes, write `\\\"`".into()),
             };
         };
         let (mut value, mut rest) = (String::new(), quoted.chars());
@@ -172,7 +173,7 @@ impl Want {
             _ if value.is_empty() => Err("there is nothing between the quotes".into()),
             "" => Ok(Self { value, is_start: false }),
             "*" => Ok(Self { value, is_start: true }),
-            _ => Err("behind a closing quote comes a space or `*`".into()),
+            _ => Err("a closing quote must be followed by a space or `*`".into()),
         }
     }
 
@@ -180,7 +181,8 @@ impl Want {
         if self.is_start { value.starts_with(&self.value) } else { value == self.value }
     }
 
-    /// As it is written; a value among others is quoted where `is_text` would read it otherwise.
+    /// The value as it is written in a query. Quoted if it would otherwise be parsed as something
+    /// else.
     fn write(&self, f: &mut fmt::Formatter<'_>, is_text: bool) -> fmt::Result {
         let is_plain = |c: char| !(c.is_whitespace() || "\"*".contains(c) || is_text && c == ':');
         let is_bare = self.value.chars().all(is_plain) && !(is_text && self.value.starts_with('-'));
@@ -220,11 +222,11 @@ fn seqs(value: &str) -> Result<Criterion, WordError> {
         Some((first, last)) => number(first).zip(number(last)),
     };
     let ends = ends.filter(|(first, last)| first <= last);
-    let (first, last) = ends.ok_or("it is neither a number (`7`) nor a range (`7-9`, `7-`)")?;
+    let (first, last) = ends.ok_or("expected a number (`7`) or a range (`7-9`, `7-`)")?;
     Ok(Criterion::Seq(first, last))
 }
 
-/// A time in microseconds since 1970.
+/// A time, in microseconds since 1970.
 fn moment(value: &str, now_us: i64) -> Result<i64, WordError> {
     let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
     let at = span(value).map(|us| now_us.saturating_sub(us)).or_else(|| {
@@ -233,15 +235,15 @@ fn moment(value: &str, now_us: i64) -> Result<i64, WordError> {
         let at = if is_day { day()?.timestamp() } else { value.parse::<Timestamp>().ok()? };
         Some(at.as_microsecond())
     });
-    // What cannot be written as a time is none.
+    // A time that cannot be formatted is not accepted.
     at.filter(|us| Timestamp::from_microsecond(*us).is_ok()).ok_or_else(|| {
-        "it is neither a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) nor a span before now (`90s`, `30m`, \
+        "expected a date (`2026-11-01`), a time (`2026-11-01T08:30:00Z`) or a span before now (`90s`, `30m`, \
          `24h`, `7d`, `2w`)"
             .into()
     })
 }
 
-/// A number and its unit, in microseconds.
+/// Parses a number with a unit, in microseconds.
 fn span(value: &str) -> Option<i64> {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds: i64 = match value.get(digits.len()..)? {

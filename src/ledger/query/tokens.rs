@@ -1,9 +1,9 @@
-//! The words of a text, as free text is looked for: in the payload itself, and in the index beside the ledger. Pure.
+//! The words of a text, as free text is searched for: in payloads, and in the index. Pure.
 
 use serde_json::Value;
 use std::collections::VecDeque;
 
-/// A word counts by its first characters: a longer one is no word that anybody types.
+/// Only the first characters of a word count. No person types a longer one.
 const WORD_CHARS_MAX: usize = 64;
 
 /// The words of `text`, in order: runs of letters and digits in lower case, cut to 64 characters.
@@ -13,7 +13,7 @@ pub(in crate::ledger) fn words(text: &str) -> impl Iterator<Item = String> + '_ 
         .map(|run| run.chars().flat_map(char::to_lowercase).take(WORD_CHARS_MAX).collect())
 }
 
-/// Shows each text of a payload, which are its strings and numbers, to `see` until that says true.
+/// Passes each string and number of a payload to `see`, until it returns true.
 pub(super) fn any_text(payload: &Value, see: &mut impl FnMut(&str) -> bool) -> bool {
     match payload {
         Value::String(text) => see(text),
@@ -24,7 +24,8 @@ pub(super) fn any_text(payload: &Value, see: &mut impl FnMut(&str) -> bool) -> b
     }
 }
 
-/// Whether the words of `phrase` stand side by side in `text`; of its last one only the beginning, where `is_start`.
+/// Whether the words of `phrase` follow each other in `text`. With `is_start`, the last one may be
+/// only the start of a word.
 pub(in crate::ledger) fn has(text: &str, phrase: &[String], is_start: bool) -> bool {
     let Some((last, before)) = phrase.split_last() else { return false };
     let mut window: VecDeque<String> = VecDeque::with_capacity(before.len() + 1);
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phrase_is_found_where_its_words_stand_side_by_side() {
+    fn a_phrase_matches_neighbouring_words() {
         for (text, phrase, is_start, expect) in [
             ("a connection was refused", "connection refused", false, false),
             ("the Connection, refused", "connection refused", false, true),

@@ -1,14 +1,16 @@
-//! Reading what is stored, entry by entry, each held to its header.
+//! Reads stored entries one by one and checks each payload against its header.
 //!
-//! What may happen here: the files of the ledger are opened to be read, and write-ahead logs of sealed
-//! segments are ended. What cannot: nothing in this wing appends or erases, and no payload is given out that
-//! its header does not commit to. Reading is not verifying: chain, tree and signatures are held together in
-//! `verify`.
+//! This wing opens the ledger's files for reading and removes the write-ahead logs of sealed
+//! segments. It appends and erases nothing, and it returns no payload that its header does not
+//! commit to. Reading is not verifying: `verify` checks chain, tree and signatures.
+//!
+//! The ledger's files are segments. Each holds the entries from the one in its name on, so that
+//! readers find the file of an entry by its number.
 //!
 //! # Layout
 //!
-//! `error` · `segments` are the connections to the files · `rows` reads single rows · `schema` holds a
-//! database to its migrations · `reader` is what the rooms above ask.
+//! `error` · `segments` holds the connections to the files · `rows` reads single rows · `schema`
+//! compares a database with its migrations · `reader` is the interface for other rooms.
 
 mod error;
 mod segments;

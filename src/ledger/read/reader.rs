@@ -1,4 +1,4 @@
-//! Reading entries, for people and for the rooms that answer from them.
+//! Reads entries, for people and for the rooms that answer from them.
 
 use super::error::ReadError;
 use super::rows::{body, checked, number, root_at, subtree};
@@ -15,35 +15,35 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Entries that one page of a walk looks at.
+/// Entries that one page of a walk reads.
 const WALK_ENTRIES: u64 = 1_024;
 
-/// Reading connections that many may share; each call is a few short queries under a lock.
+/// Shared read-only connections. Each call runs a few short queries under a lock.
 #[derive(Debug)]
 pub struct Reader {
     segments: Mutex<OpenSegments>,
     began: Mutex<Began>,
 }
 
-/// The entries that began an epoch, as far as was looked.
+/// The entries that began an epoch, as far as headers were searched.
 #[derive(Debug, Default)]
 struct Began {
-    looked: u64,
+    searched: u64,
     seqs: Vec<u64>,
 }
 
-/// An entry as read back; the payload was checked against the header's commitment.
+/// A stored entry. Its payload matches the header's commitment.
 #[derive(Clone, Debug)]
 pub struct Stored {
     /// The header.
     pub header: Header,
-    /// The header's bytes, which are what was hashed.
+    /// The header's bytes, which the leaf hash covers.
     pub bytes: Vec<u8>,
-    /// The payload's bytes; `None` where they were erased.
+    /// The payload's bytes; `None` if they were erased.
     pub body: Option<Vec<u8>>,
 }
 
-/// An entry, and its payload's salt where that is there.
+/// An entry, and the salt of its payload if it was not erased.
 type Salted = (Stored, Option<[u8; 32]>);
 
 impl Stored {
@@ -53,7 +53,7 @@ impl Stored {
         leaf(&self.bytes)
     }
 
-    /// What the payload says; `None` where it was erased or cut, and where the entry is of another kind.
+    /// The parsed payload; `None` if it was erased or cut, or if the entry is of another kind.
     #[must_use]
     pub fn payload<P: Payload>(&self) -> Option<P> {
         self.header.payload_of(self.body.as_deref()?)
@@ -61,7 +61,7 @@ impl Stored {
 }
 
 impl Reader {
-    /// Opens the ledger at `path`, which is the file of its first segment, for reading.
+    /// Opens the ledger for reading. `path` is the file of its first segment.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self { segments: Mutex::new(OpenSegments::open(path)?), began: Mutex::default() })
     }
@@ -71,14 +71,16 @@ impl Reader {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the write-ahead log of a sealed segment; false where somebody else has it open.
+    /// Removes the write-ahead log of a sealed segment. Returns false if another connection has the
+    /// file open.
     pub(in crate::ledger) fn settle(&self, first: u64) -> Result<bool, StoreError> {
         let mut segments = self.segments();
         segments.close(first);
         store::settle(&segments.path(first))
     }
 
-    /// The same, tried again for up to `ms_max` milliseconds: a command that reads is soon over.
+    /// As [`Reader::settle`], tried again for up to `ms_max` milliseconds, since a command that
+    /// reads soon ends.
     pub(in crate::ledger) fn settle_within(&self, first: u64, ms_max: u64) -> Result<bool, StoreError> {
         const STEP_MS: u64 = 20;
         for _ in 0..ms_max / STEP_MS {
@@ -90,7 +92,7 @@ impl Reader {
         self.settle(first)
     }
 
-    /// Number of entries.
+    /// Number of entries in the ledger.
     pub fn size(&self) -> Result<u64, ReadError> {
         let mut segments = self.segments();
         loop {
@@ -110,7 +112,7 @@ impl Reader {
     pub fn newest_checkpoint(&self) -> Result<Option<String>, ReadError> {
         let newest = "SELECT note FROM checkpoint ORDER BY id DESC LIMIT 1";
         let mut segments = self.segments();
-        // A segment that has just begun has none.
+        // A new segment has no checkpoint yet.
         for first in segments.firsts().to_vec().into_iter().rev() {
             let segment = segments.connection(first)?;
             let note: Option<Vec<u8>> = segment.query_row(newest, [], |row| row.get(0)).optional()?;
@@ -123,68 +125,72 @@ impl Reader {
 
     /// The log's verifier key, as the genesis entry pins it.
     pub fn log_key(&self) -> Result<VerifierKey, ReadError> {
-        let genesis = self.entry(0)?.ok_or_else(|| ReadError::lacks(0, "the entry"))?;
+        let genesis = self.entry(0)?.ok_or_else(|| ReadError::missing(0, "the entry"))?;
         let body = genesis.body.unwrap_or_default();
         let epochs = Epochs::from_genesis(&genesis.header.log, &body);
         Ok(epochs.map_err(ReadError::damaged(0))?.log().clone())
     }
 
-    /// The tree over the first `size` entries, which are there; from tiles, not a verification.
+    /// The tree head over the first `size` entries, which must exist. Computed from tiles; this is
+    /// not a verification.
     pub fn head_at(&self, size: u64) -> Result<Head, ReadError> {
         Ok(Head { size, root: root_at(&mut self.segments(), size)? })
     }
 
-    /// The audit path of entry `seq` in the tree over the first `size`, which are there and hold it.
+    /// The audit path of entry `seq` in the tree over the first `size` entries. They must exist and
+    /// include `seq`.
     pub fn inclusion(&self, seq: u64, size: u64) -> Result<Vec<Digest>, ReadError> {
         let mut segments = self.segments();
         proof::inclusion(seq, size, &mut |height, index| subtree(&mut segments, height, index))
     }
 
-    /// The proof that the tree over the first `new` entries, which are there, begins with that over the
-    /// first `old`.
+    /// The proof that the tree over the first `new` entries, which must exist, extends that over
+    /// the first `old`.
     pub fn consistency(&self, old: u64, new: u64) -> Result<Vec<Digest>, ReadError> {
         let mut segments = self.segments();
         proof::consistency(old, new, &mut |height, index| subtree(&mut segments, height, index))
     }
 
-    /// The verifier key of epoch 1, and the seals of the epochs that began among the first `size` entries.
+    /// The verifier key of epoch 1, and the seals of the epochs that began among the first `size`
+    /// entries.
     pub(in crate::ledger) fn epochs(&self, size: u64) -> Result<(String, Vec<String>), ReadError> {
-        let pinned: GenesisPayload = self.said(0, "epoch_key")?;
-        let seal = |seq| Ok(self.said::<KeyEpochPayload>(seq, "seal")?.seal);
+        let pinned: GenesisPayload = self.parsed(0, "epoch_key")?;
+        let seal = |seq| Ok(self.parsed::<KeyEpochPayload>(seq, "seal")?.seal);
         let seals = self.began(size)?.into_iter().map(seal).collect::<Result<_, ReadError>>()?;
         Ok((pinned.epoch_key, seals))
     }
 
-    /// What the payload of `seq` says, of which `what` is needed.
-    fn said<P: Payload>(&self, seq: u64, what: &str) -> Result<P, ReadError> {
-        self.entry(seq)?.and_then(|stored| stored.payload()).ok_or_else(|| ReadError::lacks(seq, what))
+    /// The payload of `seq`. The error names `what` as missing.
+    fn parsed<P: Payload>(&self, seq: u64, what: &str) -> Result<P, ReadError> {
+        self.entry(seq)?.and_then(|stored| stored.payload()).ok_or_else(|| ReadError::missing(seq, what))
     }
 
-    /// The entries among the first `size` that began an epoch. Headers are looked at once, by pages.
+    /// The entries among the first `size` that began an epoch. Each header is searched once, in
+    /// pages.
     fn began(&self, size: u64) -> Result<Vec<u64>, ReadError> {
         let mut known = self.began.lock().unwrap_or_else(PoisonError::into_inner);
         let sql = "SELECT seq FROM entry WHERE seq >= ?1 AND seq < ?2 \
                    AND instr(header, CAST('\"kind\":\"key.epoch\"' AS BLOB)) > 0 ORDER BY seq";
-        while known.looked < size {
-            let until = size.min(known.looked + WALK_ENTRIES);
+        while known.searched < size {
+            let until = size.min(known.searched + WALK_ENTRIES);
             let mut segments = self.segments();
-            for part in segments.parts(known.looked..until) {
+            for part in segments.parts(known.searched..until) {
                 let mut statement = segments.connection(part.start)?.prepare_cached(sql)?;
                 let rows = statement.query_map([number(part.start), number(part.end)], |row| row.get(0))?;
                 let found = rows.collect::<Result<Vec<i64>, _>>()?;
                 known.seqs.extend(found.into_iter().filter_map(|seq| u64::try_from(seq).ok()));
             }
-            known.looked = until;
+            known.searched = until;
         }
         Ok(known.seqs.iter().copied().filter(|seq| *seq < size).collect())
     }
 
-    /// The entry `seq`, or `None` where there is none.
+    /// The entry `seq`, or `None` if it does not exist.
     pub fn entry(&self, seq: u64) -> Result<Option<Stored>, ReadError> {
         Ok(self.salted(seq)?.map(|(stored, _)| stored))
     }
 
-    /// The entry `seq` and its payload's salt.
+    /// The entry `seq` and the salt of its payload.
     pub(in crate::ledger) fn salted(&self, seq: u64) -> Result<Option<Salted>, ReadError> {
         let row = self
             .segments()
@@ -202,12 +208,12 @@ impl Reader {
             .optional()?;
         let Some((bytes, salt, body)) = row else { return Ok(None) };
         let header = Header::parse(&bytes).map_err(ReadError::damaged(seq))?;
-        let told = salt.as_deref().and_then(|salt| salt.try_into().ok());
+        let stored_salt = salt.as_deref().and_then(|salt| salt.try_into().ok());
         let body = checked(&header, salt, body)?;
-        Ok(Some((Stored { header, bytes, body }, told)))
+        Ok(Some((Stored { header, bytes, body }, stored_salt)))
     }
 
-    /// Shows the stored headers of `range` to `see`, in order, until that says false.
+    /// Passes the stored headers of `range` to `see`, in order, until it returns false.
     pub(in crate::ledger) fn each_header(
         &self,
         range: Range<u64>,
@@ -229,9 +235,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Shows every header of `range` to `wants`, in order, which says whether `each` is to have the whole
-    /// entry, one at a time. Reads by pages, so that a writer's log can be emptied in between; an entry that
-    /// is not there is passed over.
+    /// Passes every header of `range` to `wants`, in order. For each one that it accepts, passes
+    /// the whole entry to `each`. Reads in pages, so that the writer can empty a write-ahead log in
+    /// between. Missing entries are skipped.
     pub fn walk(
         &self,
         range: Range<u64>,
@@ -250,7 +256,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A range within one segment.
+    /// Reads a range within one segment.
     fn page(
         &self,
         range: Range<u64>,
@@ -267,7 +273,7 @@ impl Reader {
             let at = u64::try_from(seq).unwrap_or(0);
             let header = Header::parse(&bytes).map_err(ReadError::damaged(at))?;
             if header.seq != at {
-                return Err(ReadError::Damaged(at, format!("its header says {}", header.seq)));
+                return Err(ReadError::Damaged(at, format!("its header has number {}", header.seq)));
             }
             if wants(&header) {
                 let body = body(db, &header)?;

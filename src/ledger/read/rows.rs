@@ -1,4 +1,5 @@
-//! Rows of the tables as several readers ask for them: headers, tiles, and payloads held to their headers.
+//! Rows that several readers need: headers, tiles, and payloads that are checked against their
+//! headers.
 
 use super::error::ReadError;
 use super::segments::OpenSegments;
@@ -7,18 +8,18 @@ use crate::ledger::tree::{Frontier, TILE_WIDTH, Tile, leaf, proof};
 use crate::types::Digest;
 use rusqlite::{Connection, OptionalExtension as _};
 
-/// A number of an entry as SQLite stores it.
+/// An entry's number as SQLite stores it.
 pub(in crate::ledger) fn number(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
-/// The root over the first `size` entries, which are there; from tiles and headers.
+/// The root over the first `size` entries, which must exist. Computed from tiles and headers.
 pub(in crate::ledger) fn root_at(segments: &mut OpenSegments, size: u64) -> Result<Digest, ReadError> {
     proof::root(size, &mut |height, index| subtree(segments, height, index))
 }
 
-/// Root of the 2^height leaves from index · 2^height on: from one tile, or where that is not full yet from
-/// the full ones or the headers below it. At most 256 rows are read.
+/// Root of the 2^height leaves from index · 2^height on. Read from one tile or, if that tile is not
+/// full yet, from the full tiles or the headers below it. Reads at most 256 rows.
 pub(in crate::ledger) fn subtree(
     segments: &mut OpenSegments,
     height: u32,
@@ -38,21 +39,21 @@ pub(in crate::ledger) fn subtree(
                 None => leaf(&header_bytes(segments, at)?),
                 Some(below) => {
                     let hashes = tile(segments, below, at)?;
-                    Tile::root(&hashes.ok_or_else(|| ReadError::lacks(at, &format!("tile {below}/{at}")))?)
+                    Tile::root(&hashes.ok_or_else(|| ReadError::missing(at, &format!("tile {below}/{at}")))?)
                 }
             });
         }
     }
-    if frontier.size() == count { Ok(frontier.root()) } else { Err(ReadError::lacks(from, "its tile")) }
+    if frontier.size() == count { Ok(frontier.root()) } else { Err(ReadError::missing(from, "its tile")) }
 }
 
 pub(in crate::ledger) fn header_bytes(segments: &mut OpenSegments, seq: u64) -> Result<Vec<u8>, ReadError> {
     let header = "SELECT header FROM entry WHERE seq = ?1";
     let found = segments.connection(seq)?.prepare_cached(header)?.query_row([number(seq)], |row| row.get(0));
-    found.optional()?.ok_or_else(|| ReadError::lacks(seq, "the entry"))
+    found.optional()?.ok_or_else(|| ReadError::missing(seq, "the entry"))
 }
 
-/// A tile stands in the segment of the entry that filled it.
+/// Reads a tile. It is in the segment of the entry that filled it.
 pub(in crate::ledger) fn tile(
     segments: &mut OpenSegments,
     level: u32,
@@ -65,7 +66,7 @@ pub(in crate::ledger) fn tile(
     Ok(found.optional()?.map(|bytes| Tile::stored(&bytes)))
 }
 
-/// The payload of an entry; `None` where it was erased.
+/// The payload of an entry; `None` if it was erased.
 pub(in crate::ledger) fn body(db: &Connection, header: &Header) -> Result<Option<Vec<u8>>, ReadError> {
     let mut payload = db.prepare_cached("SELECT salt, body FROM payload WHERE seq = ?1")?;
     let found = payload.query_row([number(header.seq)], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -73,7 +74,7 @@ pub(in crate::ledger) fn body(db: &Connection, header: &Header) -> Result<Option
     checked(header, salt, body)
 }
 
-/// The payload, held to its header; `None` where it was erased.
+/// The payload, checked against its header; `None` if it was erased.
 pub(super) fn checked(
     header: &Header,
     salt: Option<Vec<u8>>,

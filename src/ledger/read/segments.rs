@@ -1,7 +1,7 @@
-//! The files of a ledger: segments, each a database of the entries from its first one on.
+//! The segments of a ledger: each is a database with the entries from its first one on.
 //!
-//! The log is one: numbers, chain and tree go on from file to file. Only the newest segment is appended to; the others
-//! end with a `segment.seal` and are only read, but for what is erased in them.
+//! All segments form one log: numbers, chain and tree continue from file to file. Only the newest
+//! segment gets appends. The others end with a `segment.seal` and only lose erased payloads.
 
 use super::error::ReadError;
 use crate::ledger::files::{firsts, path_of};
@@ -12,28 +12,29 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Connections to sealed segments that are kept open at once.
+/// Maximum number of open connections to sealed segments.
 const OPEN_MAX: usize = 8;
 
-/// Reading connections to the segments, opened when an entry of theirs is asked for.
+/// Read-only connections to the segments, opened when one of their entries is needed.
 #[derive(Debug)]
 pub(in crate::ledger) struct OpenSegments {
     data: PathBuf,
-    /// Rising and never empty. A file may be missing all the same: then its entries are not there.
+    /// In rising order and never empty. A file in this list may still be missing; then its entries
+    /// are missing too.
     firsts: Vec<u64>,
     open: BTreeMap<u64, Connection>,
-    /// Each connection shows its file as it was when it was opened.
+    /// Whether each connection keeps its file as it was when it was opened.
     is_snapshot: bool,
 }
 
 impl OpenSegments {
-    /// The segments beside the file at `path`, which is that of the first one.
+    /// The segments in the folder of `path`, which is the file of the first one.
     pub(in crate::ledger) fn open(path: &Path) -> Result<Self, StoreError> {
         Self::with(path, false)
     }
 
-    /// The same, each file as it is now, whatever is written meanwhile. The newest is looked at last: it tells of all that
-    /// was erased in those before it.
+    /// As [`OpenSegments::open`], with each file fixed as it is now, whatever is written meanwhile.
+    /// The newest is opened last, since it records all that was erased in those before it.
     pub(in crate::ledger) fn snapshot(path: &Path) -> Result<Self, StoreError> {
         Self::with(path, true)
     }
@@ -43,7 +44,7 @@ impl OpenSegments {
         let data = path.parent().unwrap_or(Path::new("")).to_owned();
         let mut firsts = firsts(&data).map_err(at)?;
         if firsts.is_empty() {
-            // Opening says in its own words why there is nothing.
+            // Opening the first file reports why it is missing.
             firsts.push(0);
         }
         let asked = if is_snapshot { firsts.clone() } else { firsts.last().copied().into_iter().collect() };
@@ -64,22 +65,22 @@ impl OpenSegments {
         path_of(&self.data, first)
     }
 
-    /// A segment that came into being; nothing where it is known.
+    /// Adds a new segment if it is not known yet.
     pub(in crate::ledger) fn add(&mut self, first: u64) {
         if let Err(at) = self.firsts.binary_search(&first) {
             self.firsts.insert(at, first);
         }
     }
 
-    /// Lets go of the connection to a segment, whose file is about to be another.
+    /// Closes the connection to a segment whose file is about to be replaced.
     pub(in crate::ledger) fn close(&mut self, first: u64) {
         self.open.remove(&first);
     }
 
-    /// The first entry of the segment that holds `seq`, if any does.
+    /// The first entry of the segment that would hold `seq`.
     pub(in crate::ledger) fn first_of(&self, seq: u64) -> u64 {
-        let behind = self.firsts.partition_point(|first| *first <= seq);
-        self.firsts.get(behind.saturating_sub(1)).copied().unwrap_or_default()
+        let next = self.firsts.partition_point(|first| *first <= seq);
+        self.firsts.get(next.saturating_sub(1)).copied().unwrap_or_default()
     }
 
     /// The connection to the segment that would hold entry `seq`.
@@ -113,13 +114,13 @@ impl OpenSegments {
         self.connection(u64::MAX)
     }
 
-    /// A range of entries cut at the segments' ends, rising.
+    /// Splits a range of entries at the segments' ends, in rising order.
     pub(in crate::ledger) fn parts(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut parts = Vec::new();
         let mut from = range.start;
         while from < range.end {
-            let behind = self.firsts.iter().copied().find(|first| *first > from).unwrap_or(u64::MAX);
-            let until = behind.min(range.end);
+            let next = self.firsts.iter().copied().find(|first| *first > from).unwrap_or(u64::MAX);
+            let until = next.min(range.end);
             parts.push(from..until);
             from = until;
         }

@@ -1,4 +1,5 @@
-//! After an erasure: the write-ahead logs are emptied, and the raw bytes of every file are searched for what was there.
+//! After an erasure: truncates the write-ahead logs, and searches the raw bytes of every file for
+//! traces.
 
 use super::residue::{SearchError, Sighting, Traces};
 use crate::ledger::files::name;
@@ -10,16 +11,16 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// From one try to the next, where somebody reads.
+/// Delay between two tries while a reader is active, in milliseconds.
 const STEP_MS: u64 = 20;
 
 impl Ledger {
-    /// Empties the write-ahead log and searches the files; writes the ledger's file anew where that has to be. Tells
-    /// how many files were searched, and what is left.
+    /// Truncates the write-ahead log and searches the files. Rewrites a file of the ledger if it
+    /// holds traces. Returns how many files were searched, and what is left.
     pub(super) fn cleanse(&self, traces: &Traces) -> (usize, Vec<String>) {
         self.settle_sealed();
         let mut is_empty = self.empty_log(false);
-        let mut sight = self.look(traces);
+        let mut sight = self.search_files(traces);
         let mut left = Vec::new();
         let written = self.files().segment(self.shared().segment());
         let segments: BTreeSet<PathBuf> =
@@ -31,7 +32,7 @@ impl Ledger {
             let bytes = std::fs::metadata(path).map_or(u64::MAX, |meta| meta.len());
             if bytes > limits::REDACTION_REWRITE_BYTES_MAX {
                 let name = name(self.files(), path);
-                left.push(format!("{name}: it has {bytes} bytes, too many to be written anew"));
+                left.push(format!("{name}: too large to be rewritten: {bytes} bytes"));
             } else if *path == written {
                 is_empty = self.empty_log(true);
             } else if let Err(e) = store::open_sealed(path).map(|db| store::rewrite(&db)) {
@@ -39,24 +40,23 @@ impl Ledger {
             }
         }
         if !found.is_empty() {
-            sight = self.look(traces);
+            sight = self.search_files(traces);
         }
         match is_empty {
             Ok(true) => {}
             Ok(false) => left.push(
-                "ledger.db-wal and ledger.db: somebody reads the ledger; it is done as soon as nobody does"
-                    .to_owned(),
+                "ledger.db-wal and ledger.db: a reader holds them; they are cleaned when it ends".to_owned(),
             ),
             Err(why) => left.push(format!("ledger.db-wal and ledger.db: {why}")),
         }
         left.extend(sight.unread);
         let found = sight.found.keys();
-        left.extend(found.map(|path| format!("{}: pieces of it are found", name(self.files(), path))));
+        left.extend(found.map(|path| format!("{}: holds pieces of the payload", name(self.files(), path))));
         (sight.files, left)
     }
 
-    /// Ends the write-ahead logs of sealed segments. One that is not sealed for long may have its last reader yet; what
-    /// stays is found by the search.
+    /// Removes the write-ahead logs of sealed segments. A segment that was sealed just now may
+    /// still have a reader. A log that stays is covered by the search.
     fn settle_sealed(&self) {
         let written = self.shared().segment();
         let firsts = self.reader().segments().firsts().to_vec();
@@ -67,12 +67,13 @@ impl Ledger {
         };
         for first in firsts.into_iter().filter(|first| *first != written && has_log(first)) {
             if let Err(e) = self.reader().settle_within(first, limits::REDACTION_WAIT_MS_MAX) {
-                tracing::warn!(error = %e, "a sealed segment keeps its write-ahead log");
+                tracing::warn!(error = %e, "cannot remove the write-ahead log of a sealed segment");
             }
         }
     }
 
-    /// Has the writer empty the log, after it wrote the file anew with `rewrite`. Tries again while somebody reads.
+    /// Makes the writer truncate the log; with `rewrite`, after rewriting the file. Tries again
+    /// while a reader is active.
     fn empty_log(&self, rewrite: bool) -> Result<bool, ScrubError> {
         let mut rewrite = rewrite;
         for _ in 0..limits::REDACTION_WAIT_MS_MAX / STEP_MS {
@@ -85,26 +86,30 @@ impl Ledger {
         Ok(false)
     }
 
-    /// Searches the files. What entries that are there hold too says nothing of what is gone.
-    fn look(&self, traces: &Traces) -> Sighting {
+    /// Searches the files. A piece that existing entries hold too is not a trace of the erased one.
+    fn search_files(&self, traces: &Traces) -> Sighting {
         let mut sight = traces.search(self.files(), self.shared().raw());
         let pieces: BTreeSet<usize> =
             sight.found.values().flatten().copied().filter(|needle| !traces.is_salt(*needle)).collect();
         if pieces.is_empty() {
             return sight;
         }
-        match self.alive(traces, &pieces) {
-            Ok(alive) => {
-                sight.found.values_mut().for_each(|found| found.retain(|needle| !alive.contains(needle)));
+        match self.still_present(traces, &pieces) {
+            Ok(present) => {
+                sight.found.values_mut().for_each(|found| found.retain(|needle| !present.contains(needle)));
                 sight.found.retain(|_, found| !found.is_empty());
             }
-            Err(why) => sight.unread.push(format!("what entries hold was not compared: {why}")),
+            Err(why) => sight.unread.push(format!("cannot compare with the entries of the ledger: {why}")),
         }
         sight
     }
 
-    /// Those of `pieces` that stand in an entry that is there.
-    fn alive(&self, traces: &Traces, pieces: &BTreeSet<usize>) -> Result<BTreeSet<usize>, SearchError> {
+    /// The pieces that an existing entry holds.
+    fn still_present(
+        &self,
+        traces: &Traces,
+        pieces: &BTreeSet<usize>,
+    ) -> Result<BTreeSet<usize>, SearchError> {
         let wanted = traces.only(pieces)?;
         let mut found = BTreeSet::new();
         let firsts = self.reader().segments().firsts().to_vec();

@@ -1,8 +1,10 @@
-//! Erasing payloads: salt and words leave every file of `data/`, the header and its place in the tree stay.
+//! Erases payloads: salt and words leave every file of `data/`; the header and its position in the
+//! tree stay.
 //!
-//! A `redaction` entry says who erased what and why, in the transaction that erases: there is no crash between them.
-//! Then the write-ahead log is moved into the file and cut to nothing, and the raw bytes of every file are searched
-//! for what was there. What is still found, and what no program can reach, is told.
+//! A `redaction` entry records who erased what and why, in the transaction that erases, so that no
+//! crash comes between them. Then the write-ahead log is copied into the file and truncated, and
+//! the raw bytes of every file are searched for traces. The result lists what is still found, and
+//! what no program can reach.
 
 use super::error::RedactError;
 use super::index::forget;
@@ -19,64 +21,65 @@ use crate::types::{limits, text};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What is to be erased, by whom and why.
+/// What to erase, who asks, and why.
 #[derive(Clone, Debug)]
 pub struct Erasure {
-    /// Which entries.
+    /// The entries to erase.
     pub targets: Targets,
-    /// Why, for whoever reads the ledger later.
+    /// The reason, for later readers of the ledger.
     pub reason: String,
-    /// Who asks, by the name on the ledger.
+    /// The principal that asks, by its name on the ledger.
     pub principal: String,
-    /// What let them in, as `Granted::record` has it; `None` without a server.
+    /// The power that let the principal in, as `Granted::record` returns it; `None` without a
+    /// server.
     pub power: Option<PowerUsed>,
 }
 
-/// Which entries.
+/// The entries whose payloads are erased.
 #[derive(Clone, Debug)]
 pub enum Targets {
-    /// These, all or none.
+    /// These entries, all or none.
     Entries(Vec<u64>),
-    /// Every one of this run whose payload may be erased and is there.
+    /// Every entry of this run whose payload exists and may be erased.
     Run(String),
 }
 
-/// What was done, for people.
+/// The result of an erasure, for people.
 #[derive(Clone, Debug, Serialize)]
 pub struct Redacted {
-    /// What was erased, by rising number.
+    /// The erased payloads, by rising number.
     pub entries: Vec<Erased>,
-    /// Other entries of the same runs that hold words of it.
+    /// Other entries of the same runs that hold words of them.
     pub same_words: Vec<Same>,
-    /// Files of `data/` whose raw bytes were searched.
+    /// Number of files in `data/` whose raw bytes were searched.
     pub files: usize,
-    /// Where something of it may still be found, and why.
+    /// Where traces may still be found, and why.
     pub left: Vec<String>,
     /// What no program can reach.
     pub beyond: [&'static str; 5],
 }
 
-/// One payload that is gone.
+/// One erased payload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Erased {
-    /// The entry.
+    /// The number of its entry.
     pub seq: u64,
-    /// Its kind.
+    /// The kind of the entry.
     pub kind: String,
-    /// Bytes that the payload had.
+    /// Length of the payload, in bytes.
     pub bytes: u64,
-    /// The entry that says so.
+    /// The number of the `redaction` entry.
     pub redaction: u64,
 }
 
-/// An entry with the same words.
+/// An entry with some of the same words.
 #[derive(Clone, Debug, Serialize)]
 pub struct Same {
-    /// The entry.
+    /// The number of the entry.
     pub seq: u64,
-    /// Its kind.
+    /// The kind of the entry.
     pub kind: String,
-    /// Whether it can be erased too.
+    /// Whether its payload may be erased too.
     pub may_be_erased: bool,
 }
 
@@ -84,29 +87,32 @@ const BEYOND: [&str; 5] = [
     "blocks of the device that held the files before, and its snapshots",
     "backups and other copies of data/",
     "proof files, exports and pages that were made or read before",
-    "the model's provider, as far as the words went there",
+    "the model's provider, if the words were sent there",
     "the system's log, and what tools and jobs wrote elsewhere",
 ];
 
 impl Ledger {
-    /// Erases payloads, all that are asked for or none. Blocking, and not for a thread of an async runtime: it waits
-    /// for the disk, for readers at most [`limits::REDACTION_WAIT_MS_MAX`], and reads every file of `data/`.
+    /// Erases all of the given payloads or none. Blocking, and not for a thread of an async
+    /// runtime: it waits for the disk, for readers at most [`limits::REDACTION_WAIT_MS_MAX`]
+    /// milliseconds, and reads every file of `data/`.
     ///
-    /// Once it has returned the erasure is durable, and what is not told under `left` is in no file any more.
+    /// When it returns, the erasure is durable, and no file holds a trace that is not listed in
+    /// `left`.
     pub fn redact(&self, asked: &Erasure) -> Result<Redacted, RedactError> {
         let reason = reason(&asked.reason)?;
         let runs = RunHeaders::new(self.reader());
         let (payloads, runs) = self.targets(&asked.targets, runs)?;
         let words = Words::from_payloads(&payloads)?;
         if words.are_in(reason.as_bytes()) {
-            let why = "it repeats words of what is to be erased, and it stays".to_owned();
+            let why =
+                "it repeats words of the erased payload, but the reason itself is never erased".to_owned();
             return Err(RedactError::Unfit("reason", why));
         }
         let same_words = self.same_words(&payloads, &words, &runs)?;
         let traces = Traces::from_payloads(&payloads).map_err(|e| RedactError::Failed(e.to_string()))?;
         let redactions = self.erase(&payloads, asked, &reason)?;
-        // From here on the erasure is durable; what follows is about what the files hold beside the rows, and what
-        // of it fails is told and not an error.
+        // From here on the erasure is durable. What follows cleans the files apart from the rows;
+        // what fails there is reported in `left` and is not an error.
         let mut left = forget(self.files(), self.shared().raw(), &payloads);
         let (files, more) = self.cleanse(&traces);
         left.extend(more);
@@ -119,7 +125,7 @@ impl Ledger {
         Ok(Redacted { entries: erased.collect(), same_words, files, left, beyond: BEYOND })
     }
 
-    /// Reads what is to go; every entry that has to stay is a reason to do nothing.
+    /// Reads the payloads to erase. If any of the entries must stay, nothing is erased.
     fn targets<'a>(
         &self,
         targets: &Targets,
@@ -135,18 +141,22 @@ impl Ledger {
             }
         };
         if seqs.len() > limits::REDACTED_ENTRIES_MAX {
-            let why = format!("{} entries are more than {}", seqs.len(), limits::REDACTED_ENTRIES_MAX);
+            let why = format!(
+                "{} entries, at most {} can be erased at once",
+                seqs.len(),
+                limits::REDACTED_ENTRIES_MAX
+            );
             return Err(RedactError::Unfit("entries", why));
         }
         for seq in seqs {
             match self.reader().salted(seq)? {
-                None => kept.push(format!("there is no entry {seq}")),
-                // Of a run what is gone already is no reason.
+                None => kept.push(format!("entry {seq} does not exist")),
+                // In a run, a payload that is already gone is not an obstacle.
                 Some((Stored { body: None, .. }, _)) if matches!(targets, Targets::Run(_)) => {}
                 Some((Stored { header, body, .. }, salt)) => {
                     match (runs.why_kept(&header)?, body.zip(salt)) {
                         (Some(why), _) => kept.push(format!("entry {seq} {why}")),
-                        (None, None) => kept.push(format!("entry {seq} was erased already")),
+                        (None, None) => kept.push(format!("entry {seq} was already erased")),
                         (None, Some((body, salt))) => payloads.push(PayloadToErase { salt, header, body }),
                     }
                 }
@@ -158,7 +168,7 @@ impl Ledger {
         if kept.is_empty() { Ok((payloads, runs)) } else { Err(RedactError::Kept(kept)) }
     }
 
-    /// Entries of the same runs, beside those that go, that hold words of them.
+    /// Other entries of the same runs that hold words of the payloads.
     fn same_words(
         &self,
         payloads: &[PayloadToErase],
@@ -178,7 +188,8 @@ impl Ledger {
         Ok(same)
     }
 
-    /// One commit: the entries that say so, and the rows without salt and body. Returns the entries' numbers.
+    /// One commit: the entries that record the erasure, and the rows without salt and body. Returns
+    /// the numbers of the entries.
     fn erase(
         &self,
         payloads: &[PayloadToErase],

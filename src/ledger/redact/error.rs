@@ -6,10 +6,10 @@ use crate::ledger::write::AppendError;
 /// Why nothing was erased.
 #[derive(Debug, thiserror::Error)]
 pub enum RedactError {
-    /// A value does not fit: its name and the reason.
+    /// A value is not accepted: its name and the reason.
     #[error("`{0}`: {1}")]
     Unfit(&'static str, String),
-    /// Entries that stay as they are, each with the reason.
+    /// Entries that must stay, each with the reason.
     #[error("nothing was erased: {}", .0.join("; "))]
     Kept(Vec<String>),
     /// The ledger cannot be read.
@@ -18,7 +18,7 @@ pub enum RedactError {
     /// The ledger cannot be written.
     #[error(transparent)]
     Append(AppendError),
-    /// The search cannot be made.
+    /// The search could not be built.
     #[error("{0}")]
     Failed(String),
 }

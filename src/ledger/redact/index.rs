@@ -1,5 +1,6 @@
-//! What the index knows of erased payloads, taken out of it. It holds their words in another form than the ledger, so it
-//! is searched for those: SQLite may have left some beside its rows. Where it has, the index is emptied and made anew.
+//! Removes erased payloads from the index. The index holds their words in another form than the
+//! ledger, so it is searched for those words: SQLite may have left some outside its rows. If it
+//! has, the index is emptied and rebuilt.
 
 use super::payload::PayloadToErase;
 use super::residue::{SearchError, Traces};
@@ -12,19 +13,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is shorter could stand anywhere by chance.
+/// Shorter words could occur anywhere by chance.
 const WORD_BYTES_MIN: usize = 8;
 const STEP_MS: u64 = 20;
 
-/// Takes the words out of the index, if there is one. Tells what may be left. Blocking, as the redaction that it is of.
+/// Removes the words from the index, if there is one. Returns what may be left. Blocking, like the
+/// redaction itself.
 pub(super) fn forget(files: &Files, raw: &RawFiles, payloads: &[PayloadToErase]) -> Vec<String> {
     if !files.index().exists() {
         return Vec::new();
     }
-    let mend = "delete it while no server runs, or `par audit index --rebuild`";
+    let mend = "delete index.db while no server runs, or run `par audit index --rebuild`";
     match clean(files, raw, payloads) {
         Ok(true) => Vec::new(),
-        Ok(false) => vec![format!("index.db and index.db-wal: pieces of it may be left: {mend}")],
+        Ok(false) => vec![format!("index.db and index.db-wal: they may hold pieces of the payload: {mend}")],
         Err(why) => vec![format!("{why}: {mend}")],
     }
 }
@@ -41,8 +43,8 @@ fn clean(files: &Files, raw: &RawFiles, payloads: &[PayloadToErase]) -> Result<b
     Ok(empty_log(&inner)? && !is_found(files, raw, &words)?)
 }
 
-/// In one transaction: who follows waits for it, and reads no erased payload behind it. A block that did not fit before
-/// gets no digest that fits: it is made anew.
+/// Works in one transaction, so that the indexing thread waits for it and then reads no erased
+/// payload. A block that did not match before gets no new digest: it is rebuilt.
 fn take_out(inner: &mut IndexFile, ledger: &Reader, payloads: &[PayloadToErase]) -> Result<(), IndexError> {
     inner.db.execute_batch("BEGIN IMMEDIATE")?;
     let mut take_all = || -> Result<(), IndexError> {
@@ -62,7 +64,8 @@ fn take_out(inner: &mut IndexFile, ledger: &Reader, payloads: &[PayloadToErase])
     done
 }
 
-/// Their words that nothing else in the index has: neither a text, nor what stays of them in a header.
+/// Words of the payloads that nothing else in the index has: no other text, and none of their own
+/// header fields.
 fn lone_words(inner: &IndexFile, payloads: &[PayloadToErase]) -> Result<Vec<String>, IndexError> {
     let mut found = BTreeSet::new();
     for PayloadToErase { header, body, .. } in payloads {

@@ -1,15 +1,22 @@
-//! Erasing payloads, on a person's word: what may go, the commit that erases, and the search for what is
-//! left.
+//! Erases payloads on a person's request: selects them, commits the erasure, and searches for
+//! traces.
 //!
-//! What may happen here: the writer is asked to append `redaction` entries that erase payloads. What cannot:
-//! no header, tile or checkpoint is changed; no payload goes that keys, rules or approvals are made from;
-//! nothing is called erased that a file still holds without the report saying where.
+//! This wing asks the writer to append `redaction` entries that erase payloads. Headers, tiles and
+//! checkpoints do not change. Payloads that state.db, keys, rules or approvals are rebuilt from
+//! stay, and so do those of a run that has not ended. If a file still holds a trace of an erased
+//! payload, the report names it.
+//!
+//! The writer appends the `redaction` and empties the row in one transaction, and SQLite fills what
+//! it frees with zeros. Then the writer truncates the write-ahead log, and tries again while a
+//! reader has it open; otherwise a tick or the next opening does it. Finally the raw bytes of all
+//! files are searched for the salt and pieces of the body. A piece that another entry still holds
+//! does not count as a trace.
 //!
 //! # Layout
 //!
-//! `error` · `payload` is what goes · `runs` says what has to stay · `words` finds the same words elsewhere ·
-//! `residue` searches raw bytes · `index` takes the words out of index.db · `cleanse` empties the logs ·
-//! `erasure` is the whole of it.
+//! `error` · `payload` is a payload to erase · `runs` decides what must stay · `words` finds the
+//! same words in other entries · `residue` searches raw bytes · `index` removes the words from
+//! index.db · `cleanse` truncates the logs · `erasure` runs it all.
 
 mod error;
 mod payload;

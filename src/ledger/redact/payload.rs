@@ -1,8 +1,8 @@
-//! A payload that is about to go.
+//! A payload to erase.
 
 use crate::ledger::entry::Header;
 
-/// A payload that is about to go.
+/// A payload to erase, with its salt and its entry's header.
 #[derive(Debug)]
 pub(super) struct PayloadToErase {
     pub(super) header: Header,

@@ -1,5 +1,5 @@
-//! What an erased payload could still be known by: its salt, and pieces of its body. Looked for in the raw bytes of
-//! every file of `data/`, whatever SQLite says of them.
+//! Traces of an erased payload: its salt, and pieces of its body. Searches the raw bytes of every
+//! file of `data/`, past SQLite.
 
 use super::payload::PayloadToErase;
 use crate::ledger::files::{Files, RawFiles, name};
@@ -14,11 +14,11 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a piece, as many as a salt has: what is shorter could stand elsewhere by chance.
+/// Length of a piece, the same as that of a salt: a shorter one could occur elsewhere by chance.
 const PIECE_BYTES: usize = 32;
-/// From one piece of a body to the next: each page that SQLite put a part on holds a whole piece.
+/// Distance between two pieces of a body: each page with a part of it holds a whole piece.
 const STEP_BYTES: usize = 512;
-/// Read at once.
+/// Bytes read at once.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Why a search could not be made.
@@ -32,15 +32,15 @@ pub(super) enum SearchError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// A database, by its name.
+    /// A database failed: its name and the error.
     #[error("{0}: {1}")]
     Database(String, #[source] rusqlite::Error),
-    /// A file, by its name.
+    /// A file failed: its name and the error.
     #[error("{0}: {1}")]
     File(String, #[source] io::Error),
 }
 
-/// What is searched for. Salts come first, and are nobody else's.
+/// What is searched for. Salts come first; no other payload has them.
 #[derive(Debug)]
 pub(super) struct Traces {
     needles: AhoCorasick,
@@ -48,12 +48,12 @@ pub(super) struct Traces {
     salts: usize,
 }
 
-/// What a search of the files saw.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Sighting {
-    /// Files that were read whole.
+    /// Number of files that were read completely.
     pub(super) files: usize,
-    /// By file, what was found in it.
+    /// For each file, the pieces found in it.
     pub(super) found: BTreeMap<PathBuf, BTreeSet<usize>>,
     /// Files that could not be read, and why.
     pub(super) unread: Vec<String>,
@@ -83,12 +83,12 @@ impl Traces {
         Ok(Self { needles: needles?, pieces, salts: 0 })
     }
 
-    /// Whether it is a salt.
+    /// Whether the piece is a salt.
     pub(super) fn is_salt(&self, needle: usize) -> bool {
         needle < self.salts
     }
 
-    /// The same search for these alone.
+    /// The same search for only these pieces.
     pub(super) fn only(&self, wanted: &BTreeSet<usize>) -> Result<Self, SearchError> {
         let pieces: Vec<Vec<u8>> =
             wanted.iter().filter_map(|needle| self.pieces.get(*needle).cloned()).collect();
@@ -96,7 +96,7 @@ impl Traces {
         Ok(Self { needles: needles?, pieces, salts: 0 })
     }
 
-    /// Adds what `bytes` hold to `found`.
+    /// Adds the pieces in `bytes` to `found`.
     pub(super) fn in_bytes(&self, bytes: &[u8], found: &mut BTreeSet<usize>) {
         found.extend(self.needles.find_overlapping_iter(bytes).map(|hit| hit.pattern().as_usize()));
     }
@@ -124,7 +124,8 @@ impl Traces {
                     folders.push(path);
                     continue;
                 }
-                // The index of a write-ahead log holds page numbers, and locks of ours.
+                // The shared-memory file of a write-ahead log holds page numbers, and this
+                // process's locks.
                 if !meta.is_file() || path.extension().is_some_and(|end| end == "db-shm") {
                     continue;
                 }
@@ -138,7 +139,7 @@ impl Traces {
                         sight.files += 1;
                         sight.found.insert(path, found);
                     }
-                    // A file that went since the list was made holds nothing.
+                    // A file that was removed since the listing holds nothing.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                     Err(e) => sight.unread.push(format!("{}: {e}", name(files, &path))),
                 }
@@ -147,12 +148,12 @@ impl Traces {
         sight
     }
 
-    /// Which of them the database at `path` holds in its raw bytes.
+    /// The pieces in the raw bytes of the database at `path`.
     pub(super) fn in_raw(&self, raw: &RawFiles, path: &Path) -> io::Result<BTreeSet<usize>> {
         raw.with(path, |file| self.in_file(file))
     }
 
-    /// Which of them the bytes of `file` hold.
+    /// The pieces in the bytes of `file`.
     fn in_file(&self, file: &File) -> io::Result<BTreeSet<usize>> {
         let (mut found, mut at, mut kept) = (BTreeSet::new(), 0_u64, 0);
         let mut block = vec![0; BLOCK_BYTES];
@@ -165,7 +166,7 @@ impl Traces {
             at += read as u64;
             let end = kept + read;
             self.in_bytes(block.get(..end).unwrap_or_default(), &mut found);
-            // What lies across the cut is met in the next block.
+            // A piece across the boundary is found in the next block.
             kept = end.min(PIECE_BYTES - 1);
             block.copy_within(end - kept..end, 0);
         }

@@ -1,11 +1,11 @@
-//! The runs whose entries are to be erased: what of them has to stay.
+//! The runs whose entries are to be erased, and which of their payloads must stay.
 
 use crate::ledger::entry::{Header, Kind};
 use crate::ledger::read::{ReadError, Reader};
 use crate::types::{RunStatus, text};
 use std::collections::BTreeMap;
 
-/// The headers of the runs that are asked about, each run looked up once.
+/// The headers of the runs that were asked for. Each run is read once.
 pub(super) struct RunHeaders<'a> {
     reader: &'a Reader,
     known: BTreeMap<String, Vec<Header>>,
@@ -16,7 +16,7 @@ impl<'a> RunHeaders<'a> {
         Self { reader, known: BTreeMap::new() }
     }
 
-    /// The headers of every run that was asked about.
+    /// The headers of every run that was asked for.
     pub(super) fn headers(&self) -> impl Iterator<Item = &Header> {
         self.known.values().flatten()
     }
@@ -48,16 +48,19 @@ impl<'a> RunHeaders<'a> {
         Ok(headers)
     }
 
-    /// Why the payload of this entry has to stay.
+    /// Why the payload of this entry must stay, or `None` if it may be erased.
     pub(super) fn why_kept(&mut self, header: &Header) -> Result<Option<String>, ReadError> {
         if !header.may_be_erased() {
-            return Ok(Some(format!("is a `{}`, which is never erased", text::visible_line(&header.kind))));
+            return Ok(Some(format!(
+                "is a `{}`; its payload is never erased",
+                text::visible_line(&header.kind)
+            )));
         }
         let Some(run) = header.str("run") else { return Ok(None) };
         let mut replies = self.headers_of(run)?.iter().filter(|of_run| of_run.is(Kind::RunReply));
-        // A run that has ended has no entry behind its reply, and never gets one.
+        // A run that has ended has no entry after its reply, and never gets one.
         let has_ended =
             replies.next_back().is_some_and(|reply| reply.str("status") != Some(RunStatus::Waiting.as_str()));
-        Ok((!has_ended).then(|| "is of a run that has not ended".to_owned()))
+        Ok((!has_ended).then(|| "belongs to a run that has not ended".to_owned()))
     }
 }

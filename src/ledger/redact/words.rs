@@ -1,4 +1,4 @@
-//! The words of payloads that go, to be found again in entries that stay. Pure: no disk, no clock.
+//! The words of erased payloads, to find them in entries that stay. Pure: no disk, no clock.
 
 use super::error::RedactError;
 use super::payload::PayloadToErase;
@@ -7,7 +7,7 @@ use aho_corasick::AhoCorasick;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The words of payloads, to be found again in other entries and in the reason.
+/// The words of payloads, to find them in other entries and in the reason.
 pub(super) struct Words {
     needles: AhoCorasick,
 }
@@ -27,11 +27,11 @@ const SPEAKING: [&str; 12] = [
     "sources",
     "stop_text",
 ];
-/// Members within them that name things, and stand in every entry of a call.
+/// Members within those that name things and occur in every entry of a call.
 const NAMING: [&str; 9] =
     ["id", "tool", "call", "type", "is", "decision", "status", "policies", "proposed_id"];
 
-/// What is shorter stands everywhere.
+/// Shorter words occur everywhere.
 const WORD_BYTES_MIN: usize = 12;
 const WORDS_MAX: usize = 8_192;
 const DEPTH_MAX: usize = limits::JSON_DEPTH_MAX + 8;
@@ -50,15 +50,15 @@ impl Words {
             {
                 collect(value, DEPTH_MAX, &mut own);
             }
-            // A payload that was cut is known by its head alone.
+            // Only the head of a payload that was cut is known.
             if let Some(head) = payload.get("head").filter(|_| payload.get("cut").is_some()) {
                 collect(head, DEPTH_MAX, &mut own);
             }
             own.retain(|word| header.fields.values().all(|field| field.as_str() != Some(word)));
             words.extend(own);
         }
-        // A text may stand in a JSON text, and that in another: of a tool in the arguments, of those in the model's
-        // own bytes.
+        // A text may occur in a JSON text, and that in another: a tool's text in the arguments, and
+        // the arguments in the model's own bytes.
         let mut needles = BTreeSet::new();
         for word in words.into_iter().take(WORDS_MAX) {
             let once = escaped(&word);
@@ -74,12 +74,12 @@ impl Words {
     }
 }
 
-/// The strings of `value`, each also by its lines and by what white space and quotes cut it into.
+/// The strings of `value`, and their parts: split by lines, and by white space and quotes.
 fn collect(value: &Value, depth: usize, words: &mut BTreeSet<String>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     match value {
         Value::String(string) => {
-            // Arguments as the model wrote them: their own strings count.
+            // Arguments are JSON as the model wrote it; their own strings count.
             if string.starts_with(['{', '['])
                 && let Ok(inner) = serde_json::from_str::<Value>(string)
             {
@@ -98,7 +98,7 @@ fn collect(value: &Value, depth: usize, words: &mut BTreeSet<String>) {
     }
 }
 
-/// As it stands between the quotes of a JSON string.
+/// The text as it is written between the quotes of a JSON string.
 fn escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! One changed bit of a file: it is detected, or nothing that anybody is told is another.
+//! One changed bit of a file: it is detected, or no output changes.
 
 use super::{LedgerHome, Verification, key_draft};
 use crate::ledger::{Lock, Reader};
@@ -6,17 +6,17 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// A bit of so many is flipped where nothing else is asked for.
+/// Default distance between two flipped bits.
 const STRIDE: usize = 149;
 
-/// What flips came to.
+/// The results of the flips.
 #[derive(Clone, Copy, Debug, Default)]
 struct FlipCount {
     detected: usize,
     without_effect: usize,
 }
 
-/// Everything that `audit verify` and `audit show` tell of a ledger.
+/// Everything that `audit verify` and `audit show` print for a ledger.
 #[derive(Debug, PartialEq)]
 struct ReadBack {
     report: String,
@@ -32,21 +32,21 @@ impl ReadBack {
         let newest = format!("{:?}", reader.as_ref().map(Reader::newest_checkpoint));
         Self {
             report: format!("{report:?}"),
-            // One more than there are: that nothing is there is an answer as well.
+            // One more than the ledger has: a missing entry is output as well.
             entries: (0..=report.entries).map(entry).collect(),
             newest,
         }
     }
 }
 
-/// Every how many bits: `PAR_EVERY_BIT` (1: all of them), else `otherwise`.
-#[expect(clippy::disallowed_methods, reason = "who runs the tests says how long they may take")]
+/// The distance between two flipped bits: `PAR_EVERY_BIT` (1 means all bits), or else `otherwise`.
+#[expect(clippy::disallowed_methods, reason = "the caller decides how long the tests may take")]
 fn stride(otherwise: usize) -> usize {
     let asked = std::env::var("PAR_EVERY_BIT").ok().and_then(|text| text.parse().ok());
     asked.filter(|stride| *stride > 0).unwrap_or(otherwise)
 }
 
-/// Flips one bit after the other of a file of `home`, those that `bits` gives, and undoes it.
+/// Flips the given `bits` of a file of `home` one after the other, and undoes each flip.
 fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -> FlipCount {
     let before = ReadBack::new(home, &home.audit());
     let path = home.folder.path().join(name);
@@ -59,8 +59,8 @@ fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -
         file.write_all_at(&[held[0] ^ mask], byte).expect("flipped");
         let report = home.audit();
         if report.verdict.holds() {
-            let told = ReadBack::new(home, &report);
-            assert_eq!(told, before, "{name}, bit {bit}");
+            let read = ReadBack::new(home, &report);
+            assert_eq!(read, before, "{name}, bit {bit}");
             count.without_effect += 1;
         } else {
             assert!(!report.findings.is_empty(), "{name}, bit {bit}: {report:?}");
@@ -72,7 +72,7 @@ fn flip_each(home: &LedgerHome, name: &str, bits: impl Iterator<Item = usize>) -
     count
 }
 
-/// The same on two copies at once, each with every second of `bits`.
+/// The same on two copies at once, each with every second bit of `bits`.
 fn flip_all(home: &LedgerHome, name: &str, bits: &[usize]) -> FlipCount {
     let half = |at: usize| {
         let (copy, mine) = (copy(home), bits.iter().copied().skip(at).step_by(2).collect::<Vec<_>>());
@@ -80,7 +80,7 @@ fn flip_all(home: &LedgerHome, name: &str, bits: &[usize]) -> FlipCount {
     };
     let counts = std::thread::scope(|scope| {
         let threads = [scope.spawn(half(0)), scope.spawn(half(1))];
-        threads.map(|thread| thread.join().expect("each bit is detected, or tells nothing else"))
+        threads.map(|thread| thread.join().expect("each bit is detected, or changes no output"))
     });
     let all = FlipCount {
         detected: counts.iter().map(|count| count.detected).sum(),
@@ -91,7 +91,7 @@ fn flip_all(home: &LedgerHome, name: &str, bits: &[usize]) -> FlipCount {
     all
 }
 
-/// A copy of a home and of what stands in its `-wal`.
+/// A copy of a home, including its `-wal`.
 fn copy(home: &LedgerHome) -> LedgerHome {
     let copy = home.copy();
     for name in ["ledger.db-wal", "state.db-wal"] {
@@ -109,19 +109,19 @@ fn bits_of(path: &Path, stride: usize) -> Vec<usize> {
 }
 
 #[test]
-fn every_flipped_bit_of_a_settled_file_is_detected_or_tells_nothing_else() {
+fn every_flipped_bit_of_a_settled_file_is_detected_or_changes_nothing() {
     let home = LedgerHome::filled(6);
     let count = flip_all(&home, "ledger.db", &bits_of(&home.files().ledger(), stride(STRIDE)));
     assert!(count.detected > 100 && count.without_effect > 100, "{count:?}");
 }
 
-/// The rows of a ledger that nobody has moved out of its write-ahead log yet.
+/// The rows of a ledger that are still in its write-ahead log.
 #[test]
-fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_tells_nothing_else() {
+fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_changes_nothing() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let _receipts = ledger.append_blocking(vec![key_draft("Ab3dEf9h", "ops", "operator")]).expect("appended");
-    // As long as somebody reads, the writer leaves the log there.
+    // While a reader is active, the writer leaves the log in place.
     let reader = home.db();
     let read: i64 = reader.query_row("SELECT count(*) FROM entry", [], |row| row.get(0)).expect("read");
     assert_eq!(read, 2);
@@ -136,7 +136,7 @@ fn every_flipped_bit_of_the_write_ahead_log_is_detected_or_tells_nothing_else() 
     flip_all(&kept, "ledger.db", &bits_of(&kept.files().ledger(), stride(STRIDE)));
 }
 
-/// A tile, where it lies in the file.
+/// A tile, at its position in the file.
 #[test]
 fn every_flipped_bit_of_a_tile_is_detected() {
     let home = LedgerHome::filled(260);

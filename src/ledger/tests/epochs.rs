@@ -1,6 +1,6 @@
-//! The keys that sign: each epoch has its own, and the one before is gone.
+//! The signing keys: each epoch has its own, and the previous one is gone.
 
-use super::{LedgerHome, Verdict, assert_verified, call_drafts, named, sign_anew};
+use super::{LedgerHome, Verdict, assert_verified, call_drafts, named, replace_checkpoints};
 use crate::ledger::checkpoint::Signer;
 use crate::ledger::tests::tampered::rechain;
 use crate::ledger::{Checkpoint, Draft, Head, Kind, Lock, Note, OpenError, Reader};
@@ -8,8 +8,8 @@ use crate::types::Digest;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Lets the epoch in force have begun in 1970, so that the next start ends it. A key that a crash left half
-/// erased, or none, stays as it is.
+/// Sets the start of the current epoch to 1970, so that the next start ends it. A key that a crash
+/// left half erased, or none, stays as it is.
 pub(super) fn age(home: &LedgerHome) {
     let path = home.folder.path().join("epoch.key");
     let line = std::fs::read_to_string(&path).unwrap_or_default();
@@ -49,9 +49,9 @@ fn an_epoch_that_is_over_is_sealed_and_its_key_is_gone() {
     assert_eq!(assert_verified(&home).epochs, 2, "a young epoch stays");
 }
 
-/// A process may be gone before anything that is done behind its last entry.
+/// A process may end before any work that follows its last entry.
 #[test]
-fn the_end_of_a_process_is_signed_with_it() {
+fn the_last_entries_of_a_process_are_signed() {
     let home = LedgerHome::filled(6);
     let ledger = home.open();
     let _receipts = ledger.append_blocking(call_drafts(6)).expect("appended");
@@ -61,7 +61,7 @@ fn the_end_of_a_process_is_signed_with_it() {
     assert_eq!(Checkpoint::parse(note.text()).expect("checkpoint").head, receipts[0].head());
 }
 
-/// Who gets the lock finds files that no thread of the process before has open.
+/// A process that gets the lock finds no file open in a thread of the previous holder.
 #[test]
 fn the_lock_is_held_until_the_last_thread_is_done() {
     let home = LedgerHome::filled(6);
@@ -70,21 +70,21 @@ fn the_lock_is_held_until_the_last_thread_is_done() {
         let _receipts = ledger.append_blocking(call_drafts(6 + 5 * at)).expect("appended");
         drop(ledger);
         drop(Lock::take(&home.files(), Duration::from_secs(20)).expect("free"));
-        assert_eq!(open_below(home.folder.path()), Vec::<PathBuf>::new(), "somebody has them open");
+        assert_eq!(open_below(home.folder.path()), Vec::<PathBuf>::new(), "they are still open");
     }
 }
 
-/// The files below a folder that this process has open. Two connections that close at the same moment may leave a
-/// write-ahead log behind, so that the log's name says nothing of it.
+/// The files below a folder that this process has open. Two connections that close at the same
+/// moment may leave a write-ahead log, so the log's existence proves nothing.
 fn open_below(folder: &Path) -> Vec<PathBuf> {
     let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
     let files = open.filter_map(|one| std::fs::read_link(one.path()).ok());
     files.filter(|file| file.starts_with(folder)).collect()
 }
 
-/// With every key that lies on the disk nobody can sign an epoch that is over.
+/// With all keys on the disk, an epoch that is over cannot be signed.
 #[test]
-fn earlier_epochs_cannot_be_written_anew_with_the_live_keys() {
+fn earlier_epochs_cannot_be_rewritten_with_the_live_keys() {
     let home = three_epochs();
     let report = assert_verified(&home);
     assert_eq!(report.epochs, 3);
@@ -95,7 +95,7 @@ fn earlier_epochs_cannot_be_written_anew_with_the_live_keys() {
     {
         let copy = home.copy();
         rechain(&copy.db(), from);
-        sign_anew(&copy);
+        replace_checkpoints(&copy);
         std::fs::remove_file(copy.files().high_water()).expect("mark");
         let report = copy.audit();
         assert_eq!(report.verdict.holds(), seal.is_none(), "from {from}: {:?}", report.findings);
@@ -104,7 +104,7 @@ fn earlier_epochs_cannot_be_written_anew_with_the_live_keys() {
 }
 
 #[test]
-fn an_interrupted_change_is_brought_to_its_end() {
+fn an_interrupted_change_is_finished() {
     let home = LedgerHome::filled(12);
     let path = |name: &str| home.folder.path().join(name);
     let first = std::fs::read(path("epoch.key")).expect("key");
@@ -139,29 +139,29 @@ fn an_interrupted_change_is_brought_to_its_end() {
     assert_verified(&home);
 }
 
-/// A key in force whose way to its place was barred is not taken for one that was never used.
+/// A key in force that could not be renamed is not mistaken for one that was never used.
 #[test]
 fn the_only_copy_of_a_key_in_force_is_not_erased() {
     let home = LedgerHome::empty();
     let (head, day) = (Head { size: 12, root: Digest::sha256(b"root") }, 86_400_000_000);
     let (first, _) = Signer::begin(home.files().keys(), 0).expect("keys");
     let (second, _) = first.next(head, day).expect("next");
-    // Its entry is written, and the file stays where it is; a day later the third epoch begins.
+    // Its entry is written, and the file keeps its old name. A day later the third epoch begins.
     let in_force = std::fs::read(home.folder.path().join("epoch.next")).expect("next");
     let _third = second.next(Head { size: 24, ..head }, 2 * day).expect("next");
     assert_eq!(std::fs::read(home.folder.path().join("epoch.key")).expect("key"), in_force);
     assert_ne!(std::fs::read(home.folder.path().join("epoch.next")).expect("next"), in_force);
 }
 
-/// The host's clock is recorded as it is, and says nothing of the order.
+/// The host's clock is recorded as it is, and does not affect the order.
 #[test]
 fn a_clock_that_goes_back_changes_no_order() {
     let home = LedgerHome::filled(12);
-    // As if these had been written some minutes later than now.
+    // As if these had been written some minutes in the future.
     for _ in 0..300 {
         rechain(&home.db(), 1);
     }
-    sign_anew(&home);
+    replace_checkpoints(&home);
     std::fs::remove_file(home.files().high_water()).expect("mark");
     let receipts = home.open().append_blocking(call_drafts(12)).expect("appended");
     assert_eq!(receipts.iter().map(|receipt| receipt.seq()).collect::<Vec<_>>(), [12, 13, 14, 15, 16]);
@@ -172,11 +172,14 @@ fn a_clock_that_goes_back_changes_no_order() {
         .map(|seq| reader.entry(seq).expect("read").expect("there").header)
         .map(|header| (header.u64("wall_us").expect("time"), header.u64("mono_us").expect("time")))
         .collect();
-    assert!(times[12].0 + 60_000_000 < times[11].0, "the clock went back, and that stands there: {times:?}");
+    assert!(
+        times[12].0 + 60_000_000 < times[11].0,
+        "the clock went back, and the ledger shows it: {times:?}"
+    );
     assert!(times.is_sorted_by_key(|(_, mono)| *mono), "{times:?}");
 }
 
-/// A copy of the files without the right keys is no log that can be gone on with.
+/// A copy of the files without the right keys cannot be continued.
 #[test]
 fn other_keys_sign_nothing() {
     let home = three_epochs();

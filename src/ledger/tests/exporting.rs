@@ -1,4 +1,4 @@
-//! An export is checked with the key alone, and whatever is changed in it is seen.
+//! An export is checked with the key alone, and every change of it is detected.
 
 use super::{LedgerHome, call_drafts};
 use crate::ledger::export::verify::{Exported, check};
@@ -39,7 +39,7 @@ fn an_export_is_checked_with_the_key_alone() {
     let key = ledger.reader().log_key().expect("key");
     let all = export(&ledger, "", Format::Jsonl);
     let found = check(&mut BufReader::new(all.as_bytes()), Some(&key)).expect("checks");
-    // Everything but the payload of the key, which is told to nobody.
+    // Everything but the payload of the key, which is never exported.
     assert_eq!((found.entries, found.size, found.payloads), (302, 302, 301));
     assert_eq!((found.record, found.query.as_str()), (302, ""));
     assert!(!all.contains("argon2"));
@@ -54,14 +54,14 @@ fn an_export_is_checked_with_the_key_alone() {
         check(&mut BufReader::new(all.as_bytes()), Some(&stranger))
             .expect_err("of another")
             .to_string()
-            .contains("not of")
+            .contains("not to")
     );
 }
 
-/// Every member of every kind of line, changed in every way that such a value can be; lines that are gone, twice, in
-/// another order, of another export.
+/// Every member of every kind of line, changed in every way that its type allows; lines that are
+/// missing, duplicated, reordered, or from another export.
 #[test]
-fn whatever_is_changed_in_an_export_is_seen() {
+fn every_change_of_an_export_is_detected() {
     let (_home, ledger) = ledger(4);
     let text = export(&ledger, "tool:read_file -status:error", Format::Jsonl);
     let found = checked(&text).expect("checks");
@@ -100,7 +100,7 @@ fn whatever_is_changed_in_an_export_is_seen() {
     }
     refuse(text.trim_end(), "without its last newline");
     refuse("", "nothing");
-    // A line that is proven too, under a record that is proven too, and was not what was asked for.
+    // A line with a valid proof, under a valid record, that does not match the recorded query.
     let other = export(&ledger, "kind:run.request", Format::Jsonl);
     let mut mixed = whole.clone();
     mixed[1] = other.lines().nth(1).expect("a line").to_owned();
@@ -143,7 +143,7 @@ fn changes(line: &Value) -> Vec<(String, Value)> {
     found.into_iter().map(with).filter(|(_, changed)| changed != line).collect()
 }
 
-/// What is erased later is not in an export that is made later, and an older one still proves it.
+/// A payload that is erased is not in a later export, and an earlier export still proves it.
 #[test]
 fn an_erased_payload_is_not_exported() {
     let (_home, ledger) = ledger(3);
@@ -161,7 +161,7 @@ fn an_erased_payload_is_not_exported() {
 }
 
 #[test]
-fn a_table_has_a_row_an_entry_and_no_formula() {
+fn a_table_has_one_row_per_entry_and_no_formula() {
     let (_home, ledger) = ledger(1);
     let odd = Draft {
         tool: Some("=cmd|' /C calc'!A0".to_owned()),

@@ -16,8 +16,8 @@ fn stored(db: &Connection) -> Vec<Stored> {
     rows.collect::<Result<_, _>>().expect("entries")
 }
 
-/// Every bit of every header, salt and body, through the walk that `audit` makes: the entry is named,
-/// and no other. The last entry is included, thanks to the high-water mark.
+/// Every bit of every header, salt and body, through the walk that `audit` makes: that entry is
+/// named and no other. The high-water mark makes this true for the last entry too.
 #[test]
 fn every_flipped_bit_names_its_entry_and_no_other() {
     let home = LedgerHome::filled(12);
@@ -43,7 +43,7 @@ fn every_flipped_bit_names_its_entry_and_no_other() {
     assert!(flips > 40_000, "{flips} bits");
 }
 
-/// Flips each bit of the entry `at`, behind the walk `start` over the entries before it.
+/// Flips each bit of the entry `at`, after the walk `start` over the entries before it.
 fn flip_each(start: &ChainWalk, entries: &[Stored], at: usize) -> usize {
     let mut flips = 0;
     let mut changed = entries[at].clone();
@@ -100,7 +100,7 @@ fn a_flipped_bit_in_the_file_names_its_entry() {
     super::assert_verified(&home);
 }
 
-/// A reader shows nothing of a changed payload, and says which entry is damaged.
+/// A reader returns nothing of a changed payload, and names the damaged entry.
 #[test]
 fn a_reader_shows_no_changed_payload() {
     let home = LedgerHome::filled(6);

@@ -1,5 +1,5 @@
-//! On a disk that is full: nothing half written, what has happened already is not lost, and all goes on by itself
-//! once there is space.
+//! A full disk: nothing is half written, what has already happened is not lost, and everything
+//! continues by itself once there is space.
 
 use super::{PROJECTIONS, call_drafts, one};
 use crate::ledger::{AppendError, Draft, Files, Kind, Ledger, Lock, Receipt, audit, key};
@@ -7,13 +7,13 @@ use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Hands a disk of a megabyte to `work`; skipped aloud where none can be mounted.
+/// Runs `work` on a disk of one megabyte. Prints that it is skipped if none can be mounted.
 fn on_small_disk(work: fn(&Path)) {
     if !super::is_root() {
         eprintln!("skipped: only root can mount the small disk that this test fills");
         return;
     }
-    // Namespaces are a thread's own, and those that it starts inherit them.
+    // Namespaces belong to a thread, and the threads that it starts inherit them.
     let done = std::thread::spawn(move || {
         let at = tempfile::tempdir().expect("folder");
         if let Err(e) = mount_small_disk(at.path()) {
@@ -50,7 +50,7 @@ impl SmallDisk {
         Ledger::open(self.files.clone(), lock, &PROJECTIONS).expect("ledger")
     }
 
-    /// Takes all space but so much.
+    /// Fills the disk except for `left_kib`.
     fn fill(&self, left_kib: u64) {
         let free = self.files.free_bytes().expect("space");
         let ballast = usize::try_from(free.saturating_sub(left_kib << 10)).expect("size");
@@ -76,12 +76,12 @@ fn is_full(ledger: &Ledger) -> bool {
 fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !is_so() {
-        assert!(Instant::now() < end, "it never came to this: {what}");
+        assert!(Instant::now() < end, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A result of `kib` KiB, as the gate settles it; comes back once it is on the ledger.
+/// A result of `kib` KiB, as the gate settles it. Returns once it is on the ledger.
 fn owed(ledger: &Ledger, kib: usize) -> Result<Vec<Receipt>, AppendError> {
     let drafts = vec![Draft::untyped(Kind::CallResult, json!({ "result": "x".repeat(kib << 10) }))];
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
@@ -93,8 +93,8 @@ fn a_full_disk_rolls_back_and_passes() {
     on_small_disk(|data| {
         let disk = SmallDisk::new(data, 64);
         let ledger = disk.open();
-        // Each time another number of bytes is left, so that each write of a commit is once the first
-        // that finds no room.
+        // Each round leaves another number of bytes, so that each write of a commit is once the
+        // first that finds no space.
         for left_kib in [4, 8, 12, 16, 24, 36, 48] {
             disk.fill(left_kib);
             let mut refusals = 0;
@@ -124,9 +124,9 @@ fn a_full_disk_rolls_back_and_passes() {
     });
 }
 
-/// Nobody has to append anything, or to start anew.
+/// No append and no restart is necessary.
 #[test]
-fn a_full_disk_is_over_by_itself_once_there_is_space() {
+fn a_full_disk_recovers_by_itself_once_there_is_space() {
     on_small_disk(|data| {
         let disk = SmallDisk::new(data, 64);
         let ledger = disk.open();
@@ -149,7 +149,7 @@ fn results_are_written_with_the_reserve_and_then_wait_for_space() {
         assert_eq!(std::fs::metadata(&reserve).expect("reserve").len(), 64 << 10);
         disk.fill(4);
         while ledger.append_blocking(one("x")).is_ok() {}
-        assert!(reserve.exists(), "who has done nothing yet takes nothing of the reserve");
+        assert!(reserve.exists(), "an append that is not owed uses nothing of the reserve");
         let receipts = owed(&ledger, 20).expect("written with the reserve");
         assert_eq!(receipts[0].head().size, disk.verified("with the reserve"));
         assert!(!reserve.exists() && is_full(&ledger));
@@ -162,9 +162,9 @@ fn results_are_written_with_the_reserve_and_then_wait_for_space() {
             })
             .collect();
         let size = ledger.head().size;
-        // Longer than between two tries.
+        // Longer than the pause between two tries.
         std::thread::sleep(Duration::from_millis(2_500));
-        assert!(!waiting.iter().all(std::thread::JoinHandle::is_finished), "600 KiB do not fit");
+        assert!(!waiting.iter().all(std::thread::JoinHandle::is_finished), "600 KiB are too much");
         assert!(is_full(&ledger));
         disk.verified("while results wait");
         disk.empty();
@@ -177,7 +177,7 @@ fn results_are_written_with_the_reserve_and_then_wait_for_space() {
     });
 }
 
-/// A start without room for the reserve takes no run, and says why.
+/// A start without space for the reserve accepts no run, and says why.
 #[test]
 fn a_start_on_a_full_disk_says_so() {
     on_small_disk(|data| {
@@ -185,7 +185,7 @@ fn a_start_on_a_full_disk_says_so() {
         drop(disk.open());
         drop(Lock::take(&disk.files, Duration::from_secs(5)).expect("the writer ends"));
         std::fs::remove_file(disk.files.reserve()).expect("reserve");
-        // Enough for what SQLite makes at its opening.
+        // Enough for the files that SQLite creates at opening.
         disk.fill(120);
         let ledger = disk.open();
         assert!(is_full(&ledger) && !disk.files.reserve().exists());

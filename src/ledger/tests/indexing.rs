@@ -1,4 +1,4 @@
-//! The index says what the ledger says, however far it is and whatever was done to it.
+//! Searches with the index agree with the ledger, however far it is and whatever was done to it.
 
 use super::query::{drafts, typed};
 use super::{LedgerHome, call_drafts, connect};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
-/// Every number that an answer tells, page by page.
+/// Every number of a result, page by page.
 fn pages(order: Order, limit: usize, page: impl Fn(u64, usize) -> HeaderPage) -> Vec<u64> {
     let mut seqs = Vec::new();
     let mut at = Some(if order == Order::Ascending { 0 } else { u64::MAX });
@@ -34,7 +34,7 @@ fn by_scan(ledger: &Ledger, query: &str, order: Order) -> Vec<u64> {
     })
 }
 
-/// Follows by at least `entries`.
+/// Indexes at least `entries` entries.
 fn follow(index: &Index, entries: u64) {
     let mut done = 0;
     while done < entries {
@@ -45,12 +45,12 @@ fn follow(index: &Index, entries: u64) {
     }
 }
 
-/// A ledger of some blocks, whose entries differ.
+/// A ledger of some blocks, with different entries.
 fn some_blocks() -> (LedgerHome, Ledger) {
     blocks(150)
 }
 
-/// A ledger of so many runs.
+/// A ledger of `runs` runs.
 fn blocks(runs: usize) -> (LedgerHome, Ledger) {
     let home = LedgerHome::empty();
     let ledger = home.open();
@@ -68,8 +68,8 @@ fn blocks(runs: usize) -> (LedgerHome, Ledger) {
 proptest! {
     #![proptest_config(crate::types::laws::cases(24))]
 
-    /// Whatever is asked of whatever is there: index and scan say the same, in either order and in pages of any size,
-    /// also where the index lags behind.
+    /// For every query and ledger: index and scan agree, in either order and with pages of any
+    /// size, also if the index lags.
     #[test]
     fn index_and_scan_agree(
         entries in vec(vec(drafts(), 1..40), 1..8), queries in vec(vec(typed(), 1..4), 1..24),
@@ -107,7 +107,7 @@ fn assert_agrees(index: &Index, ledger: &Ledger, what: &str) {
     }
 }
 
-fn told(index: &Index, query: &str) -> (u64, Vec<u64>) {
+fn coverage(index: &Index, query: &str) -> (u64, Vec<u64>) {
     let filter = Filter::parse(query).expect("a query");
     let found = index.headers(&filter, 0, Order::Ascending, 10_000, 20_000).expect("read");
     let coverage = found.index.expect("the index was used");
@@ -115,16 +115,17 @@ fn told(index: &Index, query: &str) -> (u64, Vec<u64>) {
 }
 
 #[test]
-fn what_is_changed_in_the_index_is_seen_and_answered_right() {
+fn a_changed_index_is_detected_and_changes_no_answer() {
     let (home, ledger) = some_blocks();
     let size = ledger.head().size;
     let reference = Index::open(&home.files()).expect("index");
     assert_eq!(reference.complete().expect("complete").covered, size);
-    assert_eq!(told(&reference, "tool:list_dir"), (size, vec![]));
+    assert_eq!(coverage(&reference, "tool:list_dir"), (size, vec![]));
     assert_agrees(&reference, &ledger, "as it is");
     let denied = by_scan(&ledger, "tool:list_dir", Order::Ascending)[20];
     let block = denied / 256;
-    // The digests are SHA-256, which SQL has none of: who changes lines takes another block's digest along.
+    // The digests are SHA-256, which SQL cannot compute: an edit of lines takes the digest of
+    // another block.
     let changes = [
         format!("DELETE FROM line WHERE seq = {denied}"),
         format!("DELETE FROM line WHERE seq >= {denied}"),
@@ -143,12 +144,12 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
     ];
     for change in &changes {
         connect(&home.files().index()).execute_batch(change).expect(change);
-        let (covered, unsound) = told(&reference, "tool:list_dir");
+        let (covered, unsound) = coverage(&reference, "tool:list_dir");
         assert!(covered == 0 || !unsound.is_empty(), "{change}: seen");
         assert_agrees(&reference, &ledger, change);
-        // It is made anew, and by the next look it fits.
+        // The block is rebuilt, and matches at the next check.
         while reference.follow().expect("followed") > 0 {}
-        assert_eq!(told(&reference, "tool:list_dir"), (size, vec![]), "{change}");
+        assert_eq!(coverage(&reference, "tool:list_dir"), (size, vec![]), "{change}");
         assert_agrees(&reference, &ledger, change);
     }
     for change in [
@@ -157,14 +158,14 @@ fn what_is_changed_in_the_index_is_seen_and_answered_right() {
         "DELETE FROM words".to_owned(),
     ] {
         connect(&home.files().index()).execute_batch(&change).expect(&change);
-        assert!(!told(&reference, "\"line 77\"").1.is_empty(), "{change}: seen");
+        assert!(!coverage(&reference, "\"line 77\"").1.is_empty(), "{change}: seen");
         assert_agrees(&reference, &ledger, &change);
         assert!(!reference.complete().expect("complete").unsound.is_empty());
-        assert_eq!(told(&reference, "\"line 77\""), (size, vec![]), "{change}");
+        assert_eq!(coverage(&reference, "\"line 77\""), (size, vec![]), "{change}");
     }
 }
 
-/// What a query can ask for, of each column, and of words.
+/// Queries for each column, and for words.
 const EACH_COLUMN: [&str; 14] = [
     "kind:call.decision",
     "kind:model.*",
@@ -189,8 +190,8 @@ fn assert_all_agree(index: &Index, ledger: &Ledger, what: &str) {
     }
 }
 
-/// The attack: a line of the block that still grows is edited while no server runs. The next append must not write a digest
-/// over it.
+/// The attack: a line of the block that still grows is edited while no server runs. The next append
+/// must not write a digest over it.
 #[test]
 fn an_append_does_not_vouch_for_a_line_that_was_edited() {
     for column in
@@ -214,11 +215,12 @@ fn an_append_does_not_vouch_for_a_line_that_was_edited() {
         let _more = ledger.append_blocking(call_drafts(8)).expect("appended");
         while index.follow().expect("followed") > 0 {}
         assert_all_agree(&Index::reading(&home.files()).expect("index"), &ledger, column);
-        assert_eq!(told(&index, "kind:call.decision"), (ledger.head().size, vec![]), "{column}: made anew");
+        assert_eq!(coverage(&index, "kind:call.decision"), (ledger.head().size, vec![]), "{column}: rebuilt");
     }
 }
 
-/// The same of a block whose digest is made anew because an entry of it was erased, while a server runs and while none does.
+/// The same for a block whose digest is written again because an entry of it was erased, while a
+/// server runs and while none does.
 #[test]
 fn a_redaction_does_not_vouch_for_a_line_that_was_edited() {
     for is_followed_before in [true, false] {
@@ -243,7 +245,7 @@ fn a_redaction_does_not_vouch_for_a_line_that_was_edited() {
     }
 }
 
-/// A column of the index's own tables, of the rows in the order of their keys.
+/// A column of the index's own tables, with the rows in the order of their keys.
 const COLUMNS: [(&str, &str); 19] = [
     ("line", "seq"),
     ("line", "leaf"),
@@ -266,7 +268,7 @@ const COLUMNS: [(&str, &str); 19] = [
     ("words_content", "c0"),
 ];
 
-/// One edit: a cell gets the value of another row, a word, or goes with its row.
+/// One edit: a cell gets another row's value or a constant, or its row is deleted.
 fn edit((table, column): (&str, &str), row: u16, other: u16, how: u8) -> String {
     let at =
         |n: u16| format!("(SELECT rowid FROM {table} LIMIT 1 OFFSET {n} % (SELECT count(*) FROM {table}))");
@@ -286,8 +288,8 @@ fn edit((table, column): (&str, &str), row: u16, other: u16, how: u8) -> String 
 proptest! {
     #![proptest_config(crate::types::laws::cases(8))]
 
-    /// Whatever cells of its tables are edited, while somebody has it open or while nobody has: no answer is another, nor after
-    /// the ledger has grown and the index has followed.
+    /// Whatever cells of the tables are edited, while the index is open or closed: no result
+    /// changes, not even after the ledger has grown and the index has followed.
     #[test]
     fn no_edit_of_any_column_changes_an_answer(
         edits in vec((select(&COLUMNS), any::<u16>(), any::<u16>(), 0_u8..8), 1..6), is_open in any::<bool>(),
@@ -303,14 +305,14 @@ proptest! {
         db.execute_batch("PRAGMA ignore_check_constraints = 1").expect("as it is");
         let edits: Vec<String> = edits.into_iter().map(|(column, row, other, how)| edit(column, row, other, how)).collect();
         for edit in &edits {
-            // A value of another type than the column's is refused by SQLite itself.
+            // SQLite itself refuses a value of another type than the column's.
             let _refused = db.execute_batch(edit);
         }
         let what = edits.join("; ");
         assert_all_agree(&index, &ledger, &what);
         let _more = ledger.append_blocking(call_drafts(7)).expect("appended");
         for _ in 0..8 {
-            // Where `covered` has lost its row there is nothing to follow with.
+            // Without its row, `covered` cannot be updated.
             let _odd = index.follow();
         }
         assert_all_agree(&index, &ledger, &what);
@@ -321,7 +323,7 @@ proptest! {
     }
 }
 
-/// A page of numbers begins where they begin, however many entries are not asked for.
+/// A page for a range of numbers begins at the range, however many entries come before it.
 #[test]
 fn numbers_are_found_on_the_first_page() {
     let (home, ledger) = some_blocks();
@@ -345,14 +347,15 @@ fn numbers_are_found_on_the_first_page() {
     }
 }
 
-/// A file that is no index, none at all, one of another log: each is made anew, and until then the ledger is read.
+/// A file that is not an index, a missing file, an index of another log: each is rebuilt, and until
+/// then the ledger is read.
 #[test]
 fn an_index_can_be_lost() {
     let (home, ledger) = some_blocks();
     let size = ledger.head().size;
     let index = Index::open(&home.files()).expect("index");
     follow(&index, 256);
-    let covered = told(&index, "tool:list_dir").0;
+    let covered = coverage(&index, "tool:list_dir").0;
     assert!(covered >= 256 && covered < size);
     assert_agrees(&index, &ledger, "lagging");
 
@@ -369,24 +372,25 @@ fn an_index_can_be_lost() {
     std::fs::remove_file(home.files().index()).expect("removed");
     std::fs::copy(other.files().index(), home.files().index()).expect("copied");
     let index = Index::open(&home.files()).expect("index");
-    assert_eq!(told(&index, "tool:list_dir"), (0, vec![]));
+    assert_eq!(coverage(&index, "tool:list_dir"), (0, vec![]));
     assert_agrees(&index, &ledger, "of another log");
     assert_eq!(index.complete().expect("complete").covered, size);
-    assert_agrees(&index, &ledger, "made anew");
+    assert_agrees(&index, &ledger, "rebuilt");
     drop(index);
 
     std::fs::write(home.files().index(), vec![b'x'; 9_000]).expect("written");
     let index = Index::open(&home.files()).expect("index");
     assert_eq!(index.complete().expect("complete").covered, size);
     index.clear().expect("cleared");
-    assert_eq!(told(&index, "tool:list_dir").0, 0);
+    assert_eq!(coverage(&index, "tool:list_dir").0, 0);
     assert_eq!(index.complete().expect("complete").covered, size);
     assert_agrees(&index, &ledger, "cleared");
 }
 
-/// Behind a redaction the words are in no file any more, nor found; also where the index had not come so far.
+/// After a redaction the words are in no file any more, and cannot be found, even if the index
+/// lagged.
 #[test]
-fn what_is_erased_leaves_the_index_too() {
+fn erased_words_leave_the_index_too() {
     const WORDS: [&str; 3] = ["Sesame7f3a", "quetzalcoatlus", "zzyzxroad2077"];
     for has_index in [true, false] {
         let (home, ledger) = some_blocks();
@@ -408,8 +412,8 @@ fn what_is_erased_leaves_the_index_too() {
             principal: "os:root".to_owned(),
             power: None,
         };
-        let told = ledger.redact(&erasure).expect("erased");
-        assert!(told.left.is_empty(), "{:?}", told.left);
+        let report = ledger.redact(&erasure).expect("erased");
+        assert!(report.left.is_empty(), "{:?}", report.left);
         for name in ["index.db", "index.db-wal", "ledger.db", "ledger.db-wal"] {
             let bytes = std::fs::read(home.folder.path().join(name)).unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes).to_lowercase();
@@ -424,6 +428,6 @@ fn what_is_erased_leaves_the_index_too() {
             by_index(&index, "-sesame7f3a kind:run.request", Order::Ascending, 99, 20_000).last(),
             Some(&seq)
         );
-        assert_agrees(&index, &ledger, "behind a redaction");
+        assert_agrees(&index, &ledger, "after a redaction");
     }
 }

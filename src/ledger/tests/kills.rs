@@ -1,7 +1,8 @@
-//! Kills: a process that appends from several threads dies at any moment, also while it opens, changes epochs or
-//! erases. What it told is there, nothing is reported that is not so, and the log goes on and signs.
+//! Kills: a process that appends from several threads dies at any moment, also while it opens,
+//! changes epochs or erases. Everything that it reported is there, verification raises no false
+//! alarm, and the log continues and signs.
 //!
-//! `PAR_KILLS` says how many kills there are; 10,000 take some minutes.
+//! `PAR_KILLS` sets the number of kills; 10,000 take some minutes.
 
 use super::{LedgerHome, PROJECTIONS, call_drafts, key};
 use crate::ledger::tree::{Frontier, leaf};
@@ -19,20 +20,20 @@ const KILLS: usize = 200;
 /// Kills of one ledger.
 const LIVES: usize = 10;
 const THREADS: usize = 4;
-/// The test that is its own writer too, and the variable that makes it that.
-const SELF: &str = "ledger::tests::kills::a_killed_writer_loses_nothing_that_it_told";
+/// The test that is also its own writer, and the variable that selects the writer.
+const SELF: &str = "ledger::tests::kills::a_killed_writer_loses_nothing_that_it_reported";
 const FOLDER: &str = "PAR_KILLS_FOLDER";
 
 #[test]
-fn a_killed_writer_loses_nothing_that_it_told() {
+fn a_killed_writer_loses_nothing_that_it_reported() {
     if let Some(folder) = variable(FOLDER) {
         return write_for_ever(Path::new(&folder));
     }
     let kills = variable("PAR_KILLS").and_then(|text| text.parse().ok()).unwrap_or(KILLS);
     let halves = std::thread::scope(|scope| {
-        [kills / 2, kills - kills / 2]
-            .map(|kills| scope.spawn(move || kill_again_and_again(kills)))
-            .map(|half| half.join().expect("every told entry is there, no false alarm, and the log goes on"))
+        [kills / 2, kills - kills / 2].map(|kills| scope.spawn(move || kill_again_and_again(kills))).map(
+            |half| half.join().expect("every reported entry is there, no false alarm, and the log continues"),
+        )
     });
     let all = halves.into_iter().fold(KillCount::default(), |all, one| KillCount {
         kills: all.kills + one.kills,
@@ -46,26 +47,26 @@ fn a_killed_writer_loses_nothing_that_it_told() {
     assert!(all.entries > kills as u64 && all.opening > 0 && all.epochs > 0, "{all:?}");
 }
 
-#[expect(clippy::disallowed_methods, reason = "who runs the tests says how long they may take")]
+#[expect(clippy::disallowed_methods, reason = "the caller decides how long the tests may take")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// What was seen.
+/// The observed counts.
 #[derive(Debug, Default)]
 struct KillCount {
     kills: usize,
     /// Kills before the ledger was open.
     opening: usize,
-    /// Entries that were told, all of them found.
+    /// Reported entries, all of them found.
     entries: u64,
-    /// Payloads that were told to be erased, all of them gone.
+    /// Reported erasures, all of them done.
     erased: u64,
     /// Changes of epochs.
     epochs: u64,
 }
 
-/// Numbers that need not be good, only different: xorshift.
+/// Numbers that must differ but need no quality: xorshift.
 struct Dice(u64);
 
 impl Dice {
@@ -83,7 +84,7 @@ impl Dice {
     }
 }
 
-/// The writer: tells each receipt, one line each, until somebody kills it.
+/// The writer: prints each receipt on its own line, until it is killed.
 fn write_for_ever(data: &Path) {
     let lock = Lock::take(&files(data), Duration::from_secs(5)).expect("lock");
     let ledger = Ledger::open(files(data), lock, &PROJECTIONS).expect("ledger");
@@ -101,7 +102,7 @@ fn write_for_ever(data: &Path) {
     });
 }
 
-/// What earlier writers left that can be erased.
+/// Results that earlier writers left and that can be erased.
 fn results(ledger: &Ledger) -> Vec<u64> {
     let mut segments = ledger.reader().segments();
     let db = segments.newest().expect("segment");
@@ -117,8 +118,8 @@ fn files(data: &Path) -> Files {
 }
 
 fn tell(line: &str) {
-    // One write: a line is told whole, or its end is missing.
-    std::io::stdout().write_all(format!("told {line}\n").as_bytes()).expect("somebody reads");
+    // One write: a line arrives whole, or its end is missing.
+    std::io::stdout().write_all(format!("told {line}\n").as_bytes()).expect("the test reads");
 }
 
 /// A run with a reply, a big or small entry, or an erasure.
@@ -167,7 +168,7 @@ fn erase(ledger: &Ledger, dice: &mut Dice, told: &Mutex<Vec<u64>>) {
     tell(&format!("erased {seq} {}", redacted.entries[0].redaction));
 }
 
-/// What one ledger told so far: by number the run, and by size the root.
+/// The reports of one ledger so far: the run for each number, and the root for each size.
 #[derive(Default)]
 struct ToldReceipts {
     entries: BTreeMap<u64, String>,
@@ -176,7 +177,7 @@ struct ToldReceipts {
 }
 
 impl ToldReceipts {
-    /// Takes the whole lines of `text`.
+    /// Parses the complete lines of `text`.
     fn take(&mut self, text: &str) {
         for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
             let words: Vec<&str> = line.split(' ').collect();
@@ -186,13 +187,13 @@ impl ToldReceipts {
                     self.roots.insert(size.parse().expect("number"), root.to_owned());
                 }
                 ["told", "erased", seq, _] => self.erased.push(seq.parse().expect("number")),
-                // What the test harness itself prints.
+                // Output of the test harness itself.
                 _ => {}
             }
         }
     }
 
-    /// Everything that was told, against what is there; without a change of it.
+    /// Compares every report with the ledger, without changing the ledger.
     fn compare(&self, data: &Path) {
         let report = audit(&files(data), &PROJECTIONS, &[]);
         assert!(report.verdict.holds(), "a false alarm, or a loss: {:?}", report.findings);
@@ -209,15 +210,15 @@ impl ToldReceipts {
             let (header, is_erased) = row.expect("row");
             frontier.push(leaf(&header));
             if let Some(run) = self.entries.get(&seq) {
-                assert!(String::from_utf8_lossy(&header).contains(run), "entry {seq} is another");
+                assert!(String::from_utf8_lossy(&header).contains(run), "entry {seq} differs");
                 found += 1;
             }
-            assert!(is_erased || !self.erased.contains(&seq), "entry {seq} was told to be erased");
+            assert!(is_erased || !self.erased.contains(&seq), "entry {seq} was reported as erased");
             if let Some(root) = self.roots.get(&frontier.size()) {
                 assert_eq!(&frontier.root().hex(), root, "the root of {} entries", frontier.size());
             }
         }
-        assert_eq!(found, self.entries.len(), "entries were told and are lost");
+        assert_eq!(found, self.entries.len(), "reported entries are lost");
     }
 }
 
@@ -240,10 +241,10 @@ fn kill_again_and_again(kills: usize) -> KillCount {
                 told.compare(data);
             }
         }
-        // The log goes on and signs.
+        // The log continues and signs.
         let lock = Lock::take(&files(data), Duration::from_secs(5)).expect("lock");
         let ledger = Ledger::open(files(data), lock, &PROJECTIONS).expect("it can be opened");
-        let receipts = ledger.append_blocking(call_drafts(0)).expect("it goes on");
+        let receipts = ledger.append_blocking(call_drafts(0)).expect("it continues");
         let note = receipts[4].checkpoint().expect("signed").to_owned();
         assert_eq!(note.lines().nth(1), Some(receipts[4].head().size.to_string().as_str()));
         told.compare(data);
@@ -255,7 +256,7 @@ fn kill_again_and_again(kills: usize) -> KillCount {
     count
 }
 
-/// Starts a writer and kills it; returns whether it had opened the ledger.
+/// Starts a writer and kills it. Returns whether it had opened the ledger.
 fn kill_once(data: &Path, dice: &mut Dice, opening_us: &mut u64, told: &mut ToldReceipts) -> bool {
     let begun = Instant::now();
     let mut child = start(data);
@@ -273,7 +274,7 @@ fn kill_once(data: &Path, dice: &mut Dice, opening_us: &mut u64, told: &mut Told
         std::thread::sleep(Duration::from_micros(dice.below(bound)));
     }
     child.kill().expect("killed");
-    lines.read_to_string(&mut text).expect("what was told");
+    lines.read_to_string(&mut text).expect("the reports");
     let ended = std::os::unix::process::ExitStatusExt::signal(&child.wait().expect("ends"));
     assert_eq!(ended, Some(nix::libc::SIGKILL), "it ended by itself: {}", why(child));
     told.take(&text);
@@ -301,7 +302,7 @@ fn why(mut child: Child) -> String {
 }
 
 impl LedgerHome {
-    /// A folder that needs no disk: what a kill leaves is in the kernel either way.
+    /// A folder in memory: what a kill leaves is in the kernel either way.
     fn on_memory() -> Self {
         let shared = Path::new("/dev/shm");
         let folder = if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };

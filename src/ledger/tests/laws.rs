@@ -1,4 +1,4 @@
-//! Laws of chain and tree, over any entries.
+//! Laws of chain and tree, for any entries.
 
 use super::{HeldKeys, LedgerHome, assert_verified, follow};
 use crate::ledger::entry::{Draft, Kind, Ref, Stamp, Written, seal};
@@ -40,7 +40,7 @@ struct MadeEntry {
     body: Vec<u8>,
 }
 
-/// Chains `drafts` behind a genesis, as the writer does.
+/// Chains `drafts` after a genesis entry, as the writer does.
 fn chained(drafts: Vec<Draft>) -> (Vec<MadeEntry>, Head) {
     let held = HeldKeys::made_up();
     let genesis = Draft::new(held.genesis());
@@ -74,18 +74,18 @@ fn walk(entries: &[MadeEntry], head: Head) -> Verification {
 proptest! {
     #![proptest_config(crate::types::laws::cases(64))]
 
-    /// What is chained verifies, whatever the texts in it.
+    /// A chain verifies, whatever the texts in it.
     #[test]
-    fn what_is_chained_verifies(drafts in drafts()) {
+    fn a_chain_verifies(drafts in drafts()) {
         let (entries, head) = chained(drafts);
         let report = walk(&entries, head);
         prop_assert!(report.verdict.holds(), "{:?}", report.findings);
         prop_assert_eq!(report.root, head.root.hex());
     }
 
-    /// No byte of the headers can become another; no entry can go, come twice or change its place.
+    /// No byte of a header can change; no entry can be removed, duplicated or moved.
     #[test]
-    fn any_change_of_the_headers_is_seen(drafts in drafts(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+    fn any_change_of_the_headers_is_detected(drafts in drafts(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let (entries, head) = chained(drafts);
         let entry = at.index(entries.len());
         let mut changed = entries.clone();
@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// Appends of many tasks share commits; each stays together and in order, and its receipts are right.
+/// Appends of many tasks share commits; each stays together and in order, and its receipts match.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_appends_stay_whole() {
     const TASKS: usize = 8;

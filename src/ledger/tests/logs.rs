@@ -1,4 +1,5 @@
-//! The write-ahead log stays within its bound: under load, beside readers, and beside one that does not go.
+//! The write-ahead log stays within its bound: under load, with readers, and with a reader that
+//! does not end.
 
 use super::{LedgerHome, PROJECTIONS, one};
 use crate::ledger::{Files, Filter, Ledger, Lock, Order, audit};
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const MAX: u64 = 1 << 20;
-/// A commit of this load, and what of it stands in pages that are not full.
+/// Bytes of one commit of this load, including the pages that are not full.
 const COMMIT: u64 = 512 << 10;
 
 fn files(home: &LedgerHome) -> Files {
@@ -18,17 +19,18 @@ fn open(files: &Files) -> Ledger {
     Ledger::open(files.clone(), lock, &PROJECTIONS).expect("ledger")
 }
 
-/// The longest log of one segment. A reader keeps the log of a segment that is over for as long as it reads, so on a
-/// machine that has much else to do there may be several of them.
+/// The longest log of a single segment. A reader keeps the log of a sealed segment for as long as
+/// it reads, so on a busy machine there may be several logs.
 fn longest_log(files: &Files) -> u64 {
     let segments = files.segments().unwrap_or_default();
     segments.into_iter().map(|first| crate::store::log_bytes(&files.segment(first))).max().unwrap_or_default()
 }
 
-/// The bound of a segment's log.
+/// The bound of a segment's log, in bytes.
 const BOUND: u64 = MAX + COMMIT;
 
-/// Appends `mib` by three threads; returns the longest write-ahead log of a segment that was seen.
+/// Appends `mib` MiB with three threads. Returns the longest write-ahead log of a segment that was
+/// seen.
 fn load(ledger: &Ledger, mib: u64) -> u64 {
     let longest = AtomicU64::new(0);
     let words = "x".repeat(64 << 10);
@@ -46,7 +48,7 @@ fn load(ledger: &Ledger, mib: u64) -> u64 {
 }
 
 #[test]
-fn a_load_beside_readers_keeps_the_log_within_its_bound() {
+fn a_load_with_readers_keeps_the_log_within_its_bound() {
     let home = LedgerHome::empty();
     let ledger = open(&files(&home));
     let is_over = AtomicBool::new(false);
@@ -65,14 +67,14 @@ fn a_load_beside_readers_keeps_the_log_within_its_bound() {
         is_over.store(true, Ordering::Relaxed);
         longest
     });
-    assert!(longest <= BOUND, "{longest} bytes of write-ahead log, and {MAX} are the bound");
+    assert!(longest <= BOUND, "{longest} bytes of write-ahead log, expected at most {BOUND}");
     assert!(longest > MAX / 4, "{longest}: the log was there at all");
     drop(ledger);
     drop(Lock::take(&home.files(), Duration::from_secs(5)).expect("the writer ends"));
     assert!(home.audit().verdict.holds());
 }
 
-/// Whoever reads keeps the snapshot that he began with, and the ledger goes on in another file.
+/// A reader keeps its snapshot, and the ledger continues in another file.
 #[test]
 fn a_reader_that_stays_ends_the_segment_and_not_the_disk() {
     let home = LedgerHome::empty();
@@ -86,7 +88,7 @@ fn a_reader_that_stays_ends_the_segment_and_not_the_disk() {
     let seen = count();
     let longest = load(&ledger, 24);
     assert_eq!(count(), seen, "a snapshot");
-    assert!(files.segments().expect("segments").len() >= 2, "it goes on in another file");
+    assert!(files.segments().expect("segments").len() >= 2, "it continues in another file");
     assert!(longest <= BOUND, "{longest} bytes of write-ahead log in one file");
     reader.execute_batch("COMMIT").expect("ended");
     drop(reader);

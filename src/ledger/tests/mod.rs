@@ -1,4 +1,4 @@
-//! The ledger on real files: what its verification sees, what opening refuses, and the laws of chain
+//! The ledger on real files: what verification detects, what opening refuses, and the laws of chain
 //! and tree.
 
 mod bits;
@@ -22,7 +22,7 @@ mod writing;
 
 use super::payload::GenesisPayload;
 use super::verify::ChainWalk;
-use super::verify::Looked;
+use super::verify::CheckedEntry;
 use super::{
     Checkpoint, Draft, Files, Head, Header, Kind, Ledger, Lock, Note, Outside, Projection, Reader, Ref, Row,
     Verdict, Verification, VerifierKey, audit, audit_from, checkpoint, key, tree,
@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Stand-ins for the projections of the rooms above: keys from payloads, open calls from headers.
+/// Replacements for the projections of other rooms: keys from payloads, open calls from headers.
 static PROJECTIONS: [Projection; 1] = [Projection {
     tables: &[("api_key", "id"), ("open_call", "decision_seq")],
     kinds: &[Kind::KeyCreate, Kind::CallDecision, Kind::CallResult],
@@ -108,7 +108,7 @@ impl LedgerHome {
         audit(&self.files(), &PROJECTIONS, &[])
     }
 
-    /// As [`LedgerHome::audit`], with a checkpoint that somebody kept elsewhere.
+    /// As [`LedgerHome::audit`], with a checkpoint that was kept elsewhere.
     fn audit_against(&self, note: &Note) -> Verification {
         let outside = Outside { from: "kept.note".to_owned(), note: note.clone(), key: None };
         audit(&self.files(), &PROJECTIONS, &[outside])
@@ -122,13 +122,13 @@ impl LedgerHome {
         connect(&self.files().state())
     }
 
-    /// Waits for the writer to end, and moves what the write-ahead logs hold into the databases.
+    /// Waits for the writer to end, and copies the write-ahead logs into the databases.
     fn settle(&self) {
         drop(Lock::take(&self.files(), Duration::from_secs(5)).expect("the writer ends"));
         for db in [self.db(), self.state()] {
             let left: i64 =
                 db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).expect("checkpoint");
-            assert_eq!(left, 0, "nobody is in the way");
+            assert_eq!(left, 0, "no reader is in the way");
         }
     }
 
@@ -152,7 +152,7 @@ impl LedgerHome {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests write behind the ledger's back")]
+#[expect(clippy::disallowed_methods, reason = "tests edit the files directly")]
 fn connect(path: &PathBuf) -> Connection {
     Connection::open(path).expect("database")
 }
@@ -207,7 +207,7 @@ fn call_drafts(at: usize) -> Vec<Draft> {
     ]
 }
 
-/// The signing keys of a log, as who took the host over has them.
+/// The signing keys of a log, as an intruder on the host has them.
 struct HeldKeys {
     origin: String,
     log: SigningKey,
@@ -216,7 +216,7 @@ struct HeldKeys {
 }
 
 impl HeldKeys {
-    /// Made up, for entries that never see a disk.
+    /// Made-up keys, for entries that are never on a disk.
     fn made_up() -> Self {
         let (log, epoch) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
         let id = checkpoint::log_id(log.verifying_key().as_bytes(), epoch.verifying_key().as_bytes());
@@ -224,7 +224,7 @@ impl HeldKeys {
         Self { epoch_name: checkpoint::epoch_name(&origin, 1), origin, log, epoch }
     }
 
-    /// Those that lie in the folder.
+    /// The keys in the folder.
     fn new(home: &LedgerHome) -> Self {
         let seed = std::fs::read(home.files().log_key()).expect("log key");
         let line = std::fs::read_to_string(home.folder.path().join("epoch.key")).expect("epoch key");
@@ -259,14 +259,14 @@ impl HeldKeys {
     }
 }
 
-/// Has a walk follow an entry that lies in memory.
+/// Makes a walk follow an entry in memory.
 fn follow(walk: &mut ChainWalk, seq: u64, header: &[u8], salt: &[u8], body: &[u8]) {
-    let looked = Looked::at(header, Some(salt), Some(body), &mut "".into());
-    walk.entry(seq, &looked, Some(body));
+    let checked = CheckedEntry::new(header, Some(salt), Some(body), &mut "".into());
+    walk.entry(seq, &checked, Some(body));
 }
 
-/// Replaces the stored checkpoints by one over all entries, signed with the keys that lie there.
-fn sign_anew(home: &LedgerHome) {
+/// Replaces the stored checkpoints by one over all entries, signed with the keys in the folder.
+fn replace_checkpoints(home: &LedgerHome) {
     let held = HeldKeys::new(home);
     let db = home.db();
     let mut frontier = tree::Frontier::default();

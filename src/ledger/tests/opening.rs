@@ -1,6 +1,6 @@
 //! Opening: what is refused, and what is brought up to date.
 
-use super::{LedgerHome, assert_verified, call_drafts, sign_anew};
+use super::{LedgerHome, assert_verified, call_drafts, replace_checkpoints};
 use crate::ledger::{Ledger, Lock, LockError, OpenError};
 use std::time::Duration;
 
@@ -32,11 +32,12 @@ fn a_ledger_that_lost_entries_is_refused() {
     refused(&copy, "the checkpoint knows of it");
     copy.db().execute("DELETE FROM checkpoint", []).expect("checkpoints");
     refused(&copy, "no checkpoint");
-    // Nothing on this disk knows of it any more: what stands is whole in itself, for who holds the keys.
-    sign_anew(&copy);
+    // Nothing on this disk records the lost entries any more: the rest is complete in itself for a
+    // holder of the keys.
+    replace_checkpoints(&copy);
     drop(copy.open());
 
-    // Behind an older checkpoint that still stands anybody could have written: nobody signs for that.
+    // The entries after an older checkpoint could have been forged, so they must not be signed.
     let long = LedgerHome::filled(1_200);
     let one = long.open();
     let _more = one.append_blocking(call_drafts(1_200)).expect("appended");
@@ -77,7 +78,7 @@ fn state_db_is_built_again_and_equal() {
     std::fs::remove_file(home.files().state()).expect("remove");
     drop(home.open());
     assert_eq!(assert_verified(&home).state_rows, rows);
-    // One that lags is brought up to date.
+    // A state.db that lags is brought up to date.
     home.settle();
     home.state().execute_batch("DELETE FROM api_key; UPDATE applied SET size = 0;").expect("back");
     drop(home.open());
@@ -85,7 +86,7 @@ fn state_db_is_built_again_and_equal() {
 }
 
 #[test]
-fn a_reopened_ledger_goes_on_where_it_was() {
+fn a_reopened_ledger_continues_where_it_was() {
     let home = LedgerHome::empty();
     for round in 0..4_usize {
         let ledger = home.open();
@@ -111,7 +112,7 @@ fn a_second_writer_is_refused() {
         "{held}"
     );
     assert!(Lock::holder(&home.files()).is_some());
-    // The lock lives as long as any clone, and the thread that writes.
+    // The lock lives as long as any clone, and the writer's thread.
     let clone: Ledger = ledger.clone();
     drop(ledger);
     assert!(matches!(Lock::take(&home.files(), Duration::ZERO), Err(LockError::Held(_))));

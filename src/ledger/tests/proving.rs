@@ -1,4 +1,4 @@
-//! Proof files of a real ledger, checked with nothing but its verifier key.
+//! Proof files of a real ledger, checked with only its verifier key.
 
 use super::epochs::three_epochs;
 use super::{LedgerHome, call_drafts};
@@ -15,7 +15,7 @@ fn key(home: &LedgerHome) -> VerifierKey {
     Epochs::from_genesis(&genesis.header.log, &genesis.body.expect("payload")).expect("keys").log().clone()
 }
 
-/// The numbers of the entries of the newest run.
+/// The run id and the entry numbers of the newest run.
 fn newest_run(reader: &Reader) -> (String, Vec<u64>) {
     let of = |query: &str, order, limit| {
         let filter = Filter::parse(query).expect("query");
@@ -39,16 +39,16 @@ fn every_entry_is_proven_and_reads_back() {
         let proven = evidence.check(&key).unwrap_or_else(|e| panic!("{seq}: {e}"));
         let (header, payload) = &proven.entries[0];
         assert_eq!((header.seq, proven.epoch), (seq, 3));
-        assert_eq!(payload.is_some(), header.kind != "key.create", "verifiers are not told");
+        assert_eq!(payload.is_some(), header.kind != "key.create", "verifiers are not exported");
     }
-    assert!(reader.prove(None, &[1_000]).is_err(), "what is not signed is not proven");
+    assert!(reader.prove(None, &[1_000]).is_err(), "an unsigned entry cannot be proven");
     assert!(
         reader.prove(None, &[0]).expect("proof").check(&self::key(&LedgerHome::filled(3))).is_err(),
         "another's key"
     );
 }
 
-/// The newest checkpoint is of each size in turn: each extends all that came before.
+/// The newest checkpoint has each size in turn, and each extends all earlier ones.
 #[test]
 fn every_size_extends_every_earlier_one() {
     let home = LedgerHome::filled(700);
@@ -67,7 +67,7 @@ fn every_size_extends_every_earlier_one() {
     );
 }
 
-/// Of a run's proof nothing can be left out, changed or moved.
+/// Nothing in a run's proof can be left out, changed or moved.
 #[test]
 fn a_runs_proof_is_whole() {
     let home = three_epochs();
@@ -94,7 +94,7 @@ fn a_runs_proof_is_whole() {
     wrong("a seal left out", &|e| drop(e.seals.remove(0)));
     wrong("the last seal left out", &|e| drop(e.seals.pop()));
     wrong("another first key", &|e| e.first.clone_from(&key.to_string()));
-    wrong("a checkpoint that nobody signed", &|e| {
+    wrong("a checkpoint without valid signatures", &|e| {
         let note = Note::parse(&e.checkpoint).expect("note");
         let mut checkpoint = Checkpoint::parse(note.text()).expect("checkpoint");
         checkpoint.head.size += 1;
@@ -104,7 +104,7 @@ fn a_runs_proof_is_whole() {
 
 /// No bit of a proof file can be changed so that it proves something else.
 #[test]
-fn every_flipped_bit_of_a_proof_file_is_seen() {
+fn every_flipped_bit_of_a_proof_file_is_detected() {
     let home = LedgerHome::filled(2);
     let _receipts = home.open().append_blocking(call_drafts(1)).expect("appended");
     home.settle();
@@ -115,7 +115,7 @@ fn every_flipped_bit_of_a_proof_file_is_seen() {
         (reader.prove(Some(run), &seqs).expect("proof"), 80_000),
     ] {
         let file = evidence.write().expect("file");
-        let told = format!("{:?}", evidence.check(&key).expect("holds").entries);
+        let expected = format!("{:?}", evidence.check(&key).expect("holds").entries);
         let (mut seen, mut same) = (0, 0);
         for bit in (0..file.len() * 8).step_by(file.len() * 8 / most + 1) {
             let mut bytes = file.clone().into_bytes();
@@ -124,7 +124,7 @@ fn every_flipped_bit_of_a_proof_file_is_seen() {
             match checked.and_then(|file| Evidence::read(&file).ok()?.check(&key).ok()) {
                 None => seen += 1,
                 Some(proven) => {
-                    assert_eq!(format!("{:?}", proven.entries), told, "bit {bit} of {file}");
+                    assert_eq!(format!("{:?}", proven.entries), expected, "bit {bit} of {file}");
                     same += 1;
                 }
             }

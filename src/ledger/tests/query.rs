@@ -16,7 +16,7 @@ pub(super) const KINDS: [Kind; 5] =
 pub(super) const TOOLS: [&str; 4] = ["read_file", "read file", "list_dir", "a*b"];
 pub(super) const WORDS: [&str; 6] = ["nginx", "connection", "refused", "Nginx,", "connections", "9f"];
 
-/// A draft of few kinds with few words, so that queries meet some.
+/// A draft with few kinds and words, so that queries match some.
 pub(super) fn drafts() -> impl Strategy<Value = Draft> {
     let text = vec(select(&WORDS), 0..4);
     (select(&KINDS), option::of(select(&TOOLS)), option::of(0_u8..3), any::<bool>(), text).prop_map(
@@ -29,7 +29,7 @@ pub(super) fn drafts() -> impl Strategy<Value = Draft> {
                 principal: key.map(|key| format!("key:ops{key}")),
                 decision,
                 run,
-                // A key's name stands once on a ledger.
+                // A key's name can be in use only once.
                 ..Draft::untyped(
                     kind,
                     json!({
@@ -42,7 +42,7 @@ pub(super) fn drafts() -> impl Strategy<Value = Draft> {
     )
 }
 
-/// A word of the grammar, as somebody may type it.
+/// A term of the grammar, as a person may type it.
 pub(super) fn typed() -> impl Strategy<Value = String> {
     let field = prop_oneof![
         select(vec![
@@ -93,7 +93,7 @@ fn turned(word: &str) -> String {
 proptest! {
     #![proptest_config(crate::types::laws::cases(256))]
 
-    /// What is printed is read as the same, and printed the same.
+    /// A printed query is parsed as the same query, and printed the same.
     #[test]
     fn printed_and_read_again_it_is_the_same(words in vec(typed(), 0..6)) {
         let filter = Filter::parse_at(&words.join(" "), NOW_US).expect("a query");
@@ -102,16 +102,17 @@ proptest! {
         prop_assert_eq!(again.to_string(), filter.to_string());
     }
 
-    /// Whatever is typed, it is read or refused; what is read is printed so that it is read again.
+    /// Whatever is typed is parsed or refused; a parsed query is printed so that it can be parsed
+    /// again.
     #[test]
-    fn nothing_that_is_typed_breaks_it(query in r#"([a-z]{0,6}:?)?[-"*:\\ a-z0-9T.ä]{0,12}( [-"*:\\a-z0-9]{0,8}){0,3}"#) {
+    fn no_typed_query_breaks_the_parser(query in r#"([a-z]{0,6}:?)?[-"*:\\ a-z0-9T.ä]{0,12}( [-"*:\\a-z0-9]{0,8}){0,3}"#) {
         if let Ok(filter) = Filter::parse_at(&query, NOW_US) {
             prop_assert_eq!(Filter::parse_at(&filter.to_string(), NOW_US).expect("printed"), filter);
         }
     }
 
-    /// A word and its negation part the entries that meet the rest of a query, and a query of one field whose every
-    /// word is negated is met by exactly those that do not meet it.
+    /// A term and its negation split the entries that match the rest of a query. A query of one
+    /// field with every term negated matches exactly the entries that the original does not.
     #[test]
     fn negated_is_the_complement(
         draft in drafts(), at in 0_u64..40, word in typed(), rest in vec(typed(), 0..3),
@@ -119,7 +120,7 @@ proptest! {
     ) {
         let entry = sealed(&draft, at);
         prop_assert_ne!(meets(&word, &entry), meets(&turned(&word), &entry), "{}", word);
-        // Without a word that asks for the same field: of those one would be enough.
+        // Without a term for the same field: one match among those would be enough.
         let alone = |other: &String| other.split(':').next() != word.split(':').next() || other.starts_with('-');
         let rest: Vec<&String> = rest.iter().filter(|other| alone(other)).collect();
         let rest = rest.into_iter().map(String::as_str).collect::<Vec<_>>().join(" ");
@@ -134,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn what_may_not_be_shown_has_no_words() {
+fn a_payload_that_may_not_be_shown_has_no_words() {
     let draft = Draft::untyped(Kind::KeyCreate, json!({ "argon2": "nginx" }));
     assert!(!meets("nginx", &sealed(&draft, 0)));
     assert!(meets("-nginx", &sealed(&draft, 0)));

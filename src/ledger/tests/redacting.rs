@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 const MARKER: &str = "the-password-is-ux7Qm2";
 
-/// A text that holds the marker on each of its lines.
+/// A text with the marker on each of its lines.
 fn marked(lines: usize) -> String {
     (0..lines).map(|line| format!("{line}: {MARKER}, and more of it\n")).collect()
 }
 
-/// A run that ended, whose result has `lines` lines with the marker; other entries have none of it.
+/// A run that has ended. Its result has `lines` lines with the marker; other entries do not have
+/// the marker.
 fn run(ledger: &Ledger, lines: usize, status: &'static str) -> (RunId, Vec<u64>) {
     let (run, session, call) = (RunId::generate(), SessionId::generate(), CallId::generate());
     let draft = |kind, payload| Draft {
@@ -78,7 +79,7 @@ fn state(home: &LedgerHome) -> Vec<String> {
     rows
 }
 
-/// What SQLite does by itself: the row is empty, and the words are in the file as before.
+/// What SQLite does by itself: the row is empty, and the words are still in the file.
 #[test]
 fn an_empty_row_alone_leaves_the_words_in_the_files() {
     for lines in [1, 400] {
@@ -95,7 +96,7 @@ fn an_empty_row_alone_leaves_the_words_in_the_files() {
 }
 
 #[test]
-fn what_is_erased_is_in_no_file() {
+fn an_erased_payload_is_in_no_file() {
     for (lines, moved) in [(1, false), (1, true), (40, false), (400, true), (400, false), (40_000, true)] {
         let home = LedgerHome::empty();
         let ledger = home.open();
@@ -114,13 +115,13 @@ fn what_is_erased_is_in_no_file() {
         let before =
             (state(&home), found(&home), ledger.reader().entry(seqs[2]).expect("entry").expect("there"));
         assert!(!before.1.is_empty(), "{lines}");
-        let told = redact(&ledger, &[seqs[2]]).expect("erased");
-        assert_eq!((told.left.as_slice(), told.entries.len()), (&[][..], 1), "{lines}");
-        assert_eq!(told.entries[0].bytes, before.2.header.payload_len);
+        let report = redact(&ledger, &[seqs[2]]).expect("erased");
+        assert_eq!((report.left.as_slice(), report.entries.len()), (&[][..], 1), "{lines}");
+        assert_eq!(report.entries[0].bytes, before.2.header.payload_len);
         assert_eq!(found(&home), Vec::<String>::new(), "{lines}, moved: {moved}");
         let after = ledger.reader().entry(seqs[2]).expect("entry").expect("there");
         assert_eq!((after.bytes, after.body), (before.2.bytes, None), "the header stays");
-        let says = ledger.reader().entry(told.entries[0].redaction).expect("entry").expect("there");
+        let says = ledger.reader().entry(report.entries[0].redaction).expect("entry").expect("there");
         assert_eq!((says.header.kind.as_str(), says.header.u64("ref")), ("redaction", Some(seqs[2])));
         let payload: Value = serde_json::from_slice(&says.body.expect("payload")).expect("JSON");
         assert_eq!(
@@ -134,7 +135,7 @@ fn what_is_erased_is_in_no_file() {
         assert_eq!(state(&home), before.0);
         let report = assert_verified(&home);
         assert_eq!((report.redacted, report.state_rows.is_some()), (1, true));
-        // Made anew from what is left it is the same.
+        // State rebuilt from the rest is the same.
         drop(ledger);
         home.settle();
         std::fs::remove_file(home.files().state()).expect("removed");
@@ -146,9 +147,9 @@ fn what_is_erased_is_in_no_file() {
     }
 }
 
-/// Words that an earlier version, which filled nothing with zeros, left between the rows.
+/// Words between the rows, left by an earlier version that did not fill them with zeros.
 #[test]
-fn what_lies_beside_the_rows_goes_too() {
+fn content_outside_the_rows_is_erased_too() {
     let home = LedgerHome::empty();
     let (_, seqs) = run(&home.open(), 300, "done");
     home.settle();
@@ -168,24 +169,25 @@ fn what_lies_beside_the_rows_goes_too() {
     drop(db);
     home.settle();
     let ledger = home.open();
-    let told = redact(&ledger, &[seq]).expect("erased");
-    assert_eq!(told.left, Vec::<String>::new());
+    let report = redact(&ledger, &[seq]).expect("erased");
+    assert_eq!(report.left, Vec::<String>::new());
     assert_eq!(found(&home), Vec::<String>::new());
     let _more = run(&ledger, 0, "done");
     assert_eq!(assert_verified(&home).redacted, 1);
 }
 
-/// Somebody reads an older state: it is told where the words still are, and once nobody reads they go.
+/// While a reader holds an older state, the report says where the words still are; once it ends,
+/// they go.
 #[test]
-fn a_reader_in_the_way_is_told_and_waited_for() {
+fn a_reader_in_the_way_is_reported_and_waited_for() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let (_, seqs) = run(&ledger, 400, "done");
     let reader = home.db();
     reader.execute_batch("BEGIN; SELECT count(*) FROM payload;").expect("snapshot");
-    let told = redact(&ledger, &[seqs[2]]).expect("erased");
-    assert!(told.left.iter().any(|left| left.contains("somebody reads")), "{:?}", told.left);
-    assert!(told.left.iter().any(|left| left.contains("are found")), "{:?}", told.left);
+    let report = redact(&ledger, &[seqs[2]]).expect("erased");
+    assert!(report.left.iter().any(|left| left.contains("a reader holds them")), "{:?}", report.left);
+    assert!(report.left.iter().any(|left| left.contains("holds pieces")), "{:?}", report.left);
     assert!(!found(&home).is_empty());
     assert!(ledger.reader().entry(seqs[2]).expect("entry").expect("there").body.is_none());
     drop(reader);
@@ -197,19 +199,20 @@ fn a_reader_in_the_way_is_told_and_waited_for() {
     assert_verified(&home);
 }
 
-/// A process that ended between the erasure and the emptying of the log: the next opening brings it to its end.
+/// The process ended between the erasure and the truncation of the log: the next opening finishes
+/// it.
 #[test]
-fn an_opening_ends_what_was_cut_short() {
+fn an_opening_finishes_an_interrupted_erasure() {
     let home = LedgerHome::empty();
     let (run, seqs) = run(&home.open(), 400, "done");
     home.settle();
     let reader = home.db();
     reader.execute_batch("BEGIN; SELECT count(*) FROM payload;").expect("snapshot");
     let ledger = home.open();
-    let told = ledger.redact(&erasure(Targets::Run(run.to_string()))).expect("erased");
-    assert_eq!((told.entries.len(), told.same_words.len()), (seqs.len(), 0));
-    assert!(!told.left.is_empty());
-    // As after a kill: a copy of the files as they lie, log and all.
+    let report = ledger.redact(&erasure(Targets::Run(run.to_string()))).expect("erased");
+    assert_eq!((report.entries.len(), report.same_words.len()), (seqs.len(), 0));
+    assert!(!report.left.is_empty());
+    // As after a kill: a copy of the files as they are, including the log.
     let copy = LedgerHome { folder: tempfile::tempdir().expect("folder") };
     for name in
         ["ledger.db", "ledger.db-wal", "state.db", "state.db-wal", "high-water", "log.key", "epoch.key"]
@@ -228,7 +231,7 @@ fn an_opening_ends_what_was_cut_short() {
 }
 
 #[test]
-fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
+fn an_entry_that_must_stay_stops_the_whole_erasure() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let (_, ended) = run(&ledger, 1, "done");
@@ -248,14 +251,14 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
         Kind::Stop,
     ]
     .into_iter()
-    // An epoch that no key began would be found; here only its kind counts.
+    // An epoch without a key would be a finding; here only the kind of the entry counts.
     .filter(|kind| *kind != Kind::KeyEpoch)
     .map(|kind| {
         ledger.append_blocking(vec![Draft::untyped(kind, json!({ "words": "of it" }))]).expect("appended")[0]
             .seq()
     })
     .collect();
-    let told = redact(&ledger, &[ended[0]]).expect("erased");
+    let report = redact(&ledger, &[ended[0]]).expect("erased");
     let size = ledger.head().size;
     let check = |seq: u64, why: &str| {
         let refused = redact(&ledger, &[ended[2], seq]).expect_err(why).to_string();
@@ -263,10 +266,10 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
     };
     check(0, "never erased");
     kept.iter().for_each(|seq| check(*seq, "never erased"));
-    check(told.entries[0].redaction, "never erased");
+    check(report.entries[0].redaction, "never erased");
     waiting.iter().for_each(|seq| check(*seq, "has not ended"));
-    check(ended[0], "erased already");
-    check(size + 7, "there is no entry");
+    check(ended[0], "already erased");
+    check(size + 7, "does not exist");
     for reason in ["", "  ", &"x".repeat(501), &format!("it had {MARKER} in it")] {
         let asked = Erasure { reason: reason.to_owned(), ..erasure(Targets::Entries(vec![ended[2]])) };
         assert!(matches!(ledger.redact(&asked), Err(RedactError::Unfit("reason", _))), "{reason}");
@@ -279,9 +282,9 @@ fn what_has_to_stay_stays_and_all_of_the_request_with_it() {
     redact(&ledger, &[ended[2], ended[2]]).expect("once, and named twice");
 }
 
-/// Of two at once one erases, and the other says that it was done.
+/// When two run at once, one erases, and the other reports that it was already done.
 #[test]
-fn of_two_at_once_one_erases() {
+fn one_of_two_concurrent_erasures_succeeds() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     for _ in 0..5 {
@@ -315,14 +318,15 @@ fn other_entries_with_the_same_words_are_named() {
     ];
     let more: Vec<u64> =
         ledger.append_blocking(drafts).expect("appended").iter().map(crate::ledger::Receipt::seq).collect();
-    let told = redact(&ledger, &[seqs[2]]).expect("erased");
-    let same: Vec<(u64, bool)> = told.same_words.iter().map(|same| (same.seq, same.may_be_erased)).collect();
+    let report = redact(&ledger, &[seqs[2]]).expect("erased");
+    let same: Vec<(u64, bool)> =
+        report.same_words.iter().map(|same| (same.seq, same.may_be_erased)).collect();
     assert_eq!(same, [(more[0], true), (more[2], false), (more[3], true)]);
-    // Where others hold the words too, that is no trace of what is gone.
-    assert_eq!(told.left, Vec::<String>::new());
+    // Words that other entries hold too are not a trace of the erased payload.
+    assert_eq!(report.left, Vec::<String>::new());
 }
 
-/// A payload that is gone and a redaction need each other.
+/// A missing payload and a redaction need each other.
 #[test]
 fn an_erasure_without_its_entry_is_found_and_so_is_the_reverse() {
     let home = LedgerHome::empty();

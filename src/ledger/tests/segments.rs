@@ -1,4 +1,4 @@
-//! A ledger of several files is one log: what is true of one file is true of all of them.
+//! A ledger of several files is one log: what holds for one file holds for all of them.
 
 use super::{LedgerHome, PROJECTIONS, call_drafts, connect, key_draft, named};
 use crate::ledger::{
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Small segments, and payloads that go after so many milliseconds.
+/// Small segments, and payloads that are dropped after this many milliseconds.
 fn files(home: &LedgerHome, payload_ms_max: Option<u64>) -> Files {
     let rotation = Rotation { segment_bytes_max: 40_000, segment_ms_max: None, payload_ms_max };
     Files { rotation, ..home.files() }
@@ -22,7 +22,7 @@ fn open(files: &Files) -> Ledger {
     Ledger::open(files.clone(), lock, &PROJECTIONS).expect("ledger")
 }
 
-/// Runs in commits of their own, so that segments fill up in between.
+/// Runs in separate commits, so that segments fill up in between.
 fn fill(ledger: &Ledger, runs: usize) {
     for _ in 0..runs {
         let at = usize::try_from(ledger.head().size).expect("size");
@@ -55,7 +55,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_full_segment_is_sealed_and_the_log_goes_on_in_the_next() {
+fn a_full_segment_is_sealed_and_the_log_continues_in_the_next() {
     let (_home, files) = filled(120);
     let firsts = files.segments().expect("segments");
     assert!(firsts.len() > 3, "{firsts:?}");
@@ -69,12 +69,12 @@ fn a_full_segment_is_sealed_and_the_log_goes_on_in_the_next() {
     for first in &firsts[1..] {
         let seal = reader.entry(first - 1).expect("read").expect("there");
         assert!(seal.header.is(Kind::SegmentSeal));
-        // A sealed file needs no other beside it.
+        // A sealed file needs no write-ahead log.
         let name = files.segment(*firsts.first().expect("first")).display().to_string();
         assert!(!PathBuf::from(format!("{name}-wal")).exists());
     }
 
-    // Everything that reads goes over the files' ends: lists both ways, walks, proofs from every entry.
+    // All readers cross the files' ends: lists in both orders, walks, proofs from every entry.
     let all = |order, from| {
         let found = reader.headers(&Filter::default(), from, order, usize::MAX, usize::MAX);
         found.expect("headers").0.into_iter().map(|header| header.seq).collect::<Vec<_>>()
@@ -113,14 +113,14 @@ fn no_segment_but_the_newest_stays_open() {
             .skip(1)
             .any(|first| path.starts_with(&files.segment(*first).display().to_string()))
     };
-    until("those before are let go of", || {
+    until("the earlier ones are closed", || {
         let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
         !open.filter_map(|one| std::fs::read_link(one.path()).ok()).any(|path| is_before(&path))
     });
 }
 
 #[test]
-fn a_start_goes_on_where_the_last_one_ended_also_behind_a_seal_without_its_next_file() {
+fn a_start_continues_even_after_a_seal_without_the_next_file() {
     let (home, files) = filled(60);
     let ledger = open(&files);
     fill(&ledger, 1);
@@ -128,7 +128,7 @@ fn a_start_goes_on_where_the_last_one_ended_also_behind_a_seal_without_its_next_
     drop(Lock::take(&files, Duration::from_secs(5)).expect("the writer ends"));
     assert!(check(&files).verdict.holds());
 
-    // What a crash between the seal and the next file leaves.
+    // The state after a crash between the seal and the next file.
     let home_of_crash = home.copy_all();
     let files = Files { rotation: files.rotation, ..home_of_crash.files() };
     let firsts = files.segments().expect("segments");
@@ -182,12 +182,13 @@ fn a_missing_a_swapped_and_a_second_segment_are_found() {
     std::fs::remove_file(tail.files().segment(*firsts.last().expect("last"))).expect("removed");
     assert_eq!(check(&tail.files()).verdict, Verdict::Incomplete);
 
-    // A second file for entries that are there already.
+    // A second file for entries that exist already.
     let fork = home.copy_all();
     std::fs::copy(fork.files().segment(third), fork.files().segment(third + 1)).expect("copied");
     assert!(!check(&fork.files()).verdict.holds());
 
-    // One file of two: nothing is lost, and it is not what was written. The last one has no seal that would tell.
+    // One file made of two: nothing is lost, but it is not what was written. The last one has no
+    // seal that would show it.
     let newest = *firsts.last().expect("last");
     for (into, from) in [(0, second), (firsts[firsts.len() - 2], newest)] {
         let merged = home.copy_all();
@@ -197,7 +198,7 @@ fn a_missing_a_swapped_and_a_second_segment_are_found() {
         assert_eq!(check(&merged.files()).verdict, Verdict::Invalid, "{from} into {into}");
     }
 
-    // Two files of one, the first of which has no seal.
+    // Two files made of one; the first of them has no seal.
     let cut = home.copy_all();
     let (whole, part) = (cut.files().segment(newest), cut.files().segment(newest + 2));
     drop(store::open_writer(&part, store::Database::Ledger).expect("made"));
@@ -220,7 +221,8 @@ fn number(seq: u64) -> i64 {
     i64::try_from(seq).expect("seq")
 }
 
-/// Copies the entries from one on, and what belongs to them, from a file into another.
+/// Copies the entries from `first` on, and their payloads, tiles and checkpoints, from one file
+/// into another.
 fn pour(from: &Path, to: &Path, first: u64) {
     let db = connect(&to.to_owned());
     db.execute("ATTACH ?1 AS other", [from.to_str()]).expect("attached");
@@ -233,7 +235,7 @@ fn pour(from: &Path, to: &Path, first: u64) {
 }
 
 #[test]
-fn from_an_entry_on_segments_are_walked_too() {
+fn verification_from_an_entry_walks_segments_too() {
     let (_home, files) = filled(120);
     let reader = Reader::open(&files.ledger()).expect("reader");
     let note = reader.newest_checkpoint().expect("read").expect("there");
@@ -284,12 +286,12 @@ fn a_payload_of_a_sealed_segment_is_erased_in_every_file() {
 }
 
 #[test]
-fn an_erasure_that_a_crash_interrupted_is_ended_by_the_next_start() {
+fn an_interrupted_erasure_is_finished_by_the_next_start() {
     let (_home, files) = filled(60);
     let size = check(&files).entries;
     let lock = Lock::take(&files, Duration::from_secs(5)).expect("lock");
     let ledger = Ledger::open(files.clone(), lock, &PROJECTIONS).expect("ledger");
-    // The mark and the entry, as a crash before the rows leaves them.
+    // The mark and the entry, as left by a crash before the rows are emptied.
     std::fs::write(files.data.join("erasing"), format!("{size}\n")).expect("mark");
     let redaction = Draft {
         answers: Some(crate::ledger::Ref::Seq(2)),
@@ -310,16 +312,16 @@ fn an_erasure_that_a_crash_interrupted_is_ended_by_the_next_start() {
     assert!(!files.data.join("erasing").exists());
 }
 
-/// One that failed is not forgotten over the next one that passes.
+/// A failed erasure is not forgotten when the next one succeeds.
 #[test]
-fn an_erasure_that_failed_is_done_with_the_next() {
+fn a_failed_erasure_is_done_with_the_next() {
     let (_home, files) = filled(60);
     let ledger = open(&files);
     let redaction = |seq| Draft {
         answers: Some(crate::ledger::Ref::Seq(seq)),
         ..Draft::untyped(Kind::Redaction, json!({ "reason": "r", "kind": "run.request", "bytes": 1 }))
     };
-    // What a failure behind the entry leaves.
+    // The state after a failure that follows the entry.
     std::fs::write(files.data.join("erasing"), format!("{}\n", ledger.head().size)).expect("mark");
     let _receipts = ledger.append_blocking(vec![redaction(2)]).expect("appended");
     let erasure = Erasure {
@@ -338,17 +340,17 @@ fn an_erasure_that_failed_is_done_with_the_next() {
 }
 
 #[test]
-fn payloads_over_their_age_go_and_every_header_still_proves() {
+fn old_payloads_are_dropped_and_every_header_is_still_proven() {
     let (home, files) = filled(120);
     let root = check(&files).root;
     let firsts = files.segments().expect("segments");
     let bytes = std::fs::metadata(files.ledger()).expect("file").len();
 
     let files = self::files(&home, Some(1));
-    // A run that has not ended keeps the segment that it is in, and those behind it go all the same.
+    // A run that has not ended keeps its segment; later segments are dropped all the same.
     let ledger = open(&files);
     let sealed = firsts.len() as u64 - 1;
-    until("the payloads go", || {
+    until("the payloads are dropped", || {
         let entry = |first: u64| ledger.reader().entry(first + 2).expect("read").expect("there");
         firsts[1..firsts.len() - 1].iter().chain([&0]).all(|first| entry(*first).body.is_none())
     });
@@ -366,7 +368,8 @@ fn payloads_over_their_age_go_and_every_header_still_proves() {
     );
     assert_eq!(drops.expect("headers").0.len() as u64, sealed);
 
-    // What keys are made from stays, and so does the way from every header to the newest root.
+    // Payloads that keys are rebuilt from stay, and every header can be proven against the newest
+    // root.
     assert!(ledger.reader().entry(1).expect("read").expect("there").body.is_some());
     let key = ledger.reader().log_key().expect("key");
     for seq in (0..firsts[3]).step_by(11) {
@@ -376,7 +379,7 @@ fn payloads_over_their_age_go_and_every_header_still_proves() {
     drop(ledger);
     drop(Lock::take(&files, Duration::from_secs(5)).expect("the writer ends"));
 
-    // Without state.db it is built again from what is there.
+    // A missing state.db is rebuilt from the rest.
     for end in ["", "-wal", "-shm"] {
         drop(std::fs::remove_file(format!("{}{end}", files.state().display())));
     }
@@ -385,7 +388,7 @@ fn payloads_over_their_age_go_and_every_header_still_proves() {
     assert!(report.verdict.holds(), "{:?}", report.findings);
     assert_ne!(report.root, root);
 
-    // A payload that is gone, and no entry says so.
+    // A payload that is missing without an entry that records it.
     let reader = Reader::open(&files.ledger()).expect("reader");
     let entry = |seq: u64| reader.entry(seq).expect("read").expect("there");
     let may_go = |seq: &u64| entry(*seq).body.is_some() && entry(*seq).header.may_be_erased();
@@ -399,7 +402,7 @@ fn payloads_over_their_age_go_and_every_header_still_proves() {
     assert_eq!((report.verdict, named(&report)), (Verdict::Invalid, vec![seq]));
 }
 
-/// What cannot be dropped while somebody reads is dropped once nobody does.
+/// A drop that a reader prevents happens when the reader ends.
 #[test]
 fn a_reader_in_the_way_of_a_drop_is_waited_for() {
     let (home, files) = filled(60);
@@ -411,7 +414,7 @@ fn a_reader_in_the_way_of_a_drop_is_waited_for() {
     let body = || ledger.reader().entry(2).expect("read").expect("there").body;
     assert!(body().is_some());
     drop(reader);
-    until("its payloads go", || body().is_none());
+    until("its payloads are dropped", || body().is_none());
     assert!(check(&files).verdict.holds());
 }
 
@@ -422,7 +425,7 @@ fn a_segment_with_a_run_that_has_not_ended_keeps_its_payloads() {
     let ledger = open(&files);
     let run = RunId::generate();
     let draft = |kind, payload| Draft { run: Some(run.clone()), ..Draft::untyped(kind, payload) };
-    let open_run = draft(Kind::RunRequest, json!({ "message": "wait for somebody" }));
+    let open_run = draft(Kind::RunRequest, json!({ "message": "wait for a person" }));
     let receipts = ledger.append_blocking(vec![open_run]).expect("appended");
     let seq = receipts[0].seq();
     fill(&ledger, 60);
@@ -431,11 +434,13 @@ fn a_segment_with_a_run_that_has_not_ended_keeps_its_payloads() {
     assert!(ledger.reader().entry(seq).expect("read").expect("there").body.is_some());
     let reply = Draft { status: Some("done"), ..draft(Kind::RunReply, json!({ "answer": "thanks" })) };
     let _receipts = ledger.append_blocking(vec![reply]).expect("appended");
-    until("its payloads go", || ledger.reader().entry(seq).expect("read").expect("there").body.is_none());
+    until("its payloads are dropped", || {
+        ledger.reader().entry(seq).expect("read").expect("there").body.is_none()
+    });
     assert!(check(&files).verdict.holds());
 }
 
-/// The index follows over the ends of files, and forgets what goes with its age.
+/// The index follows across files, and forgets what is dropped for its age.
 #[test]
 fn the_index_follows_from_file_to_file_and_forgets_with_them() {
     let home = LedgerHome::empty();
@@ -453,7 +458,7 @@ fn the_index_follows_from_file_to_file_and_forgets_with_them() {
     let follow = || while index.follow().expect("followed") > 0 {};
     follow();
     let request = |seq: u64| ledger.reader().entry(seq).expect("read").expect("there");
-    until("its payloads go", || request(1).body.is_none());
+    until("its payloads are dropped", || request(1).body.is_none());
     fill(&ledger, 2);
     until("the index forgets them", || {
         follow();

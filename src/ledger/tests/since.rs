@@ -1,4 +1,4 @@
-//! Verification from an entry on stands on a checkpoint from outside, and on nothing else.
+//! Verification from an entry on relies on a checkpoint from outside, and on nothing else.
 
 use super::{LedgerHome, Verdict, audit_from, named};
 use crate::ledger::{Checkpoint, Erasure, Note, Outside, Reader, Targets, Verification};
@@ -13,7 +13,7 @@ fn since(home: &LedgerHome, from: u64, note: &Note) -> Verification {
     audit_from(&home.files(), from, &[outside], &|_, _| {})
 }
 
-/// Whatever the place, the same root and tiles come out as of the whole.
+/// From every starting point, root and tiles are the same as for the whole ledger.
 #[test]
 fn every_beginning_leads_to_the_same_root() {
     let home = LedgerHome::filled(1_200);
@@ -29,9 +29,9 @@ fn every_beginning_leads_to_the_same_root() {
     }
 }
 
-/// A change behind the beginning is named; one of the tree before it cannot hide from the checkpoint.
+/// A change after the start is named; a change of the tree before it contradicts the checkpoint.
 #[test]
-fn what_was_changed_is_seen_from_there_on() {
+fn a_change_after_the_start_is_found() {
     let home = LedgerHome::filled(1_200);
     let (size, note) = (home.audit().entries, newest(&home));
     let check = |from: u64, sql: &str, expect: Verdict, seqs: &[u64]| {
@@ -50,20 +50,21 @@ fn what_was_changed_is_seen_from_there_on() {
     }
     check(600, "DELETE FROM entry WHERE seq = 800;", Verdict::Incomplete, &[800]);
     check(600, "UPDATE payload SET body = x'7b7d' WHERE seq = 800;", Verdict::Invalid, &[800]);
-    // The tree of before: a tile that the root is made of, one that is gone, one too many.
+    // The tree of the earlier entries: a tile that the root depends on, a missing one, one too
+    // many.
     let other = "UPDATE tile SET hashes = CAST(zeroblob(32) || substr(hashes, 33) AS BLOB) WHERE k = 0;";
     check(600, other, Verdict::Invalid, &[size - 1]);
     check(600, "DELETE FROM tile WHERE k = 0;", Verdict::Unreadable, &[]);
     check(600, "INSERT INTO tile SELECT 99, hashes FROM tile WHERE k = 0;", Verdict::Invalid, &[]);
     check(600, "UPDATE tile SET hashes = zeroblob(8192) WHERE k = 3;", Verdict::Invalid, &[]);
     check(600, "CREATE VIEW v AS SELECT 1;", Verdict::Invalid, &[]);
-    // What was not read is not spoken of.
+    // Entries that were not read have no findings.
     check(600, &tool(5), Verdict::Verified, &[]);
 }
 
-/// What a redaction says of an entry that was not read is not held against it.
+/// A redaction of an entry that was not read is not a finding.
 #[test]
-fn an_erasure_of_what_is_not_read_is_no_alarm() {
+fn an_erasure_of_an_unread_entry_is_not_a_finding() {
     let home = LedgerHome::filled(40);
     let ledger = home.open();
     let (reason, principal) = ("asked for".to_owned(), "os:root".to_owned());
@@ -79,7 +80,7 @@ fn an_erasure_of_what_is_not_read_is_no_alarm() {
     }
 }
 
-/// A checkpoint that does not reach the beginning, or is another log's, vouches for nothing.
+/// A checkpoint that does not reach the start, or belongs to another log, proves nothing.
 #[test]
 fn without_a_checkpoint_nothing_is_verified() {
     let home = LedgerHome::filled(40);

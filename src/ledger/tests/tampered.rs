@@ -1,6 +1,6 @@
-//! Rows, tables and files changed behind the ledger's back.
+//! Rows, tables and files that were edited directly.
 
-use super::{LedgerHome, Verdict, assert_verified, connect, named, sign_anew};
+use super::{LedgerHome, Verdict, assert_verified, connect, named, replace_checkpoints};
 use crate::ledger::entry::Header;
 use crate::ledger::tree::leaf;
 use crate::ledger::{Note, Reader};
@@ -9,7 +9,8 @@ use crate::types::json::canonical;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
-/// Runs `sql` on a copy of `home`; the verdict must be `expect`, and these entries named.
+/// Runs `sql` on a copy of `home`. The verdict must be `expect`, and the report must name these
+/// entries.
 fn check(home: &LedgerHome, sql: &str, expect: Verdict, seqs: &[u64]) {
     let copy = home.copy();
     copy.db().execute_batch(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
@@ -56,7 +57,7 @@ fn rows_that_are_gone_moved_or_added() {
     check(&home, "INSERT INTO payload VALUES (-77, zeroblob(32), x'7b7d');", Incomplete, &[]);
     let again = format!("INSERT INTO entry SELECT {size}, header FROM entry WHERE seq = {last};");
     check(&home, &again, Invalid, &[size]);
-    // Another entry's header, which the projections have seen before.
+    // Another entry's header, which the projections have already seen.
     for (from, to) in [(2, 8), (4, 9), (1, 12)] {
         let copy = format!(
             "UPDATE entry SET header = (SELECT header FROM entry WHERE seq = {from}) WHERE seq = {to};"
@@ -72,7 +73,7 @@ fn rows_that_are_gone_moved_or_added() {
 }
 
 #[test]
-fn a_schema_that_is_not_as_it_was_made() {
+fn a_schema_that_differs_from_the_migrations() {
     let home = LedgerHome::filled(12);
     for sql in [
         "CREATE VIEW extra AS SELECT 1;",
@@ -144,7 +145,7 @@ fn state_db_is_compared() {
     }
     let ahead = format!("UPDATE applied SET size = {};", size + 1);
     check_state(&home, &ahead, Verdict::Incomplete, &[size]);
-    // A state.db that is there and cannot be compared is no state.db of this ledger.
+    // A state.db that exists and cannot be compared is not this ledger's.
     check_state(&home, "DELETE FROM applied;", Verdict::Invalid, &[]);
     check_state(&home, "DROP TABLE applied;", Verdict::Unreadable, &[]);
     let copy = home.copy();
@@ -179,7 +180,7 @@ fn the_high_water_mark() {
     ] {
         let copy = with(Some(garbled));
         assert_eq!(copy.audit().verdict, Verdict::Unreadable);
-        drop(copy.try_open().expect_err("a mark that is none"));
+        drop(copy.try_open().expect_err("a malformed mark"));
     }
     for none in [None, Some(String::new())] {
         let copy = with(none);
@@ -199,10 +200,10 @@ fn the_high_water_mark() {
     judge(&with(Some(format!("{:020} {other}\n", 0))), "root of nothing", Verdict::Invalid, &[]);
 }
 
-/// Who re-chains every entry from some point on is told by the mark and by the signatures. Who also holds
-/// the keys has a ledger that holds in itself: what somebody kept elsewhere tells.
+/// The mark and the signatures detect that every entry from some point on was chained again. With
+/// the keys, the ledger is consistent in itself; a checkpoint kept elsewhere detects it.
 #[test]
-fn a_ledger_chained_anew_is_told() {
+fn a_rechained_ledger_is_detected() {
     let home = LedgerHome::filled(40);
     for from in [1, 13, 39] {
         let copy = home.copy();
@@ -213,9 +214,9 @@ fn a_ledger_chained_anew_is_told() {
         std::fs::remove_file(copy.files().high_water()).expect("mark");
         let report = copy.audit();
         assert_eq!(report.verdict, Verdict::Invalid, "from {from}: {:?}", report.findings);
-        assert!(report.findings[0].what.contains("signed checkpoint says"), "{:?}", report.findings);
+        assert!(report.findings[0].what.contains("signed checkpoint has"), "{:?}", report.findings);
         let kept = kept(&copy);
-        sign_anew(&copy);
+        replace_checkpoints(&copy);
         let report = copy.audit_against(&kept);
         assert_eq!(report.verdict, Verdict::Diverged, "from {from}: {:?}", report.findings);
         let report = assert_verified(&copy);
@@ -224,13 +225,13 @@ fn a_ledger_chained_anew_is_told() {
     }
 }
 
-/// The newest checkpoint, as somebody kept it elsewhere.
+/// The newest checkpoint, as kept elsewhere.
 fn kept(home: &LedgerHome) -> Note {
     let note = Reader::open(&home.files().ledger()).expect("reader").newest_checkpoint().expect("read");
     Note::parse(&note.expect("a checkpoint")).expect("note")
 }
 
-/// What a checkpoint from elsewhere says of a ledger.
+/// Comparing a ledger with a checkpoint from elsewhere.
 #[test]
 fn a_checkpoint_from_outside_anchors() {
     let home = LedgerHome::filled(12);
@@ -241,7 +242,7 @@ fn a_checkpoint_from_outside_anchors() {
     assert_eq!((report.verdict, report.anchored), (Verdict::Verified, Some(12)), "{:?}", report.findings);
     let second = kept(&home);
     assert_ne!(first, second, "the end of a process signs what it wrote");
-    // An older copy of everything, put back.
+    // An older copy of everything is put back.
     let older = LedgerHome::filled(12);
     assert_eq!(older.audit_against(&first).verdict, Verdict::Diverged, "another log");
     assert_eq!(older.audit_against(&second).verdict, Verdict::Diverged, "another log, of more entries");
@@ -252,13 +253,13 @@ fn a_checkpoint_from_outside_anchors() {
     for name in ["high-water", "state.db"] {
         std::fs::remove_file(copy.folder.path().join(name)).expect("remove");
     }
-    sign_anew(&copy);
+    replace_checkpoints(&copy);
     assert_eq!(copy.audit_against(&first).verdict, Verdict::Verified);
     let report = copy.audit_against(&second);
     assert_eq!(report.verdict, Verdict::Incomplete, "{:?}", report.findings);
 }
 
-/// Rows of the table of checkpoints that do not belong.
+/// Rows of the table of checkpoints that do not belong there.
 #[test]
 fn checkpoints_that_are_gone_moved_or_added() {
     use Verdict::{Incomplete, Invalid};
@@ -299,7 +300,7 @@ pub(super) fn rechain(db: &Connection, from: u64) {
 }
 
 #[test]
-fn what_is_no_ledger_is_not_verified() {
+fn a_file_that_is_not_a_ledger_is_not_verified() {
     let home = LedgerHome::empty();
     assert_eq!(home.audit().verdict, Verdict::Unreadable, "no file");
     super::touch(&home.files().ledger());

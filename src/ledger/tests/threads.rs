@@ -1,4 +1,4 @@
-//! Verification by several threads sees what one would have seen, wherever pages end.
+//! Verification with several threads finds what one thread would, wherever pages end.
 
 use super::{ChainWalk, Draft, Kind, Ledger, LedgerHome, Ref, Verdict, Verification, call_drafts, named};
 use crate::ledger::read::schema;
@@ -9,7 +9,7 @@ use serde_json::json;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Entries where pages and tiles begin and end, of a ledger of `size`.
+/// Entries at the beginnings and ends of pages and tiles, in a ledger of `size` entries.
 fn edges(size: u64) -> Vec<u64> {
     let mut edges = vec![1, 2, 254, 255, 256, 257, 511, 512, 513, 1_023, 1_024, 1_025, 2_047, 2_048];
     edges.retain(|edge| *edge < size - 3);
@@ -37,7 +37,7 @@ fn what_is_damaged_at_the_edges_of_pages_is_named() {
         check(format!("UPDATE entry SET header = {put} {of}"), Verdict::Invalid, &[seq]);
         check(format!("UPDATE entry SET header = x'7b7d' {of}"), Verdict::Invalid, &[seq]);
     }
-    // A whole page, and several; an entry far behind the end; a payload there.
+    // A whole page, and several; an entry far beyond the end; a payload there.
     check("DELETE FROM entry WHERE seq >= 512 AND seq < 768;".to_owned(), Verdict::Incomplete, &[512]);
     check("DELETE FROM entry WHERE seq >= 300 AND seq < 2000;".to_owned(), Verdict::Incomplete, &[300]);
     let far = "INSERT INTO entry SELECT 9223372036854775807, header FROM entry WHERE seq = 5;";
@@ -63,10 +63,10 @@ fn followed(home: &LedgerHome, db: &Connection) -> Verification {
     walk.finish().0
 }
 
-/// A payload that was erased behind the snapshot that decides is one that is there; in a later snapshot it is gone,
-/// with its redaction.
+/// A payload that is erased after the deciding snapshot counts as present; a later snapshot shows
+/// it missing, with its redaction.
 #[test]
-fn a_payload_erased_between_two_snapshots_is_no_alarm() {
+fn a_payload_erased_between_two_snapshots_is_not_a_finding() {
     let home = LedgerHome::filled(600);
     let ledger = home.open();
     let before = home.db();
@@ -78,30 +78,31 @@ fn a_payload_erased_between_two_snapshots_is_no_alarm() {
     });
     let target = target.expect("a reply");
     erase(&ledger, target);
-    let behind = home.db();
+    let later = home.db();
     let gone = "SELECT body IS NULL FROM payload WHERE seq = ?1";
     let gone = |db: &Connection| -> bool {
         db.query_row(gone, [i64::try_from(target).expect("seq")], |row| row.get(0)).expect("row")
     };
-    assert_eq!((gone(&before), gone(&behind)), (false, true));
+    assert_eq!((gone(&before), gone(&later)), (false, true));
     let early = followed(&home, &before);
     assert!(early.verdict.holds(), "{:?}", early.findings);
     assert_eq!((early.entries, early.payloads, early.redacted), (size, size, 0));
-    let late = followed(&home, &behind);
+    let late = followed(&home, &later);
     assert!(late.verdict.holds(), "{:?}", late.findings);
     assert_eq!(late.redacted, 1);
 }
 
-/// Erases as `redact` has the writer do it, and does not wait for the write-ahead log, which a reader is in.
+/// Erases as `redact` makes the writer do it, without waiting for the write-ahead log, which a
+/// reader holds.
 fn erase(ledger: &Ledger, target: u64) {
     let payload = json!({ "reason": "asked for", "kind": "model.reply", "bytes": 1 });
     let draft = Draft { answers: Some(Ref::Seq(target)), ..Draft::untyped(Kind::Redaction, payload) };
     let _receipts = ledger.queue().append_erasing(vec![draft], vec![target]).expect("appended");
 }
 
-/// Beside a writer that appends without a pause every verification holds.
+/// Every verification passes while a writer appends without a pause.
 #[test]
-fn a_writer_at_work_is_no_alarm() {
+fn a_writer_at_work_causes_no_finding() {
     let home = LedgerHome::filled(1_500);
     let ledger = home.open();
     let is_over = AtomicBool::new(false);

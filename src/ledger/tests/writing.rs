@@ -1,4 +1,4 @@
-//! Writing under a file that goes away.
+//! Writing to a file that is removed or replaced.
 
 use super::{LedgerHome, assert_verified, one};
 use crate::ledger::{AppendError, Draft, Files, HighWater, Kind, key};
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::path::Path;
 
 #[test]
-fn a_ledger_that_went_away_takes_nothing_more() {
+fn a_ledger_whose_file_is_gone_accepts_nothing() {
     type Harm = fn(&Files);
     let wal = |files: &Files| files.data.join("ledger.db-wal");
     let remove: Harm = |files| std::fs::remove_file(files.ledger()).expect("remove");
@@ -30,8 +30,8 @@ fn a_ledger_that_went_away_takes_nothing_more() {
     }
 }
 
-/// The writer's lock on the database, which keeps a stranger's `sqlite3` from taking the write-ahead
-/// log away at its end, is still held behind opening.
+/// The writer's lock on the database keeps a foreign `sqlite3` process from removing the
+/// write-ahead log when it ends. It is still held after opening.
 #[test]
 fn the_databases_stay_locked_against_strangers() {
     let home = LedgerHome::empty();
@@ -46,15 +46,16 @@ fn the_databases_stay_locked_against_strangers() {
             l_len: 0,
             l_pid: 0,
         };
-        // Asked as another open file: the kernel tells of the locks of this process too.
+        // Asked from another open file description: the kernel then reports this process's locks
+        // too.
         nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut lock)).expect("asked");
         assert_ne!(i32::from(lock.l_type), nix::libc::F_UNLCK, "{}", path.display());
     }
 }
 
-/// A draft that cannot be an entry harms nobody else's.
+/// An invalid draft affects no other caller's draft.
 #[test]
-fn a_draft_that_does_not_fit_is_refused_alone() {
+fn an_invalid_draft_is_refused_alone() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     let fraction = vec![Draft::untyped(Kind::ModelReply, json!({ "n": 0.00001 }))];
@@ -69,7 +70,7 @@ fn a_draft_that_does_not_fit_is_refused_alone() {
     assert_eq!(assert_verified(&home).entries, 2);
 }
 
-/// The write-ahead logs of both databases are moved into them while the writer runs.
+/// The write-ahead logs of both databases are copied into them while the writer runs.
 #[test]
 fn write_ahead_logs_do_not_grow_for_ever() {
     let shared = Path::new("/dev/shm");
@@ -79,8 +80,8 @@ fn write_ahead_logs_do_not_grow_for_ever() {
     let ledger = home.open();
     let bytes = |name: &str| std::fs::metadata(home.files().data.join(name)).expect("log").len();
     let logs = || ["ledger.db-wal", "state.db-wal"].map(bytes);
-    // 1,600 commits of at least one page each make both longer, were none ever moved. Where the thread that moves them
-    // does not come to run, as on a loaded machine, it is behind for a while.
+    // 1,600 commits of at least one page each would make both longer if none were ever copied. On a
+    // loaded machine the thread that copies them may fall behind for a while.
     let stays_short = |_| {
         let before = logs();
         for _ in 0..1_600 {
@@ -91,7 +92,7 @@ fn write_ahead_logs_do_not_grow_for_ever() {
     assert!((0..20).any(stays_short), "{:?} bytes", logs());
 }
 
-/// The mark is one write; a reader beside it sees one state or another, never a mixture.
+/// The mark is one write; a concurrent reader sees one state or another, never a mixture.
 #[test]
 fn a_mark_is_read_whole() {
     let home = LedgerHome::empty();
@@ -114,9 +115,9 @@ fn a_mark_is_read_whole() {
     }
 }
 
-/// Who has a receipt can rely on the mark: the loss of that entry would be noticed from now on.
+/// A receipt comes after the mark: from then on the loss of its entry is detected.
 #[test]
-fn a_receipt_comes_behind_its_mark() {
+fn a_receipt_comes_after_its_mark() {
     let home = LedgerHome::empty();
     let ledger = home.open();
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! The head of a tree: how many leaves it has, and its root.
+//! The head of a tree: its number of leaves and its root.
 
 use crate::types::Digest;
 

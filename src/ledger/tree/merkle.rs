@@ -22,14 +22,14 @@ pub fn node(left: &Digest, right: &Digest) -> Digest {
     Digest::sha256_parts(&[&[1], &left.0, &right.0])
 }
 
-/// Root of the tree without leaves: SHA-256 of nothing.
+/// Root of the tree without leaves: SHA-256 of the empty string.
 #[must_use]
 pub fn empty_root() -> Digest {
     Digest::sha256(&[])
 }
 
-/// The roots of the perfect subtrees that make up a tree, largest first: all that is needed to append
-/// and to know the root. At most 64 hashes.
+/// The roots of the perfect subtrees that make up a tree, largest first: all that is needed to
+/// append and to compute the root. At most 64 hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontier {
     size: u64,
@@ -44,7 +44,7 @@ impl Frontier {
         self.size
     }
 
-    /// Becomes `other`, in the place that it has.
+    /// Becomes a copy of `other`, reusing its own memory.
     pub fn set(&mut self, other: &Self) {
         self.size = other.size;
         self.peaks.clone_from(&other.peaks);
@@ -60,9 +60,10 @@ impl Frontier {
         self.grow(height, root, |_, _| {});
     }
 
-    /// Appends a perfect subtree, and tells height and root of each one that it completes, the smallest first.
+    /// Appends a perfect subtree, and passes height and root of each subtree that this completes to
+    /// `complete`, the smallest first.
     fn grow(&mut self, mut height: u32, mut root: Digest, mut complete: impl FnMut(u32, Digest)) {
-        debug_assert!(self.size.is_multiple_of(1 << height), "subtree at an unaligned place");
+        debug_assert!(self.size.is_multiple_of(1 << height), "subtree at an unaligned position");
         self.size += 1 << height;
         while let Some((left_height, left)) = self.peaks.last() {
             if *left_height != height {
@@ -85,12 +86,12 @@ impl Frontier {
     }
 }
 
-/// A full tile: 256 hashes that stand side by side at a level of 8 tree heights.
+/// A full tile: 256 neighbouring hashes at a level of 8 tree heights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// 0 for leaves; a hash at level L covers 256^L leaves.
     pub level: u32,
-    /// Place among the tiles of its level, from 0.
+    /// Position among the tiles of its level, from 0.
     pub index: u64,
     /// The 256 hashes.
     pub hashes: Vec<Digest>,
@@ -103,14 +104,14 @@ impl Tile {
         i64::from(level) << 48 | i64::try_from(index).unwrap_or(i64::MAX) & ((1 << 48) - 1)
     }
 
-    /// The entry that fills tile `index` of a level, and in whose commit it is stored.
+    /// The entry that fills tile `index` of a level. The tile is stored in that entry's commit.
     #[must_use]
     pub fn filled_by(level: u32, index: u64) -> u64 {
         let leaves = 1_u64.checked_shl(8 * (level + 1)).unwrap_or(u64::MAX);
         (index + 1).saturating_mul(leaves) - 1
     }
 
-    /// The same of the tile under a key of the table.
+    /// As [`Tile::filled_by`], for the tile with this key of the table.
     #[must_use]
     pub fn filled_at(key: i64) -> u64 {
         let key = u64::try_from(key).unwrap_or(u64::MAX);
@@ -124,8 +125,8 @@ impl Tile {
         self.hashes.iter().flat_map(|hash| hash.0).collect()
     }
 
-    /// The hashes in a stored tile; a length that is no multiple of 32 loses its rest, and the comparison
-    /// of the whole tile finds it.
+    /// The hashes of a stored tile. If the length is not a multiple of 32, the remainder is
+    /// dropped; the comparison of the whole tile detects it.
     #[must_use]
     pub fn stored(bytes: &[u8]) -> Vec<Digest> {
         bytes.chunks_exact(32).filter_map(|chunk| chunk.try_into().ok().map(Digest)).collect()
@@ -155,9 +156,10 @@ impl TileEdge {
         self.push_with(leaf, |tile, _| Tile::root(&tile.hashes))
     }
 
-    /// Appends a leaf hash to the edge and to the frontier of the same tree, which makes each hash once.
-    pub fn push_beside(&mut self, frontier: &mut Frontier, leaf: Digest) -> Vec<Tile> {
-        // A tile's root is that of a subtree which the leaf completes too.
+    /// Appends a leaf hash to this edge and to the frontier of the same tree, computing each hash
+    /// once.
+    pub fn push_with_frontier(&mut self, frontier: &mut Frontier, leaf: Digest) -> Vec<Tile> {
+        // A tile's root is the root of a subtree that the leaf completes too.
         let mut roots = Vec::new();
         frontier.grow(0, leaf, |height, root| {
             if height.is_multiple_of(TILE_HEIGHT) {
@@ -197,8 +199,9 @@ impl TileEdge {
 
     /// The edge and frontier of a tree of `size` leaves, from its tiles and its last leaves.
     ///
-    /// `tile` reads the stored hashes of a full tile; `leaves` are the `size % 256` last leaf hashes.
-    /// Reads at most 255 tiles a level. Not a verification: that one recomputes every tile.
+    /// `tile` reads the stored hashes of a full tile; `leaves` are the last `size % 256` leaf
+    /// hashes. Reads at most 255 tiles per level. This does not verify the tree; a verification
+    /// recomputes every tile.
     pub fn resume<E>(
         size: u64,
         leaves: Vec<Digest>,
@@ -236,7 +239,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// MTH of RFC 6962 section 2.1, word for word: split at the largest power of two below n.
+    /// MTH of RFC 6962 section 2.1, literally: split at the largest power of two below n.
     fn by_definition(leaves: &[Digest]) -> Digest {
         match leaves {
             [] => empty_root(),
@@ -261,7 +264,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::types::laws::cases(24))]
 
-        /// The frontier's root is the RFC's recursive definition at every size.
+        /// The frontier's root equals the RFC's recursive definition at every size.
         #[test]
         fn frontier_is_the_definition(count in 0_usize..700) {
             let mut frontier = Frontier::default();
@@ -271,14 +274,14 @@ mod tests {
             prop_assert_eq!(frontier.size(), count as u64);
         }
 
-        /// A tree resumed from its tiles goes on exactly as one that was never put down.
+        /// A tree resumed from its tiles continues exactly like one that was kept in memory.
         #[test]
         fn resumed_equals_unbroken(count in 0_usize..70_000, more in 0_usize..600) {
             let (mut edge, mut frontier) = (TileEdge::default(), Frontier::default());
             let mut stored: HashMap<i64, Vec<Digest>> = HashMap::new();
             let all = leaves(count + more);
             for hash in &all[..count] {
-                for tile in edge.push_beside(&mut frontier, *hash) { stored.insert(Tile::key(tile.level, tile.index), tile.hashes); }
+                for tile in edge.push_with_frontier(&mut frontier, *hash) { stored.insert(Tile::key(tile.level, tile.index), tile.hashes); }
             }
             let tail = all[count - count % 256..count].to_vec();
             let (mut edge2, mut frontier2) = TileEdge::resume(count as u64, tail, |level, index| {
@@ -287,7 +290,7 @@ mod tests {
             prop_assert_eq!(&frontier2, &frontier);
             for hash in &all[count..] {
                 frontier2.push(*hash);
-                prop_assert_eq!(edge.push_beside(&mut frontier, *hash), edge2.push(*hash));
+                prop_assert_eq!(edge.push_with_frontier(&mut frontier, *hash), edge2.push(*hash));
             }
             prop_assert_eq!(frontier.root(), frontier2.root());
         }

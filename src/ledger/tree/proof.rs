@@ -1,15 +1,16 @@
-//! Proofs over the tree: that an entry is in it, and that a later tree holds all of an earlier one
-//! (RFC 6962 section 2.1, checked as RFC 9162 sections 2.1.3.2 and 2.1.4.2 say). Pure: no disk, no clock.
-//! `tests/foreign/merkle.rs` compares them with those of another implementation.
+//! Proofs over the tree: that it contains an entry, and that a later tree extends an earlier one
+//! (RFC 6962 section 2.1, checked as in RFC 9162 sections 2.1.3.2 and 2.1.4.2). Pure: no disk, no
+//! clock. `tests/foreign/merkle.rs` compares them with another implementation.
 
 use super::head::Head;
 use super::merkle::{empty_root, node};
 use crate::types::Digest;
 
-/// Looks up the root of a perfect subtree: of the 2^height leaves from index · 2^height on.
+/// Looks up the root of a perfect subtree: that of the 2^height leaves from index · 2^height on.
 pub type Subtree<'a, E> = dyn FnMut(u32, u64) -> Result<Digest, E> + 'a;
 
-/// Root of the leaves `from` to `to`, which begin a subtree at least as large as they are.
+/// Root of the leaves from `from` up to but not including `to`. `from` must be aligned to a subtree
+/// that is at least as large as the range.
 fn range<E>(from: u64, to: u64, subtree: &mut Subtree<'_, E>) -> Result<Digest, E> {
     let (mut at, mut parts) = (from, Vec::new());
     while at < to {
@@ -43,8 +44,8 @@ pub fn inclusion<E>(index: u64, size: u64, subtree: &mut Subtree<'_, E>) -> Resu
     Ok(path)
 }
 
-/// The proof that the tree of `new` leaves begins with that of `old`; there is none of nothing, and
-/// none is needed of equal trees.
+/// The proof that the tree of `new` leaves begins with the tree of `old` leaves. It is empty if
+/// `old` is 0, since nothing can be proven, and if the trees are equal, since no proof is needed.
 pub fn consistency<E>(old: u64, new: u64, subtree: &mut Subtree<'_, E>) -> Result<Vec<Digest>, E> {
     if old == 0 || old >= new {
         return Ok(Vec::new());
@@ -60,7 +61,7 @@ pub fn consistency<E>(old: u64, new: u64, subtree: &mut Subtree<'_, E>) -> Resul
             from = middle;
         }
     }
-    // A subtree that the old tree holds whole and begins with is what the checker has already.
+    // The checker already has the subtree that is the whole old tree.
     if from > 0 {
         path.push(range(from, to, subtree)?);
     }
@@ -68,7 +69,7 @@ pub fn consistency<E>(old: u64, new: u64, subtree: &mut Subtree<'_, E>) -> Resul
     Ok(path)
 }
 
-/// The largest power of two below `count`, which is at least 2.
+/// The largest power of two below `count`, which must be at least 2.
 fn split(count: u64) -> u64 {
     1 << (count - 1).ilog2()
 }
@@ -100,14 +101,14 @@ pub fn is_included(leaf: Digest, index: u64, head: Head, path: &[Digest]) -> boo
 /// Whether `path` proves that the tree `new` begins with the tree `old`.
 #[must_use]
 pub fn is_extended(old: Head, new: Head, path: &[Digest]) -> bool {
-    // Of a tree of nothing every tree is an extension: that would prove nothing.
+    // Every tree extends the empty tree, so that would prove nothing.
     if old.size == 0 || old.size > new.size {
         return false;
     }
     if old.size == new.size {
         return old.root == new.root && path.is_empty();
     }
-    // The checker holds the first node itself where the old tree is one perfect subtree.
+    // If the old tree is one perfect subtree, the checker already holds the first node.
     let (first, rest) = if old.size.is_power_of_two() {
         (old.root, path)
     } else {
@@ -162,8 +163,8 @@ mod tests {
         }
     }
 
-    /// Each leaf of each small tree, and each pair of small trees: the proof holds, and none of its
-    /// neighbours does.
+    /// For each leaf of each small tree and each pair of small trees, the proof holds and all its
+    /// variations fail.
     #[test]
     fn every_proof_of_small_trees() {
         let all = leaves(40);

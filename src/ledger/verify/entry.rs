@@ -1,23 +1,23 @@
-//! What one entry's bytes say by themselves: header, leaf and commitment. Pure: no disk, no clock.
+//! Checks one entry's bytes on their own: header, leaf and commitment. Pure: no disk, no clock.
 //!
-//! This is the dear part of a verification, and needs no entry but its own, so that several threads can look at
-//! several entries. What needs the entries before is the walk's.
+//! This is the expensive part of a verification. It needs no other entry, so several threads can
+//! check several entries. The walk checks what depends on earlier entries.
 
 use crate::ledger::entry::{Header, HeaderError, Kind, PlainHeader, commitment};
 use crate::ledger::tree::leaf;
 use crate::types::Digest;
 use std::sync::Arc;
 
-/// An entry that was looked at.
+/// An entry whose bytes were checked.
 #[derive(Clone, Debug)]
-pub(in crate::ledger) struct Looked {
+pub(in crate::ledger) struct CheckedEntry {
     pub(in crate::ledger) leaf: Digest,
-    /// What the header says, or why it is none.
+    /// The header's facts, or why it is not valid.
     pub(super) header: Result<EntryFacts, HeaderError>,
     pub(super) payload: PayloadState,
 }
 
-/// What the walk has to know of a header.
+/// The fields of a header that the walk needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EntryFacts {
     pub(in crate::ledger) log: Arc<str>,
@@ -28,19 +28,19 @@ pub(super) struct EntryFacts {
     pub(in crate::ledger) answers: Option<u64>,
 }
 
-/// A kind, perhaps one of a later version.
+/// A kind; a later version may write one that this version does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KindWord {
     Known(Kind),
     Other(Box<str>),
 }
 
-/// How a payload stands to its header.
+/// How a payload relates to its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PayloadState {
-    /// It is the one that the header commits to.
+    /// It matches the header's commitment.
     Sound,
-    /// Neither salt nor body are there.
+    /// Both salt and body are missing.
     Erased,
     /// What is wrong with it.
     Wrong(&'static str),
@@ -63,9 +63,9 @@ impl KindWord {
     }
 }
 
-impl Looked {
-    /// Looks at an entry. `log` is the id that was read last: most entries have the same.
-    pub(in crate::ledger) fn at(
+impl CheckedEntry {
+    /// Checks an entry. `log` is the id that was read last; most entries share it.
+    pub(in crate::ledger) fn new(
         header: &[u8],
         salt: Option<&[u8]>,
         body: Option<&[u8]>,
@@ -89,7 +89,7 @@ impl Looked {
                 header: Ok(facts(&read.log, read.seq, read.prev, &read.kind, read.u64("ref"))),
                 payload: payload(&read.payload, read.payload_len, salt, body),
             },
-            // What it would commit to nobody knows.
+            // Without a valid header, the commitment is unknown.
             Err(what) => Self { leaf, header: Err(what), payload: PayloadState::Erased },
         }
     }

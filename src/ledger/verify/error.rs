@@ -1,4 +1,4 @@
-//! Why a verification could not go on. Its text becomes a finding of the report.
+//! Why a verification could not continue. Its text becomes a finding of the report.
 
 use crate::ledger::checkpoint::CheckpointError;
 use crate::ledger::entry::HeaderError;
@@ -17,12 +17,12 @@ pub(in crate::ledger) enum AuditError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A statement on a segment.
+    /// A statement on a segment failed.
     #[error("ledger.db: {0}")]
     Ledger(#[from] rusqlite::Error),
     #[error("state.db: {0}")]
     State(#[source] rusqlite::Error),
-    /// SQLite's own answer, where no file is to be named.
+    /// SQLite returned an error that names no file.
     #[error(transparent)]
     Sqlite(rusqlite::Error),
     #[error("state.db cannot follow this entry: {0}")]
@@ -37,13 +37,13 @@ pub(in crate::ledger) enum AuditError {
     Unreadable(PathBuf, #[source] io::Error),
     #[error("the high-water mark cannot be read")]
     Mark,
-    #[error("a column holds a number where bytes belong")]
+    #[error("a column holds a number, expected bytes")]
     Column,
     #[error("the schema changed while the ledger was read")]
     SchemaChanged,
-    #[error("entry {0} went while it was read")]
+    #[error("entry {0} disappeared while it was read")]
     Gone(u64),
-    #[error("no checkpoint from outside is of {from} entries or more: the newest is of {newest}")]
+    #[error("no checkpoint from outside covers {from} entries or more: the newest covers {newest}")]
     NothingOutside { from: u64, newest: u64 },
     #[error(transparent)]
     Header(#[from] HeaderError),

@@ -1,15 +1,23 @@
-//! Verification: whether a ledger is what was written, as far as anybody can know.
+//! Verification: whether a ledger is what was written, as far as that can be known.
 //!
-//! What may happen here: every file is read and held against chain, tree, keys, checkpoints from outside and
-//! state.db. What cannot: nothing is written or repaired, and nothing is called verified that was not looked
-//! at: a ledger without an entry is a finding.
+//! This wing reads every file and checks it against chain, tree, keys, checkpoints from outside and
+//! state.db. It writes and repairs nothing, and it calls nothing verified that it did not check: a
+//! ledger without an entry is a finding.
+//!
+//! A verification is a walk over all entries in order, and two parts that need no order. Several
+//! threads check what an entry's bytes show on their own (header, leaf, commitment), one page of
+//! entries at a time and each with its own connection. The walk takes the pages in turn through
+//! bounded channels and follows chain, tree, keys and state.db. SQLite's own check runs at the same
+//! time. The threads' snapshots are younger than the one that decides, so an entry whose payload
+//! was erased in theirs is checked again in that one.
 //!
 //! # Layout
 //!
-//! `report` is what was found · `error` · `entry` is what one entry's bytes say by themselves · `erasures`
-//! holds payloads that are gone against the entries that say so · `walk` follows the chain, and `signatures`
-//! its checkpoints · `rows` reads the tables · `pipeline` looks at entries in several threads · `tiles` ·
-//! `state` · `whole` verifies a ledger, `partial` from an entry on.
+//! `report` is the result and its verdict · `error` · `entry` checks one entry's bytes · `erasures`
+//! matches erased payloads with the entries that record it · `walk` follows the chain, and
+//! `signatures` its checkpoints · `rows` reads the tables · `pipeline` checks entries in several
+//! threads · `tiles` compares the stored tree · `state` compares state.db · `whole` verifies a
+//! ledger, `partial` from an entry on.
 
 mod report;
 mod error;
@@ -29,7 +37,7 @@ pub use report::{Finding, Outside, Verdict, Verification};
 pub use whole::{audit, audit_telling};
 #[cfg(test)]
 pub(super) use {
-    entry::Looked,
+    entry::CheckedEntry,
     pipeline::Reading,
     report::RootMark,
     rows::{checkpoints, entries_until},

@@ -1,7 +1,8 @@
 //! Verification from an entry on: `par audit verify --from`.
 //!
-//! The tree over the entries before it is taken from the stored tiles, and believed only because a checkpoint
-//! from outside, of that tree or of a later one, is met on the way. What is stored of those entries is not read.
+//! The tree over the earlier entries is taken from the stored tiles. It is trusted only because the
+//! walk reaches a checkpoint from outside, of that tree or of a later one. The earlier entries
+//! themselves are not read.
 
 use super::error::AuditError;
 use super::pipeline::Reading;
@@ -17,12 +18,12 @@ use crate::store::Database;
 use rusqlite::{Connection, params};
 use std::ops::ControlFlow;
 
-/// Verifies the entries from `from` on, which is at least 1, also under a running writer.
+/// Verifies the entries from `from` on, which must be at least 1. May run while a writer appends.
 ///
-/// At least one checkpoint of `outside` has to be of `from` entries or more, and the ledger has to go on from
-/// it; else nothing is verified. Not looked at: SQLite's own check, state.db, and whatever is stored of the
-/// entries before `from`; the report says so. `progress` is told now and then how many entries of how many were
-/// followed.
+/// At least one checkpoint of `outside` must cover `from` entries or more, and the ledger must
+/// extend it; otherwise nothing is verified. SQLite's own check, state.db and the stored entries
+/// before `from` are not checked, and the report says so. `progress` is called now and then with
+/// the number of verified entries and their total.
 #[must_use]
 pub fn audit_from(
     files: &Files,
@@ -42,12 +43,12 @@ pub fn audit_from(
         report.find(
             None,
             Verdict::Diverged,
-            format!("no checkpoint from outside is of {from} entries or more"),
+            format!("no checkpoint from outside covers {from} entries or more"),
         );
     }
     report.warnings.push(format!(
-        "the {from} entries before were not read: that they are stored as the tree has them was not checked, nor \
-         were state.db and SQLite's own check"
+        "the {from} earlier entries were not read: whether they match the tree was not checked, nor were state.db \
+         and the soundness of the files"
     ));
     report
 }
@@ -66,7 +67,8 @@ fn walk(
         let newest = outside.iter().filter_map(|one| size_of(one).ok()).max().unwrap_or(0);
         return Err(AuditError::NothingOutside { from, newest });
     }
-    // The keys come from the seals, each signed by the one before it, and the first two are in the log's name.
+    // The keys come from the seals, each signed by the key before it. The log's name pins the first
+    // two keys.
     let reader = Reader::open(&files.ledger())?;
     let mut segments = OpenSegments::snapshot(&files.ledger())?;
     let firsts = segments.firsts().to_vec();
@@ -75,7 +77,7 @@ fn walk(
         let db = segments.segment(*first)?;
         check_schema(db, Database::Ledger, &mut report)?;
         if report.verdict != Verdict::Verified {
-            // Under another schema the same statements could read something else.
+            // With another schema the same statements could read other data.
             return Ok(report);
         }
         stored.extend(checkpoints(db)?);
@@ -90,8 +92,8 @@ fn walk(
         Some(newest) => entries_until(segments.segment(*newest)?)?,
         None => from,
     };
-    // Tiles stand where they were filled, which need not be where the walk is.
-    let mut beside = OpenSegments::open(&files.ledger())?;
+    // Tiles are stored in the segment of the entry that filled them, which need not be the walk's.
+    let mut tile_files = OpenSegments::open(&files.ledger())?;
     let start_of = segments.first_of(from);
     for first in firsts.iter().filter(|first| **first >= start_of) {
         let file = segments.path(*first);
@@ -99,10 +101,10 @@ fn walk(
         walk.segment(*first);
         let schema = schema(db)?;
         let reading = Reading { file, first: *first, schema: &schema, replayed: 0, projections: &[] };
-        // Of the entries before, nothing that is stored is looked at.
+        // Nothing stored for earlier entries is read.
         let is_paired = reading.follow(db, from.max(*first), &mut walk, |walk, filled, seq, _| {
             tiles.filled.extend(filled);
-            tiles.compare_filled(&mut beside, &mut walk.report)?;
+            tiles.compare_filled(&mut tile_files, &mut walk.report)?;
             if seq.is_multiple_of(PROGRESS_ENTRIES) {
                 progress(seq.saturating_sub(from), until.saturating_sub(from));
             }
@@ -117,20 +119,21 @@ fn walk(
     if report.verdict == Verdict::Verified {
         tiles.finish(&mut segments, frontier.size(), &mut report)?;
     }
-    // A root over fewer entries would be made of tiles that nothing was compared with.
-    for (seq, told) in anchors.iter().filter(|(_, told)| told.size >= from) {
-        if root_at(&mut segments, told.size)? == told.root {
+    // A root over fewer entries would come from tiles that were not compared with anything.
+    for (seq, anchored) in anchors.iter().filter(|(_, anchored)| anchored.size >= from) {
+        if root_at(&mut segments, anchored.size)? == anchored.root {
             report.anchors += 1;
         } else {
             let what =
-                format!("the root over {} entries is not the one that it says was anchored", told.size);
+                format!("the root over {} entries is not the one that it records as anchored", anchored.size);
             report.find(Some(*seq), Verdict::Invalid, what);
         }
     }
     Ok(report)
 }
 
-/// The walk's state before entry `from`, its edge of tiles, and the tiles that entry `from - 1` filled.
+/// The walk's state before entry `from`, its edge of tiles, and the tiles that entry `from - 1`
+/// filled.
 fn start(
     segments: &mut OpenSegments,
     reader: &Reader,
@@ -155,7 +158,7 @@ fn start(
     Ok((WalkStart { from, log, epochs, last: leaf(&bytes), before }, edge, filled))
 }
 
-/// The tiles that the entries lead to, against those stored; none is kept.
+/// Compares the tiles that follow from the entries with the stored ones, and keeps none.
 struct FilledTiles {
     filled: Vec<Tile>,
 }
@@ -174,16 +177,19 @@ impl FilledTiles {
             let is: Option<Vec<u8>> = rows.next()?.map(|row| row.get(0)).transpose()?;
             match is {
                 Some(is) if is == expected.bytes() => report.tiles += 1,
-                Some(_) => {
-                    report.find(None, Verdict::Invalid, format!("tile {key} is not what the entries lead to"))
-                }
+                Some(_) => report.find(
+                    None,
+                    Verdict::Invalid,
+                    format!("tile {key} does not follow from the entries"),
+                ),
                 None => report.find(None, Verdict::Invalid, format!("tile {key} is missing")),
             }
         }
         Ok(())
     }
 
-    /// No tile stands beyond what the entries lead to, and those before are as many as they must be.
+    /// Checks that no tile is stored beyond the entries, and that the earlier ones have the right
+    /// count.
     fn finish(
         &mut self,
         segments: &mut OpenSegments,
@@ -198,20 +204,20 @@ impl FilledTiles {
             let there = sum(segments, |db| db.query_row(sql, params![low, high], |row| row.get(0)))?;
             all += there;
             if u64::try_from(there) != Ok(full) {
-                let what = format!("{there} tiles of level {level} are there, and {full} must be");
+                let what = format!("found {there} tiles of level {level}, expected {full}");
                 report.find(None, Verdict::Invalid, what);
             }
             (level, full) = (level + 1, full / TILE_WIDTH as u64);
         }
         let there = sum(segments, |db| db.query_row("SELECT count(*) FROM tile", [], |row| row.get(0)))?;
         if there != all {
-            report.find(None, Verdict::Invalid, format!("{} tiles do not belong", there - all));
+            report.find(None, Verdict::Invalid, format!("{} tiles do not belong to the tree", there - all));
         }
         Ok(())
     }
 }
 
-/// A number of each segment, added up.
+/// Adds up a count over all segments.
 fn sum(
     segments: &mut OpenSegments,
     count: impl Fn(&Connection) -> Result<i64, rusqlite::Error>,

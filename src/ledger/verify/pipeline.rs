@@ -1,10 +1,10 @@
-//! Entries read and looked at by several threads, and handed over in their order.
+//! Reads and checks entries in several threads, and hands them over in order.
 //!
-//! Each thread has its own connections, and so its own snapshot: what it reads may be younger than what the caller
-//! sees, and never older. A ledger only grows, so that up to the caller's last entry there is one difference that is
-//! no damage: a payload that was erased in between. The caller looks again at what is not there.
+//! Each thread has its own connections and so its own snapshot. It may be younger than the caller's
+//! but never older. A ledger only grows, so up to the caller's last entry only one difference is
+//! not damage: a payload that was erased in between. The caller reads again what is missing.
 
-use super::entry::{Looked, PayloadState};
+use super::entry::{CheckedEntry, PayloadState};
 use super::error::AuditError;
 use super::rows::{blob, entries_until};
 use super::walk::ChainWalk;
@@ -21,36 +21,37 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Entries of one page.
 const PAGE_ENTRIES: u64 = 256;
-/// Pages that one thread may be ahead.
+/// Pages that one thread may be ahead of the walk.
 const PAGES_AHEAD: usize = 4;
-/// Threads that look, at most: the caller's own is one more.
+/// Maximum number of checking threads, in addition to the caller's.
 const THREADS_MAX: usize = 8;
 
-/// What a thread saw of a few entries that stand side by side.
+/// A thread's results for a range of neighbouring entries.
 #[derive(Debug)]
 pub(super) struct SeenPage {
-    /// Where they end: more entries than are here may have been looked for.
+    /// The end of the page's range. Entries of the range may be missing in `entries`.
     pub(in crate::ledger) until: u64,
     pub(in crate::ledger) entries: Vec<SeenEntry>,
-    /// Whether every entry has its payload's row, and every payload its entry.
+    /// Whether every entry has a payload row, and every payload row an entry.
     pub(super) is_paired: bool,
 }
 
-/// An entry, and what it changes in state.db.
+/// An entry and its changes to state.db.
 #[derive(Debug)]
 pub(super) struct SeenEntry {
     pub(in crate::ledger) seq: u64,
-    pub(in crate::ledger) looked: Looked,
+    pub(in crate::ledger) checked: CheckedEntry,
     pub(in crate::ledger) rows: Vec<Row>,
 }
 
-/// What the threads are to do.
+/// The task of the threads.
 #[derive(Debug)]
 pub(in crate::ledger) struct Reading<'a> {
-    /// The file of a segment, and its first entry.
+    /// The file of a segment.
     pub(in crate::ledger) file: PathBuf,
     pub(in crate::ledger) first: u64,
-    /// The schema of the caller's snapshot: under another one the same statements could read something else.
+    /// The schema of the caller's snapshot. With another schema the same statements could read
+    /// other data.
     pub(in crate::ledger) schema: &'a Schema,
     /// Entries before this one may change state.db.
     pub(in crate::ledger) replayed: u64,
@@ -58,8 +59,8 @@ pub(in crate::ledger) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Hands every page to `take`, by rising numbers, until it wants no more. At most a few pages a thread are in
-    /// memory.
+    /// Passes every page to `take`, in rising order, until it breaks. Holds at most a few pages per
+    /// thread in memory.
     pub(super) fn run(
         &self,
         range: &Range<u64>,
@@ -67,15 +68,16 @@ impl Reading<'_> {
     ) -> Result<(), AuditError> {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX));
         std::thread::scope(|scope| {
-            // Page n is thread n's, and each has a channel of its own: the order needs no look.
+            // Page n is thread n's, and each thread has its own channel, so the order needs no
+            // check.
             let pages: Vec<Receiver<_>> = (0..threads)
                 .map(|thread| {
                     let (sender, pages) = sync_channel(PAGES_AHEAD);
-                    scope.spawn(move || self.look(range, thread, threads, &sender));
+                    scope.spawn(move || self.check_pages(range, thread, threads, &sender));
                     pages
                 })
                 .collect();
-            // A thread that has no more to give has let go of its channel.
+            // A thread that has finished has dropped its sender.
             let in_turn = pages.iter().cycle().map_while(|pages| pages.recv().ok());
             for page in in_turn {
                 if take(page?)?.is_break() {
@@ -86,10 +88,10 @@ impl Reading<'_> {
         })
     }
 
-    /// Walks over the entries of the segment, of which those from `from` on are looked for. `each` is told of every
-    /// entry, of the tiles that it filled and of what it changes in state.db, and may end the walk, which otherwise
-    /// ends where the chain does. Gives out whether every entry has its payload's row, and every payload its entry,
-    /// as far as that is known without looking for it.
+    /// Walks over the entries of the segment from `from` on. Calls `each` with every entry, the
+    /// tiles that it filled and its changes to state.db. `each` may end the walk; otherwise it ends
+    /// with the chain. Returns whether every entry has a payload row and every payload row an
+    /// entry, as far as the walk shows it.
     pub(in crate::ledger) fn follow(
         &self,
         db: &Connection,
@@ -105,22 +107,22 @@ impl Reading<'_> {
         self.run(&range, |page| {
             is_paired &= page.is_paired;
             for seen in page.entries {
-                let (seen, body) = match seen.wants_again() {
-                    true => self.again(db, seen.seq)?,
+                let (seen, body) = match seen.needs_reread() {
+                    true => self.reread(db, seen.seq)?,
                     false => (seen, None),
                 };
-                let filled = walk.entry(seen.seq, &seen.looked, body.as_deref());
+                let filled = walk.entry(seen.seq, &seen.checked, body.as_deref());
                 if each(walk, filled, seen.seq, seen.rows)?.is_break() || walk.is_broken() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             if walk.size() < page.until {
-                // Entries are missing: the walk breaks at the next one that is there.
+                // Entries are missing, so the walk breaks at the next one that exists.
                 let next = "SELECT min(seq) FROM entry WHERE seq >= ?1";
                 let next: Option<i64> = db.query_row(next, [number(walk.size())], |row| row.get(0))?;
                 let next = next.and_then(|next| u64::try_from(next).ok()).unwrap_or(page.until);
-                let (seen, body) = self.again(db, next)?;
-                walk.entry(next, &seen.looked, body.as_deref());
+                let (seen, body) = self.reread(db, next)?;
+                walk.entry(next, &seen.checked, body.as_deref());
                 return Ok(ControlFlow::Break(()));
             }
             Ok(ControlFlow::Continue(()))
@@ -128,21 +130,21 @@ impl Reading<'_> {
         Ok(is_paired && !walk.is_broken())
     }
 
-    /// Looks at an entry in the caller's own snapshot, and hands back its payload too.
-    fn again(&self, db: &Connection, seq: u64) -> Result<(SeenEntry, Option<Vec<u8>>), AuditError> {
+    /// Checks an entry in the caller's own snapshot, and returns its payload too.
+    fn reread(&self, db: &Connection, seq: u64) -> Result<(SeenEntry, Option<Vec<u8>>), AuditError> {
         let sql =
             "SELECT e.header, p.salt, p.body FROM entry e LEFT JOIN payload p USING (seq) WHERE e.seq = ?1";
         let mut statement = db.prepare_cached(sql)?;
         let mut rows = statement.query([number(seq)])?;
         let row = rows.next()?.ok_or(AuditError::Gone(seq))?;
         let (header, body) = (blob(row, 0)?.unwrap_or_default(), blob(row, 2)?);
-        let looked = Looked::at(header, blob(row, 1)?, body, &mut "".into());
-        let rows = self.changes(seq, &looked, header, body.unwrap_or_default());
-        Ok((SeenEntry { seq, looked, rows }, body.map(<[u8]>::to_vec)))
+        let checked = CheckedEntry::new(header, blob(row, 1)?, body, &mut "".into());
+        let rows = self.changes(seq, &checked, header, body.unwrap_or_default());
+        Ok((SeenEntry { seq, checked, rows }, body.map(<[u8]>::to_vec)))
     }
 
-    /// Every page of one thread.
-    fn look(
+    /// Checks every page of one thread.
+    fn check_pages(
         &self,
         range: &Range<u64>,
         thread: usize,
@@ -159,7 +161,7 @@ impl Reading<'_> {
         for page in mine {
             let seen = self.page(&db, &page, &mut log);
             let is_last = seen.is_err();
-            // Nobody waits any more: the walk ended early.
+            // The walk ended early, and the receiver is gone.
             if sender.send(seen).is_err() || is_last {
                 return;
             }
@@ -187,7 +189,7 @@ impl Reading<'_> {
         while let Some(row) = headers.next()? {
             let seq: i64 = row.get(0)?;
             let header = blob(row, 1)?.unwrap_or_default();
-            // Payloads before this entry have none.
+            // Payload rows with smaller numbers have no entry.
             let at = loop {
                 match body {
                     Some(row) => match row.get::<_, i64>(0)? {
@@ -208,9 +210,9 @@ impl Reading<'_> {
                     (None, None)
                 }
             };
-            let looked = Looked::at(header, salt, words, log);
-            let rows = self.changes(seq_of, &looked, header, words.unwrap_or_default());
-            page.entries.push(SeenEntry { seq: seq_of, looked, rows });
+            let checked = CheckedEntry::new(header, salt, words, log);
+            let rows = self.changes(seq_of, &checked, header, words.unwrap_or_default());
+            page.entries.push(SeenEntry { seq: seq_of, checked, rows });
             if at == Some(seq) {
                 body = bodies.next()?;
             }
@@ -219,9 +221,9 @@ impl Reading<'_> {
         Ok(page)
     }
 
-    /// What the entry changes in state.db. Most kinds change nothing: those are not read again.
-    fn changes(&self, seq: u64, looked: &Looked, header: &[u8], body: &[u8]) -> Vec<Row> {
-        let Ok(facts) = looked.header.as_ref().map_err(drop) else { return Vec::new() };
+    /// The changes of the entry to state.db. Most kinds have none and are not parsed again.
+    fn changes(&self, seq: u64, checked: &CheckedEntry, header: &[u8], body: &[u8]) -> Vec<Row> {
+        let Ok(facts) = checked.header.as_ref().map_err(drop) else { return Vec::new() };
         let mut wanting = self.projections.iter().filter(|one| one.looks_at(facts.kind.as_str())).peekable();
         if seq >= self.replayed || wanting.peek().is_none() {
             return Vec::new();
@@ -232,10 +234,11 @@ impl Reading<'_> {
 }
 
 impl SeenEntry {
-    /// Whether the walk reads the payload's words, or the payload may have been erased since the caller's snapshot.
-    fn wants_again(&self) -> bool {
-        let Ok(facts) = &self.looked.header else { return false };
-        self.looked.payload == PayloadState::Erased || ChainWalk::follows(&facts.kind)
+    /// Whether the walk needs the payload, or the payload may have been erased since the caller's
+    /// snapshot.
+    fn needs_reread(&self) -> bool {
+        let Ok(facts) = &self.checked.header else { return false };
+        self.checked.payload == PayloadState::Erased || ChainWalk::follows(&facts.kind)
     }
 }
 
@@ -244,7 +247,7 @@ fn pages(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     range.clone().step_by(step).map(move |from| from..until.min(from.saturating_add(PAGE_ENTRIES)))
 }
 
-/// Whether a payload stands where no entry of the range can.
+/// Whether a payload row has a number that no entry of the range can have.
 fn has_payload_outside(db: &Connection, range: &Range<u64>) -> Result<bool, rusqlite::Error> {
     let sql = "SELECT EXISTS (SELECT 1 FROM payload WHERE seq < ?1) \
                OR EXISTS (SELECT 1 FROM payload WHERE seq >= ?2)";

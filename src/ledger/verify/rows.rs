@@ -1,4 +1,4 @@
-//! Rows of a segment's tables as a verification asks for them, and what SQLite's own check says of its file.
+//! Rows of a segment's tables as a verification needs them, and SQLite's own check of its file.
 
 use super::error::AuditError;
 use super::report::{Verdict, Verification};
@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row as RowRef};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Whether `path` can be read, where it is there.
+/// Checks that `path` can be read, if it exists.
 pub(super) fn readable(path: &Path) -> Result<(), AuditError> {
     match store::obstacle(path).filter(|e| e.kind() != ErrorKind::NotFound) {
         Some(why) => Err(AuditError::Unreadable(path.to_owned(), why)),
@@ -17,7 +17,7 @@ pub(super) fn readable(path: &Path) -> Result<(), AuditError> {
     }
 }
 
-/// Holds the schema of `db` to the one that the migrations make.
+/// Compares the schema of `db` with the one that the migrations make.
 pub(super) fn check_schema(
     db: &Connection,
     kind: Database,
@@ -29,7 +29,7 @@ pub(super) fn check_schema(
     Ok(())
 }
 
-/// What SQLite's own check finds in the first of the files where it finds anything.
+/// The findings of SQLite's own check in the first file that has any.
 pub(super) fn first_unsound(paths: &[PathBuf]) -> Result<Option<String>, AuditError> {
     for path in paths {
         let db = store::open_reader(path)?;
@@ -47,7 +47,7 @@ pub(super) fn numbers(db: &Connection, sql: &str) -> Result<Vec<i64>, rusqlite::
     db.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// The number behind the last entry's.
+/// The number after the last entry's.
 pub(in crate::ledger) fn entries_until(db: &Connection) -> Result<u64, rusqlite::Error> {
     let last: Option<i64> = db.query_row("SELECT max(seq) FROM entry", [], |row| row.get(0))?;
     Ok(last.and_then(|seq| u64::try_from(seq).ok()).map_or(0, |seq| seq + 1))
@@ -68,14 +68,14 @@ pub(in crate::ledger) fn checkpoints(db: &Connection) -> Result<Vec<(i64, i64, V
     rows.collect()
 }
 
-/// Rows that belong to no entry.
+/// Finds rows that belong to no entry, and entries without a payload row.
 pub(super) fn check_orphans(db: &Connection, report: &mut Verification) -> Result<(), rusqlite::Error> {
     let orphan: Option<i64> =
         db.query_row("SELECT min(seq) FROM payload WHERE seq NOT IN (SELECT seq FROM entry)", [], |row| {
             row.get(0)
         })?;
     if let Some(seq) = orphan {
-        report.find(u64::try_from(seq).ok(), Verdict::Incomplete, "a payload is there without its entry");
+        report.find(u64::try_from(seq).ok(), Verdict::Incomplete, "a payload has no entry");
     }
     let lone: Option<i64> =
         db.query_row("SELECT min(seq) FROM entry WHERE seq NOT IN (SELECT seq FROM payload)", [], |row| {

@@ -1,25 +1,25 @@
-//! What the walk does with checkpoints: those of the ledger's own table, and those that somebody kept
-//! outside. Pure.
+//! The walk's checks of checkpoints: those in the ledger's own table, and those kept outside. Pure.
 
 use super::report::{Outside, Verdict};
-use super::walk::{ChainWalk, Way};
+use super::walk::{ChainWalk, ExpectedCheckpoint};
 use crate::ledger::checkpoint::{Checkpoint, CheckpointError, Note};
 use crate::ledger::tree::Head;
 use crate::types::limits;
 
 impl ChainWalk {
-    /// Stored checkpoints, by rising size, as their table has them: span and note.
+    /// Sets the checkpoints to check on the way: stored ones by rising size, as span, size and
+    /// note, and those from outside.
     pub(in crate::ledger) fn expect(&mut self, stored: &[(i64, i64, Vec<u8>)], outside: &[Outside]) {
         let mut ahead = Vec::new();
         for (id, size, note) in stored {
             match stored_checkpoint(*id, *size, note) {
-                Ok((size, note)) => ahead.push(Way { size, note, outside: None }),
+                Ok((size, note)) => ahead.push(ExpectedCheckpoint { size, note, outside: None }),
                 Err(what) => self.report.find(None, Verdict::Invalid, format!("checkpoint {id}: {what}")),
             }
         }
         for Outside { from, note, key } in outside {
             match Checkpoint::parse(note.text()) {
-                Ok(checkpoint) => ahead.push(Way {
+                Ok(checkpoint) => ahead.push(ExpectedCheckpoint {
                     size: checkpoint.head.size,
                     note: note.clone(),
                     outside: Some((from.clone(), key.clone())),
@@ -27,25 +27,26 @@ impl ChainWalk {
                 Err(what) => self.report.find(None, Verdict::Unreadable, format!("{from}: {what}")),
             }
         }
-        ahead.sort_by_key(|way| std::cmp::Reverse(way.size));
+        ahead.sort_by_key(|expected| std::cmp::Reverse(expected.size));
         self.ahead = ahead;
     }
 
-    /// Checks the checkpoints of this size.
+    /// Checks the checkpoints of the current size.
     pub(super) fn at_checkpoint(&mut self) {
         let size = self.frontier.size();
-        while let Some(way) = self.ahead.pop_if(|way| way.size <= size) {
-            // A break behind the last entry is decided first; a root that is left stays so.
+        while let Some(expected) = self.ahead.pop_if(|expected| expected.size <= size) {
+            // A break right before the last entry is decided first. After one root has failed,
+            // no later one is checked.
             if self.torn.is_some() || self.left {
                 continue;
             }
-            // Reckoned where there is something to compare it with: few entries have a checkpoint.
+            // Computed only when there is a checkpoint to compare it with; few entries have one.
             let head = Head { size, root: self.frontier.root() };
-            match (self.checkpoint(&way, head), way.outside) {
+            match (self.checkpoint(&expected, head), expected.outside) {
                 (Ok(()), None) => {
                     self.report.checkpoints += 1;
                     self.report.signed = head.size;
-                    self.report.newest = Some(way.note);
+                    self.report.newest = Some(expected.note);
                 }
                 (Ok(()), Some(_)) => self.report.anchored = Some(head.size),
                 (Err((_, what)), None) => self.leave(head.size - 1, what),
@@ -62,20 +63,21 @@ impl ChainWalk {
         }
     }
 
-    fn checkpoint(&self, way: &Way, head: Head) -> Result<(), (Verdict, String)> {
+    fn checkpoint(&self, expected: &ExpectedCheckpoint, head: Head) -> Result<(), (Verdict, String)> {
         let invalid = |what| (Verdict::Invalid, what);
         let epochs = self.epochs.as_ref();
         let epochs =
             epochs.ok_or_else(|| invalid("the genesis entry pins no keys to check it with".to_owned()))?;
-        if let Some((_, key)) = &way.outside {
-            // Its own key decides whether it counts; the ledger's keys, whether it is of this ledger.
+        if let Some((_, key)) = &expected.outside {
+            // The given key decides whether the checkpoint counts; the ledger's keys decide whether
+            // it belongs to this ledger.
             let key = key.as_ref().unwrap_or(epochs.log());
-            if !way.note.is_signed_by(key) {
+            if !expected.note.is_signed_by(key) {
                 return Err((Verdict::Diverged, format!("`{}` did not sign this checkpoint", key.name())));
             }
         }
-        let of_ledger = epochs.check(&way.note);
-        let signed = of_ledger.map_err(|what| match way.outside {
+        let of_ledger = epochs.check(&expected.note);
+        let signed = of_ledger.map_err(|what| match expected.outside {
             Some(_) => (Verdict::Diverged, what.to_string()),
             None => invalid(what.to_string()),
         })?;
@@ -83,28 +85,28 @@ impl ChainWalk {
             return Ok(());
         }
         let (here, there) = (head.root.short(), signed.head.root.short());
-        Err(match way.outside {
+        Err(match expected.outside {
             Some(_) => (
                 Verdict::Diverged,
-                format!("the root over {} entries was {there}…, and is {here}…", head.size),
+                format!("the root over {} entries was {there}…, but is now {here}…", head.size),
             ),
             None => invalid(format!(
-                "root {here}…, and a signed checkpoint says {there}…: an entry up to this one was changed, or all \
+                "the root is {here}…, but a signed checkpoint has {there}…: an entry up to this one was changed, or all \
                  were rewritten"
             )),
         })
     }
 
-    /// Checkpoints of more entries than there are, and entries that none covers.
+    /// Checkpoints of more entries than the ledger has, and entries that no checkpoint covers.
     pub(super) fn beyond(&mut self) {
         let there = self.frontier.size();
-        for way in std::mem::take(&mut self.ahead) {
-            if let (Some((from, _)), Some(what)) = (&way.outside, self.foreign(&way)) {
+        for expected in std::mem::take(&mut self.ahead) {
+            if let (Some((from, _)), Some(what)) = (&expected.outside, self.foreign(&expected)) {
                 self.report.find(None, Verdict::Diverged, format!("{from}: {what}"));
                 continue;
             }
-            let who = way.outside.map_or_else(|| "a signed checkpoint".to_owned(), |(from, _)| from);
-            let what = format!("{there} entries are there, and {who} says {}", way.size);
+            let who = expected.outside.map_or_else(|| "a signed checkpoint".to_owned(), |(from, _)| from);
+            let what = format!("the ledger has {there} entries, but {who} covers {}", expected.size);
             self.report.find(Some(there), Verdict::Incomplete, what);
         }
         let signed = self.report.signed;
@@ -115,43 +117,44 @@ impl ChainWalk {
             return self.report.find(
                 None,
                 Verdict::Incomplete,
-                "no entry is signed: the checkpoints are missing",
+                "no entry is signed: all checkpoints are missing",
             );
         }
-        // Each commit is signed with its entries: not even a crash leaves some behind the newest checkpoint.
+        // Each commit is signed with its entries, so not even a crash leaves entries after the
+        // newest checkpoint.
         let what = format!(
-            "no checkpoint covers the entries {signed} to {}: the newest is missing, and they can be made anew without a \
+            "no checkpoint covers the entries {signed} to {}: the newest is missing, and they could be forged without a \
              key",
             there - 1
         );
         self.report.find(Some(signed), Verdict::Incomplete, what);
     }
 
-    /// Why a checkpoint of more entries than there are is none of this log. Which epoch signs there nobody
-    /// here can know: the log key says whose it is.
-    fn foreign(&self, way: &Way) -> Option<String> {
+    /// Why a checkpoint of more entries than the ledger has does not belong to this log. The epoch
+    /// key for that size is not known here; the log key shows whose it is.
+    fn foreign(&self, expected: &ExpectedCheckpoint) -> Option<String> {
         let own = self.epochs.as_ref()?.log();
-        let known = way.outside.as_ref().and_then(|(_, key)| key.as_ref());
+        let known = expected.outside.as_ref().and_then(|(_, key)| key.as_ref());
         let mut keys = known.into_iter().chain([own]);
-        let other = keys.find(|key| !way.note.is_signed_by(key))?;
+        let other = keys.find(|key| !expected.note.is_signed_by(key))?;
         Some(format!("`{}` did not sign this checkpoint", other.name()))
     }
 }
 
-/// Why a row of the table of checkpoints is not one.
+/// Why a row of the table of checkpoints is not a valid checkpoint.
 #[derive(Debug, thiserror::Error)]
 enum TableError {
-    #[error("it is no text")]
+    #[error("it is not text")]
     NoText,
     #[error(transparent)]
     Note(#[from] CheckpointError),
-    #[error("it is of {0} entries, and stands elsewhere")]
+    #[error("it covers {0} entries, but is stored under another size")]
     Elsewhere(u64),
-    #[error("it has other lines than size, root and two signatures")]
+    #[error("it has lines other than size, root and two signatures")]
     OtherLines,
 }
 
-/// A row of the table of checkpoints: it stands under its span, and under its size.
+/// Parses a row of the table of checkpoints. Its span and its size must match the note's.
 fn stored_checkpoint(id: i64, size: i64, note: &[u8]) -> Result<(u64, Note), TableError> {
     let text = std::str::from_utf8(note).map_err(|_| TableError::NoText)?;
     let note = Note::parse(text)?;

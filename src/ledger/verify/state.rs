@@ -1,4 +1,4 @@
-//! state.db against a fresh projection of the same entries.
+//! Compares state.db with a fresh projection of the same entries.
 
 use super::error::AuditError;
 use super::report::{Verdict, Verification};
@@ -9,11 +9,11 @@ use crate::store::{self, Database, StoreError};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as RowRef, params_from_iter};
 
-/// What is said of a table `applied` with another row than its one.
-const APPLIED_ODD: &str = "state.db: `applied` has not exactly one row with a number of entries";
+/// The finding for a table `applied` that does not have its one row.
+const APPLIED_ODD: &str = "state.db: table `applied` does not have exactly one row with a valid size";
 
-/// A snapshot of state.db and the number of entries that it has seen; `None` where there is no file,
-/// which may be: it can be built again.
+/// A snapshot of state.db and the number of entries that it has applied. `None` if the file is
+/// missing, which is valid: it can be rebuilt.
 pub(super) fn open_state(files: &Files) -> Result<Option<(Connection, u64)>, AuditError> {
     let path = files.state();
     readable(&path)?;
@@ -41,7 +41,7 @@ pub(super) fn compare_state(
     report: &mut Verification,
 ) -> Result<(), AuditError> {
     if seen > size {
-        let what = format!("{size} entries are there, and state.db has seen {seen}");
+        let what = format!("the ledger has {size} entries, but state.db has applied {seen}");
         report.find(Some(size), Verdict::Incomplete, what);
     }
     check_schema(state, Database::State, report)?;
@@ -54,7 +54,7 @@ pub(super) fn compare_state(
     Ok(())
 }
 
-/// A fresh projection of the first entries, to compare state.db against.
+/// A fresh projection of the first entries, to compare state.db with.
 pub(super) struct Projected {
     state: Connection,
     projections: &'static [Projection],
@@ -63,7 +63,7 @@ pub(super) struct Projected {
 impl Projected {
     pub(super) fn new(projections: &'static [Projection]) -> Result<Self, AuditError> {
         let state = store::open_memory(Database::State)?;
-        // Nobody else reads it, and nothing of it is kept: one transaction that never ends.
+        // No other connection reads it and nothing of it is kept, so one transaction stays open.
         state.execute_batch("BEGIN").map_err(AuditError::Sqlite)?;
         Ok(Self { state, projections })
     }
@@ -81,7 +81,7 @@ impl Projected {
             compared += rows;
             if let Some(shown) = differs {
                 let what =
-                    format!("state.db: table `{table}` is not what the entries lead to, at row {shown}");
+                    format!("state.db: table `{table}` does not follow from the entries, at row {shown}");
                 report.find(None, Verdict::Invalid, what);
             }
         }
@@ -89,7 +89,7 @@ impl Projected {
     }
 }
 
-/// How many rows `is` has, and the first that is not as in `want`, or that only `want` has.
+/// The number of rows in `is`, and the first row that differs from `want` or that only `want` has.
 fn compare_table(
     want: &Connection,
     is: &Connection,

@@ -1,11 +1,11 @@
-//! The stored tiles against those that the entries lead to, and the trees that were anchored.
+//! Compares the stored tiles, and the trees that were anchored, with the entries.
 
 use super::report::{Verdict, Verification};
 use crate::ledger::read::{OpenSegments, ReadError, root_at};
 use crate::ledger::tree::{Head, Tile};
 use std::collections::BTreeMap;
 
-/// The tiles that the entries lead to, against those stored.
+/// The tiles that follow from the entries, to compare with the stored ones.
 #[derive(Default)]
 pub(super) struct ExpectedTiles {
     expected: BTreeMap<i64, Vec<u8>>,
@@ -37,7 +37,7 @@ impl ExpectedTiles {
                     report.find(
                         None,
                         Verdict::Invalid,
-                        format!("tile {key} is not what the entries lead to"),
+                        format!("tile {key} does not follow from the entries"),
                     );
                 }
             }
@@ -49,23 +49,23 @@ impl ExpectedTiles {
     }
 }
 
-/// The trees that `anchor` entries say were told, against the tree; its tiles were compared before.
+/// Compares the tree heads in `anchor` entries with the tree, whose tiles were compared before.
 pub(super) fn compare_anchors(
     segments: &mut OpenSegments,
     anchors: &[(u64, Head)],
     report: &mut Verification,
 ) -> Result<(), ReadError> {
-    for (seq, told) in anchors {
-        let there = root_at(segments, told.size)?;
-        if there == told.root {
+    for (seq, anchored) in anchors {
+        let there = root_at(segments, anchored.size)?;
+        if there == anchored.root {
             report.anchors += 1;
             continue;
         }
-        let (there, told_root) = (there.short(), told.root.short());
+        let (there, anchored_root) = (there.short(), anchored.root.short());
         let what = format!(
-            "it says that {} entries with the root {told_root}… were anchored, and theirs is {there}…: all before it \
+            "it records {} anchored entries with the root {anchored_root}…, but their root is {there}…: all before it \
              were rewritten",
-            told.size
+            anchored.size
         );
         report.find(Some(*seq), Verdict::Invalid, what);
     }

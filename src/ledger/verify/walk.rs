@@ -1,7 +1,7 @@
-//! The walk over all entries in order: chain, tree, keys, and what entries say of each other. Pure: it is
-//! handed bytes and reports what holds. What it does with checkpoints is in `signatures`.
+//! The walk over all entries in order: chain, tree, keys, and what entries record about each other.
+//! Pure: it gets bytes and reports what holds. Its checks of checkpoints are in `signatures`.
 
-use super::entry::{EntryFacts, KindWord, Looked, PayloadState};
+use super::entry::{CheckedEntry, EntryFacts, KindWord, PayloadState};
 use super::erasures::Erasures;
 use super::report::{RootMark, Verdict, Verification};
 use crate::ledger::checkpoint::{Epochs, Note, VerifierKey, read_anchor};
@@ -11,12 +11,12 @@ use crate::ledger::tree::{Frontier, Head, Tile, TileEdge};
 use crate::types::Digest;
 use std::sync::Arc;
 
-/// A checkpoint on the walk's way.
+/// A checkpoint that the walk will reach.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct ExpectedCheckpoint {
     pub(super) size: u64,
     pub(super) note: Note,
-    /// Where it comes from, if from outside.
+    /// Its source and key, if it comes from outside.
     pub(super) outside: Option<(String, Option<VerifierKey>)>,
 }
 
@@ -26,48 +26,49 @@ pub(in crate::ledger) struct ChainWalk {
     pub(in crate::ledger) report: Verification,
     mark: Option<RootMark>,
     log: Option<Arc<str>>,
-    /// The keys so far; none where the first entry pins none.
+    /// The keys so far; `None` if the first entry pins none.
     pub(super) epochs: Option<Epochs>,
     /// Checkpoints ahead, the nearest last.
-    pub(super) ahead: Vec<Way>,
-    /// A checkpoint was of another root: the later ones have no more to say.
+    pub(super) ahead: Vec<ExpectedCheckpoint>,
+    /// The root of a checkpoint or seal was wrong, so later ones are not checked.
     pub(super) left: bool,
-    /// Anchors that the entries tell of, with their entry: their roots are compared once the tiles are.
+    /// Trees that `anchor` entries record, with the number of the entry. Their roots are compared
+    /// after the tiles.
     pub(in crate::ledger) anchors: Vec<(u64, Head)>,
     pub(super) frontier: Frontier,
     edge: TileEdge,
-    /// Size at which the root met the mark: no entry before it was changed.
+    /// Size at which the root matched the mark: no earlier entry was changed.
     vouched: u64,
-    /// The entry before: its leaf, and the frontier without it.
+    /// The previous entry: its leaf, and the frontier without it.
     last: Option<(Digest, Frontier)>,
-    /// A break between two entries whose culprit the next entry decides.
+    /// A break between two entries. The next entry decides which of the two was changed.
     pub(super) torn: Option<Torn>,
-    /// Payloads that are not there, and what is said of them.
+    /// Missing payloads, and the entries that record their erasure.
     gone: Erasures,
-    /// First entry of the segment that is walked, and whether the entry before was a seal.
+    /// First entry of the current segment.
     segment: u64,
     is_sealed: bool,
     broken: bool,
 }
 
-/// What a walk that begins with entry `from` is told of the ones before it.
+/// The state before entry `from`, for a walk that begins with it.
 #[derive(Clone, Debug)]
 pub(super) struct WalkStart {
     pub(in crate::ledger) from: u64,
     pub(in crate::ledger) log: Arc<str>,
     pub(in crate::ledger) epochs: Epochs,
-    /// Leaf of the entry before, and the frontier without it.
+    /// Leaf of the previous entry.
     pub(in crate::ledger) last: Digest,
     pub(in crate::ledger) before: Frontier,
 }
 
-/// Entry `seq` names `expected` as the leaf before it, and that is not `found`.
+/// Entry `seq` names `expected` as the leaf before it, but that leaf is `found`.
 #[derive(Clone, Debug)]
 pub(super) struct Torn {
     seq: u64,
     found: Digest,
     expected: Digest,
-    /// Frontier without the entry before `seq`, and the leaf of `seq`.
+    /// Frontier without the entry before `seq`.
     frontier: Frontier,
     leaf: Digest,
 }
@@ -77,7 +78,7 @@ impl ChainWalk {
         Self { mark, ..Self::default() }
     }
 
-    /// A walk that begins behind entries that it does not read.
+    /// A walk that begins after entries that it does not read.
     pub(super) fn resume(mark: Option<RootMark>, start: WalkStart, edge: TileEdge) -> Self {
         let mut frontier = start.before.clone();
         frontier.push(start.last);
@@ -99,25 +100,30 @@ impl ChainWalk {
             let what = format!("the entry is missing; the next segment begins with {first}");
             return self.fail(there, Verdict::Incomplete, what);
         }
-        let what = format!("a segment begins with {first}, and the one before it goes further");
+        let what = format!("a segment begins with {first}, but the one before it has later entries");
         self.fail(first, Verdict::Invalid, what);
     }
 
-    /// Number of entries that were followed.
+    /// Number of entries in the tree so far.
     pub(in crate::ledger) fn size(&self) -> u64 {
         self.frontier.size()
     }
 
-    /// Whether the chain has no more to say.
+    /// Whether the chain is broken, so that nothing more can be compared.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Checks the entry stored under `seq`, and hands back the tiles that it fills; `body` is what is there
-    /// of the payload, and is asked for where [`ChainWalk::follows`] its words.
+    /// Checks the entry stored under `seq` and returns the tiles that it fills. `body` is the
+    /// stored payload, needed if [`ChainWalk::follows`] holds for the entry's kind.
     ///
-    /// Behind the first break nothing more is compared: the chain has no more to say.
-    pub(in crate::ledger) fn entry(&mut self, seq: u64, looked: &Looked, body: Option<&[u8]>) -> Vec<Tile> {
+    /// After the first break nothing more is compared.
+    pub(in crate::ledger) fn entry(
+        &mut self,
+        seq: u64,
+        checked: &CheckedEntry,
+        body: Option<&[u8]>,
+    ) -> Vec<Tile> {
         let expected_seq = self.frontier.size();
         if self.broken {
             return Vec::new();
@@ -130,8 +136,8 @@ impl ChainWalk {
             );
             return Vec::new();
         }
-        let (header, hash) = match &looked.header {
-            Ok(header) => (header, looked.leaf),
+        let (header, hash) = match &checked.header {
+            Ok(header) => (header, checked.leaf),
             Err(what) => {
                 self.blame_torn(false);
                 self.fail(seq, Verdict::Invalid, what.to_string());
@@ -140,8 +146,8 @@ impl ChainWalk {
         };
         if self.is_sealed != (seq == self.segment && seq > 0) && self.report.entries > 0 {
             let what = match self.is_sealed {
-                true => "it stands in the same file as the seal before it",
-                false => "a segment begins with it, and the one before has no seal",
+                true => "it is in the same file as the seal before it",
+                false => "a segment begins with it, but the one before has no seal",
             };
             return self.refuse(seq, what);
         }
@@ -149,14 +155,15 @@ impl ChainWalk {
         if self.broken {
             return Vec::new();
         }
-        // Next to a break an entry's own words prove nothing: the one behind it tells which was changed.
+        // At a break an entry's own fields prove nothing. The entry after it shows which one was
+        // changed.
         if self.torn.is_none()
             && let Some(what) = self.misplaced(seq, header)
         {
             self.fail(seq, Verdict::Invalid, what);
             return Vec::new();
         }
-        self.payload(seq, header, looked.payload);
+        self.payload(seq, header, checked.payload);
         if self.torn.is_none() {
             self.keys(seq, header, body.unwrap_or_default());
             self.anchor(seq, header, body);
@@ -166,35 +173,35 @@ impl ChainWalk {
         let (last, before) = self.last.get_or_insert_with(|| (hash, Frontier::default()));
         *last = hash;
         before.set(&self.frontier);
-        let filled = self.edge.push_beside(&mut self.frontier, hash);
+        let filled = self.edge.push_with_frontier(&mut self.frontier, hash);
         self.report.entries += 1;
         self.at_mark();
         self.at_checkpoint();
         filled
     }
 
-    /// Whether the walk reads the payload of such an entry.
+    /// Whether the walk reads the payloads of this kind.
     pub(super) fn follows(kind: &KindWord) -> bool {
         let KindWord::Known(kind) = kind else { return false };
         let followed = [Kind::Genesis, Kind::KeyEpoch, Kind::Anchor, Kind::SegmentSeal, Kind::PayloadDrop];
         followed.contains(kind)
     }
 
-    /// Ends the walk.
+    /// Ends the walk and returns the report and the tree's frontier.
     pub(in crate::ledger) fn finish(mut self) -> (Verification, Frontier) {
         self.blame_last_torn();
-        // A new segment may be empty, but not in front of the seal that it comes behind.
+        // A new segment may be empty, but only after a seal.
         let (first, there) = (self.segment, self.frontier.size());
         if !self.broken && first == there && self.report.segments > 1 && !self.is_sealed {
-            self.fail(first, Verdict::Invalid, "a segment begins with it, and the one before has no seal");
+            self.fail(first, Verdict::Invalid, "a segment begins with it, but the one before has no seal");
         }
         if !self.broken {
             std::mem::take(&mut self.gone).compare(self.segment, &mut self.report);
         }
-        // Where nothing was added, the root has met a checkpoint: that was checked.
+        // If no entry was added, the root matched a checkpoint, and that was checked.
         let is_met = self.report.anchored.is_some();
         if self.report.entries == 0 && !is_met && self.report.findings.is_empty() {
-            self.report.find(None, Verdict::Incomplete, "there is no entry: nothing was checked");
+            self.report.find(None, Verdict::Incomplete, "the ledger has no entries: nothing was checked");
         }
         if !self.broken {
             self.beyond();
@@ -203,7 +210,7 @@ impl ChainWalk {
             && head.size == 0
             && head.root != Frontier::default().root()
         {
-            let what = "the high-water mark is of no entry, and of another root than nothing has";
+            let what = "the high-water mark has size 0, but not the root of the empty tree";
             self.report.find(None, Verdict::Invalid, what);
         }
         if let Some(RootMark { head }) = self.mark
@@ -211,7 +218,7 @@ impl ChainWalk {
             && head.size > self.frontier.size()
         {
             let what = format!(
-                "{} entries are there, and the high-water mark says {}",
+                "the ledger has {} entries, but the high-water mark has {}",
                 self.frontier.size(),
                 head.size
             );
@@ -225,7 +232,7 @@ impl ChainWalk {
     fn link(&mut self, seq: u64, header: &EntryFacts, hash: Digest) {
         let before = self.last.as_ref().map(|(leaf, _)| *leaf);
         if self.torn.is_some() {
-            // The entry behind a break tells on which side of it the change is.
+            // The entry after a break shows on which side of it the change is.
             self.blame_torn(header.prev == before);
             return;
         }
@@ -237,11 +244,15 @@ impl ChainWalk {
                 self.torn =
                     Some(Torn { seq, found: *found, expected, frontier: frontier.clone(), leaf: hash });
             }
-            _ => self.fail(seq, Verdict::Invalid, "`prev` is there or missing where it must not be"),
+            _ => self.fail(
+                seq,
+                Verdict::Invalid,
+                "`prev` must be missing in the first entry and present in all others",
+            ),
         }
     }
 
-    /// Decides a break: where the later entry is vouched for by its successor, the earlier was changed.
+    /// Decides a break. If the entry after the later one confirms it, the earlier one was changed.
     fn blame_torn(&mut self, later_holds: bool) {
         let Some(torn) = self.torn.take() else { return };
         if later_holds {
@@ -249,7 +260,7 @@ impl ChainWalk {
             self.fail(torn.seq - 1, Verdict::Invalid, what);
         } else {
             let what = format!(
-                "`prev` is {}…, and the leaf before is {}…",
+                "`prev` is {}…, but the leaf before is {}…",
                 torn.expected.short(),
                 torn.found.short()
             );
@@ -257,7 +268,8 @@ impl ChainWalk {
         }
     }
 
-    /// A break between the last two entries: the mark's root tells which side was changed.
+    /// Decides a break between the last two entries: the mark's root shows which of them was
+    /// changed.
     fn blame_last_torn(&mut self) {
         let Some(torn) = &self.torn else { return };
         if self.vouched >= torn.seq {
@@ -271,7 +283,7 @@ impl ChainWalk {
         self.blame_torn(later_holds);
     }
 
-    /// What in the header says that the entry belongs elsewhere.
+    /// Why the header's own fields do not belong at this position.
     fn misplaced(&mut self, seq: u64, header: &EntryFacts) -> Option<String> {
         if header.seq != seq {
             return Some(format!("the header says seq {}", header.seq));
@@ -281,7 +293,7 @@ impl ChainWalk {
         }
         let log = self.log.get_or_insert_with(|| header.log.clone());
         (*log != header.log)
-            .then(|| format!("the header says log {}, and the first entry says {log}", header.log))
+            .then(|| format!("the header says log {}, but the first entry says {log}", header.log))
     }
 
     fn payload(&mut self, seq: u64, header: &EntryFacts, payload: PayloadState) {
@@ -297,27 +309,29 @@ impl ChainWalk {
             PayloadState::Sound => self.report.payloads += 1,
             PayloadState::Wrong(what) => self.report.find(Some(seq), Verdict::Invalid, what),
             PayloadState::Erased => {
-                self.gone.lack(seq);
+                self.gone.missing(seq);
                 if let KindWord::Known(kind) = &header.kind
                     && !kind.may_be_erased()
                 {
-                    let what = format!("the payload of a `{}` is gone, which is never erased", kind.as_str());
+                    let what =
+                        format!("the payload is missing, but that of a `{}` is never erased", kind.as_str());
                     self.report.find(Some(seq), Verdict::Invalid, what);
                 }
             }
         }
     }
 
-    /// A seal tells of the segment that it ends; payloads go by whole segments.
+    /// Checks that a seal describes the segment that it ends, and that payloads are dropped by
+    /// whole segments.
     fn rotation(&mut self, seq: u64, header: &EntryFacts, body: &[u8]) {
         if header.kind.is(Kind::SegmentSeal) && sealed(body) != Some((self.segment, seq + 1)) {
-            self.report.find(Some(seq), Verdict::Invalid, "the seal is of another segment");
+            self.report.find(Some(seq), Verdict::Invalid, "the seal describes another segment");
         }
         if header.kind.is(Kind::PayloadDrop) {
             match dropped(body).filter(|range| range.end <= self.segment) {
                 Some(range) => self.gone.drop_by_age(range),
                 None => {
-                    let what = "it says that payloads were dropped that are in no sealed segment";
+                    let what = "it records dropped payloads that are not in a sealed segment";
                     self.report.find(Some(seq), Verdict::Invalid, what);
                 }
             }
@@ -336,12 +350,12 @@ impl ChainWalk {
             let root = self.frontier.root();
             let sealed = self.epochs.as_mut().map(|epochs| epochs.follow(seq, body));
             match sealed {
-                None => self.leave(seq, "there is no epoch before it".to_owned()),
+                None => self.leave(seq, "it has no epoch before it".to_owned()),
                 Some(Err(what)) => self.leave(seq, what.to_string()),
                 Some(Ok(seal)) if seal.head.root == root => {}
                 Some(Ok(_)) => {
                     let what =
-                        "its seal is of another root: an entry before it was changed, or all were rewritten";
+                        "its seal has another root: an entry before it was changed, or all were rewritten";
                     self.leave(seq, what.to_owned());
                 }
             }
@@ -349,9 +363,9 @@ impl ChainWalk {
         self.report.epochs = self.epochs.as_ref().map_or(0, Epochs::number);
     }
 
-    /// Notes what an anchor says of the tree; its root is compared when the tiles have been.
+    /// Records the tree that an anchor claims. Its root is compared after the tiles.
     fn anchor(&mut self, seq: u64, header: &EntryFacts, body: Option<&[u8]>) {
-        // What was changed or erased says nothing any more.
+        // A changed or erased payload proves nothing.
         let Some(body) = body.filter(|_| header.kind.is(Kind::Anchor) && self.report.findings.is_empty())
         else {
             return;
@@ -362,7 +376,7 @@ impl ChainWalk {
         }
     }
 
-    /// From here on no checkpoint has anything to say.
+    /// From here on no checkpoint is checked.
     pub(super) fn leave(&mut self, seq: u64, what: String) {
         self.left = true;
         self.report.find(Some(seq), Verdict::Invalid, what);
@@ -373,12 +387,12 @@ impl ChainWalk {
             return;
         };
         self.report.high_water = Some(head.size);
-        // A break behind the last entry is decided in `finish`, with this same root.
+        // A break before the last entry is decided in `finish`, with this same root.
         if self.frontier.root() == head.root {
             self.vouched = head.size;
         } else if self.torn.is_none() {
             let what = format!(
-                "root {}…, and the high-water mark says {}…: this entry was changed, or all were rewritten",
+                "the root is {}…, but the high-water mark has {}…: this entry was changed, or all were rewritten",
                 self.frontier.root().short(),
                 head.root.short()
             );

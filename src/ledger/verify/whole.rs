@@ -1,7 +1,8 @@
 //! Verification of the files on disk: `par audit verify`.
 //!
-//! Levels: schema fingerprint and SQLite's own check; all headers, chain and root; every checkpoint and
-//! epoch; all payloads; all tiles; the high-water mark; state.db against a fresh projection. Nothing is repaired.
+//! Checks, in levels: the schema and SQLite's own check; all headers, chain and root; every
+//! checkpoint and epoch; all payloads; all tiles; the high-water mark; state.db against a fresh
+//! projection. It repairs nothing.
 
 use super::error::AuditError;
 use super::pipeline::Reading;
@@ -22,25 +23,25 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a verification looks for besides what the files say by themselves.
+/// What a verification uses in addition to the files.
 struct Looking<'a> {
     projections: &'static [Projection],
     outside: &'a [Outside],
-    /// Told now and then how many entries of how many were followed.
+    /// Called now and then with the number of verified entries and their total.
     progress: &'a dyn Fn(u64, u64),
 }
 
-/// Verifies the ledger in `files`, also under a running writer.
+/// Verifies the ledger in `files`. May run while a writer appends.
 ///
-/// What is read first may only be older than what is read later, so that a live ledger raises no
-/// false alarm: mark, then state.db, then a snapshot of ledger.db, which decides; entries are read by several
-/// threads in snapshots of their own behind it.
+/// What is read first must not be newer than what is read later, so that a live ledger raises no
+/// false alarm. The order is: mark, then state.db, then a snapshot of ledger.db, which decides.
+/// Several threads read entries in their own, later snapshots.
 #[must_use]
 pub fn audit(files: &Files, projections: &'static [Projection], outside: &[Outside]) -> Verification {
     audit_telling(files, projections, outside, &|_, _| {})
 }
 
-/// As [`audit`]; `progress` is told now and then how many entries of how many were followed.
+/// As [`audit`]; calls `progress` now and then with the number of verified entries and their total.
 #[must_use]
 pub fn audit_telling(
     files: &Files,
@@ -61,13 +62,15 @@ pub fn audit_telling(
     report.find_strays(files);
     match mark {
         Ok(None) if is_there => {
-            report.warnings.push("there is no high-water mark: a cut tail would not be seen".to_owned());
+            report
+                .warnings
+                .push("the high-water mark is missing: a cut tail would not be detected".to_owned());
         }
         Ok(_) => {}
         Err(what) => report.find(None, Verdict::Unreadable, what.to_string()),
     }
     match state {
-        Ok(None) if is_there => report.warnings.push("there is no state.db to compare".to_owned()),
+        Ok(None) if is_there => report.warnings.push("state.db is missing and was not compared".to_owned()),
         Ok(_) => {}
         Err(what) => report.find(None, Verdict::Unreadable, format!("state.db cannot be compared: {what}")),
     }
@@ -77,25 +80,25 @@ pub fn audit_telling(
     report
 }
 
-/// The high-water mark; `None` where there is none.
+/// The high-water mark; `None` if it is missing.
 fn read_mark(files: &Files) -> Result<Option<Head>, AuditError> {
     let path = files.high_water();
     readable(&path)?;
     if HighWater::is_garbled(&path) { Err(AuditError::Mark) } else { Ok(HighWater::read(&path)) }
 }
 
-/// What there is to say without a ledger.db: whether one was ever seen.
+/// The report if ledger.db is missing: whether one was ever seen.
 fn missing(mark: Option<u64>, seen: Option<u64>) -> Verification {
     let mut report = Verification::default();
-    for (who, size) in [("the high-water mark says", mark), ("state.db has seen", seen)] {
+    for (who, size) in [("the high-water mark has", mark), ("state.db has applied", seen)] {
         if let Some(size) = size.filter(|size| *size > 0) {
-            let what = format!("there is no ledger.db, and {who} {size} entries");
+            let what = format!("ledger.db is missing, but {who} {size} entries");
             report.find(None, Verdict::Incomplete, what);
         }
     }
     if report.findings.is_empty() {
         let what =
-            "the ledger is empty: there is no ledger.db. Nothing was recorded yet, or all of it is gone";
+            "the ledger is empty: ledger.db is missing. Nothing was recorded yet, or everything is gone";
         report.find(None, Verdict::Unreadable, what);
     }
     report
@@ -120,7 +123,7 @@ fn audit_ledger(
         let db = segments.segment(*first)?;
         check_schema(db, Database::Ledger, &mut walk.report)?;
         if walk.report.verdict != Verdict::Verified {
-            // Under another schema the same statements could read something else.
+            // With another schema the same statements could read other data.
             let (before, this) =
                 (paths.get(..at).unwrap_or_default(), paths.get(at..=at).unwrap_or_default());
             if let Some(what) = first_unsound(before)? {
@@ -133,7 +136,7 @@ fn audit_ledger(
         stored.extend(checkpoints(db)?);
     }
     walk.expect(&stored, looking.outside);
-    // SQLite's own check is made beside the walk, whose findings count for nothing where that one fails.
+    // SQLite's own check runs during the walk. If it fails, the walk's findings do not count.
     let is_unsound = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let check = scope.spawn(|| {
@@ -179,13 +182,14 @@ fn walk_all(
             replayed: state.map_or(0, |(_, size)| *size),
             projections: looking.projections,
         };
-        // An entry that belongs before the segment is in the walk's way too.
+        // The walk must also see an entry that belongs before the segment.
         let lowest = numbers(db, "SELECT min(seq) FROM entry WHERE seq >= 0 HAVING min(seq) >= 0");
         let lowest = lowest?.into_iter().find_map(|seq| u64::try_from(seq).ok());
         let from = lowest.map_or(first, |lowest| lowest.min(first));
         let is_paired = reading.follow(db, from, &mut walk, |walk, filled, seq, rows| {
             tiles.expect(filled);
-            // What was changed leads to no state: from the first finding on there is nothing to compare.
+            // Changed entries lead to no valid state, so after the first finding there is nothing
+            // to compare.
             if let Some(projected) = projected.as_mut().filter(|_| walk.report.verdict == Verdict::Verified)
                 && let Err(what) = projected.apply(rows)
             {

@@ -1,25 +1,25 @@
-//! What has been committed since the start, counted: for metrics, never for a decision.
+//! Counts of what was committed since the start: for metrics, never for a decision.
 
 use crate::ledger::entry::{Header, Kind};
 use crate::types::{Decision, StepStatus};
 use std::collections::BTreeMap;
 
-/// Kinds of calls that are told apart; those beyond are counted under the tool `other`.
+/// Maximum number of distinct outcomes. Further ones are counted under the tool `other`.
 const CALLS_MAX: usize = 1_024;
 
 /// Counts since this process opened the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Runs that were answered, by status.
+    /// Ended turns of runs, by status.
     pub runs: BTreeMap<String, u64>,
-    /// Calls that were refused, wait, or have ended.
+    /// Calls that were refused, wait for an approval, or have ended.
     pub calls: BTreeMap<CallOutcome, u64>,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallOutcome {
-    /// The tool; `unknown` where the model made the name up.
+    /// The tool; `unknown` if the tool does not exist.
     pub tool: String,
     /// `allow`, `deny`, `needs_approval` or `invalid`.
     pub decision: String,
@@ -28,7 +28,7 @@ pub struct CallOutcome {
 }
 
 impl Tally {
-    /// Counts one committed entry. An allowed call counts when its result is there.
+    /// Counts one committed entry. An allowed call counts when its result is committed.
     pub(super) fn count(&mut self, header: &Header) {
         let word = |name: &str| header.str(name).unwrap_or("none").to_owned();
         if header.is(Kind::RunReply) {
@@ -47,7 +47,8 @@ impl Tally {
     }
 
     fn count_call(&mut self, header: &Header, decision: String, status: String) {
-        // Without a manifest the name is the model's own word: it would make labels without end.
+        // Without a manifest the name comes from the model and would make an unlimited number of
+        // labels.
         let known = header.str("manifest").and(header.str("tool"));
         let mut outcome = CallOutcome { tool: known.unwrap_or("unknown").to_owned(), decision, status };
         if self.calls.len() >= CALLS_MAX && !self.calls.contains_key(&outcome) {

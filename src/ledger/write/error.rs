@@ -12,15 +12,15 @@ use std::path::PathBuf;
 /// Why nothing was appended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// A draft cannot become an entry; the ledger is fine.
+    /// A draft cannot become an entry; the ledger is intact.
     #[error("the entry cannot be written: {0}")]
     Draft(#[source] DraftError),
-    /// The disk is full: nothing was written, and appends may succeed again once there is space.
+    /// The disk is full: nothing was written. Appends may succeed again when there is space.
     #[error("the disk under the ledger is full")]
     Full,
-    /// What is on the disk is not known, or the file is not the one that was opened: nothing is
-    /// accepted until a restart.
-    #[error("the ledger is not written any more: {0}")]
+    /// The state of the file on disk is unknown, or the file is not the one that was opened. No
+    /// append succeeds until a restart.
+    #[error("the ledger accepts no more entries until a restart: {0}")]
     Poisoned(String),
     /// The writer has ended.
     #[error("the ledger is closed")]
@@ -28,7 +28,8 @@ pub enum AppendError {
 }
 
 impl AppendError {
-    /// A full disk rolls back cleanly and may pass; after anything else the file's state is not known.
+    /// A full disk rolls back cleanly and may pass. After any other error the state of the file is
+    /// unknown.
     pub(super) fn from_sqlite(error: &rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full,
@@ -36,7 +37,7 @@ impl AppendError {
         }
     }
 
-    /// The same of a file that is to be made or opened.
+    /// As [`AppendError::from_sqlite`], for a file that is created or opened.
     pub(super) fn from_store(error: &StoreError) -> Self {
         match error {
             StoreError::Sqlite(_, e) => Self::from_sqlite(e),
@@ -49,25 +50,25 @@ impl AppendError {
 /// Why a ledger was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another writer, or no lock.
+    /// Another process holds the lock, or it cannot be taken.
     #[error(transparent)]
     Lock(LockError),
-    /// A database.
+    /// A database cannot be opened.
     #[error(transparent)]
     Store(StoreError),
-    /// state.db is no database any more.
+    /// state.db is not a database any more.
     #[error("{}", garbled(.0))]
     Garbled(#[source] StoreError),
-    /// Reading what is there.
+    /// The ledger cannot be read.
     #[error(transparent)]
     Read(ReadError),
-    /// A file beside the databases.
+    /// A file other than the databases cannot be used.
     #[error("{}: {}", .0.display(), .1)]
     File(PathBuf, #[source] std::io::Error),
-    /// The ledger is shorter than, or other than, what was seen of it before.
-    #[error("the ledger is incomplete or changed: {0}; `par audit verify` tells more")]
+    /// The ledger is shorter than its recorded size, or differs from it.
+    #[error("the ledger is incomplete or changed: {0}; run `par audit verify` for details")]
     Incomplete(String),
-    /// The keys that sign.
+    /// The signing keys cannot be used.
     #[error("the ledger cannot be signed: {0}")]
     Keys(#[source] SigningKeyError),
     /// The first entry could not be written.

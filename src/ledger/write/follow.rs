@@ -1,15 +1,15 @@
-//! state.db is brought up to the ledger: at an opening, and after a full disk kept it from following.
+//! Brings state.db up to the ledger: at opening, and after a full disk kept it from following.
 
 use super::error::OpenError;
 use crate::ledger::projection::Projector;
 use crate::ledger::read::Reader;
 
-/// Moves state.db along to `size` entries.
+/// Applies entries to state.db up to `size`.
 pub(super) fn catch_up(projector: &Projector, reader: &Reader, size: u64) -> Result<(), OpenError> {
     const STEP: u64 = 1_000;
     let mut at = projector.applied()?;
     if at > size {
-        return Err(OpenError::Incomplete(format!("it has {size} entries, and state.db has seen {at}")));
+        return Err(OpenError::Incomplete(format!("it has {size} entries, but state.db has applied {at}")));
     }
     while at < size {
         let end = size.min(at + STEP);

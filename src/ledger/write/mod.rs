@@ -1,18 +1,24 @@
-//! The one writer: a thread that appends, signs, rotates segments and erases. Receipts are minted here.
+//! The one writer: a thread that appends, signs, rotates segments and erases. It creates receipts.
 //!
-//! What may happen here: entries, tiles and checkpoints are committed, payloads are erased, segments are
-//! sealed. What cannot: nothing but [`receipt`] makes a [`Receipt`], which it does after the commit and its
-//! sync; no entry is committed without a checkpoint over it; nobody but the writer's thread writes to the
-//! segment that is written.
+//! Only [`receipt`] makes a [`Receipt`], after the commit and its sync. No entry is committed
+//! without a checkpoint over it, so that no moment, and no crash, leaves an entry that could be
+//! changed without a key. Only the writer's thread writes to the newest segment.
+//!
+//! One append is one commit. The writer drains its queue into one transaction, so that many runs
+//! share a sync, and it advances chain, tree and high-water mark only after the commit. Results of
+//! calls and replies of runs are *owed*: they have already happened, so a full disk makes them wait
+//! instead of refusing them (`full_disk`). After any other disk error, or if a database is replaced
+//! while it is open, the state of the file is unknown, and no append succeeds until a restart.
 //!
 //! # Layout
 //!
-//! `error` · `counters` and `spending` count what was committed · [`receipt`] is the transaction and the mint
-//! · `queue` leads to the writer · `shared` is what it tells · `segment` is what it writes to · `reserve` is
-//! space held back · `sealed` erases in files before the newest · `follow` brings state.db up · `wal` moves
-//! write-ahead logs, on a thread of its own · `writer` is the loop, and `full_disk`, `rotate` and `wal_cut`
-//! are parts of it, each an `impl Writer` · `retention` drops payloads by their age · `succession` sets a log
-//! aside · `open` resumes what is there and starts the threads.
+//! `error` · `counters` and `spending` count what was committed · [`receipt`] has the transaction
+//! and makes receipts · `queue` leads to the writer · `shared` is the state that it publishes ·
+//! `segment` is the file that it writes · `reserve` is space held back for a full disk · `sealed`
+//! erases in older segments · `follow` brings state.db up to date · `wal` copies write-ahead logs,
+//! on its own thread · `writer` is the loop, with the parts `full_disk`, `rotate` and `wal_cut`,
+//! each an `impl Writer` · `retention` drops payloads by age · `succession` sets a log aside and
+//! names it in the next one · `open` resumes a ledger and starts the threads.
 
 mod error;
 mod counters;

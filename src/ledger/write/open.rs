@@ -1,4 +1,5 @@
-//! Opening a ledger for writing: what is there is resumed, held to its marks and schema, and its writer is started.
+//! Opens a ledger for writing: checks it against its marks and schema, resumes it, and starts its
+//! writer.
 
 use super::error::{AppendError, OpenError};
 use super::follow::catch_up;
@@ -24,23 +25,23 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
-/// A ledger that was opened, with its writer at work.
+/// An open ledger with its writer running.
 #[derive(Debug)]
 pub(in crate::ledger) struct Opened {
     pub(in crate::ledger) queue: Queue,
     pub(in crate::ledger) shared: Arc<Shared>,
     pub(in crate::ledger) reader: Arc<Reader>,
-    /// A reading connection to state.db.
+    /// A read-only connection to state.db.
     pub(in crate::ledger) state: Connection,
     pub(in crate::ledger) files: Files,
     /// The log's id.
     pub(in crate::ledger) log: String,
     pub(in crate::ledger) lock: Arc<Lock>,
-    /// What the first entry is to say, where there is none yet.
+    /// The payload of the first entry, if the log is new.
     pub(in crate::ledger) genesis: Option<GenesisPayload>,
 }
 
-/// Opens what is there and starts the writer's thread. What it hands back is to be completed by the genesis entry.
+/// Opens the ledger and starts the writer's thread. The caller still appends the genesis entry.
 pub(in crate::ledger) fn open(
     files: Files,
     lock: Lock,
@@ -90,7 +91,7 @@ pub(in crate::ledger) fn open(
         waiting: Vec::new(),
         shared: shared.clone(),
         signer,
-        // A crash may have come between an erasure and the emptying of the log.
+        // A crash may have come between an erasure and the truncation of the write-ahead log.
         owes: true,
         moves,
         logs: LogLengths::default(),
@@ -100,7 +101,7 @@ pub(in crate::ledger) fn open(
     Ok(Opened { queue, shared, reader, state, files, log, lock, genesis })
 }
 
-/// The reserve; where there is no room for it, the disk counts as full from the start.
+/// Allocates the reserve. A disk without space for it counts as full from the start.
 fn make_reserve(files: &Files, shared: &Shared) -> Result<Reserve, OpenError> {
     let mut reserve = Reserve::new(files);
     match reserve.make() {
@@ -111,7 +112,7 @@ fn make_reserve(files: &Files, shared: &Shared) -> Result<Reserve, OpenError> {
     Ok(reserve)
 }
 
-/// state.db, brought up to `size` entries.
+/// Opens state.db and brings it up to `size` entries.
 fn open_state(
     files: &Files,
     projections: &'static [Projection],
@@ -125,7 +126,8 @@ fn open_state(
     Ok(projector)
 }
 
-/// Starts the writer's thread, which holds the lock until nobody of this process works on the files.
+/// Starts the writer's thread. It holds the lock until no thread of this process works on the
+/// files.
 fn start(
     writer: Writer,
     tasks: mpsc::Receiver<Task>,
@@ -136,7 +138,7 @@ fn start(
     let run = move || {
         writer.run(tasks);
         if mover.join().is_err() {
-            tracing::error!("the thread that moves the write-ahead logs panicked");
+            tracing::error!("the thread that copies the write-ahead logs panicked");
         }
         drop(lock);
     };
@@ -144,16 +146,18 @@ fn start(
     thread.map(drop).map_err(|e| OpenError::File(path, e))
 }
 
-/// The newest checkpoint, if there is one. One of more entries than there are, or of another root, is of a
-/// ledger that lost entries or is another; behind one of fewer somebody has taken the checkpoints away that every
-/// commit has, and could have written what he likes: nobody signs for that.
+/// The newest checkpoint, if there is one. If it covers more entries than there are, or has another
+/// root, the ledger lost entries or is another one. If it covers fewer, the checkpoints that every
+/// commit writes were removed and the entries after it may be forged, so they must not be signed.
 fn newest_checkpoint(reader: &Reader, chain: &Tip) -> Result<Option<(Checkpoint, Note)>, OpenError> {
     let Some(note) = reader.newest_checkpoint().map_err(OpenError::Read)? else { return Ok(None) };
     let note = Note::parse(&note).map_err(|e| OpenError::Incomplete(e.to_string()))?;
     let checkpoint = Checkpoint::parse(note.text()).map_err(|e| OpenError::Incomplete(e.to_string()))?;
     let (there, signed) = (chain.frontier.size(), checkpoint.head.size);
     if signed > there {
-        return Err(OpenError::Incomplete(format!("it has {there} entries, and a checkpoint says {signed}")));
+        return Err(OpenError::Incomplete(format!(
+            "it has {there} entries, but a checkpoint covers {signed}"
+        )));
     }
     if signed < there {
         let what = format!("no checkpoint covers its entries {signed} to {}", there - 1);
@@ -161,13 +165,13 @@ fn newest_checkpoint(reader: &Reader, chain: &Tip) -> Result<Option<(Checkpoint,
     }
     if checkpoint.head.root != chain.frontier.root() {
         return Err(OpenError::Incomplete(format!(
-            "its root is not that of the checkpoint at {there} entries"
+            "its root differs from that of the checkpoint at {there} entries"
         )));
     }
     Ok(Some((checkpoint, note)))
 }
 
-/// The keys of a log that is there.
+/// The keys of an existing log.
 fn signer(
     files: &Files,
     log: &str,
@@ -183,7 +187,7 @@ fn signer(
     Signer::resume(files.keys(), log, key_of, note).map_err(OpenError::Keys)
 }
 
-/// The chain as the files have it, from their tiles and last headers; not a verification.
+/// The chain as stored, from the tiles and the last headers. This is not a verification.
 fn resume(reader: &Reader) -> Result<(Tip, Option<String>), OpenError> {
     let size = reader.size().map_err(OpenError::Read)?;
     let Some(last) = size.checked_sub(1) else { return Ok((Tip::default(), None)) };
@@ -201,7 +205,7 @@ fn resume(reader: &Reader) -> Result<(Tip, Option<String>), OpenError> {
     Ok((Tip { prev: Some(leaf(&bytes)), frontier, edge }, Some(header.log)))
 }
 
-/// A header that is not there is an entry that was lost.
+/// A missing header means that an entry was lost.
 fn of_missing(error: ReadError) -> OpenError {
     match error {
         ReadError::Damaged(..) => OpenError::Incomplete(error.to_string()),
@@ -209,22 +213,22 @@ fn of_missing(error: ReadError) -> OpenError {
     }
 }
 
-/// Each segment but the newest ends with its seal, where the next one begins.
+/// Checks that each segment but the newest ends with a seal right before the next one begins.
 fn check_seals(reader: &Reader) -> Result<(), OpenError> {
     let mut segments = reader.segments();
     for first in segments.firsts().to_vec().into_iter().skip(1) {
         let before = first - 1;
         let bytes = header_bytes(&mut segments, before).map_err(of_missing)?;
         if !Header::parse(&bytes).is_ok_and(|header| header.is(Kind::SegmentSeal)) {
-            let what = format!("a segment begins with entry {first}, and the one before it has no seal");
+            let what = format!("a segment begins with entry {first}, but the one before it has no seal");
             return Err(OpenError::Incomplete(what));
         }
     }
     Ok(())
 }
 
-/// A view, trigger or column that does not belong could swallow what is appended: nothing is written
-/// under another schema than the one that was made.
+/// A view, trigger or column that does not belong there could swallow appended entries, so nothing
+/// is written to a database with another schema.
 fn check_schema(db: &Connection, kind: Database) -> Result<(), OpenError> {
     let unlike = unlike_made(db, kind).map_err(|e| OpenError::Incomplete(e.to_string()))?;
     match unlike.into_iter().next() {
@@ -233,23 +237,25 @@ fn check_schema(db: &Connection, kind: Database) -> Result<(), OpenError> {
     }
 }
 
-/// The ledger holds all that state.db does: one that is no database is no loss.
+/// The ledger holds all that state.db does, so nothing is lost if state.db is not a database any
+/// more.
 fn of_state(error: StoreError) -> OpenError {
     if error.is_garbled() { OpenError::Garbled(error) } else { OpenError::Store(error) }
 }
 
-/// A mark ahead of the ledger, or another root at the same size, is a ledger that lost entries.
+/// A mark ahead of the ledger, or another root at the same size, means that the ledger lost
+/// entries.
 fn check_mark(files: &Files, head: Head) -> Result<(), OpenError> {
     if HighWater::is_garbled(&files.high_water()) {
         return Err(OpenError::Incomplete("its high-water mark cannot be read".to_owned()));
     }
     match HighWater::read(&files.high_water()) {
         Some(mark) if mark.size > head.size => Err(OpenError::Incomplete(format!(
-            "it has {} entries, and the high-water mark says {}",
+            "it has {} entries, but the high-water mark has {}",
             head.size, mark.size
         ))),
         Some(mark) if mark.size == head.size && mark.root != head.root => Err(OpenError::Incomplete(
-            format!("its root is not that of the high-water mark at {} entries", mark.size),
+            format!("its root differs from that of the high-water mark at {} entries", mark.size),
         )),
         Some(_) => Ok(()),
         None if head.size > 0 => {

@@ -1,4 +1,5 @@
-//! The writer's queue: how entries come to the one thread that appends, and their receipts back.
+//! The writer's queue: takes entries to the one thread that appends, and brings their receipts
+//! back.
 
 use super::error::AppendError;
 use super::receipt::Receipt;
@@ -7,35 +8,35 @@ use crate::types::limits;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc, oneshot};
 
-/// What the writer is asked for.
+/// A request to the writer.
 #[derive(Debug)]
 pub(super) enum Task {
     Append(Append),
     Scrub(Scrub),
-    /// Time has passed: change the epoch if it is over, and try again what could not be done.
+    /// Time has passed: change the epoch if it is over, and retry what failed.
     Tick,
-    /// The write-ahead logs are long, and nearly all of them stands in the files: cut them.
+    /// The write-ahead logs are long and almost fully copied into the files: truncate them.
     Cut,
 }
 
-/// Entries that are to be committed together.
+/// Entries that are committed together.
 #[derive(Debug)]
 pub(super) struct Append {
     pub(super) entries: Vec<Written>,
     pub(super) reply: Option<oneshot::Sender<Answer>>,
     /// Entries whose payloads are erased in the same transaction.
     pub(super) erases: Vec<u64>,
-    /// It is of what has happened already: a full disk makes it wait, and does not refuse it.
+    /// The entries record what has already happened. On a full disk they wait and are not refused.
     pub(super) is_owed: bool,
-    /// Holds the entries' places in the bounded queue; the writer's own have none.
+    /// Holds the entries' slots in the bounded queue. The writer's own entries have none.
     pub(super) places: Option<OwnedSemaphorePermit>,
 }
 
-/// What comes of an append.
+/// The result of an append.
 pub(super) type Answer = Result<Vec<Receipt>, AppendError>;
 
 impl Append {
-    /// Has `drafts` appended, whose payloads are written down here; and where the answer comes.
+    /// Makes an append of `drafts`, with their payloads as bytes, and the receiver of its result.
     pub(super) fn new(drafts: Vec<Draft>) -> Result<(Self, oneshot::Receiver<Answer>), AppendError> {
         let entries: Result<_, _> = drafts.into_iter().map(Written::from_draft).collect();
         let (reply, answer) = oneshot::channel();
@@ -43,7 +44,7 @@ impl Append {
         Ok((Self { entries, reply, erases: Vec::new(), is_owed: false, places: None }, answer))
     }
 
-    /// Tells who asked, and frees the places. A caller that is gone needs no answer: what it appended stands.
+    /// Sends the result and frees the slots. If the caller is gone, the entries are still appended.
     pub(super) fn answer(&mut self, outcome: Answer) {
         self.places = None;
         if let Some(reply) = self.reply.take() {
@@ -52,16 +53,16 @@ impl Append {
     }
 }
 
-/// The write-ahead log is to be emptied, so that nothing erased stands in it any more.
+/// Truncates the write-ahead log, so that it holds no erased content any more.
 #[derive(Debug)]
 pub(super) struct Scrub {
-    /// Write the whole file anew before.
+    /// Rewrite the whole file before.
     pub(super) rewrite: bool,
-    /// Whether the log is empty; false where somebody reads.
+    /// Whether the log is empty; false if a reader prevented it.
     pub(super) reply: oneshot::Sender<Result<bool, rusqlite::Error>>,
 }
 
-/// Why the write-ahead log was not emptied.
+/// Why the write-ahead log was not truncated.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::ledger) enum ScrubError {
     #[error(transparent)]
@@ -70,8 +71,8 @@ pub(in crate::ledger) enum ScrubError {
     Sqlite(rusqlite::Error),
 }
 
-/// The way to the writer, bounded in entries ([`limits::QUEUE_ENTRIES_MAX`]). The writer ends with the last
-/// of its clones.
+/// The sending side of the queue, bounded in entries ([`limits::QUEUE_ENTRIES_MAX`]). The writer
+/// ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct Queue {
     tasks: mpsc::Sender<Task>,
@@ -79,18 +80,19 @@ pub(in crate::ledger) struct Queue {
 }
 
 impl Queue {
-    /// A queue, and where its tasks come out.
+    /// A queue, and the receiver of its tasks.
     pub(super) fn new() -> (Self, mpsc::Receiver<Task>) {
         let (tasks, out) = mpsc::channel(limits::QUEUE_ENTRIES_MAX);
         (Self { tasks, places: Arc::new(Semaphore::new(limits::QUEUE_ENTRIES_MAX)) }, out)
     }
 
-    /// The same way for those whose end the writer does not wait for.
+    /// The same queue, for threads that must not keep the writer running.
     pub(super) fn downgrade(&self) -> WeakQueue {
         WeakQueue(self.tasks.downgrade())
     }
 
-    /// Appends in one commit, and returns after the sync. With `is_owed` a full disk is no reason to refuse.
+    /// Appends in one commit, and returns after the sync. With `is_owed` a full disk does not
+    /// refuse the entries.
     pub(in crate::ledger) async fn append(&self, drafts: Vec<Draft>, is_owed: bool) -> Answer {
         let places = u32::try_from(drafts.len().min(limits::QUEUE_ENTRIES_MAX)).unwrap_or(u32::MAX);
         let permit = self.places.clone().acquire_many_owned(places).await.map_err(|_| AppendError::Closed)?;
@@ -116,8 +118,8 @@ impl Queue {
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
     }
 
-    /// As [`Queue::append_blocking`], with the payloads of `erases` erased in the same commit. Takes no
-    /// places: it may not be kept out.
+    /// As [`Queue::append_blocking`], erasing the payloads of `erases` in the same commit. Takes no
+    /// slots, so that a full queue cannot keep it out.
     pub(in crate::ledger) fn append_erasing(&self, drafts: Vec<Draft>, erases: Vec<u64>) -> Answer {
         let (append, answer) = Append::new(drafts)?;
         let append = Append { erases, ..append };
@@ -125,24 +127,28 @@ impl Queue {
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
     }
 
-    /// Appends what is owed without waiting and without an answer. Where the queue is full nothing is
+    /// Appends owed entries without waiting and without a result. If the queue is full, nothing is
     /// written.
     pub(in crate::ledger) fn append_detached(&self, drafts: Vec<Draft>) {
         let places = u32::try_from(drafts.len()).unwrap_or(u32::MAX);
         let Ok(permit) = self.places.clone().try_acquire_many_owned(places) else {
-            return tracing::error!("the ledger's queue is full: a dropped call is left to recovery");
+            return tracing::error!(
+                "the ledger's queue is full: the recovery at the next start records a dropped call"
+            );
         };
         let append = match Append::new(drafts) {
-            Ok((append, _nobody_waits)) => Append { is_owed: true, places: Some(permit), ..append },
-            Err(e) => return tracing::error!(error = %e, "a dropped call is left to recovery"),
+            Ok((append, _unused)) => Append { is_owed: true, places: Some(permit), ..append },
+            Err(e) => {
+                return tracing::error!(error = %e, "the recovery at the next start records a dropped call");
+            }
         };
         if let Err(e) = self.tasks.try_send(Task::Append(append)) {
-            tracing::error!(error = %e, "a dropped call is left to recovery");
+            tracing::error!(error = %e, "the recovery at the next start records a dropped call");
         }
     }
 
-    /// Has the writer empty the write-ahead log, with `rewrite` after it wrote the file anew. False where
-    /// somebody reads.
+    /// Makes the writer truncate the write-ahead log; with `rewrite`, after rewriting the whole
+    /// file. Returns false if a reader prevents it.
     pub(in crate::ledger) fn scrub(&self, rewrite: bool) -> Result<bool, ScrubError> {
         let closed = || ScrubError::Closed(AppendError::Closed);
         let (reply, answer) = oneshot::channel();
@@ -151,17 +157,17 @@ impl Queue {
     }
 }
 
-/// A [`Queue`] that does not keep the writer from its end.
+/// A [`Queue`] that does not keep the writer running.
 #[derive(Clone, Debug)]
 pub(super) struct WeakQueue(mpsc::WeakSender<Task>);
 
 impl WeakQueue {
-    /// Whether the writer still serves.
+    /// Whether the writer is still running.
     pub(super) fn is_open(&self) -> bool {
         self.0.upgrade().is_some()
     }
 
-    /// Appends entries of the ledger's own, which take no places. Blocking.
+    /// Appends the ledger's own entries, which take no slots. Blocking.
     pub(super) fn append(&self, drafts: Vec<Draft>) -> Answer {
         let tasks = self.0.upgrade().ok_or(AppendError::Closed)?;
         let (append, answer) = Append::new(drafts)?;
@@ -170,7 +176,7 @@ impl WeakQueue {
         answer.blocking_recv().map_err(|_| AppendError::Closed)?
     }
 
-    /// Asks for something unless the queue is full; false where the writer has ended.
+    /// Sends a task unless the queue is full. Returns false if the writer has ended.
     pub(super) fn signal(&self, task: Task) -> bool {
         let tasks = self.0.upgrade();
         tasks.map(|tasks| drop(tasks.try_send(task))).is_some()

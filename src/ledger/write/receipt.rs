@@ -1,9 +1,9 @@
-//! The mint of receipts, and the one transaction that they come from.
+//! Receipts, and the one transaction that they come from.
 //!
-//! A [`Receipt`] is taken from a [`Committed`] alone, one for each entry that was put into the transaction,
-//! in order. A `Committed` is made in one place: in [`Uncommitted::commit`], after SQLite has committed and
-//! synced, and after the file was found to be the one that was opened. No other module sees the fields of the
-//! three.
+//! A [`Receipt`] is made only from a [`Committed`], one for each entry in the transaction, in
+//! order. A `Committed` is made only in [`Uncommitted::commit`], after SQLite has committed and
+//! synced, and after a check that the file is the one that was opened. No other module can access
+//! the fields of the three types.
 
 use super::error::AppendError;
 use super::segment::SegmentFile;
@@ -22,7 +22,7 @@ pub struct Receipt {
     after: Arc<After>,
 }
 
-/// The ledger after a commit.
+/// The state of the ledger after a commit.
 #[derive(Debug)]
 struct After {
     head: Head,
@@ -30,7 +30,7 @@ struct After {
 }
 
 impl Receipt {
-    /// The entry's number.
+    /// The entry's sequence number.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
@@ -49,12 +49,12 @@ impl Receipt {
     }
 }
 
-/// A transaction that is open. Without [`Uncommitted::commit`] nothing of it is left.
+/// An open transaction. Without [`Uncommitted::commit`] it has no effect.
 #[derive(Debug)]
 pub(super) struct Uncommitted<'a> {
     change: Transaction<'a>,
     file: &'a SegmentFile,
-    /// The entries that were put into it.
+    /// The entries in the transaction.
     seqs: Vec<u64>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Uncommitted<'a> {
         Ok(Self { change, file, seqs: Vec::new() })
     }
 
-    /// Puts an entry into it, with its payload.
+    /// Adds an entry with its payload.
     pub(super) fn put(&mut self, sealed: &SealedEntry, written: &Written) -> Result<(), rusqlite::Error> {
         let seq = number(sealed.header.seq);
         self.change
@@ -85,15 +85,15 @@ impl<'a> Uncommitted<'a> {
         self.change.prepare_cached(sql)?.execute([number(seq)]).map(drop)
     }
 
-    /// Stores a tile that its entries filled.
+    /// Stores a tile that the transaction's entries filled.
     pub(super) fn store(&self, tile: &Tile) -> Result<(), rusqlite::Error> {
         let sql = "INSERT INTO tile(k, hashes) VALUES (?1, ?2)";
         let row = params![Tile::key(tile.level, tile.index), tile.bytes()];
         self.change.prepare_cached(sql)?.execute(row).map(drop)
     }
 
-    /// Commits all of it with `note`, the signed checkpoint over the ledger as it then is, which is `head`.
-    /// Of each span of entries the newest checkpoint is kept.
+    /// Commits with `note`, the signed checkpoint over `head`, which is the ledger after the
+    /// commit. Only the newest checkpoint of each span of entries is kept.
     pub(super) fn commit(self, head: Head, note: &Arc<str>) -> Result<Committed, AppendError> {
         let Self { change, file, seqs } = self;
         let finish = || -> Result<(), rusqlite::Error> {
@@ -104,14 +104,15 @@ impl<'a> Uncommitted<'a> {
             change.commit()
         };
         finish().map_err(|e| AppendError::from_sqlite(&e))?;
-        // Again, since a commit into a file that nobody can open any more is not durable.
+        // Checked again: a commit into a file that cannot be opened by its name any more is not
+        // durable.
         file.check_identity()?;
         let after = Arc::new(After { head, checkpoint: note.clone() });
         Ok(Committed { seqs: seqs.into_iter(), after })
     }
 }
 
-/// A commit that SQLite has synced: what receipts are taken from, in the order of its entries.
+/// A commit that SQLite has synced. Receipts are made from it, in the order of its entries.
 #[derive(Debug)]
 pub(super) struct Committed {
     seqs: std::vec::IntoIter<u64>,
@@ -143,7 +144,8 @@ mod tests {
         (seal(&written, &stamp).expect("sealed"), written)
     }
 
-    /// One receipt for each entry that was put in, in order, and no more, whoever asks for more.
+    /// One receipt for each entry in the transaction, in order, and no more, however many are asked
+    /// for.
     #[test]
     fn receipts_are_of_the_entries_that_were_committed() {
         let folder = tempfile::tempdir().expect("folder");
@@ -174,9 +176,9 @@ mod tests {
         dropped.put(&sealed, &written).expect("put");
         drop(dropped);
         let rows = || file.db().query_row("SELECT count(*) FROM entry", [], |row| row.get::<_, i64>(0));
-        assert_eq!(rows(), Ok(3), "what was not committed is not there");
+        assert_eq!(rows(), Ok(3), "uncommitted entries are not stored");
 
-        // Committed into a file that has lost its name: no receipt.
+        // A commit into a file that has lost its name makes no receipt.
         let mut open = Uncommitted::begin(&file).expect("begun");
         open.put(&sealed, &written).expect("put");
         std::fs::rename(&path, folder.path().join("other.db")).expect("renamed");

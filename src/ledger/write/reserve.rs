@@ -1,11 +1,11 @@
-//! The reserve: space that is held back on the ledger's disk for what has happened already.
+//! The reserve: space held back on the ledger's disk for records of what has already happened.
 
 use crate::ledger::files::Files;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file that does nothing but take up space on the ledger's disk.
+/// A file that only takes up space on the ledger's disk.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
@@ -14,12 +14,12 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// The reserve of `files`, which is still to be made.
+    /// The reserve of `files`, not allocated yet.
     pub(super) fn new(files: &Files) -> Self {
         Self { path: files.reserve(), bytes: files.reserve_bytes, is_there: false }
     }
 
-    /// Allocates what is not allocated yet, mode 0600. On an error nothing of it is left.
+    /// Allocates the file if it is not allocated yet, mode 0600. On an error the file is removed.
     pub(super) fn make(&mut self) -> io::Result<()> {
         if self.is_there || self.bytes == 0 {
             return Ok(());
@@ -32,17 +32,17 @@ impl Reserve {
         made
     }
 
-    /// Gives its space back; false where there was none to give.
+    /// Frees the space. Returns false if there was none to free.
     pub(super) fn free(&mut self) -> bool {
         if !std::mem::take(&mut self.is_there) {
             return false;
         }
         std::fs::remove_file(&self.path)
-            .inspect_err(|e| tracing::error!(error = %e, "the reserve was not freed"))
+            .inspect_err(|e| tracing::error!(error = %e, "cannot free the reserve"))
             .is_ok()
     }
 
-    /// Whether there is room for it, and for as much again beside it.
+    /// Whether there is space for the reserve and the same amount again.
     pub(super) fn has_room(&self) -> bool {
         let wanted = if self.is_there { self.bytes } else { self.bytes.saturating_mul(2) };
         let folder = self.path.parent().unwrap_or(&self.path);

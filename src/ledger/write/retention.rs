@@ -1,8 +1,9 @@
-//! Payloads of old segments go: headers, tiles and checkpoints stay, so that every old header still proves to the
-//! newest checkpoint.
+//! Drops the payloads of old segments. Headers, tiles and checkpoints stay, so that every old
+//! header can still be proven against the newest checkpoint.
 //!
-//! A `payload.drop` entry is durable before the segment's file is replaced by one without the payloads. What keys, rules
-//! and approvals are made from stays, and so does all of a segment in which a run began that has not ended.
+//! A `payload.drop` entry is durable before the segment's file is replaced by one without the
+//! payloads. Payloads that keys, rules and approvals are rebuilt from stay. A segment in which a
+//! run began that has not ended keeps all of its payloads.
 
 use super::error::{AppendError, OpenError};
 use super::queue::WeakQueue;
@@ -29,17 +30,17 @@ enum RetentionError {
     Append(#[from] AppendError),
 }
 
-/// What drops payloads, on a thread of its own.
+/// Drops payloads, on its own thread.
 struct Expiry {
     files: Files,
     reader: Arc<Reader>,
     queue: WeakQueue,
     age_ms: u64,
-    /// Segments in which nothing is left to drop.
+    /// Segments with nothing left to drop.
     done: BTreeSet<u64>,
 }
 
-/// Starts the thread, if payloads are to go at all. It ends with the writer.
+/// Starts the thread, if payloads have a maximum age. It ends with the writer.
 pub(super) fn start(files: &Files, reader: &Arc<Reader>, queue: WeakQueue) -> Result<(), OpenError> {
     let Some(age_ms) = files.rotation.payload_ms_max else { return Ok(()) };
     let mut expiry =
@@ -55,11 +56,11 @@ impl Expiry {
     fn run(&mut self) {
         let every = Duration::from_millis((self.age_ms / 10).clamp(1_000, limits::EXPIRY_EVERY_MS_MAX));
         let mut last: Option<Instant> = None;
-        // The writer's end is noticed within a second.
+        // The end of the writer is noticed within a second.
         while self.queue.is_open() {
             if last.is_none_or(|last| last.elapsed() >= every) {
-                if let Err(e) = self.look() {
-                    tracing::error!("payloads that are over their age are still there: {e}");
+                if let Err(e) = self.expire() {
+                    tracing::error!("payloads past their maximum age were not dropped: {e}");
                 }
                 last = Some(Instant::now());
             }
@@ -67,8 +68,8 @@ impl Expiry {
         }
     }
 
-    /// Drops what is over its age, oldest segment first.
-    fn look(&mut self) -> Result<(), RetentionError> {
+    /// Drops payloads that are past their maximum age, oldest segment first.
+    fn expire(&mut self) -> Result<(), RetentionError> {
         let firsts = self.reader.segments().firsts().to_vec();
         for range in firsts.windows(2).filter_map(|two| Some(*two.first()?..*two.get(1)?)) {
             if self.done.contains(&range.start) {
@@ -78,7 +79,7 @@ impl Expiry {
                 return Ok(());
             };
             let age_us = clock::Wall::now().0.saturating_sub(seal.u64("wall_us").unwrap_or(u64::MAX));
-            // The segments behind it are younger.
+            // The segments after it are younger.
             if age_us / 1_000 < self.age_ms {
                 return Ok(());
             }
@@ -91,7 +92,7 @@ impl Expiry {
         Ok(())
     }
 
-    /// Whether a payload that may go is still there.
+    /// Whether a payload that may be dropped still exists.
     fn has_payloads(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
         let db = store::open_reader(&self.files.segment(range.start))?;
         let found = || -> Result<bool, rusqlite::Error> {
@@ -108,7 +109,8 @@ impl Expiry {
         Ok(found().map_err(ReadError::Sqlite)?)
     }
 
-    /// Whether a run that began before the segment's end has not ended yet: it may have to be read again.
+    /// Whether a run that began before the segment's end has not ended yet. Its entries may be read
+    /// again.
     fn has_open_runs(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
         let mut open = BTreeSet::new();
         let size = self.reader.size()?;
@@ -125,20 +127,20 @@ impl Expiry {
         Ok(!open.is_empty())
     }
 
-    /// Says so, then replaces the file by one without the payloads. False where somebody reads the segment: then the next
-    /// look tries again.
+    /// Records the drop, then replaces the file by one without the payloads. Returns false if a
+    /// reader has the segment open; the next round tries again.
     fn drop_payloads(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
         let path = self.files.segment(range.start);
-        // Whoever still reads it through a write-ahead log would lose that log with the file's name.
+        // A reader that still uses a write-ahead log would lose that log with the file's name.
         if !self.reader.settle_within(range.start, limits::SETTLE_MS_MAX)? {
             return Ok(false);
         }
-        if !self.is_told(range)? {
-            self.tell(range)?;
+        if !self.is_recorded(range)? {
+            self.record(range)?;
         }
         let at = |e| StoreError::Sqlite(path.clone(), e);
         let old = store::open_reader(&path)?;
-        let rest = store::Beside::make(&path, store::Database::Ledger)?;
+        let rest = store::Replacement::make(&path, store::Database::Ledger)?;
         let copy = || -> Result<(), rusqlite::Error> {
             let change = rest.db().unchecked_transaction()?;
             let mut statement = old.prepare(
@@ -180,20 +182,20 @@ impl Expiry {
         Ok(true)
     }
 
-    /// Whether an entry says so already: a crash came between it and the file.
-    fn is_told(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
-        let mut is_told = false;
+    /// Whether an entry records the drop already: a crash came between the entry and the file.
+    fn is_recorded(&self, range: &Range<u64>) -> Result<bool, RetentionError> {
+        let mut is_recorded = false;
         let size = self.reader.size()?;
         let wants = |header: &Header| header.is(Kind::PayloadDrop);
         let each = |stored: Stored| {
             let body = stored.body.unwrap_or_default();
-            is_told |= dropped(&body).is_some_and(|dropped| dropped == *range);
+            is_recorded |= dropped(&body).is_some_and(|dropped| dropped == *range);
         };
         self.reader.walk(range.end..size, wants, each)?;
-        Ok(is_told)
+        Ok(is_recorded)
     }
 
-    fn tell(&self, range: &Range<u64>) -> Result<(), RetentionError> {
+    fn record(&self, range: &Range<u64>) -> Result<(), RetentionError> {
         let payload = PayloadDropPayload { first: range.start, last: range.end - 1, age_ms_max: self.age_ms };
         let drafts = vec![Draft::new(payload)];
         let _receipts = self.queue.append(drafts)?;

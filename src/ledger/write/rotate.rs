@@ -1,7 +1,8 @@
-//! Sealing a segment and beginning the next one.
+//! Seals a segment and begins the next one.
 //!
-//! The seal is an entry like any other, the last of its file, signed in its own commit. The next file is made beside
-//! and comes to its name whole; a crash between the two is ended at the next opening.
+//! The seal is an ordinary entry, the last of its file, signed in its own commit. The next file is
+//! made under a temporary name and gets its name when it is complete. If a crash comes between the
+//! two, the next opening finishes the change.
 
 use super::error::AppendError;
 use super::segment::{Segment, SegmentFile};
@@ -12,10 +13,12 @@ use crate::store;
 use crate::types::clock;
 
 impl Writer {
-    /// Seals the segment if it is full, or somebody reads by its write-ahead log that is, and begins the next one.
+    /// Seals the segment if it is full, or if a reader keeps its long write-ahead log from being
+    /// truncated, and begins the next one.
     pub(super) fn rotate(&mut self) {
         let size = self.chain.frontier.size();
-        // A segment holds something beside its seal, and nothing that waits for space comes before that.
+        // A segment must hold more than its seal, and no seal overtakes appends that wait for
+        // space.
         let is_over = self.logs.is_held || self.segment.is_full(&self.files, clock::Wall::now().0);
         let is_due = size > self.segment.first + 1 && is_over;
         if is_due && !self.segment.is_sealed && self.shared.is_well() {
@@ -27,7 +30,7 @@ impl Writer {
         }
     }
 
-    /// Behind a seal goes over to the next file, made here where it is not there yet.
+    /// If the segment is sealed, switches to the next file and creates it if necessary.
     pub(super) fn turn(&mut self) -> Result<(), AppendError> {
         if !self.segment.is_sealed {
             return Ok(());
@@ -41,7 +44,7 @@ impl Writer {
         self.logs.is_held = false;
         self.segment = Segment { first, bytes: 0, began_us: None, is_sealed: false };
         let mut segments = self.reader.segments();
-        // The file before is no longer written: whoever reads it again opens it as it then is.
+        // The previous file gets no more appends, so readers open it again as it is now.
         let before = segments.first_of(first);
         segments.close(before);
         segments.add(first);

@@ -1,7 +1,8 @@
-//! Erasing in sealed segments: another file than the one that takes the entry which says so, so another commit.
+//! Erases payloads in sealed segments. The entry that records it is in another file, and so in
+//! another commit.
 //!
-//! A mark in `data/` is durable before the entry is, and goes when the rows are empty. At an opening it says from
-//! where on entries have to be looked at for erasures that a crash interrupted.
+//! A mark in `data/` is durable before that entry, and is removed when the rows are empty. At an
+//! opening it gives the first entry that may record an erasure that a crash interrupted.
 
 use crate::ledger::entry::{Header, Kind};
 use crate::ledger::files::Files;
@@ -17,11 +18,11 @@ fn mark(files: &Files) -> PathBuf {
     files.data.join("erasing")
 }
 
-/// Says, durably, that entries from `size` on may tell of erasures that are not done yet.
+/// Marks durably that entries from `size` on may record erasures that are not done yet.
 pub(super) fn begin(files: &Files, size: u64) -> std::io::Result<()> {
     let path = mark(files);
     if path.exists() {
-        // An earlier one covers this one too.
+        // An earlier mark covers this one too.
         return Ok(());
     }
     let mut file =
@@ -31,12 +32,12 @@ pub(super) fn begin(files: &Files, size: u64) -> std::io::Result<()> {
     File::open(&files.data)?.sync_all()
 }
 
-/// Empties the payload rows of sealed segments that redactions behind the mark name, and takes the mark away. What an
-/// earlier try could not do is done too; twice does no harm.
+/// Empties the payload rows of sealed segments that redactions since the mark name, and removes the
+/// mark. This includes what an earlier try could not do; emptying a row twice does no harm.
 pub(super) fn finish(files: &Files, reader: &Reader) -> Result<(), ReadError> {
     let Ok(text) = std::fs::read_to_string(mark(files)) else { return Ok(()) };
     let size = reader.size()?;
-    // A mark that a crash cut says nothing: then all is looked at.
+    // A mark that a crash left incomplete has no number, so all entries are read.
     let from = text.trim_end().parse().unwrap_or(0_u64).min(size);
     let mut seqs = Vec::new();
     let wants = |header: &Header| {

@@ -1,4 +1,4 @@
-//! The segment that is written: what is known of it, and its file.
+//! The newest segment, which the writer appends to, and its file.
 
 use super::error::AppendError;
 use crate::ledger::entry::{Header, Kind};
@@ -8,16 +8,16 @@ use crate::store;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
-/// The segment that is written.
+/// The newest segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     /// Number of its first entry.
     pub(super) first: u64,
-    /// About as many bytes as its file has, or will have.
+    /// Approximate length of its file, including entries not written yet.
     pub(super) bytes: u64,
-    /// Time of its first entry, in microseconds since 1970; none where it has no entry yet.
+    /// Time of its first entry, in microseconds since 1970; `None` if it has no entry yet.
     pub(super) began_us: Option<u64>,
-    /// Its last entry is the seal: what comes next goes into another file.
+    /// Whether its last entry is the seal: the next entry goes into another file.
     pub(super) is_sealed: bool,
 }
 
@@ -46,7 +46,7 @@ impl Segment {
     }
 }
 
-/// The file of the segment that is written, and which one it was when it was opened.
+/// The file of the newest segment, with its identity when it was opened.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     db: Connection,
@@ -69,12 +69,12 @@ impl SegmentFile {
         &self.path
     }
 
-    /// That the name still leads to the file that is open.
+    /// Checks that the name still belongs to the open file.
     pub(super) fn check_identity(&self) -> Result<(), AppendError> {
         if store::identity(&self.path).ok() == Some(self.identity) {
             return Ok(());
         }
-        let what = "ledger.db or its write-ahead log was deleted or replaced under the running process";
+        let what = "ledger.db or its write-ahead log was deleted or replaced while the process was running";
         Err(AppendError::Poisoned(what.to_owned()))
     }
 }

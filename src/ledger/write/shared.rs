@@ -1,4 +1,4 @@
-//! What the writer tells everyone, and what others wait for.
+//! The state that the writer publishes, and the events that others wait for.
 
 use super::counters::Tally;
 use super::error::AppendError;
@@ -10,20 +10,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// What the writer tells everyone.
+/// The state that the writer publishes.
 #[derive(Debug)]
 pub(in crate::ledger) struct Shared {
     now: Mutex<Now>,
     followed: Condvar,
     tally: Mutex<Tally>,
     spent: Mutex<Spent>,
-    /// Entries that were there when this process opened the ledger: they are counted from it.
+    /// Number of entries when this process opened the ledger. Later ones are counted as they are
+    /// committed.
     opened: u64,
     raw: RawFiles,
     is_poisoned: watch::Sender<bool>,
-    /// First entry of the segment that is written.
+    /// First entry of the newest segment.
     segment: AtomicU64,
-    /// Held while write-ahead logs are copied into their files: SQLite lets one do so at a time, and nobody wait for it.
+    /// Held while write-ahead logs are copied into their files: SQLite allows one copy at a time,
+    /// and no thread should wait in SQLite for it.
     copying: Mutex<()>,
 }
 
@@ -32,9 +34,9 @@ struct Now {
     head: Head,
     /// The newest signed checkpoint.
     checkpoint: Option<Arc<str>>,
-    /// Entries that state.db has followed.
+    /// Number of entries that state.db has applied.
     applied: u64,
-    /// It could not follow the last commit.
+    /// Whether state.db could not apply the last commit.
     lags: bool,
     fault: Option<AppendError>,
 }
@@ -68,17 +70,17 @@ impl Shared {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Entries that were there when this process opened the ledger.
+    /// Number of entries when this process opened the ledger.
     pub(in crate::ledger) fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// The databases' files, for searches of their bytes.
+    /// The database files, for searches of their bytes.
     pub(in crate::ledger) fn raw(&self) -> &RawFiles {
         &self.raw
     }
 
-    /// First entry of the segment that is written.
+    /// First entry of the newest segment.
     pub(in crate::ledger) fn segment(&self) -> u64 {
         self.segment.load(Ordering::Acquire)
     }
@@ -87,34 +89,34 @@ impl Shared {
         self.segment.store(first, Ordering::Release);
     }
 
-    /// Held while write-ahead logs are copied.
+    /// Taken while write-ahead logs are copied. Waits for another copy.
     pub(super) fn copying(&self) -> MutexGuard<'_, ()> {
         self.copying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same; `None` while somebody copies.
+    /// As [`Shared::copying`], without waiting; `None` while another thread copies.
     pub(super) fn try_copying(&self) -> Option<MutexGuard<'_, ()>> {
         self.copying.try_lock().ok()
     }
 
-    /// What keeps entries from being written, in words.
+    /// The fault that keeps entries from being written, as text.
     pub(in crate::ledger) fn fault_text(&self) -> Option<String> {
         self.now().fault.as_ref().map(ToString::to_string)
     }
 
-    /// Comes back once nothing can be appended any more.
+    /// Resolves once no append can succeed any more.
     pub(in crate::ledger) async fn poisoned(&self) {
         let mut is_poisoned = self.is_poisoned.subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         drop(is_poisoned.wait_for(|is| *is).await);
     }
 
-    /// A commit passed.
+    /// A commit succeeded.
     pub(super) fn advance(&self, head: Head) {
         self.now().head = head;
     }
 
-    /// A full disk is over.
+    /// The full disk has space again.
     pub(super) fn ease(&self) {
         self.now().fault = None;
     }
@@ -144,7 +146,7 @@ impl Shared {
     }
 
     pub(in crate::ledger) fn spent(&self) -> MutexGuard<'_, Spent> {
-        // A panic elsewhere leaves the numbers whole: each change is one entry.
+        // A panic elsewhere leaves the numbers consistent: each change is one entry.
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +160,7 @@ impl Shared {
         });
     }
 
-    /// As [`Shared::fail`], where state.db could not follow.
+    /// As [`Shared::fail`], and state.db could not follow.
     pub(super) fn lag(&self, error: &AppendError) {
         self.now().lags = true;
         self.fail(error);
@@ -172,12 +174,12 @@ impl Shared {
         self.now().fault.is_none()
     }
 
-    /// The fault that no append can pass any more; a full disk is tried again each time.
+    /// The fault that makes every append fail. A full disk is not one: it is tried again each time.
     pub(super) fn fault(&self) -> Option<AppendError> {
         self.now().fault.clone().filter(|error| matches!(error, AppendError::Poisoned(_)))
     }
 
-    /// Waits until state.db has followed every durable entry, or cannot any more.
+    /// Waits until state.db has applied every durable entry, or cannot any more.
     pub(in crate::ledger) fn wait_until_followed(&self) {
         let follows = |now: &mut Now| {
             now.applied < now.head.size && !now.lags && !matches!(now.fault, Some(AppendError::Poisoned(_)))

@@ -1,17 +1,18 @@
-//! What each principal's runs have put on the ledger within the last hour: runs begun, and bytes.
+//! What each principal's runs put on the ledger within the last hour: started runs, and bytes.
 //!
-//! Counted by minutes, of committed entries alone, from what their headers say: so a start finds the same numbers in
-//! the ledger that the process before it had counted.
+//! Counts are kept by minute, only from the headers of committed entries. So after a start the
+//! ledger yields the same numbers that the previous process had.
 
 use crate::ledger::entry::{Header, Kind};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far back entries count, in minutes: the one that is now, and those before it.
+/// How far back entries count, in minutes, including the current one.
 const MINUTES: u64 = 60;
 const MINUTE_US: u64 = 60_000_000;
-/// What an entry takes beside its payload, in bytes: its header, its leaf, and its lines in the indices.
+/// What an entry takes in addition to its payload, in bytes: its header, its leaf, and its rows in
+/// the indices.
 const ENTRY_BYTES: u64 = 1_024;
-/// Entries that a run is made of. An answer to its questions is by somebody else.
+/// The entries that count for a run's principal. Answers to approvals are by other people.
 const OF_RUNS: [Kind; 8] = [
     Kind::RunRequest,
     Kind::ModelReply,
@@ -26,17 +27,17 @@ const OF_RUNS: [Kind; 8] = [
 /// Runs and bytes of one principal within the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hour {
-    /// Runs that were begun.
+    /// Runs that were started.
     pub runs: u64,
-    /// Payloads of the entries of its runs, and 1,024 for each entry, in bytes.
+    /// Bytes of the payloads of its runs' entries, plus 1,024 bytes for each entry.
     pub bytes: u64,
 }
 
-/// Of every principal that had runs within the hour.
+/// The counts of every principal that had runs within the hour.
 #[derive(Debug, Default)]
 pub struct Spent(BTreeMap<String, VecDeque<Minute>>);
 
-/// What was counted in one minute since 1970; oldest first, each once.
+/// The counts of one minute since 1970. Minutes are sorted and unique.
 #[derive(Clone, Copy, Debug)]
 struct Minute {
     at: u64,
@@ -51,7 +52,7 @@ impl Hour {
 }
 
 impl Spent {
-    /// Counts one committed entry, old ones in any order.
+    /// Counts one committed entry. Old entries may come in any order.
     pub fn count(&mut self, header: &Header) {
         let is_of_run = OF_RUNS.into_iter().any(|kind| header.is(kind));
         let (Some(principal), Some(at_us), true) =
@@ -75,7 +76,7 @@ impl Spent {
                 minutes.insert(place, Minute { at, of });
             }
         }
-        // More minutes than an hour has are not all of it.
+        // With more minutes than an hour has, the oldest are over.
         while minutes.len() as u64 > MINUTES
             && minutes.front().is_some_and(|oldest| oldest.at + MINUTES <= at)
         {
@@ -83,7 +84,7 @@ impl Spent {
         }
     }
 
-    /// What `principal` has spent in the hour up to `now_us`.
+    /// What `principal` used in the hour up to `now_us`.
     #[must_use]
     pub fn hour(&self, principal: &str, now_us: u64) -> Hour {
         let mut hour = Hour::default();
@@ -91,7 +92,8 @@ impl Spent {
         hour
     }
 
-    /// Seconds until `principal` is below `bound` in both, at least one; `None` where it is.
+    /// Seconds until `principal` is below `bound` in runs and bytes, at least 1; `None` if it
+    /// already is.
     #[must_use]
     pub fn wait_s(&self, principal: &str, bound: Hour, now_us: u64) -> Option<u64> {
         let mut left = self.hour(principal, now_us);
@@ -117,7 +119,7 @@ impl Spent {
     }
 }
 
-/// A minute of a clock that was set back counts until it is over.
+/// A minute counts for an hour. If the clock is set back, minutes in the future count too.
 fn is_recent(at: u64, now_us: u64) -> bool {
     at + MINUTES > now_us / MINUTE_US
 }
@@ -157,11 +159,11 @@ mod tests {
         assert_eq!(hour(&spent, "key:a", 159), (2, 60 + 3 * ENTRY_BYTES));
         assert_eq!(hour(&spent, "key:a", 160), (1, 30 + ENTRY_BYTES), "the first minute is over");
         assert_eq!(hour(&spent, "key:b", 130), (1, 1 + ENTRY_BYTES));
-        assert_eq!(hour(&spent, "key:c", 130), (0, 0), "an answer is no run");
+        assert_eq!(hour(&spent, "key:c", 130), (0, 0), "an answer does not count as a run");
     }
 
     #[test]
-    fn the_wait_ends_with_the_minute_that_makes_room() {
+    fn the_wait_ends_with_the_minute_that_frees_enough() {
         let mut spent = Spent::default();
         for minute in [100, 110, 120] {
             spent.count(&entry("run.request", "key:a", 1_000, minute));
@@ -171,11 +173,11 @@ mod tests {
         assert_eq!(wait(3, u64::MAX), Some(35 * 60));
         assert_eq!(wait(2, u64::MAX), Some(45 * 60));
         assert_eq!(wait(u64::MAX, 2 * (1_000 + ENTRY_BYTES)), Some(45 * 60));
-        assert_eq!(wait(0, 0), Some(55 * 60), "never below: until all is over");
+        assert_eq!(wait(0, 0), Some(55 * 60), "never below: waits until all minutes are over");
         assert_eq!(spent.wait_s("key:b", Hour { runs: 1, bytes: 1 }, 125 * MINUTE_US), None);
     }
 
-    /// What a start reads backwards comes to the same.
+    /// Reading backwards, as a start does, gives the same counts.
     #[test]
     fn the_order_of_counting_changes_nothing() {
         let entries: Vec<Header> =

@@ -1,7 +1,10 @@
-//! One log in the place of another: behind a backup, whose epoch key nobody has, or behind a log that is damaged.
+//! Replaces one log by another: after a backup, whose epoch key does not exist any more, or after
+//! damage.
 //!
-//! The log before is set aside as it is, in `data/before/ID/`, and never written again. The genesis entry of the new one
-//! names it: its id and key, its entries and root, and its files with their digests.
+//! The previous log is set aside unchanged, in `data/before/ID/`, and never written again. The
+//! genesis entry of the new log names it: its id and key, its entries and root, and its files with
+//! their digests. This record is durable next to the files before any of them is moved, so that the
+//! next log names it even after a crash.
 
 use crate::ledger::files::{Files, path_of};
 use crate::ledger::payload::{Aside, Before};
@@ -17,7 +20,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 impl Before {
-    /// What can be said of the log in `files`, whose verification gave `report`.
+    /// Describes the log in `files`, whose verification gave `report`.
     #[must_use]
     pub fn new(files: &Files, report: &Verification, why: &str, reason: &str) -> Self {
         let reader = Reader::open(&files.ledger()).ok();
@@ -39,8 +42,8 @@ impl Before {
     }
 }
 
-/// Copies every segment to the folder `to`, also beside a running writer. The oldest first: what is erased meanwhile is
-/// told by the newest.
+/// Copies every segment to the folder `to`. May run while a writer appends. The oldest is copied
+/// first: the newest records what is erased meanwhile.
 pub fn copy(files: &Files, to: &Path) -> Result<(), StoreError> {
     let at = |e| StoreError::File(files.data.clone(), e);
     for first in files.segments().map_err(at)? {
@@ -63,14 +66,16 @@ pub fn digest_of(path: &Path) -> io::Result<(u64, String)> {
     }
 }
 
-/// The name of the file beside a log that was set aside, with what is said of it.
-const TOLD: &str = "before.json";
+/// The file that describes a log that was set aside, stored next to it.
+const RECORD_FILE: &str = "before.json";
 
-/// Moves the files of the log in `data/` to a folder of their own below `data/before/`, and tells them in `before`, of
-/// which a copy is durable there first. Nothing is deleted. Call under the lock, with no connection open to them.
+/// Moves the files of the log in `data/` to their own folder below `data/before/`, and lists them
+/// in `before`. A copy of that list is durable there first. Nothing is deleted. The caller must
+/// hold the lock and have no connection open to the files.
 ///
-/// A crash in between leaves some files here and some there: the next call moves the others to the same place. One
-/// behind it is ended by the next start, whose new log names the one before from that copy.
+/// After a crash during the move, some files are in each folder; the next call moves the others to
+/// the same place. After a crash that follows the move, the next start begins the new log and names
+/// this one from the copy.
 pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
     let mut names: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(&files.data)? {
@@ -91,11 +96,12 @@ pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
     }
     let place = files.data.join("before").join(&before.log);
     std::fs::create_dir_all(&place)?;
-    let told = place.join(TOLD);
-    match std::fs::read(&told) {
-        // What a crash interrupted: it was told when all files were here.
+    let record = place.join(RECORD_FILE);
+    match std::fs::read(&record) {
+        // A crash interrupted an earlier call, which wrote the description when all files were
+        // still here.
         Ok(bytes) => *before = serde_json::from_slice(&bytes).map_err(io::Error::other)?,
-        Err(_) => write(&told, &serde_json::to_vec_pretty(before).map_err(io::Error::other)?)?,
+        Err(_) => write(&record, &serde_json::to_vec_pretty(before).map_err(io::Error::other)?)?,
     }
     for name in &names {
         std::fs::rename(files.data.join(name), place.join(name))?;
@@ -106,7 +112,7 @@ pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file completely or not at all.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file =
@@ -116,10 +122,10 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::rename(&fresh, path)
 }
 
-/// The log that was set aside last, if any: what a log that begins now takes the place of.
+/// The log that was set aside last, if any. A new log names it as its predecessor.
 pub(super) fn newest(files: &Files) -> Option<Before> {
     let folders = std::fs::read_dir(files.data.join("before")).ok()?;
-    let told = folders.filter_map(|folder| std::fs::read(folder.ok()?.path().join(TOLD)).ok());
-    let told = told.filter_map(|bytes| serde_json::from_slice::<Before>(&bytes).ok());
-    told.max_by_key(|before| before.aside_us)
+    let record = folders.filter_map(|folder| std::fs::read(folder.ok()?.path().join(RECORD_FILE)).ok());
+    let record = record.filter_map(|bytes| serde_json::from_slice::<Before>(&bytes).ok());
+    record.max_by_key(|before| before.aside_us)
 }

@@ -1,5 +1,6 @@
-//! What time asks for beside the appends: write-ahead logs go into their files, and the writer is told that a second
-//! is over, or that a log is long and nearly all of it stands in its file, so that cutting it holds no append up.
+//! Periodic work while the writer appends: copies write-ahead logs into their files, and signals
+//! the writer. It signals each second that passes, and a long log that is almost fully copied, so
+//! that truncating it delays no append.
 
 use super::error::OpenError;
 use super::queue::{Task, WeakQueue};
@@ -14,39 +15,39 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the logs were.
+/// Lengths of the write-ahead logs.
 #[derive(Debug, Default)]
 pub(super) struct LogLengths {
-    /// Commits since the last signal to move them.
+    /// Commits since the last signal to copy them.
     pub(super) commits: u32,
-    /// Bytes of both at that signal.
+    /// Bytes of both logs at that signal.
     pub(super) moved: u64,
-    /// Bytes of the log of state.db from which cutting it is tried again.
+    /// Length of the log of state.db, in bytes, from which truncating it is tried again.
     pub(super) state: u64,
-    /// The log of the segment is as long as it may be, and somebody reads by it: the segment is to end.
+    /// The segment's log has its maximum length and a reader holds it, so the segment must end.
     pub(super) is_held: bool,
 }
 
-/// Times that a log is copied in one go, each time what came during the copy before.
+/// Maximum number of copies in one round. Each copies what was added during the one before.
 const ROUNDS_MAX: usize = 4;
-/// Pages of 4 KiB that may be left to whoever cuts the log.
+/// Pages of 4 KiB that may be left for the truncation to copy.
 const REST_PAGES: i64 = 512;
 
-/// A thread with connections of its own.
+/// The thread's state, with its own connections.
 struct Moves {
     files: Files,
     shared: Arc<Shared>,
     reader: Arc<Reader>,
     first: u64,
-    /// Sealed segments that somebody reads by their write-ahead log.
+    /// Sealed segments that readers still have open with their write-ahead log.
     unsettled: Vec<u64>,
     ledger: Connection,
     state: Connection,
 }
 
-/// Starts a thread that moves the write-ahead logs of both databases into their files at each signal, so that no
-/// append waits for it, and that tells the writer when time has passed. One signal may stand in the channel: more
-/// would ask for the same. It ends with the sender.
+/// Starts a thread that copies the write-ahead logs of both databases into their files at each
+/// signal, so that no append waits for it, and that signals the writer each second. The channel
+/// holds one signal; more would ask for the same. The thread ends with the sender.
 pub(super) fn start(
     files: &Files,
     shared: &Arc<Shared>,
@@ -74,27 +75,27 @@ impl Moves {
         loop {
             let signal = signals.recv_timeout(Duration::from_millis(limits::LEDGER_TICK_MS));
             if let Err(e) = self.follow() {
-                tracing::warn!(error = %e, "the new segment's write-ahead log is not moved yet");
+                tracing::warn!(error = %e, "the new segment's write-ahead log is not copied yet");
             }
             let unsettled = std::mem::take(&mut self.unsettled);
             self.settle(unsettled);
             match signal {
                 Ok(()) => {
                     self.move_logs();
-                    // A queue that is full has its writer at work, which looks at the bound itself.
+                    // If the queue is full, the writer is working and checks the limit itself.
                     if self.is_long() {
                         queue.signal(Task::Cut);
                     }
                 }
-                // A queue that is full has its writer at work: the next tick is as good.
+                // If the queue is full, the writer is working, and the next tick comes soon enough.
                 Err(RecvTimeoutError::Timeout) if queue.signal(Task::Tick) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Copies the logs into their files, until what came meanwhile is little: cutting a log copies the rest of it while
-    /// no append can pass.
+    /// Copies the logs into their files until little is left: truncating a log copies the rest
+    /// while no append can run.
     fn move_logs(&self) {
         let _copying = self.shared.copying();
         for (name, db) in [("the ledger", &self.ledger), ("state.db", &self.state)] {
@@ -103,7 +104,7 @@ impl Moves {
                     Ok(left) if left < REST_PAGES => break,
                     Ok(_) => {}
                     Err(e) => {
-                        tracing::warn!(error = %e, "the write-ahead log was not moved into {name}");
+                        tracing::warn!(error = %e, "cannot copy the write-ahead log of {name}");
                         break;
                     }
                 }
@@ -116,7 +117,7 @@ impl Moves {
         [self.files.segment(self.first), self.files.state()].iter().any(|path| store::log_bytes(path) >= cut)
     }
 
-    /// Goes over to the segment that is written now; the one before needs no write-ahead log any more.
+    /// Switches to the newest segment. The previous one needs no write-ahead log any more.
     fn follow(&mut self) -> Result<(), StoreError> {
         let first = self.shared.segment();
         if first == self.first {
@@ -130,8 +131,8 @@ impl Moves {
         Ok(())
     }
 
-    /// Ends the write-ahead logs of sealed segments. Where somebody still reads one by its log, the next tick or start
-    /// does it.
+    /// Removes the write-ahead logs of sealed segments. If a reader still uses one, the next tick
+    /// or start does it.
     fn settle(&mut self, firsts: Vec<u64>) {
         for first in firsts {
             match self.reader.settle(first) {

@@ -1,8 +1,9 @@
 //! The one writer: a thread that owns the one writing connection.
 //!
-//! It drains its queue into one transaction (group commit), and answers only after the commit. Chain
-//! state advances after the commit, never before it. It also signs: each transaction holds a checkpoint over all
-//! entries up to its last one, so that no moment leaves an entry on the disk that somebody could change without a key.
+//! It drains its queue into one transaction (group commit), and replies only after the commit.
+//! Chain state advances after the commit, never before it. The writer also signs: each transaction
+//! holds a checkpoint over all entries up to its last one, so that at no moment the disk holds an
+//! entry that could be changed without a key.
 
 use super::error::{AppendError, OpenError};
 use super::follow::catch_up;
@@ -25,7 +26,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The end of the chain as of the last commit, where the next entry is joined on.
+/// The end of the chain after the last commit, where the next entry is added.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tip {
     pub(super) prev: Option<Digest>,
@@ -36,7 +37,7 @@ pub(super) struct Tip {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) files: Files,
-    /// The segment that is written, and its file.
+    /// The newest segment, and its file.
     pub(super) segment: Segment,
     pub(super) file: SegmentFile,
     pub(super) log: String,
@@ -46,23 +47,23 @@ pub(super) struct Writer {
     pub(super) reader: Arc<Reader>,
     /// A full disk kept state.db from following the last commit.
     pub(super) lags: bool,
-    /// Space to be freed on a full disk.
+    /// Space to free on a full disk.
     pub(super) reserve: Reserve,
-    /// Owed appends that found no room.
+    /// Owed appends that found no space.
     pub(super) waiting: Vec<Append>,
     pub(super) shared: Arc<Shared>,
     pub(super) signer: Signer,
-    /// The write-ahead log may hold what was erased since.
+    /// The write-ahead log may hold payloads that were erased since.
     pub(super) owes: bool,
     pub(super) moves: std::sync::mpsc::SyncSender<()>,
-    /// How long the write-ahead logs are.
+    /// Lengths of the write-ahead logs.
     pub(super) logs: LogLengths,
 }
 
-/// An append on its way through one transaction.
+/// An append in the current transaction.
 struct Staged {
     append: Append,
-    /// Of each entry.
+    /// One for each entry of the append.
     sealed: Vec<SealedEntry>,
 }
 
@@ -77,7 +78,7 @@ impl Staged {
 }
 
 impl Writer {
-    /// Serves until every sender is gone.
+    /// Serves until every sender is dropped.
     pub(super) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
         self.tick();
         while let Some(first) = queue.blocking_recv() {
@@ -100,7 +101,7 @@ impl Writer {
             self.bound_logs(is_cut);
             self.rotate();
             for Scrub { rewrite, reply } in scrubs {
-                // Who asked may be gone: then a tick does it.
+                // If the caller is gone, a tick does it.
                 drop(reply.send(self.scrub(rewrite)));
             }
             if is_tick {
@@ -111,11 +112,11 @@ impl Writer {
         self.mend();
     }
 
-    /// Changes an epoch that is over, and tries again what a full disk or a reader was in the way of.
+    /// Changes an epoch that is over, and retries what a full disk or a reader prevented.
     fn tick(&mut self) {
         self.mend();
         let (now, head) = (clock::Wall::now().0, self.head());
-        // Without its genesis entry there is no log to sign for.
+        // Without a genesis entry, no log exists to sign for.
         if head.size > 0 && self.signer.is_due(now) && self.shared.is_well() {
             match self.signer.next(head, now) {
                 Ok((next, payload)) => {
@@ -124,15 +125,16 @@ impl Writer {
                 Err(what) => tracing::error!("the epoch key was not changed: {what}"),
             }
         }
-        // After a crash, or a reader that was long in the way.
+        // After a crash, or after a reader that held the log for long.
         if self.owes
             && let Err(e) = self.scrub(false)
         {
-            tracing::warn!(error = %e, "the write-ahead log, which may hold erased text, was not emptied");
+            tracing::warn!(error = %e, "cannot truncate the write-ahead log, which may hold erased text");
         }
     }
 
-    /// Empties the write-ahead log; with `rewrite` writes the file anew before. False where somebody reads.
+    /// Truncates the write-ahead log; with `rewrite`, after rewriting the file. Returns false if a
+    /// reader prevents it.
     fn scrub(&mut self, rewrite: bool) -> Result<bool, rusqlite::Error> {
         if rewrite {
             self.owes = true;
@@ -147,18 +149,18 @@ impl Writer {
         Head { size: self.chain.frontier.size(), root: self.chain.frontier.root() }
     }
 
-    /// An entry of the writer's own; with `next` as [`Writer::serve`].
+    /// Appends one of the writer's own entries; for `next`, see [`Writer::serve`].
     pub(super) fn serve_own(&mut self, draft: Draft, next: Option<Signer>) {
         match Append::new(vec![draft]) {
-            Ok((append, _nobody_waits)) => self.serve(vec![append], next),
-            Err(error) => tracing::error!(error = %error, "an entry of the ledger's own"),
+            Ok((append, _unused)) => self.serve(vec![append], next),
+            Err(error) => tracing::error!(error = %error, "cannot append an entry of the ledger's own"),
         }
     }
 
-    /// Commits the appends together, behind those that wait; with `next`, which signs behind them, the epoch
-    /// changes, and nothing waits: its seal is of what was there before.
+    /// Commits the appends together, after those that wait. If `next` is given, the epoch changes
+    /// and `next` signs afterwards. Nothing waits then, and its seal covers what came before.
     pub(super) fn serve(&mut self, appends: Vec<Append>, next: Option<Signer>) {
-        // What is owed alone is to use the space that the reserve gave.
+        // Only owed appends may use the space that the reserve freed.
         let is_short = appends.iter().any(|append| !append.is_owed) && self.is_short();
         let mut all = std::mem::take(&mut self.waiting);
         all.extend(appends);
@@ -169,10 +171,11 @@ impl Writer {
             return;
         }
         let head = Head { size: chain.frontier.size(), root: chain.frontier.root() };
-        // Whoever takes it away takes the entries behind the one before it along: they cannot stand without it.
+        // Removing this checkpoint means removing the entries since the previous one too: they are
+        // not valid without it.
         let note: Arc<str> = next.as_ref().unwrap_or(&self.signer).checkpoint(head).into();
         let is_ready = self.follow().and_then(|()| self.turn());
-        // Which payloads stand in other files is known once the segment is the one that is written to.
+        // Which payloads are in other files is known only once the newest segment is current.
         let reaches_back = staged.iter().flat_map(|s| &s.append.erases).any(|seq| *seq < self.segment.first);
         let committed = is_ready
             .and_then(|()| if reaches_back { self.promise() } else { Ok(()) })
@@ -185,26 +188,26 @@ impl Writer {
         self.chain = chain;
         self.owes |= staged.iter().any(|s| !s.append.erases.is_empty());
         if reaches_back && let Err(e) = sealed::finish(&self.files, &self.reader) {
-            tracing::error!(error = %e, "what is to be erased in a sealed segment is still there; the next start does it");
+            tracing::error!(error = %e, "a payload in a sealed segment is not erased yet; the next start erases it");
         }
         self.measure(&staged);
         self.shared.advance(head);
         self.ease();
         if let Some(next) = next {
             if let Err(what) = next.install() {
-                tracing::error!("the key of the epoch before is not erased: {what}");
+                tracing::error!("cannot erase the key of the previous epoch: {what}");
             }
             self.signer = next;
         }
         self.shared.signed(note);
         self.shared.count(staged.iter().flat_map(Staged::headers));
-        // Before the receipts: whoever was told of an entry can rely on its loss being noticed, also
-        // where this process ends with its answer.
+        // Before the receipts: the holder of a receipt can rely on the loss of its entry being
+        // detected, also if this process ends right after its reply.
         self.high_water.write(head);
         for Staged { append, sealed } in &mut staged {
             append.answer(Ok(committed.receipts(sealed.len())));
         }
-        // Nobody waits for this: who asks state.db waits for it to follow.
+        // No append waits for this; queries of state.db wait for it to follow.
         match self.project(&staged, head.size) {
             Ok(()) => self.shared.applied(head.size),
             Err(error) => {
@@ -214,7 +217,7 @@ impl Writer {
         }
     }
 
-    /// Stages the appends that can be written onto `chain`; the others are answered.
+    /// Stages the appends that can be written onto `chain`. The others get their error.
     fn admit(
         &self,
         appends: Vec<Append>,
@@ -229,7 +232,7 @@ impl Writer {
                 append.answer(Err(error));
                 continue;
             }
-            // A question whether somebody is here says nothing about the disk.
+            // An append without entries only checks that the writer runs; the disk does not matter.
             if append.entries.is_empty() {
                 append.answer(Ok(Vec::new()));
                 continue;
@@ -249,13 +252,14 @@ impl Writer {
         staged
     }
 
-    /// Nothing is said to be erased in another file before it is certain that a start would end it.
+    /// Before an entry records an erasure in another file, a mark makes sure that a start would
+    /// finish it.
     fn promise(&self) -> Result<(), AppendError> {
         let begun = sealed::begin(&self.files, self.chain.frontier.size());
         begun.map_err(|e| AppendError::Poisoned(format!("an erasure cannot be marked: {e}")))
     }
 
-    /// What the segment has grown by.
+    /// Updates the size and age of the segment.
     fn measure(&mut self, staged: &[Staged]) {
         for (SealedEntry { bytes, header }, written) in staged.iter().flat_map(Staged::entries) {
             self.segment.bytes += (bytes.len() + written.body.len()) as u64;
@@ -264,7 +268,7 @@ impl Writer {
         }
     }
 
-    /// That each payload is still there, and nobody else in this commit erases it.
+    /// Checks that each payload still exists and that no other append of this commit erases it.
     fn may_erase(&self, seqs: &[u64], taken: &mut BTreeSet<u64>) -> Result<(), AppendError> {
         for seq in seqs {
             let is_there = match self.reader.entry(*seq) {
@@ -272,14 +276,16 @@ impl Writer {
                 Err(e) => return Err(AppendError::Draft(DraftError(e.to_string()))),
             };
             if !is_there || taken.contains(seq) {
-                return Err(AppendError::Draft(DraftError(format!("entry {seq} was erased already"))));
+                return Err(AppendError::Draft(DraftError(format!(
+                    "the payload of entry {seq} was already erased"
+                ))));
             }
         }
         taken.extend(seqs);
         Ok(())
     }
 
-    /// Seals the entries of one append onto `chain`, which is left as it was on an error.
+    /// Seals the entries of one append onto `chain`. On an error `chain` is unchanged.
     fn stage(
         &self,
         written: &[Written],
@@ -304,13 +310,13 @@ impl Writer {
             entries.push(sealed);
         }
         for hash in leaves {
-            tiles.extend(chain.edge.push_beside(&mut chain.frontier, hash));
+            tiles.extend(chain.edge.push_with_frontier(&mut chain.frontier, hash));
             chain.prev = Some(hash);
         }
         Ok(entries)
     }
 
-    /// One transaction, with `note` as the checkpoint over `head`, the ledger after it.
+    /// Writes one transaction, with `note` as the checkpoint over `head`, the ledger after it.
     fn commit(
         &self,
         staged: &[Staged],
@@ -342,8 +348,8 @@ impl Writer {
         })
     }
 
-    /// Brings a state.db that stayed behind up to date, by the function that does so at opening: on a
-    /// full disk nothing more is written until it has followed.
+    /// Brings a state.db that lags up to date, with the function that does so at opening. On a full
+    /// disk nothing else is written until it has followed.
     pub(super) fn follow(&mut self) -> Result<(), AppendError> {
         if self.lags {
             let size = self.chain.frontier.size();
