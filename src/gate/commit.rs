@@ -114,7 +114,7 @@ impl Gate {
             asked.requested().standing(self.ledger().reader()).map_err(|e| refuse(e.to_string()))?;
         let is = standing.state.as_str();
         (standing == asked.unspent()).then_some(()).ok_or_else(|| {
-            refuse(format!("approval `{}` is {is}: it decides nothing more", asked.requested().id))
+            refuse(format!("approval `{}` is {is}: it cannot decide another call", asked.requested().id))
         })
     }
 }

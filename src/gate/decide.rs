@@ -216,7 +216,9 @@ impl Gate {
                 (waiting(&gates, &question), Next::Ask { payload: Box::new(question) })
             }
             // Nobody can be asked about what has no exact form.
-            (Ruling::NeedsApproval { .. }, _) => (json!({ "error": "nobody can be asked" }), Next::Nothing),
+            (Ruling::NeedsApproval { .. }, _) => {
+                (json!({ "error": "no person can be asked" }), Next::Nothing)
+            }
         };
         Decided { facts, word, payload, reason, next, again: pending.again, counted: None }
     }

@@ -105,8 +105,9 @@ impl Gate {
         answer: Option<&Stored>,
     ) -> Result<Recalled, ReadError> {
         let asked = Asked::found(request, answer);
-        let asked =
-            asked.ok_or_else(|| ReadError::Damaged(request.header.seq, "it is no question".to_owned()))?;
+        let asked = asked.ok_or_else(|| {
+            ReadError::Damaged(request.header.seq, "it is not a request for approval".to_owned())
+        })?;
         let requested = asked.requested();
         let has_changed = requested.policy != self.rules().bundle.digest();
         let reason = json!({ "waiting_for": requested.groups, "approval": requested.id.as_str() });
@@ -194,7 +195,7 @@ fn no(request: &Stored, answer: &Stored) -> Value {
     let said = answer.payload::<ApprovalRefusePayload>().and_then(|payload| payload.reason);
     let id = request.payload::<ApprovalRequestPayload>().map(|payload| payload.id);
     let error = match (refusal(&answer.header), said) {
-        (State::Expired, _) => "nobody approved it in time".to_owned(),
+        (State::Expired, _) => "it was not approved in time".to_owned(),
         (_, Some(said)) => format!("a person refused it: {said}"),
         (_, None) => "a person refused it".to_owned(),
     };

@@ -46,7 +46,7 @@ impl Gate {
             }
             // The catalog has held the argument to the one form of an id.
             (ResourceSpec::Id { kind, argument }, Object::Fixed) => {
-                let id = words(argument).ok_or("the resource's argument is no text")?.to_owned();
+                let id = words(argument).ok_or("the resource's argument is not a string")?.to_owned();
                 return Ok(policy::Resource::Id { kind: *kind, id });
             }
             (ResourceSpec::Host { argument, form }, Object::Fixed) => {
@@ -146,7 +146,11 @@ fn check_content(pending: &Pending, content: &Content) -> Result<(), &'static st
             && listing.files.saturating_add(listing.folders) <= limits::CONTENT_ENTRIES_MAX
             && listing.bytes <= limits::CONTENT_BYTES_MAX
     };
-    if content.listing.as_ref().is_none_or(is_one) { Ok(()) } else { Err("the sandbox told of no listing") }
+    if content.listing.as_ref().is_none_or(is_one) {
+        Ok(())
+    } else {
+        Err("the sandbox reported an invalid listing")
+    }
 }
 
 /// A path as words: no empty names, no `.`, and `..` taken back.

@@ -71,13 +71,13 @@ impl Gate {
         let is_one =
             |one: &Beneath| named.contains(one.name.as_str()) && lexical(&one.canonical) == one.canonical;
         if path.beneath.len() > limits::NAMED_BENEATH_MAX || !path.beneath.iter().all(is_one) {
-            return Err("the sandbox told of paths that it was not asked about");
+            return Err("the sandbox reported paths that it was not asked about");
         }
         if !path.unseen.is_empty() {
             return Err("a path below it that policies name cannot be looked at by the tool's user");
         }
         if !tells_of_all(path, &named) {
-            return Err("the sandbox did not tell of every named path below the object");
+            return Err("the sandbox did not report every named path below the object");
         }
         let resource = |canonical: &str, within: &[String]| {
             if !pending.manifest().read.iter().any(|root| Path::new(canonical).starts_with(root)) {

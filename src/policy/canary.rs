@@ -21,7 +21,7 @@ pub(super) enum CanaryError {
     Power(&'static str),
     #[error("a request that `{expected}` must deny was answered by {by:?}")]
     NotDenied { expected: String, by: BTreeSet<String> },
-    #[error("a slice answered by {slice:?} what all policies answer by {all:?}")]
+    #[error("a slice answered with {slice:?}, and all policies with {all:?}")]
     Slice { slice: BTreeSet<String>, all: BTreeSet<String> },
     #[error(transparent)]
     Request(#[from] RequestError),

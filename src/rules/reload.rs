@@ -86,7 +86,7 @@ pub fn check_launcher(rules: &Rules, report: &Report) -> Result<(), RulesError> 
     match names.into_iter().find(|name| own.get(*name) != its.get(*name)) {
         None => Ok(()),
         Some(name) => {
-            Err(RulesError(vec![format!("the launcher read another manifest of `{name}`: load again")]))
+            Err(RulesError(vec![format!("the launcher read another manifest for `{name}`: load again")]))
         }
     }
 }
@@ -220,7 +220,7 @@ fn load_anew(
     changed.dedup();
     // The launcher's view and the names of policies hang on them.
     if let Some(key) = changed.iter().find(|key| key.starts_with("paths.")) {
-        let reason = format!("`{key}` has changed, which counts from the next start only: restart");
+        let reason = format!("`{key}` has changed, which takes effect only at the next start: restart");
         return Err(RulesError(vec![reason]));
     }
     Ok((load_rules(&config)?, load_secrets(&config, None, known)?, changed))

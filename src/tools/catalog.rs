@@ -110,9 +110,9 @@ impl Catalog {
     fn add(&mut self, file: &Path, manifest: Manifest) -> Result<(), ManifestError> {
         let refuse = |reason: String| ManifestError { file: file.to_owned(), line: None, reason };
         let validator = jsonschema::draft202012::new(&manifest.input)
-            .map_err(|e| refuse(format!("`[input]` is no JSON Schema: {e}")))?;
+            .map_err(|e| refuse(format!("`[input]` is not a JSON Schema: {e}")))?;
         if self.tools.contains_key(&manifest.name) {
-            return Err(refuse(format!("a tool `{}` is there already", manifest.name)));
+            return Err(refuse(format!("the tool name `{}` is already taken", manifest.name)));
         }
         self.tools.insert(manifest.name.clone(), CatalogEntry { manifest: Arc::new(manifest), validator });
         Ok(())
@@ -157,15 +157,15 @@ impl Catalog {
         let tool = self.tools.get(&proposed.tool).filter(|_| offered(&proposed.tool));
         let tool = tool.ok_or_else(|| format!("no tool is named `{}`", proposed.tool))?;
         if proposed.arguments.len() > limits::ARGUMENTS_BYTES_MAX {
-            return Err(format!("arguments over {} bytes", limits::ARGUMENTS_BYTES_MAX));
+            return Err(format!("the arguments are longer than {} bytes", limits::ARGUMENTS_BYTES_MAX));
         }
         // Some models leave the arguments of a call without arguments empty.
         let words = if proposed.arguments.trim().is_empty() { "{}" } else { &proposed.arguments };
         let arguments = parse_strict(words.as_bytes(), limits::JSON_DEPTH_MAX)
-            .map_err(|e| format!("arguments are no JSON: {e}"))?;
+            .map_err(|e| format!("the arguments are not JSON: {e}"))?;
         numbers::check(&tool.manifest.input, &arguments)?;
         if has_nul(&arguments) {
-            return Err("a text holds a NUL byte".to_owned());
+            return Err("a string contains a NUL byte".to_owned());
         }
         tool.validator.validate(&arguments).map_err(|e| format!("`{}`: {e}", e.instance_path()))?;
         let text = |argument: &str| arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
@@ -193,10 +193,10 @@ fn check_path(path: &str) -> Result<(), String> {
         return Err("the path is not absolute".to_owned());
     }
     if path.len() > limits::PATH_BYTES_MAX {
-        return Err(format!("the path is over {} bytes", limits::PATH_BYTES_MAX));
+        return Err(format!("the path is longer than {} bytes", limits::PATH_BYTES_MAX));
     }
     if text::names(path) > limits::PATH_NAMES_MAX {
-        return Err(format!("the path is of more than {} names", limits::PATH_NAMES_MAX));
+        return Err(format!("the path has more than {} names", limits::PATH_NAMES_MAX));
     }
     Ok(())
 }
@@ -209,7 +209,7 @@ pub fn check_id(id: &str) -> Result<(), String> {
     if first && id.len() <= limits::ID_BYTES_MAX && id.bytes().all(|b| plain(b) || b"._-".contains(&b)) {
         Ok(())
     } else {
-        Err(format!("is no id `[a-z0-9][a-z0-9._-]*` of at most {} bytes", limits::ID_BYTES_MAX))
+        Err(format!("is not an id `[a-z0-9][a-z0-9._-]*` of at most {} bytes", limits::ID_BYTES_MAX))
     }
 }
 

@@ -17,7 +17,9 @@ pub(super) fn check(input: &Value, arguments: &Value) -> Result<(), String> {
             }
         };
         if !fits {
-            return Err(format!("`/{name}`: a number has more than four places, or is not within 10^11"));
+            return Err(format!(
+                "`/{name}`: a number has more than four decimal places, or is not within 10^11"
+            ));
         }
     }
     Ok(())

@@ -97,16 +97,16 @@ fn who_is_connected_says_to_what_and_bounds_it() {
     };
     check("connect = [\"www.example.com:443\"]", "", "`http_get` needs `connect`");
     check("www.example.com:443", "www.example.com", "has no port");
-    check("www.example.com:443", "WWW.example.com:443", "is to be written `www.example.com:443`");
-    check("www.example.com:443", "0x7f.1:443", "is to be written `127.0.0.1:443`");
+    check("www.example.com:443", "WWW.example.com:443", "must be written `www.example.com:443`");
+    check("www.example.com:443", "0x7f.1:443", "must be written `127.0.0.1:443`");
     check("www.example.com:443", "*:0443", "has no port");
     check("www.example.com:443", "*.example.com:443", "`*.example.com:443`");
-    check("addresses = []", "addresses = [\"10.1.2.3/8\"]", "has bits behind its prefix");
-    check("addresses = []", "addresses = [\"home\"]", "is no range");
+    check("addresses = []", "addresses = [\"10.1.2.3/8\"]", "has bits set after its prefix");
+    check("addresses = []", "addresses = [\"home\"]", "is not an address range");
     check("network_bytes_max = 10485760", "", "needs `network_bytes_max`");
-    check("class = \"net\"", "class = \"read\"", "is not of class `read`");
+    check("class = \"net\"", "class = \"read\"", "cannot be of class `read`");
     check("canonical = \"url\"", "canonical = \"host\"", "`canonical = \"url\"`");
-    check("builtin = \"http_get\"", "builtin = \"read_file\"", "is connected to nothing");
+    check("builtin = \"http_get\"", "builtin = \"read_file\"", "makes no connections");
     let deploy = DEPLOY.replace("[sandbox]", "[sandbox]\nconnect = [\"*:443\"]");
     let error = Etc::new().parse(&deploy).expect_err("any host");
     assert!(error.contains("whose resource is the host"), "{error}");
@@ -114,7 +114,7 @@ fn who_is_connected_says_to_what_and_bounds_it() {
     assert!(error.expect_err("no `connect`").contains("for tools with `connect`"));
     let both = "[sandbox]\nconnect = [\"unix:/run/x\", \"localhost:1\"]";
     let error = Etc::new().parse(&DEPLOY.replace("[sandbox]", both)).expect_err("both");
-    assert!(error.contains("not to both"), "{error}");
+    assert!(error.contains("not both"), "{error}");
 }
 
 #[test]
@@ -155,24 +155,24 @@ fn what_cannot_be_is_refused_with_its_line() {
     check(
         "script = \"jobs.d/deploy.sh\"\n",
         "",
-        "6: `args` is for scripts; those of a program stand in `command`",
+        "6: `args` is for scripts; write the arguments of a program in `command`",
     );
-    check("\"/bin/sh\"", "\"sh\"", "5: `sh` is no absolute path");
+    check("\"/bin/sh\"", "\"sh\"", "5: `sh` is not an absolute path");
     check("args", "runtime = \"static\"\nargs", "7: `runtime` is for programs");
     check("\"{version}\"", "\"{other}\"", "7: `{other}` is not a declared string or integer argument");
     check(
         "\"{version}\"",
         "\"v{version}\"",
-        "7: in `v{version}` a placeholder does not fill the whole element",
+        "7: the placeholder in `v{version}` must fill the whole element",
     );
     check("\"Project\"", "\"Planet\"", "11: `type = \"Planet\"` is not one of Project, Service and Job");
     check(
         "class = \"exec\"",
         "class = \"read\"",
-        "3: a tool that writes is of class `write`, `exec` or `admin`",
+        "3: a tool that writes must be of class `write`, `exec` or `admin`",
     );
     check("file_bytes_max = 1073741824\n", "", "29: a tool that writes needs `file_bytes_max`");
-    check(write, "write = []", "34: `file_bytes_max` is for tools that write");
+    check(write, "write = []", "34: `file_bytes_max` is only for tools that write");
     check(
         write,
         "write = [\"@etc\"]",
@@ -184,23 +184,23 @@ fn what_cannot_be_is_refused_with_its_line() {
     check(
         write,
         "write = [\"@workspace/{version}\"]",
-        "21: in `@workspace/{version}` a placeholder is not the resource's id at the end",
+        "21: the placeholder in `@workspace/{version}` must be the resource's id, at the end",
     );
     check(
         write,
         "write = [\"@workspace/../etc\"]",
-        "21: `@workspace/../etc` is no absolute path without `.` and `..`",
+        "21: `@workspace/../etc` is not an absolute path without `.` and `..`",
     );
     check(write, "write = [\"@nowhere/x\"]", "21: `@nowhere` is not in `[paths]` of par.toml");
-    check("\"/usr/bin/ln\"", "\"ln\"", "22: `ln` is no absolute path");
+    check("\"/usr/bin/ln\"", "\"ln\"", "22: `ln` is not an absolute path");
     let content = "incoming/{version}";
-    let plain = "is not a plain name that begins without a dot";
+    let plain = "is not a plain name without a leading dot";
     check(content, "../{version}", &format!("16: `..` {plain}"));
     check(content, "/incoming", &format!("16: `` {plain}"));
-    check(content, "v{version}", "16: in `v{version}` a placeholder does not fill the whole name");
+    check(content, "v{version}", "16: the placeholder in `v{version}` must fill the whole name");
     check("\"releases\"", "\"../up\"", &format!("16: `..` {plain}"));
     check("content = \"incoming/{version}\"\n", "", "16: `copy_in` is for tools with `content`");
-    check(content, "{other}", "16: `{other}` is not a required string of the top level");
+    check(content, "{other}", "16: `{other}` is not a required top-level string");
 }
 
 #[test]
@@ -225,19 +225,19 @@ fn what_a_program_is_given_is_checked_with_its_line() {
     for entry in ["unix:@name", "unix:", "unix:run/x"] {
         check(write, &grant(entry), &format!("22: `{entry}` is not `unix:` with an absolute path"));
     }
-    check(write, &grant("unix:/run/../x"), "22: `/run/../x` is no absolute path without `.` and `..`");
+    check(write, &grant("unix:/run/../x"), "22: `/run/../x` is not an absolute path without `.` and `..`");
     let bounded = "30: a tool that is connected to hosts needs `network_bytes_max`";
     check(write, &grant("example.com:443"), bounded);
     let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
-    check(write, &twice, "22: two secrets would be told by `PAR_SECRET_A_B`");
+    check(write, &twice, "22: two secrets would share the variable `PAR_SECRET_A_B`");
     let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
     let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
     let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");
-    assert_eq!(error, "3: a tool that is connected is not of class `read`");
+    assert_eq!(error, "3: a tool with `connect` cannot be of class `read`");
     let list = include_str!("../../tools.d/list_dir.toml").replace("\"@logs\", ", "");
     let with = list.replacen("builtin", "stdin = \"json\"\nbuiltin", 1);
     let error = etc.parse(&with).map(|_| ()).expect_err("a builtin");
-    assert_eq!(error, "5: a builtin has its arguments without a standard input");
+    assert_eq!(error, "5: a builtin gets its arguments without standard input");
 }
 
 /// Who reads below its resource says so, and has a path to read below.
@@ -309,7 +309,7 @@ fn scripts_that_others_can_write_are_refused() {
     assert!(etc.parse(DEPLOY).is_err_and(|e| e.starts_with("6: `jobs.d/deploy.sh`: No such file")));
     for name in ["", "/etc/passwd", "../x", "jobs.d/../../x"] {
         let error = etc.parse(&DEPLOY.replace("jobs.d/deploy.sh", name)).map(|_| ()).expect_err(name);
-        assert_eq!(error, format!("6: `{name}` is no plain path below etc/"));
+        assert_eq!(error, format!("6: `{name}` is not a plain path below etc/"));
     }
 }
 
@@ -350,7 +350,7 @@ fn a_call_with_another_id_is_no_call() {
         catalog.validate(proposed, |_| true).map(drop).map_err(|invalid| invalid.reason)
     };
     assert_eq!(call("demo", "1.0.1"), Ok(()));
-    let expect = "`project`: is no id `[a-z0-9][a-z0-9._-]*` of at most 64 bytes".to_owned();
+    let expect = "`project`: is not an id `[a-z0-9][a-z0-9._-]*` of at most 64 bytes".to_owned();
     assert_eq!(call("../demo", "1.0.1"), Err(expect));
     for version in ["../x", "-x", "1 0", "1\n", "", &"1".repeat(5_000)] {
         assert!(call("demo", version).is_err(), "{version:?}");

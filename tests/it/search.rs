@@ -53,7 +53,7 @@ fn exclusions_that_were_edited_are_found() {
         (left_out, &|payload| payload["exclusions"] = json!([])),
         (left_out, &|payload| payload["exclusions"][0]["ino"] = json!("1")),
         (left_out, &|payload| payload["beneath"] = json!([])),
-        ("recorded `allow` of", &|payload| {
+        ("recorded `allow` for", &|payload| {
             payload["beneath"][1]["decision"] = json!("allow");
             payload["exclusions"] = json!([]);
         }),

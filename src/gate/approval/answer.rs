@@ -145,7 +145,7 @@ impl Gate {
                         id: requested.id.clone(),
                         call_hash: requested.call_hash,
                         user: None,
-                        reason: Some("nobody answered in time".to_owned()),
+                        reason: Some("no answer in time".to_owned()),
                         power: None,
                         secrets: None,
                     };
@@ -153,7 +153,9 @@ impl Gate {
                     drafts.push(Draft { status: Some("expired"), ..draft });
                 }
                 Ok(_) => {}
-                Err(e) => tracing::error!(approval = %id, error = %e, "a question was not closed"),
+                Err(e) => {
+                    tracing::error!(approval = %id, error = %e, "a request for approval was not closed")
+                }
             }
         }
         if !drafts.is_empty() {

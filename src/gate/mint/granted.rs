@@ -82,8 +82,8 @@ impl fmt::Display for Refused {
         if self.is_closed {
             return write!(
                 f,
-                "the policies on disk could not be loaded, and so nobody holds `{power}` that is not needed to mend \
-                 them: `par policy check` says what is wrong, `par reload` loads them"
+                "the policies on disk could not be loaded, and `{power}` is not among the powers that remain \
+                 to repair them: `par policy check` shows the faults, `par reload` loads them"
             );
         }
         match self.policies.as_slice() {

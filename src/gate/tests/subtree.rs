@@ -100,8 +100,8 @@ async fn claims_below_that_cannot_be_are_a_deny() {
     check("all of them", "allowed", whole());
     let without = |name: &str| folder(whole().beneath.into_iter().filter(|one| one.name != name).collect());
     check("one outside is not told of", "allowed", without("/etc/far"));
-    check("one inside is not told of", "did not tell", without("/var/log/b/c"));
-    check("nothing is told of", "did not tell", folder(vec![]));
+    check("one inside is not told of", "did not report", without("/var/log/b/c"));
+    check("nothing is told of", "did not report", folder(vec![]));
     let mut object = without("/var/log/a");
     object.within.push("/var/log/a".to_owned());
     check("one is the folder itself under another name", "no-a", object);

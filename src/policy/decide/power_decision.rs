@@ -24,7 +24,7 @@ impl Bundle {
     pub(in crate::policy) fn decide_use_among(&self, asked: &Use<'_>, groups: &Groups) -> Evaluation {
         if (asked.power.over() == HeldOver::Server) != (asked.over == Over::Server) {
             let error =
-                format!("`{}` is held over a `{}`", asked.power.as_str(), asked.power.over().as_str());
+                format!("`{}` is a power over a `{}`", asked.power.as_str(), asked.power.over().as_str());
             let answer = refuse_error(vec![error]);
             return Evaluation { answer, request: json!({}), shadow: None };
         }

@@ -27,34 +27,34 @@ pub enum RecordedError {
     #[error("an entity has no `{0}`")]
     EntityLacks(&'static str),
     /// A member that is a list elsewhere.
-    #[error("`{0}` is no list")]
+    #[error("`{0}` is not a list")]
     NoList(&'static str),
     /// A member that is an object elsewhere.
-    #[error("`{0}` is no object")]
+    #[error("`{0}` is not an object")]
     NoObject(&'static str),
     /// The action's type is not `Action`.
-    #[error("the action is a `{0}`")]
+    #[error("the action has the type `{0}`")]
     OtherAction(&'static str),
     /// A path was asked about.
-    #[error("it is about something else than a path")]
+    #[error("it is not about a path")]
     NoPath,
     /// An entity without a name.
     #[error("an entity is not named by `type` and `id`")]
     Unnamed,
     /// A type that PAR's schema does not have.
-    #[error("`{0}` is no entity type")]
+    #[error("unknown entity type `{0}`")]
     UnknownType(String),
     /// A number that Cedar has not.
-    #[error("`{0}` is no integer")]
+    #[error("`{0}` is not an integer")]
     NoInteger(serde_json::Number),
     /// Cedar has no `null`.
-    #[error("`null` is no value")]
+    #[error("`null` is not a value")]
     Null,
     /// An extension function that PAR does not record.
-    #[error("`{0}` makes no value")]
+    #[error("unknown function `{0}`")]
     UnknownFunction(String),
     /// A value that should be made by an extension function.
-    #[error("a value is not made by `fn` and `arg`")]
+    #[error("a value made by a function needs `fn` and `arg`")]
     NoFunction,
     /// The request is for a tool that the catalog does not have.
     #[error("no tool is named `{0}`")]

@@ -26,22 +26,22 @@ pub enum RebuildError {
     #[error(transparent)]
     Json(#[from] JsonError),
     /// It is of another format.
-    #[error("is not of the form `{FORMAT}`")]
+    #[error("unknown format, expected `{FORMAT}`")]
     OtherForm,
     /// A member is missing, or of another type.
-    #[error("has no `{0}`")]
+    #[error("`{0}` is missing or has the wrong type")]
     Lacks(&'static str),
     /// `entities` is not a digest.
-    #[error("`entities` is no digest")]
+    #[error("`entities` is not a digest")]
     NoDigest,
     /// A member of `tests` is not a digest.
-    #[error("`tests` has no digests")]
+    #[error("`tests` has a value that is not a digest")]
     NoDigests,
     /// Its parts do not make a bundle.
     #[error("{0}")]
     Apart(String),
     /// It is whole, and another bundle: the digest that it leads to.
-    #[error("leads to the digest {0}")]
+    #[error("its content has the digest {0}")]
     OtherDigest(Digest),
 }
 

@@ -214,8 +214,7 @@ impl Bundle {
 
     fn uncarried(&self, id: &str, label: &str) -> PolicyError {
         let reason = format!("for policy `{id}`, nothing carries the label `{label}`");
-        self.at_words(id, &format!("\"{label}\""), reason)
-            .mended("labels are given in policies/entities.toml")
+        self.at_words(id, &format!("\"{label}\""), reason).mended("assign labels in policies/entities.toml")
     }
 
     /// Forbids that name a group which is not there at all: they would never fit. One that is there and empty
@@ -231,8 +230,8 @@ impl Bundle {
         let unknown = named.filter(|(_, group)| !self.groups.has(group));
         let told = |(id, group): (String, String)| {
             let reason =
-                format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not have");
-            let mend = format!("write `{group} = []` there where nobody is in it");
+                format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not define");
+            let mend = format!("if the group has no members, write `{group} = []` there");
             self.at_words(&id, &format!("Group::\"{group}\""), reason).mended(mend)
         };
         unknown.map(told).collect()

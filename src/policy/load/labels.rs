@@ -107,12 +107,12 @@ fn check_carrier(kind: &str, id: &str, names: &BTreeSet<String>) -> Result<(), (
             let known = names.iter().map(|name| format!("`@{name}`")).collect::<Vec<_>>().join(", ");
             Err((
                 format!("`{id}` is neither a plain absolute path nor a name of `[paths]`"),
-                Some(format!("write it without `.`, `..` and a last `/`; the names are {known}")),
+                Some(format!("write it without `.`, `..` and a trailing `/`; the names are {known}")),
             ))
         }
         "Host" if id == "localhost" => Ok(()),
         "Host" => HostForm::Host.read(id).map(drop).map_err(|e| {
-            let mend = "this host is `localhost`, another one its name with its port".to_owned();
+            let mend = "write `localhost` for this host, and name and port for another".to_owned();
             (format!("`{id}` {e}"), Some(mend))
         }),
         _ => check_id(id).map_err(|reason| (format!("`{id}` {reason}"), None)),
@@ -130,7 +130,7 @@ fn check_label(label: &str) -> Result<(), String> {
     }
     let shown = crate::types::text::visible_line(label);
     Err(format!(
-        "`{shown}` is no label: a small letter, then small letters, digits and `-_.:`, {LABEL_BYTES_MAX} bytes at most"
+        "`{shown}` is not a label: expected a lowercase letter, then lowercase letters, digits and `-_.:`, at most {LABEL_BYTES_MAX} bytes"
     ))
 }
 
@@ -181,14 +181,14 @@ mod tests {
         }
         for kind in ["project", "service", "job"] {
             for id in ["", "..", "a/b", "Demo", "-x", "a b"] {
-                check(&format!("[{kind}.\"{id}\"]\nlabels = [\"x\"]"), 1, "is no id");
+                check(&format!("[{kind}.\"{id}\"]\nlabels = [\"x\"]"), 1, "is not an id");
             }
         }
         check("[host.web1]\nlabels = [\"x\"]", 1, "`web1` has no port");
-        check("[host.\"WEB1:443\"]\nlabels = [\"x\"]", 1, "is to be written `web1:443`");
+        check("[host.\"WEB1:443\"]\nlabels = [\"x\"]", 1, "must be written `web1:443`");
         check("[path.\"/a\"]\nlabels = [\n  \"fine\",\n  \"par:outside\"\n]", 4, "PAR's own");
         for label in ["", "Secret", "1st", "a b", "s\u{e9}cret", "\u{430}", &"a".repeat(65)] {
-            check(&format!("[path.\"/a\"]\nlabels = [\"x\", \"{label}\"]"), 2, "is no label");
+            check(&format!("[path.\"/a\"]\nlabels = [\"x\", \"{label}\"]"), 2, "is not a label");
         }
         // Each is told, in the order of the file.
         let errors = parse("[host.x]\nlabels = [\"x\"]\n[path.a]\nlabels = [\"x\"]").expect_err("two");

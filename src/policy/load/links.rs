@@ -68,8 +68,8 @@ pub(in crate::policy) fn add_links(
             file: origin.file.clone(),
             line: Some(origin.line),
             shown: template.to_cedar().lines().next().map(str::to_owned),
-            reason: format!("nothing links the template `{id}`, so that it is no rule"),
-            mend: Some(format!("write a `[[link]]` in {LINKS}, or a name in the place of the slot")),
+            reason: format!("nothing links the template `{id}`, so it has no effect"),
+            mend: Some(format!("add a `[[link]]` to {LINKS}, or write a name in place of the slot")),
         }));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
@@ -86,10 +86,10 @@ fn link<'a>(
         format!("no template has the id `{template}`: a policy without slots needs no link")
     })?;
     if id.is_empty() || id.starts_with("par.") {
-        return Err(format!("`{id}` is no name for a policy: names that start with `par.` are PAR's own"));
+        return Err(format!("`{id}` is not a valid policy id: names that start with `par.` are PAR's own"));
     }
     if origins.contains_key(id) || templates.contains_key(id) {
-        return Err(format!("the policy id `{id}` is there already"));
+        return Err(format!("the policy id `{id}` is already taken"));
     }
     let mut values = Vec::new();
     for (key, slot, given) in
@@ -98,7 +98,7 @@ fn link<'a>(
         match (template.slots().any(|one| *one == slot), given) {
             (true, Some(words)) => values.push((slot.to_string(), entity(key, words)?)),
             (true, None) => {
-                return Err(format!("`{name}` has the slot `{slot}`: `{key}` must say who or what"));
+                return Err(format!("`{name}` has the slot `{slot}`: `{key}` must fill it"));
             }
             (false, Some(_)) => return Err(format!("`{name}` has no slot for `{key}`")),
             (false, None) => {}
@@ -107,7 +107,7 @@ fn link<'a>(
     // Below as many lines as in the file, so that each part of the policy tells the line that it stands at.
     let text = "\n".repeat(origin.line.saturating_sub(1)) + &filled(&template.to_cedar(), &values);
     let parsed = PolicySet::from_str(&text).map_err(|e| e.to_string())?;
-    let policy = parsed.policies().next().ok_or("the template with its slots filled is no policy")?;
+    let policy = parsed.policies().next().ok_or("the template with its slots filled is not a policy")?;
     set.add(policy.new_id(PolicyId::new(id))).map_err(|e| e.to_string())?;
     Ok((name, Origin { linked: Some(Linked { at: String::new(), text }), ..origin.clone() }))
 }
@@ -116,8 +116,8 @@ fn link<'a>(
 fn entity(key: &str, words: &str) -> Result<String, String> {
     let whole = if words.starts_with("PAR::") { words.to_owned() } else { format!("PAR::{words}") };
     let uid = EntityUid::from_str(&whole)
-        .map_err(|_| format!("`{key}`: `{words}` names no entity, such as `User::\"ana\"`"))?;
-    Uid::from_entity(&uid).ok_or_else(|| format!("`{key}`: `{}` is no entity type", uid.type_name()))?;
+        .map_err(|_| format!("`{key}`: `{words}` is not an entity, expected the form `User::\"ana\"`"))?;
+    Uid::from_entity(&uid).ok_or_else(|| format!("`{key}`: unknown entity type `{}`", uid.type_name()))?;
     Ok(uid.to_string())
 }
 

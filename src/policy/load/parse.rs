@@ -35,10 +35,10 @@ fn add_source(
 ) -> Result<(), Vec<PolicyError>> {
     if let Some(offset) = too_deep(&source.text) {
         let reason = format!(
-            "a policy has brackets {BRACKETS_MAX} deep, or more than {MARKS_MAX} words and operators: it takes the \
-             stack of whoever evaluates it"
+            "a policy has brackets {BRACKETS_MAX} deep, or more than {MARKS_MAX} words and operators: evaluating it \
+             would exhaust the stack"
         );
-        return Err(vec![located(source, Some(offset), reason).mended("make several policies of it")]);
+        return Err(vec![located(source, Some(offset), reason).mended("split it into several policies")]);
     }
     let parsed = PolicySet::from_str(&source.text).map_err(|errors| {
         let told = errors
@@ -63,15 +63,15 @@ fn add_source(
         let at = |reason: String| located(source, offset, reason);
         let Some(id) = statement.id().filter(|id| !id.is_empty()).map(str::to_owned) else {
             let error = at("a policy has no `@id(\"…\")`".to_owned());
-            errors.push(error.mended("write one above it: decisions name the policy by it"));
+            errors.push(error.mended("write one above it: decisions name the policy by its id"));
             continue;
         };
         let other = origins.get(&id).or_else(|| templates.get(&id).map(|(_, origin)| origin));
         if id.starts_with("par.") {
             errors.push(at(format!("`{id}`: names that start with `par.` are PAR's own")));
         } else if let Some(other) = other {
-            let error = at(format!("the policy id `{id}` is there already"));
-            errors.push(error.mended(format!("the other stands at {}:{}", other.file, other.line)));
+            let error = at(format!("the policy id `{id}` is already taken"));
+            errors.push(error.mended(format!("the other policy is at {}:{}", other.file, other.line)));
         } else {
             let line = offset.map_or(1, |offset| line_of(&source.text, offset));
             let origin = Origin { file: source.name.clone(), line, linked: None };

@@ -37,7 +37,7 @@ pub(in crate::policy) fn validate(
     one_per_line(warned.collect())
 }
 
-const OF_ALL: &str = "a rule without an action is one of every tool and of every power of the API: say \
+const OF_ALL: &str = "a rule without an action covers every tool and every power of the API: write \
                       `action in PAR::Action::\"call_tool\"`, or name the tools that have this";
 
 /// Cedar's own advice, but where PAR knows better what there is.
@@ -46,11 +46,12 @@ fn mend_error(error: &ValidationError) -> Option<String> {
     match error {
         ValidationError::UnrecognizedActionId(_) => {
             let powers = POWERS.join(", ");
-            Some(format!("`par tool list` names the tools; classes are {}; powers are {powers}", classes()))
+            Some(format!("`par tool list` lists the tools; classes are {}; powers are {powers}", classes()))
         }
         // Of another tool's arguments Cedar would name whichever is spelled the most alike.
         ValidationError::UnsafeAttributeAccess(e) if e.to_string().contains(" in context for ") => Some(
-            "`par tool show TOOL` lists the arguments; `action` has to name tools that have this".to_owned(),
+            "`par tool show TOOL` lists the arguments; `action` must name tools that have this one"
+                .to_owned(),
         ),
         other => help(other),
     }
@@ -66,7 +67,7 @@ fn mend_warning(warning: &ValidationWarning) -> Option<String> {
     }
 }
 
-const NO_CALL: &str = "no call is like that: `par tool list` shows actions and resources, and a principal is \
+const NO_CALL: &str = "no call matches this: `par tool list` shows actions and resources, and a principal is \
                        always `in` a role, group, user or key";
 
 /// What Cedar takes and PAR does not.

@@ -132,7 +132,7 @@ mod tests {
         let unknown: Vec<(Option<usize>, String)> =
             bundle.unknown_groups().into_iter().map(|error| (error.line, error.reason)).collect();
         let reason = |group: &str| {
-            format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not have")
+            format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not define")
         };
         assert_eq!(unknown, [("c", 1), ("d", 1), ("d", 1)].map(|(group, line)| (Some(line), reason(group))));
         let found = bundle.empty_groups();

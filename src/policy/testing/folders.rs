@@ -36,7 +36,7 @@ pub(in crate::policy) fn expand(words: &str, folders: &Folders) -> Result<String
     if is_plain {
         Ok(path)
     } else {
-        Err(format!("`{words}` is no plain absolute path, nor below a name of `[paths]`"))
+        Err(format!("`{words}` is neither a plain absolute path nor below a name of `[paths]`"))
     }
 }
 

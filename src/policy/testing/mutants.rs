@@ -64,10 +64,10 @@ impl std::fmt::Display for Survivor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { policy, at, change } = self;
         match change {
-            Change::Drop => write!(f, "{at}: no case notices where `{policy}` is dropped"),
-            Change::Flip => write!(f, "{at}: no case notices where the effect of `{policy}` is flipped"),
+            Change::Drop => write!(f, "{at}: no case notices when `{policy}` is dropped"),
+            Change::Flip => write!(f, "{at}: no case notices when the effect of `{policy}` is flipped"),
             Change::Without(words) => {
-                write!(f, "{at}: no case notices where `{policy}` is without `{words}`")
+                write!(f, "{at}: no case notices when `{policy}` is without `{words}`")
             }
         }
     }

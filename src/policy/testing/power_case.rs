@@ -109,11 +109,11 @@ when { resource.owner == principal };
             let told = errors[0].to_string();
             assert!(told.starts_with("policies/tests/p.toml:") && told.contains(reason), "{told}");
         };
-        check("power = \"rune\"\nexpect = \"deny\"", "`rune` is no power");
+        check("power = \"rune\"\nexpect = \"deny\"", "unknown power `rune`");
         check("power = \"run\"\nowner = \"self\"\nexpect = \"deny\"", "has no `owner`");
-        check("power = \"approve\"\nexpect = \"deny\"", "say the `owner`");
-        check("power = \"run\"\nvia = \"window\"\nexpect = \"deny\"", "`window` is no door");
-        check("power = \"run\"\nexpect = \"needs_approval\"", "is no answer");
+        check("power = \"approve\"\nexpect = \"deny\"", "needs an `owner`");
+        check("power = \"run\"\nvia = \"window\"\nexpect = \"deny\"", "unknown door `window`");
+        check("power = \"run\"\nexpect = \"needs_approval\"", "unknown answer");
         check("power = \"run\"\nexpect = \"deny\"\ntool = \"read_file\"", "unknown field");
     }
 }

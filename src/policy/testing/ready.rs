@@ -110,7 +110,7 @@ impl Case {
             let words = self.resource.clone();
             words.or_else(|| self.arguments.get(argument).and_then(Value::as_str).map(str::to_owned))
         };
-        let missing = || "it says no `resource`".to_owned();
+        let missing = || "`resource` is missing".to_owned();
         match &manifest.resource {
             ResourceSpec::Fixed { kind, id } => match &self.resource {
                 Some(other) if other != id => Err(format!("`{}` has the resource `{id}`", self.tool)),

@@ -64,7 +64,7 @@ impl Bundle {
                 if names.is_empty() { String::new() } else { format!("{what} {names}") }
             };
             let parts =
-                [lacking("too many:", &offered.tools, &found), lacking("lacks", &found, &offered.tools)];
+                [lacking("too many:", &offered.tools, &found), lacking("missing:", &found, &offered.tools)];
             CaseFailure {
                 place: offered.place.clone(),
                 name: "offered".to_owned(),

@@ -200,13 +200,13 @@ fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
     for (at, node) in built.nodes.iter().enumerate() {
         let is_folder = node.uid.0 == "Path" && node.uid != built.resource;
         let [alone, with_ties] = match node.uid.0 {
-            "Role" => ["role lacks", "role and ties lack"],
-            "Group" => ["group lacks", "group and ties lack"],
-            "User" => ["user lacks", "user and ties lack"],
-            "ApiKey" => ["key lacks", "key and ties lack"],
-            "Session" => ["session lacks", "session and ties lack"],
-            _ if is_folder => ["folder or name above lacks", "folder or name above and ties lack"],
-            _ => ["object lacks", "object and ties lack"],
+            "Role" => ["role missing", "role and ties missing"],
+            "Group" => ["group missing", "group and ties missing"],
+            "User" => ["user missing", "user and ties missing"],
+            "ApiKey" => ["key missing", "key and ties missing"],
+            "Session" => ["session missing", "session and ties missing"],
+            _ if is_folder => ["folder or name above missing", "folder or name above and ties missing"],
+            _ => ["object missing", "object and ties missing"],
         };
         let without = changed(&|built| {
             built.nodes.remove(at);
@@ -218,7 +218,7 @@ fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
         out.extend([(alone, without), (with_ties, untied)]);
         for parent in 0..node.parents.len() {
             out.push((
-                "membership lacks",
+                "membership missing",
                 changed(&|built| {
                     built.nodes[at].parents.remove(parent);
                 }),
@@ -231,7 +231,7 @@ fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
                     built.nodes[at].attributes.extend(value.clone().map(|value| (name.clone(), value)));
                 })
             };
-            out.push(("attribute lacks", of(None)));
+            out.push(("attribute missing", of(None)));
             out.push(("attribute of another type", of(Some(Value::Record(BTreeMap::new())))));
             let other = if name == "labels" { Value::Set(Vec::new()) } else { Value::Bool(true) };
             let fault = if name == "labels" { "labels lost" } else { "attribute of another type" };
@@ -256,7 +256,7 @@ fn in_context(built: &Built, out: &mut Vec<(&'static str, Built)>) {
     };
     for (part, record) in &built.context {
         out.push((
-            "facts or arguments lack",
+            "facts or arguments missing",
             changed(&|built| {
                 built.context.remove(part);
             }),
@@ -272,7 +272,7 @@ fn in_context(built: &Built, out: &mut Vec<(&'static str, Built)>) {
             };
             let is_optional = part == "input" && ["limit", "offset"].contains(&name.as_str());
             if !is_optional {
-                out.push(("fact or argument lacks", of(None)));
+                out.push(("fact or argument missing", of(None)));
             }
             out.push(("fact or argument of another type", of(Some(Value::Set(Vec::new())))));
         }
@@ -348,7 +348,7 @@ fn in_bundles(table: &mut FaultTable) {
                 }
             });
             bundle.canary(catalog()).expect_err("an action without its class");
-            table.refuse("action or its class lacks");
+            table.refuse("action or its class missing");
         }
     }
 }

@@ -117,15 +117,15 @@ fn what_is_no_link_is_refused_with_its_line() {
     check("\n[[lnk]]\n", 2, "unknown field `lnk`");
     check(&format!("{one}action = \"read\"\n"), 6, "unknown field `action`");
     check(&one.replace("\"reads\"", "\"raeds\""), 1, "no template has the id `raeds`");
-    check(&one.replace("id = \"x\"", "id = \"\""), 1, "no name");
+    check(&one.replace("id = \"x\"", "id = \"\""), 1, "not a valid policy id");
     check(&one.replace("id = \"x\"", "id = \"par.x\""), 1, "PAR's own");
-    check(&one.replace("id = \"x\"", "id = \"never\""), 1, "is there already");
-    check(&format!("{one}\n{one}"), 7, "is there already");
+    check(&one.replace("id = \"x\"", "id = \"never\""), 1, "is already taken");
+    check(&format!("{one}\n{one}"), 7, "is already taken");
     check(&one.replace("principal =", "# principal ="), 1, "has the slot `?principal`");
     check(&one.replace("\"reads\"", "\"never\""), 1, "has no slot for `principal`");
-    check(&one.replace("User::", "Usr::"), 1, "`PAR::Usr` is no entity type");
-    check(&one.replace("User::\\\"ann\\\"", "ann"), 1, "names no entity");
-    check(&one.replace("ann\\\"", "ann\\\", action, resource) when { true } //"), 1, "names no entity");
+    check(&one.replace("User::", "Usr::"), 1, "unknown entity type `PAR::Usr`");
+    check(&one.replace("User::\\\"ann\\\"", "ann"), 1, "is not an entity");
+    check(&one.replace("ann\\\"", "ann\\\", action, resource) when { true } //"), 1, "is not an entity");
     // A policy that is none of a template's is not linked, and a template that nothing links is no rule.
     let fixed = "@id(\"reads\") permit(principal, action in PAR::Action::\"read\", resource);";
     let errors = try_load(fixed, one).expect_err("a policy");
@@ -154,7 +154,7 @@ fn links_are_held_to_what_rules_are() {
         )
     };
     check(&template("context.call.calls_hour + principal.risk > 3"), &linked(long), 6, "may overflow");
-    check(&template("context.input.path == \"/x\""), &linked(long), 6, "in the caller's words");
+    check(&template("context.input.path == \"/x\""), &linked(long), 6, "as the caller wrote it");
     check(&template("principal.nonsense == 1"), &linked(long), 6, "nonsense");
     check(&template("true"), &linked("resource = \"Path::\\\"/srv/\\\"\""), 4, "neither a plain");
     check(&template("true"), &linked("resource = \"Path::\\\"@lags\\\"\""), 4, "neither a plain");
@@ -162,7 +162,7 @@ fn links_are_held_to_what_rules_are() {
         "@id(\"t\")\nforbid (principal in ?principal, action, resource);\n",
         &linked("principal = \"Role::\\\"chef\\\"\""),
         2,
-        "`chef` is no role",
+        "unknown role `chef`",
     );
 }
 

@@ -240,7 +240,7 @@ fn a_number_is_what_it_is_written_as_or_no_call() {
         r#"{"more":{"x":[1e300]}}"#,
     ] {
         let invalid = check(arguments).expect_err(arguments);
-        assert!(invalid.reason.contains("more than four places"), "{}", invalid.reason);
+        assert!(invalid.reason.contains("more than four decimal places"), "{}", invalid.reason);
     }
     for arguments in [r#"{"count":1.0}"#, r#"{"count":1e3}"#, r#"{"less":1.5}"#, "[0.5]"] {
         let invalid = check(arguments).expect_err(arguments);
@@ -412,7 +412,7 @@ proptest! {
         let valid = match catalog.validate(proposed, |_| true) {
             Ok(valid) => valid,
             Err(invalid) => {
-                let is_number = invalid.reason.contains("more than four places");
+                let is_number = invalid.reason.contains("more than four decimal places");
                 prop_assert!(is_number || text.contains("null"), "{}", invalid.reason);
                 return Ok(());
             }

@@ -161,7 +161,7 @@ fn what_could_mislead_about_powers_is_refused() {
         assert!(error.line.is_some() && error.mend.is_some(), "{text}\n{error}");
         assert!(error.reason.contains(reason), "{text}\n{error}");
     };
-    let both = "of tools and of powers of the API alike";
+    let both = "permits tools and powers of the API alike";
     check("permit(principal in PAR::Role::\"viewer\", action, resource);", both);
     check("permit(principal is PAR::Caller in PAR::Role::\"viewer\", action, resource);", both);
     check("permit(principal, action, resource is PAR::Run);", both);
@@ -170,24 +170,27 @@ fn what_could_mislead_about_powers_is_refused() {
     load("@id(\"x\") forbid(principal in PAR::Role::\"viewer\", action, resource);");
 
     let read = "(principal, action == PAR::Action::\"run_read\", resource)";
-    check(&format!("@require_approval(\"a\") forbid{read};"), "asks nobody");
-    check(&format!("@require_confirm forbid{read};"), "asks nobody");
-    check(&format!("forbid{read} when {{ resource == PAR::Run::\"run_1\" }};"), "names one `Run`");
+    check(&format!("@require_approval(\"a\") forbid{read};"), "has no effect");
+    check(&format!("@require_confirm forbid{read};"), "has no effect");
+    check(&format!("forbid{read} when {{ resource == PAR::Run::\"run_1\" }};"), "names a single `Run`");
     check(
         "forbid(principal, action == PAR::Action::\"approve\", resource == PAR::Approval::\"apr_1\");",
-        "names one `Approval`",
+        "names a single `Approval`",
     );
-    check(&format!("forbid{read} when {{ resource.owner == PAR::Caller::\"ann\" }};"), "no Caller `ann`");
-    check("forbid(principal == PAR::Caller::\"Ab3dEf9h\", action, resource);", "no Caller `Ab3dEf9h`");
+    check(
+        &format!("forbid{read} when {{ resource.owner == PAR::Caller::\"ann\" }};"),
+        "unknown Caller `ann`",
+    );
+    check("forbid(principal == PAR::Caller::\"Ab3dEf9h\", action, resource);", "unknown Caller `Ab3dEf9h`");
     check(
         "forbid(principal, action == PAR::Action::\"run\", resource == PAR::Server::\"prod\");",
-        "no Server `prod`",
+        "unknown Server `prod`",
     );
     let in_group = "what an owner is in";
     check(&format!("forbid{read} when {{ resource.owner in PAR::Role::\"admin\" }};"), in_group);
     check(&format!("forbid{read} when {{ {{\"a\": resource.owner}}.a in PAR::User::\"ann\" }};"), in_group);
-    check(&format!("forbid{read} when {{ context.via == \"pages\" }};"), "`pages` is no door");
-    check(&format!("forbid{read} when {{ \"tcp\" != context.via }};"), "`tcp` is no door");
+    check(&format!("forbid{read} when {{ context.via == \"pages\" }};"), "unknown door `pages`");
+    check(&format!("forbid{read} when {{ \"tcp\" != context.via }};"), "unknown door `tcp`");
     check(&format!("permit{read} when {{ context.source_ip.isLoopback() }};"), "source_ip");
     check("forbid(principal, action == PAR::Action::\"shred\", resource);", "unrecognized action");
     load(&format!("@id(\"x\") forbid{read} when {{ resource.owner == PAR::Caller::\"os:root\" }};"));

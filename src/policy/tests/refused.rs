@@ -21,7 +21,7 @@ fn what_could_mislead_is_refused_at_load_with_its_line() {
     check("// first\n\npermit(principal action, resource);", 3, "unexpected token");
     check(&format!("@id(\"a\") {all}\n\n{all}"), 3, "has no `@id");
     check(&format!("// \";\" and \\\n@id(\"a;\\\"\") {all}\n@id(\"\")\n{all}"), 3, "has no `@id");
-    check(&format!("@id(\"a\") {all}\n@id(\"a\")\n{all}"), 2, "`a` is there already");
+    check(&format!("@id(\"a\") {all}\n@id(\"a\")\n{all}"), 2, "`a` is already taken");
     check(&format!("\n@id(\"par.mine\") {all}"), 2, "PAR's own");
     check(
         &format!("@id(\"a\") {all}\n@id(\"t\") permit(principal == ?principal, action, resource);"),
@@ -179,7 +179,7 @@ fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
         "(if context.input.lines > 3 then context.input else context.input).path like \"*\"",
         "!(context.input has path) || context.input.path like \"*\"",
     ] {
-        check(&tail(path), 4, "the path in the caller's words");
+        check(&tail(path), 4, "the path as the caller wrote it");
     }
     // The id of a project is one word, and names one project.
     loads(
@@ -206,14 +206,14 @@ fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
             check(
                 &format!("\n@id(\"x\") {effect}(principal in PAR::Role::\"{role}\", action, resource);"),
                 2,
-                "is no role",
+                "unknown role",
             );
             check(
                 &format!(
                     "\n@id(\"x\") {effect}(principal, action, resource is PAR::Path)\nwhen {{ principal in [PAR::Role::\"{role}\"] }};"
                 ),
                 3,
-                "is no role",
+                "unknown role",
             );
         }
     }
@@ -230,7 +230,7 @@ fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
     for asks in
         ["@require_approval(\"release\")", "@require_approval", "@require_confirm", "@require_confirm(\"\")"]
     {
-        check(&format!("\n@id(\"x\") {asks} permit{deploy};"), 2, "on a permit asks nobody");
+        check(&format!("\n@id(\"x\") {asks} permit{deploy};"), 2, "has no effect on a permit");
     }
     check(&format!("\n@id(\"x\") @require_approval forbid{deploy};"), 2, "names no group");
     check(&format!("\n@id(\"x\") @require_approval(\"\") forbid{deploy};"), 2, "names no group");
@@ -276,7 +276,7 @@ fn one_mistake_is_told_once_and_with_its_remedy() {
     let errors = try_load(
         "@id(\"x\") forbid(principal, action, resource);\n@id(\"x\") forbid(principal, action, resource);",
     );
-    assert_eq!(errors.expect_err("twice")[0].mend.as_deref(), Some("the other stands at p.cedar:1"));
+    assert_eq!(errors.expect_err("twice")[0].mend.as_deref(), Some("the other policy is at p.cedar:1"));
 }
 
 /// Sums as a policy may write them, and numbers as a caller would choose them.

@@ -96,10 +96,10 @@ fn a_case_says_what_policies_see() {
 #[test]
 fn what_no_call_can_be_made_from_fails() {
     for (more, expect) in [
-        ("expect = \"deny\"", "it says no `resource`"),
+        ("expect = \"deny\"", "`resource` is missing"),
         ("ceiling = [\"raed_file\"]\nresource = \"/var/log\"\nexpect = \"deny\"", "`ceiling`: no tool"),
         ("resource = \"@lags/a\"\nexpect = \"deny\"", "`[paths]` has no `lags`"),
-        ("resource = \"/var/log/../x\"\nexpect = \"deny\"", "is no plain absolute path"),
+        ("resource = \"/var/log/../x\"\nexpect = \"deny\"", "is neither a plain absolute path"),
         ("resource = \"/var/log\"\narguments = { lines = 3 }\nexpect = \"deny\"", "arguments: "),
     ] {
         let failures = bundle(POLICIES, &case(more)).prove(catalog(), &folders());
@@ -123,7 +123,7 @@ fn a_list_of_tools_is_exact() {
         &offered("\"read_file\", \"tail_file\", \"deploy\""),
         &[
             "policies/tests/p.toml:1: offered: operator: expected [deploy, read_file, tail_file], got [list_dir, \
-               read_file, search_files, tail_file]: too many: list_dir, search_files; lacks deploy",
+               read_file, search_files, tail_file]: too many: list_dir, search_files; missing: deploy",
         ],
     );
 }
@@ -134,14 +134,14 @@ fn what_is_no_case_is_refused_with_its_line() {
         ("[[case]]\nnam = 1\n", 2, "unknown field `nam`"),
         ("\n[[cases]]\n", 2, "unknown field `cases`"),
         ("[[case]\n", 1, ""),
-        (&case("expect = \"yes\""), 1, "`yes` is no answer"),
+        (&case("expect = \"yes\""), 1, "unknown answer `yes`"),
         (&case("expect = \"deny\"\nrole2 = 1"), 6, "unknown field `role2`"),
-        (&case("expect = \"deny\"").replace("operator", "chef"), 1, "`chef` is no role"),
-        (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` goes with"),
+        (&case("expect = \"deny\"").replace("operator", "chef"), 1, "unknown role `chef`"),
+        (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` needs"),
         (&case("expect = \"deny\"\ngroups = [\"x\"]"), 1, "name one"),
-        (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is no time"),
-        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is no address"),
-        (&case("expect = \"deny\"\nresource = 5"), 6, "a text or a list of texts"),
+        (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is not a time"),
+        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is not an IP address"),
+        (&case("expect = \"deny\"\nresource = 5"), 6, "a string or a list of strings"),
         ("[[offered]]\nrole = \"viewer\"\ntools = []\ntool = 1\n", 4, "unknown field `tool`"),
     ] {
         let errors = Suite::parse(&[source("t.toml", text)]).expect_err(text);

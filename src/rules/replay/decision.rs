@@ -25,7 +25,7 @@ pub(super) fn check(
     let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
     let payload = match payload {
         None => return share.told.without_payload += 1,
-        Some(Err(e)) => return share.differs(header.seq, format!("the payload is no JSON: {e}")),
+        Some(Err(e)) => return share.differs(header.seq, format!("the payload is not JSON: {e}")),
         Some(Ok(payload)) if payload.get("cut").is_some() => return share.told.without_payload += 1,
         Some(Ok(payload)) => payload,
     };
@@ -40,7 +40,7 @@ pub(super) fn check(
         if request.is_some() || header.fields.contains_key("policies") {
             return share.differs(
                 header.seq,
-                "recorded `invalid` of a call that policies were asked about".to_owned(),
+                "recorded `invalid` for a call that policies were asked about".to_owned(),
             );
         }
         share.told.invalid += 1;
@@ -48,7 +48,7 @@ pub(super) fn check(
     }
     let Some(request) = request else {
         if header.decision() != Some(Decision::Deny) || header.fields.contains_key("policies") {
-            let what = format!("recorded `{word}` of a call that no policy was asked about");
+            let what = format!("recorded `{word}` for a call that no policy was asked about");
             return share.differs(header.seq, what);
         }
         share.told.without_request += 1;
@@ -85,7 +85,7 @@ fn check_own(
     }
     let bundle = kept.find(digest);
     match &*bundle {
-        Err(what) => share.differs(seq, format!("the kept bundle is not what decided: {what}")),
+        Err(what) => share.differs(seq, format!("the kept bundle is not the one that decided: {what}")),
         Ok(None) => *share.told.not_kept.entry(digest.hex()).or_default() += 1,
         Ok(Some(bundle)) => {
             if let Some(engine) = bundle.other_engine() {
@@ -112,11 +112,11 @@ fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
     let pairs = [("tool", recorded.tool()), ("session", recorded.session())];
     let odd = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
     if let Some((name, is)) = odd {
-        return Some(format!("the request is of the {name} `{is}`, and the header of another"));
+        return Some(format!("the request names the {name} `{is}`, and the header another"));
     }
     let by = header.str("principal").unwrap_or_default();
     (!recorded.is_by(by))
-        .then(|| format!("the header says `{}`, and the request is another's", text::visible_line(by)))
+        .then(|| format!("the header names `{}`, and the request another principal", text::visible_line(by)))
 }
 
 /// What differs between a record and the answer that its request leads to.
@@ -140,5 +140,5 @@ fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> 
     // Errors are told in words, which may change: that there are any is what counts.
     let then = payload.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     let now = again.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
-    (then != now).then(|| "what is recorded of policies in shadow mode is not what they say".to_owned())
+    (then != now).then(|| "the record of policies in shadow mode differs from what they say".to_owned())
 }

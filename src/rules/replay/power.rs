@@ -63,7 +63,7 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
         (kind == "Approval" && told.id.as_deref() != Some(id), "another approval"),
     ];
     if let Some((_, what)) = of_another.iter().find(|(is_other, _)| *is_other) {
-        return share.differs(seq, format!("the request of its power is of {what}"));
+        return share.differs(seq, format!("the request of its power names {what}"));
     }
     // The rules before a load let it in; all else is done under the rules in force.
     let in_force = match wanted {
@@ -75,7 +75,9 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
         return share.differs(seq, "its power was granted under other rules than those in force".to_owned());
     }
     match &*kept.find(power.policy) {
-        Err(what) => share.differs(seq, format!("the kept bundle is not what granted its power: {what}")),
+        Err(what) => {
+            share.differs(seq, format!("the kept bundle is not the one that granted its power: {what}"))
+        }
         Ok(None) => *share.told.not_kept.entry(power.policy.hex()).or_default() += 1,
         Ok(Some(bundle)) => {
             let answer = bundle.decide_again(&recorded).answer;

@@ -50,7 +50,7 @@ impl WalkShare {
         let (now, policies) = (again.answer.word(), again.answer.policies());
         if header.decision() != Some(again.answer.decision()) {
             let by = match policies {
-                _ if !again.fits => "a request that does not fit the new tools and schema".to_owned(),
+                _ if !again.fits => "a request that does not match the new tools and schema".to_owned(),
                 [] if !again.answer.errors().is_empty() => "an error in the evaluation".to_owned(),
                 [] => format!("no policy that permits it, as {} did", header.policies().join(", ")),
                 some => some.join(", "),

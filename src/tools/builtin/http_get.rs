@@ -64,8 +64,8 @@ impl AnswerHead {
     fn read(from: &mut impl BufRead) -> Result<Self, String> {
         let mut left = from.take(limits::HEADER_BYTES_MAX as u64);
         loop {
-            let bytes = read_block(&mut left).map_err(|e| format!("no whole head: {e}"))?;
-            let head = Self::parse(&bytes).map_err(|why| format!("no HTTP answer: {why}"))?;
+            let bytes = read_block(&mut left).map_err(|e| format!("the head is incomplete: {e}"))?;
+            let head = Self::parse(&bytes).map_err(|why| format!("not an HTTP response: {why}"))?;
             if !(100..200).contains(&head.status) {
                 return Ok(head);
             }
@@ -76,9 +76,9 @@ impl AnswerHead {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut answer = httparse::Response::new(&mut headers);
         if answer.parse(bytes).map_err(|e| e.to_string())?.is_partial() {
-            return Err("the head is not whole".to_owned());
+            return Err("the head is incomplete".to_owned());
         }
-        let status = answer.code.ok_or("there is no status")?;
+        let status = answer.code.ok_or("the status is missing")?;
         let values = |name: &str| {
             let named = answer.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
             named.map(|header| String::from_utf8_lossy(header.value).trim().to_owned()).collect::<Vec<_>>()
@@ -118,9 +118,9 @@ impl BodyFraming {
             ([], []) => Ok(Self::UntilClose),
             ([one], []) if one.eq_ignore_ascii_case("chunked") => Ok(Self::Chunks),
             ([], [one]) if one.bytes().all(|b| b.is_ascii_digit()) => {
-                one.parse().map(Self::Length).map_err(|_| "the length is no number".to_owned())
+                one.parse().map(Self::Length).map_err(|_| "the length is not a number".to_owned())
             }
-            _ => Err("the end of its body is told in no clear way".to_owned()),
+            _ => Err("the end of its body is ambiguous".to_owned()),
         }
     }
 
@@ -154,10 +154,9 @@ fn read_chunks(from: &mut impl BufRead, room: u64, body: &mut Vec<u8>) -> io::Re
         if line.is_empty() {
             return Ok(false);
         }
-        let parsed =
-            httparse::parse_chunk_size(&line).map_err(|_| invalid("no chunk where one should be"))?;
+        let parsed = httparse::parse_chunk_size(&line).map_err(|_| invalid("expected a chunk"))?;
         let httparse::Status::Complete((_, size)) = parsed else {
-            return Err(invalid("the line before a chunk is too long or not whole"));
+            return Err(invalid("the line before a chunk is too long or incomplete"));
         };
         if size == 0 {
             return Ok(true);
@@ -171,7 +170,7 @@ fn read_chunks(from: &mut impl BufRead, room: u64, body: &mut Vec<u8>) -> io::Re
             Ok(()) if end == *b"\r\n" => {}
             Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => return Err(e),
             Err(_) => return Ok(false),
-            Ok(()) => return Err(invalid("a chunk is longer than it says")),
+            Ok(()) => return Err(invalid("a chunk is longer than its stated size")),
         }
     }
 }

@@ -24,14 +24,14 @@ impl ContentFolder {
     ) -> Result<Self, String> {
         let name = |word: &str| match word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             Some(argument) if is_required(argument) => Ok(Element::Argument(argument.to_owned())),
-            Some(argument) => Err(format!("`{{{argument}}}` is not a required string of the top level")),
+            Some(argument) => Err(format!("`{{{argument}}}` is not a required top-level string")),
             None if word.contains(['{', '}']) => {
-                Err(format!("in `{word}` a placeholder does not fill the whole name"))
+                Err(format!("the placeholder in `{word}` must fill the whole name"))
             }
             None => check(word).map(|()| Element::Literal(word.to_owned())),
         };
         let word = |word: &str| match word.contains(['{', '}']) {
-            true => Err(format!("`{word}`: the place of the copy has no placeholder")),
+            true => Err(format!("`{word}`: `copy_in` takes no placeholder")),
             false => check(word).map(|()| word.to_owned()),
         };
         Ok(Self {
@@ -83,7 +83,7 @@ fn check(name: &str) -> Result<(), String> {
         && name.len() <= NAME_BYTES_MAX
         && !name.starts_with('.')
         && !name.contains(['/', '\0']);
-    if is_plain { Ok(()) } else { Err(format!("`{name}` is not a plain name that begins without a dot")) }
+    if is_plain { Ok(()) } else { Err(format!("`{name}` is not a plain name without a leading dot")) }
 }
 
 #[cfg(test)]

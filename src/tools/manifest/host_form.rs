@@ -18,7 +18,7 @@ pub enum SpellingError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// This is how it is to be written.
-    #[error("is to be written `{0}`")]
+    #[error("must be written `{0}`")]
     Other(String),
 }
 

@@ -28,7 +28,7 @@ impl Reach {
             let at = |reason: String| ("connect =", format!("`{entry}` {reason}"));
             match entry.strip_prefix("*:") {
                 Some(_) if !matches!(resource, ResourceSpec::Host { .. }) => {
-                    return Err(at("is for tools whose resource is the host".to_owned()));
+                    return Err(at("is only for tools whose resource is the host".to_owned()));
                 }
                 Some(port) => {
                     let known =
@@ -40,14 +40,15 @@ impl Reach {
         }
         for range in addresses {
             let at = |reason: &str| ("addresses =", format!("`{range}` {reason}"));
-            let net: IpNet = range.parse().map_err(|_| at("is no range such as `10.1.0.0/16`"))?;
+            let net: IpNet =
+                range.parse().map_err(|_| at("is not an address range, expected the form `10.1.0.0/16`"))?;
             if net != net.trunc() {
-                return Err(at("has bits behind its prefix"));
+                return Err(at("has bits set after its prefix"));
             }
             reach.named.push(net);
         }
         if connect.is_empty() && !addresses.is_empty() {
-            return Err(("addresses =", "`addresses` is for tools with `connect`".to_owned()));
+            return Err(("addresses =", "`addresses` is only for tools with `connect`".to_owned()));
         }
         Ok(reach)
     }

@@ -40,7 +40,7 @@ impl Places {
                 .components()
                 .all(|c| matches!(c, std::path::Component::RootDir | std::path::Component::Normal(_)));
         if !plain {
-            return Err(format!("`{grant}` is no absolute path without `.` and `..`"));
+            return Err(format!("`{grant}` is not an absolute path without `.` and `..`"));
         }
         // Behind a name may stand more than one slash.
         Ok(path.components().collect())

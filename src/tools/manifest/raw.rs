@@ -83,7 +83,7 @@ impl RawManifest {
     pub(super) fn runner(&self, file: &Path) -> Result<Runner, (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         if self.args.is_some() && self.script.is_none() {
-            return say("args", "`args` is for scripts; those of a program stand in `command`");
+            return say("args", "`args` is for scripts; write the arguments of a program in `command`");
         }
         if self.runtime.is_some() && self.command.is_none() {
             return say("runtime", "`runtime` is for programs");
@@ -99,7 +99,7 @@ impl RawManifest {
                 say("output", "a builtin's output is always one JSON object")
             }
             (Some(_), None, None, None) if self.stdin != Stdin::None => {
-                say("stdin", "a builtin has its arguments without a standard input")
+                say("stdin", "a builtin gets its arguments without standard input")
             }
             (Some(builtin), None, None, None) => Ok(Runner::Builtin(*builtin)),
             (None, Some(command), None, None) => self.program(command),
@@ -158,12 +158,12 @@ impl RawManifest {
             ("Host", None, None, Some(id)) if id == "localhost" => {
                 Ok(ResourceSpec::Fixed { kind: "Host".to_owned(), id: id.clone() })
             }
-            _ => {
-                Err("is none of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
+            _ => Err(
+                "expected one of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
                       Service or Job with `from` and `canonical = \"id\"`; `type = \"Host\"` with \
                       `is = \"localhost\"`, or with `from` and `canonical = \"host\"` or `\"url\"`"
-                    .to_owned())
-            }
+                    .to_owned(),
+            ),
         }
     }
 
@@ -202,7 +202,7 @@ impl RawManifest {
         let root = |grant: &String| {
             let stem = id.as_ref().and_then(|id| grant.strip_suffix(id));
             if stem.is_none() && grant.contains(['{', '}']) {
-                return Err(format!("in `{grant}` a placeholder is not the resource's id at the end"));
+                return Err(format!("the placeholder in `{grant}` must be the resource's id, at the end"));
             }
             let folder = places.resolve(stem.unwrap_or(grant))?;
             Ok(WriteRoot { folder, by_id: stem.is_some() })
@@ -220,7 +220,7 @@ impl RawManifest {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         if self.sandbox.write.is_empty() {
             if self.sandbox.modes != Modes::Refuse {
-                return say("modes", "`modes` is for tools that write");
+                return say("modes", "`modes` is only for tools that write");
             }
             let said = [
                 ("file_bytes_max", self.limits.file_bytes_max),
@@ -229,17 +229,20 @@ impl RawManifest {
             ];
             return match said.into_iter().find(|(_, most)| *most > 0) {
                 None => Ok(()),
-                Some((key, _)) => say(key, &format!("`{key}` is for tools that write")),
+                Some((key, _)) => say(key, &format!("`{key}` is only for tools that write")),
             };
         }
         if self.builtin.is_some() {
             return say("write =", "a builtin writes nothing");
         }
         if !matches!(self.class, Class::Write | Class::Exec | Class::Admin) {
-            return say("class", "a tool that writes is of class `write`, `exec` or `admin`");
+            return say("class", "a tool that writes must be of class `write`, `exec` or `admin`");
         }
         if self.resource.r#type == "Path" {
-            return say("write =", "a tool that writes has a resource with an id, or `Host`, not a path");
+            return say(
+                "write =",
+                "a tool that writes must have a resource with an id, or `Host`, not a path",
+            );
         }
         match self.limits.file_bytes_max {
             0 => say("[limits]", "a tool that writes needs `file_bytes_max`"),
@@ -274,17 +277,17 @@ impl RawManifest {
             entries.iter().cloned().partition(|entry| entry.starts_with("unix:"));
         match self.builtin {
             Some(Builtin::HttpGet) if !sockets.is_empty() => {
-                return say("connect =", "`http_get` is connected to hosts");
+                return say("connect =", "`http_get` connects only to hosts");
             }
             Some(builtin) if builtin != Builtin::HttpGet && !entries.is_empty() => {
-                return say("connect =", "this builtin is connected to nothing");
+                return say("connect =", "this builtin makes no connections");
             }
             _ if self.class == Class::Read && !entries.is_empty() => {
-                return say("class", "a tool that is connected is not of class `read`");
+                return say("class", "a tool with `connect` cannot be of class `read`");
             }
             // Who has calls for connections of its own could pass descriptors over a socket that it is given.
             _ if !sockets.is_empty() && !hosts.is_empty() => {
-                return say("connect =", "a tool is connected to hosts or to sockets, not to both");
+                return say("connect =", "`connect` lists hosts or sockets, not both");
             }
             _ if sockets.len() > limits::CONNECTIONS_GIVEN_MAX => {
                 return Err((
@@ -309,7 +312,7 @@ impl RawManifest {
         match (self.builtin, reach.is_empty()) {
             (Some(Builtin::HttpGet), true) => say("builtin", "`http_get` needs `connect`"),
             (Some(Builtin::HttpGet), false) if !by_url => {
-                say("[resource]", "`http_get` is about `type = \"Host\"` with `canonical = \"url\"`")
+                say("[resource]", "`http_get` needs `type = \"Host\"` with `canonical = \"url\"`")
             }
             (_, false) => match self.limits.network_bytes_max {
                 0 => say("[limits]", "a tool that is connected to hosts needs `network_bytes_max`"),

@@ -21,10 +21,10 @@ impl Script {
     pub(super) fn load(manifest: &Path, name: &str) -> Result<Self, String> {
         let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
         if name.is_empty() || !plain {
-            return Err(format!("`{name}` is no plain path below etc/"));
+            return Err(format!("`{name}` is not a plain path below etc/"));
         }
         let etc = manifest.parent().and_then(Path::parent);
-        let etc = etc.ok_or_else(|| format!("`{name}`: the manifest lies in no etc/"))?;
+        let etc = etc.ok_or_else(|| format!("`{name}`: the manifest is not in an etc/"))?;
         let bytes = trusted::read_below(etc, Path::new(name)).map_err(|e| format!("`{name}`: {e}"))?;
         let digest = Digest::sha256(&bytes);
         Ok(Self { name: name.to_owned(), bytes: bytes.into(), digest })

@@ -18,7 +18,7 @@ pub(super) fn check_secrets(names: &[String]) -> Result<(), String> {
     let mut words: Vec<String> = names.iter().map(|name| secret_word(name)).collect();
     words.sort_unstable();
     match words.iter().zip(words.iter().skip(1)).find(|(word, next)| word == next) {
-        Some((word, _)) => Err(format!("two secrets would be told by `{word}`")),
+        Some((word, _)) => Err(format!("two secrets would share the variable `{word}`")),
         None => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ impl Connect {
         match entry.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Ok(Self::Unix(places.resolve(path)?)),
             Some(_) => Err(format!("`{entry}` is not `unix:` with an absolute path")),
-            None => Err(format!("`{entry}` is no `unix:` socket")),
+            None => Err(format!("`{entry}` is not a `unix:` socket")),
         }
     }
 }

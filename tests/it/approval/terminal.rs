@@ -89,7 +89,7 @@ fn a_lone_person_confirms_at_the_terminal_and_the_run_goes_on_there() {
     let approval = one(home);
     let own = home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
     assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
-    assert!(text(&own.stderr).contains("who asked cannot approve"), "{}", text(&own.stderr));
+    assert!(text(&own.stderr).contains("the requester cannot approve"), "{}", text(&own.stderr));
     // Another user, of the group, once a server runs; the call of one's own ends as it would have.
     let server = home.serve();
     assert_eq!(grant(&server, &people.ben, &approval).status, 200);

@@ -27,8 +27,8 @@ fn of_both(policy: &Policy) -> Option<LintFinding> {
     let is_any = policy.action_constraint() == ActionConstraint::Any;
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("action".to_owned()),
-        reason: "a permit without an action is one of tools and of powers of the API alike".to_owned(),
-        mend: "say `action in PAR::Action::\"call_tool\"`, or name what it permits".to_owned(),
+        reason: "a permit without an action permits tools and powers of the API alike".to_owned(),
+        mend: "write `action in PAR::Action::\"call_tool\"`, or name the actions that it permits".to_owned(),
     })
 }
 
@@ -45,8 +45,8 @@ fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     };
     names_power.then(|| LintFinding {
         at: LintPlace::Near(format!("@{name}")),
-        reason: format!("`@{name}` on a power of the API asks nobody"),
-        mend: "a power is held or not; people are asked about calls of tools".to_owned(),
+        reason: format!("`@{name}` has no effect on a power of the API"),
+        mend: "a power is either granted or denied; only tool calls can wait for a person".to_owned(),
     })
 }
 
@@ -63,8 +63,8 @@ fn names_none(policy: &Policy) -> Option<LintFinding> {
     });
     named.map(|(kind, id)| LintFinding {
         at: LintPlace::Near(format!("{kind}::\"{id}\"")),
-        reason: format!("there is no {kind} `{id}`"),
-        mend: "the one server is `self`; callers are like `key:Ab3dEf9h` and `os:root`, by their names on the ledger"
+        reason: format!("unknown {kind} `{id}`"),
+        mend: "the only server is `self`; a caller is named as on the ledger, such as `key:Ab3dEf9h` or `os:root`"
             .to_owned(),
     })
 }
@@ -78,8 +78,8 @@ fn names_one(policy: &Policy) -> Option<LintFinding> {
     });
     named.map(|(kind, id)| LintFinding {
         at: LintPlace::Near(format!("{kind}::\"{id}\"")),
-        reason: format!("a rule names one `{kind}`: these are told apart by their owner alone"),
-        mend: "ask for the owner: `resource.owner == principal`".to_owned(),
+        reason: format!("a rule names a single `{kind}`, but rules can tell these apart only by owner"),
+        mend: "compare the owner: `resource.owner == principal`".to_owned(),
     })
 }
 
@@ -90,8 +90,9 @@ fn owner_in(expr: &Expr) -> Option<LintFinding> {
         |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "owner");
     arg1.subexpressions().any(is_owner).then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: "what an owner is in is not looked up: this would never hold".to_owned(),
-        mend: "compare it: `resource.owner == principal`, or with a `PAR::Caller::\"key:…\"`".to_owned(),
+        reason: "a request does not say what an owner is in, so this never holds".to_owned(),
+        mend: "compare the owner itself: `resource.owner == principal`, or with a `PAR::Caller::\"key:…\"`"
+            .to_owned(),
     })
 }
 
@@ -106,7 +107,7 @@ fn unknown_door(expr: &Expr) -> Option<LintFinding> {
     let word = word(arg2).filter(|_| is_via(arg1)).or_else(|| word(arg1).filter(|_| is_via(arg2)))?;
     Via::parse(&word).is_none().then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: format!("`{word}` is no door"),
-        mend: format!("doors are {}", Via::ALL.map(Via::as_str).join(", ")),
+        reason: format!("unknown door `{word}`"),
+        mend: format!("expected one of {}", Via::ALL.map(Via::as_str).join(", ")),
     })
 }

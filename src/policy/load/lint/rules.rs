@@ -40,7 +40,7 @@ fn unscoped(policy: &Policy) -> Option<LintFinding> {
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("principal".to_owned()),
         reason: "a permit names neither principal nor action nor resource".to_owned(),
-        mend: "say whom or what it is for, such as `principal in PAR::Role::\"operator\"`".to_owned(),
+        mend: "limit whom or what it is for, such as `principal in PAR::Role::\"operator\"`".to_owned(),
     })
 }
 
@@ -49,7 +49,7 @@ fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let (reason, mend) = if policy.effect() == Effect::Permit {
-        (format!("`@{name}` on a permit asks nobody"), "write it on a `forbid` of its own, beside the permit")
+        (format!("`@{name}` has no effect on a permit"), "write it on a separate `forbid`")
     } else if policy.annotation("require_approval") == Some("") {
         (
             "`@require_approval` names no group".to_owned(),
@@ -66,8 +66,8 @@ fn unknown_mode(policy: &Policy) -> Option<LintFinding> {
     let mode = policy.annotation("mode").filter(|mode| *mode != mode::MODE)?;
     Some(LintFinding {
         at: LintPlace::Near("@mode".to_owned()),
-        reason: format!("`@mode(\"{mode}\")` is no mode"),
-        mend: "write `@mode(\"shadow\")` for a rule that is only reported, and nothing for one that decides"
+        reason: format!("unknown mode `@mode(\"{mode}\")`"),
+        mend: "write `@mode(\"shadow\")` for a rule that is only reported, or remove `@mode` for one that decides"
             .to_owned(),
     })
 }
@@ -79,8 +79,8 @@ fn unknown_roles(policy: &Policy) -> impl Iterator<Item = LintFinding> {
         let role = uid.id().unescaped();
         Role::parse(role).is_none().then(|| LintFinding {
             at: LintPlace::Near(format!("Role::\"{role}\"")),
-            reason: format!("`{role}` is no role"),
-            mend: format!("roles are {}", Role::ALL.map(Role::as_str).join(", ")),
+            reason: format!("unknown role `{role}`"),
+            mend: format!("expected one of {}", Role::ALL.map(Role::as_str).join(", ")),
         })
     })
 }
@@ -110,7 +110,7 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
     (!known.contains(&word)).then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
         reason: format!("`{name}` is never `{word}`"),
-        mend: format!("it knows {}", known.join(", ")),
+        mend: format!("its values are {}", known.join(", ")),
     })
 }
 
@@ -133,8 +133,10 @@ fn overflow(expr: &Expr) -> Option<LintFinding> {
     };
     constant(expr).is_none().then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: format!("`{sign}` may overflow, and an error is a deny: only literals are reckoned with"),
-        mend: "compare the value itself, with a literal or another value".to_owned(),
+        reason: format!(
+            "`{sign}` may overflow, and an error denies the call: only literals can be calculated with"
+        ),
+        mend: "compare the value itself with a literal or another value".to_owned(),
     })
 }
 
@@ -173,7 +175,9 @@ fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<LintFinding> 
     let ExprKind::GetAttr { attr, .. } = expr.expr_kind() else { return None };
     words.contains(attr.as_str()).then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: format!("`{attr}` is the path in the caller's words, and one file has many: links, `..`"),
-        mend: "ask for the resource, such as `resource in PAR::Path::\"/var/log\"`".to_owned(),
+        reason: format!(
+            "`{attr}` is the path as the caller wrote it, and one file has many paths (links, `..`)"
+        ),
+        mend: "test the resource, such as `resource in PAR::Path::\"/var/log\"`".to_owned(),
     })
 }
