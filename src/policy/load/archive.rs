@@ -1,8 +1,9 @@
-//! A bundle as it is kept: everything that its digest covers and that its decisions hang on, as one JSON
-//! text, from which the same bundle can be made again.
+//! A bundle as it is archived: one JSON text with everything that its digest covers and its
+//! decisions depend on, from which the same bundle can be rebuilt.
 //!
-//! Of tools only the digests are kept, and the schema that they led to: that is what policies see of them. Of
-//! `entities.toml` only the digest: the labels that it gave stand in each request. So of the policies' tests.
+//! Of the tools it has only their digests and the schema derived from them, because policies see
+//! nothing else. Of `entities.toml` and of the policies' tests it has only the digests, because
+//! each recorded request has its labels and a replay runs no tests.
 
 use super::bundle::Bundle;
 use super::error::SourceFile;
@@ -16,16 +17,16 @@ use cedar_policy::get_sdk_version;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The format's name.
+/// The name of the format.
 const FORMAT: &str = "par/bundle/1";
 
-/// Why a text is not what was kept of a bundle.
+/// Why a text is not the archive of a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// It is of another format.
+    /// The text has another format.
     #[error("unknown format, expected `{FORMAT}`")]
     OtherForm,
     /// A member is missing, or of another type.
@@ -40,13 +41,13 @@ pub enum RebuildError {
     /// Its parts do not make a bundle.
     #[error("{0}")]
     Apart(String),
-    /// It is whole, and another bundle: the digest that it leads to.
+    /// The text is a whole bundle, but another one; this is its digest.
     #[error("its content has the digest {0}")]
     OtherDigest(Digest),
 }
 
 impl Bundle {
-    /// What is to be kept of the bundle under its digest: canonical JSON, and a newline.
+    /// The archive of this bundle, to be stored under its digest: canonical JSON and a newline.
     #[must_use]
     pub fn keep(&self) -> String {
         let policies = self.recipe.sources.iter().map(|s| json!({ "name": s.name, "text": s.text }));
@@ -61,12 +62,15 @@ impl Bundle {
             "entities": self.labels.digest().map(|digest| digest.hex()),
             "groups": self.groups.users(),
         });
-        // It holds no number, so there is a canonical form.
+        // It contains no number, so it has a canonical form.
         canonical(&kept).unwrap_or_default() + "\n"
     }
 
-    /// Makes a bundle again from what was kept of it. `digest` is what it was kept under: where the text
-    /// does not lead to it, or does not hold together, there is none.
+    /// Rebuilds a bundle from `text`, which was archived under `digest`.
+    ///
+    /// # Errors
+    ///
+    /// The text is malformed, its parts do not make a bundle, or the bundle has another digest.
     pub fn rebuild(text: &[u8], digest: Digest) -> Result<Self, RebuildError> {
         let value = parse_strict(text, 4)?;
         if value.get("t").and_then(Value::as_str) != Some(FORMAT) {
@@ -101,7 +105,7 @@ impl Bundle {
         if bundle.digest() == digest { Ok(bundle) } else { Err(RebuildError::OtherDigest(bundle.digest())) }
     }
 
-    /// The version of Cedar's SDK that decided, where it is not this program's.
+    /// The version of Cedar's SDK that decided, if it differs from the one in this program.
     #[must_use]
     pub fn other_engine(&self) -> Option<&str> {
         Some(self.recipe.engine.as_str()).filter(|engine| *engine != get_sdk_version().to_string())

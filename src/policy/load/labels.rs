@@ -1,8 +1,8 @@
-//! What carries which label: `etc/policies/entities.toml`.
+//! Which entity carries which label: `etc/policies/entities.toml`.
 //!
-//! A policy asks `resource.labels.contains("secret")`; this file says what that is. A label on a folder holds
-//! for all that lies below it, by whatever name it is reached: a labelled path is looked for by device and
-//! inode, like one that a policy names.
+//! A policy tests `resource.labels.contains("secret")`; this file assigns that label. A label on a
+//! folder applies to everything below it, whatever name is used to reach it: a labelled path is
+//! compared by device and inode, as a path in a policy is.
 
 use super::error::{PolicyError, SourceFile, located};
 use super::paths::is_plain;
@@ -14,10 +14,10 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
-/// A label is no longer than this, in bytes.
+/// The longest label, in bytes.
 const LABEL_BYTES_MAX: usize = 64;
 
-/// The file, table by table.
+/// The tables of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawLabels {
@@ -42,8 +42,12 @@ struct Entry {
 }
 
 impl Labels {
-    /// Reads the file's text. `names` are those of `[paths]`, as paths write them (`@logs`). All of it is
-    /// taken, or every fault is told.
+    /// Reads the text of the file. `names` are those of `[paths]`, as policies write them
+    /// (`@logs`).
+    ///
+    /// # Errors
+    ///
+    /// Every fault, in the order of the file. Then no label is taken.
     pub fn parse(source: &SourceFile, names: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
         let raw: RawLabels = toml::from_str(&source.text)
             .map_err(|e| vec![located(source, e.span().map(|span| span.start), e.message().to_owned())])?;
@@ -97,7 +101,7 @@ fn carried(
     Ok(Carried { labels, origin: format!("{}:{line}", source.name) })
 }
 
-/// Whether there can be an entity of that id; otherwise why not, and how to mend it.
+/// Checks that an entity with this id can exist; otherwise returns the reason and how to fix it.
 fn check_carrier(kind: &str, id: &str, names: &BTreeSet<String>) -> Result<(), (String, Option<String>)> {
     match kind {
         "Path" => {
@@ -190,7 +194,7 @@ mod tests {
         for label in ["", "Secret", "1st", "a b", "s\u{e9}cret", "\u{430}", &"a".repeat(65)] {
             check(&format!("[path.\"/a\"]\nlabels = [\"x\", \"{label}\"]"), 2, "is not a label");
         }
-        // Each is told, in the order of the file.
+        // Each fault is reported, in the order of the file.
         let errors = parse("[host.x]\nlabels = [\"x\"]\n[path.a]\nlabels = [\"x\"]").expect_err("two");
         assert_eq!(errors.iter().map(|e| e.line).collect::<Vec<_>>(), [Some(1), Some(3)]);
     }
@@ -265,7 +269,8 @@ mod tests {
         (verdict.answer, verdict.request)
     }
 
-    /// A label holds for the object, for all below it, and for what is known to lie there under another name.
+    /// A label applies to the object, to everything below it, and to a path that is known to lie
+    /// there under another name.
     #[test]
     fn a_label_holds_below_and_by_every_name() {
         let bundle = load(RULES, FILE).expect("bundle");
@@ -298,7 +303,7 @@ mod tests {
             Resource::Outside { lexical: "/var/log/auth".to_owned() },
             &["par.outside", "prod", "secret"],
         );
-        // Prepare is told to look for the paths, and the record has what counted.
+        // Prepare gets the paths to look for, and the record contains what counted.
         assert_eq!(bundle.named(), ["/var/log/auth"]);
         let (_, request) = ask(&bundle, "read_file", &path("/var/log/auth/a", &[]));
         let labels: Vec<(&Value, &Value)> = request["entities"]

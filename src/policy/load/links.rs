@@ -1,7 +1,8 @@
-//! Links of templates: `policies/links.toml` says for whom and for what a template counts.
+//! Links of templates: `policies/links.toml` says for which principal and resource a template
+//! applies.
 //!
-//! A link becomes a policy of its own, as if it had been written out at the template's place with the names in
-//! the slots: whatever is done with policies is done with it.
+//! A link becomes a policy of its own, as if it were written in place of the template with the
+//! names in the slots. Every check of a policy therefore applies to it.
 
 use super::error::{PolicyError, SourceFile, located};
 use super::origin::{Linked, Origin, line_of};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr as _;
 use toml::Spanned;
 
-/// The file's name among the sources.
+/// The file's name in messages and in the digest.
 pub(in crate::policy) const LINKS: &str = "policies/links.toml";
 
 /// Templates by their ids.
@@ -34,8 +35,8 @@ struct RawLink {
     resource: Option<String>,
 }
 
-/// Adds a policy to `set` for each link of `source`. A template that nothing links is an error: it reads like a
-/// rule, and is none.
+/// Adds a policy to `set` for each link in `source`. A template without a link is an error: it
+/// reads like a rule, but has no effect.
 pub(in crate::policy) fn add_links(
     source: Option<&SourceFile>,
     templates: &Templates,
@@ -104,7 +105,8 @@ fn link<'a>(
             (false, None) => {}
         }
     }
-    // Below as many lines as in the file, so that each part of the policy tells the line that it stands at.
+    // After as many newlines as precede it in the file, so that each part of the policy reports the
+    // line of the template.
     let text = "\n".repeat(origin.line.saturating_sub(1)) + &filled(&template.to_cedar(), &values);
     let parsed = PolicySet::from_str(&text).map_err(|e| e.to_string())?;
     let policy = parsed.policies().next().ok_or("the template with its slots filled is not a policy")?;
@@ -112,7 +114,7 @@ fn link<'a>(
     Ok((name, Origin { linked: Some(Linked { at: String::new(), text }), ..origin.clone() }))
 }
 
-/// What a slot is filled with, in Cedar's own spelling. The namespace may be left out.
+/// The value of a slot in Cedar's own spelling. The namespace may be left out.
 fn entity(key: &str, words: &str) -> Result<String, String> {
     let whole = if words.starts_with("PAR::") { words.to_owned() } else { format!("PAR::{words}") };
     let uid = EntityUid::from_str(&whole)
@@ -121,7 +123,8 @@ fn entity(key: &str, words: &str) -> Result<String, String> {
     Ok(uid.to_string())
 }
 
-/// The template's text with each slot filled. A slot's name in a text or a comment is none.
+/// The text of the template with its slots filled. A slot's name inside a string or a comment is
+/// left alone.
 fn filled(text: &str, values: &[(String, String)]) -> String {
     let mut out = String::new();
     let (mut in_string, mut in_comment) = (false, false);

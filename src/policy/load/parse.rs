@@ -1,4 +1,4 @@
-//! Policy files read: every policy under its own name, and where it stands.
+//! Parses policy files: every policy under its own id, with its place.
 
 use super::error::{PolicyError, SourceFile, first_offset, help, located};
 use super::links::{LINKS, Templates, add_links};
@@ -7,7 +7,7 @@ use cedar_policy::{Policy, PolicyId, PolicySet, Template};
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
-/// Policies under their own names, and where each stands.
+/// Policies under their own ids, and the place of each.
 pub(in crate::policy) fn parse(
     sources: &[SourceFile],
 ) -> Result<(PolicySet, BTreeMap<String, Origin>), Vec<PolicyError>> {
@@ -89,7 +89,7 @@ fn add_source(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What ends in a `;`.
+/// A policy or a template: whatever ends in a `;`.
 enum Statement<'a> {
     Policy(&'a Policy),
     Template(&'a Template),
@@ -104,13 +104,15 @@ impl Statement<'_> {
     }
 }
 
-/// Brackets within brackets that a policy may have. Cedar parses and evaluates by recursion: some 150 end a thread.
+/// Nested brackets that a policy may have. Cedar parses and evaluates by recursion: about 150
+/// levels overflow a thread's stack.
 const BRACKETS_MAX: usize = 32;
 
-/// Words and operators that a policy may have: a chain of them is as deep as it is long.
+/// Words and operators that a policy may have: a chain of them nests as deep as it is long.
 const MARKS_MAX: usize = 1_024;
 
-/// Where each statement of a policy file starts. A statement ends at a `;` outside strings and comments.
+/// The offset of each statement in a policy file. A statement ends at a `;` outside strings and
+/// comments.
 fn statements(text: &str) -> Vec<usize> {
     let (mut starts, mut is_open) = (Vec::new(), false);
     each_mark(text, |at, c| {
@@ -124,7 +126,7 @@ fn statements(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Where a policy becomes deeper than Cedar can be trusted with.
+/// The offset at which a policy nests deeper than Cedar can safely process.
 fn too_deep(text: &str) -> Option<usize> {
     let (mut depth, mut marks, mut found, mut word_end) = (0_usize, 0_usize, None, 0);
     each_mark(text, |at, c| {
@@ -147,7 +149,7 @@ fn too_deep(text: &str) -> Option<usize> {
     found
 }
 
-/// Hands over each character that is neither white space nor within a string or a comment.
+/// Calls `mark` for each character that is neither white space nor inside a string or a comment.
 fn each_mark(text: &str, mut mark: impl FnMut(usize, char)) {
     let (mut in_string, mut in_comment) = (false, false);
     let mut chars = text.char_indices().peekable();

@@ -34,7 +34,7 @@ pub(in crate::policy) fn named_paths(
     if errors.is_empty() { Ok(named.into_iter().collect()) } else { Err(errors) }
 }
 
-/// Absolute, and spelled without `.`, `..`, empty names and a last `/`.
+/// Whether `path` is absolute, without `.`, `..`, empty names and a trailing `/`.
 pub(in crate::policy) fn is_plain(path: &str) -> bool {
     let is_name = |name: &str| !matches!(name, "" | "." | "..");
     path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_name))

@@ -1,4 +1,4 @@
-//! What Cedar would take and PAR refuses of rules that meet powers of the API.
+//! Rules on powers of the API that Cedar accepts and PAR refuses.
 
 use super::finding::{LintFinding, LintPlace, offset};
 use crate::policy::power::{GROUP, Power, fits_power};
@@ -6,7 +6,7 @@ use crate::policy::uses::Via;
 use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy};
 use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal};
 
-/// Every fault of `policy`, where it can meet a power.
+/// Every fault of `policy`, if it can match a use of a power.
 pub(in crate::policy) fn faults(policy: &Policy) -> Vec<LintFinding> {
     if !Power::ALL.into_iter().any(|power| fits_power(policy, power)) {
         return Vec::new();
@@ -22,7 +22,8 @@ pub(in crate::policy) fn faults(policy: &Policy) -> Vec<LintFinding> {
     found
 }
 
-/// A permit of tools and of powers alike: who reads it sees a tool, and gives the keys away.
+/// A permit that covers tools and powers alike: a reader takes it for a rule on tools, and it
+/// grants key management too.
 fn of_both(policy: &Policy) -> Option<LintFinding> {
     let is_any = policy.action_constraint() == ActionConstraint::Any;
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
@@ -32,7 +33,7 @@ fn of_both(policy: &Policy) -> Option<LintFinding> {
     })
 }
 
-/// An annotation that is to ask a person for a power: nobody is asked for one.
+/// An annotation that asks for approval of a use of a power. Powers have no approvals.
 fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
@@ -50,7 +51,7 @@ fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     })
 }
 
-/// A server or a caller that there cannot be: a forbid on it would never fit.
+/// A server or caller that cannot exist: a `forbid` on it would never match.
 fn names_none(policy: &Policy) -> Option<LintFinding> {
     let is_none = |kind: &str, id: &str| match kind {
         "Server" => id != "self",
@@ -69,8 +70,8 @@ fn names_none(policy: &Policy) -> Option<LintFinding> {
     })
 }
 
-/// A single run or question: lists are answered by owner, so such a rule would hold in one
-/// place and not in another.
+/// A single run or approval. Lists are filtered by owner, so such a rule would apply to a request
+/// for one object and not to a list.
 fn names_one(policy: &Policy) -> Option<LintFinding> {
     let named = policy.entity_literals().into_iter().find_map(|uid| {
         let kind = ["Run", "Approval"].into_iter().find(|kind| uid.type_name().basename() == *kind)?;
@@ -83,7 +84,8 @@ fn names_one(policy: &Policy) -> Option<LintFinding> {
     })
 }
 
-/// What the owner of something is in is not in the request: to Cedar it would be in nothing.
+/// A test of what an owner is in. The request does not contain the owner's parents, so to Cedar it
+/// is in nothing.
 fn owner_in(expr: &Expr) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op: BinaryOp::In, arg1, .. } = expr.expr_kind() else { return None };
     let is_owner =
@@ -96,7 +98,7 @@ fn owner_in(expr: &Expr) -> Option<LintFinding> {
     })
 }
 
-/// A door that there is not: a forbid on it would never fit.
+/// An unknown door: a `forbid` on it would never match.
 fn unknown_door(expr: &Expr) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op: BinaryOp::Eq, arg1, arg2 } = expr.expr_kind() else { return None };
     let is_via = |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "via");

@@ -1,6 +1,7 @@
-//! What Cedar would take and PAR refuses: rules that can err, and rules that say less than they seem to.
+//! Rules that Cedar accepts and PAR refuses: those that can err, and those that say less than they
+//! seem to.
 //!
-//! They look at Cedar's own syntax tree, all of it: where a rule stands in it makes no difference.
+//! The lints walk Cedar's whole syntax tree, so they find a fault wherever it is in a rule.
 
 use super::finding::{LintFinding, LintPlace, offset};
 use super::powers;
@@ -29,10 +30,10 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
     found
 }
 
-/// A permit of everything, to everybody, on everything. A condition does not help: it is the scope that a
-/// reader looks at, and that decides which tools are offered.
+/// A permit of everything, for everyone, on everything. A condition does not help: a reader looks
+/// at the scope, and the scope decides which tools are offered.
 fn unscoped(policy: &Policy) -> Option<LintFinding> {
-    // Every principal is a session: to say so narrows nothing.
+    // Every principal is a session, so `principal is PAR::Session` narrows nothing.
     let is_any =
         matches!(policy.principal_constraint(), PrincipalConstraint::Any | PrincipalConstraint::Is(_))
             && policy.action_constraint() == ActionConstraint::Any
@@ -44,7 +45,7 @@ fn unscoped(policy: &Policy) -> Option<LintFinding> {
     })
 }
 
-/// An annotation that is to ask a person, where nobody would be asked.
+/// An annotation that asks for approval where it would have no effect.
 fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
@@ -61,7 +62,7 @@ fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     Some(LintFinding { at: LintPlace::Near(format!("@{name}")), reason, mend: mend.to_owned() })
 }
 
-/// A mode that PAR does not know: what it would mean is not for us to guess.
+/// An unknown mode. PAR does not guess its meaning.
 fn unknown_mode(policy: &Policy) -> Option<LintFinding> {
     let mode = policy.annotation("mode").filter(|mode| *mode != mode::MODE)?;
     Some(LintFinding {
@@ -72,7 +73,7 @@ fn unknown_mode(policy: &Policy) -> Option<LintFinding> {
     })
 }
 
-/// Roles are few and fixed: nobody is in one of another name.
+/// An unknown role. The set of roles is fixed, so no principal would be in it.
 fn unknown_roles(policy: &Policy) -> impl Iterator<Item = LintFinding> {
     let roles = policy.entity_literals().into_iter().filter(|uid| uid.type_name().to_string() == "PAR::Role");
     roles.filter_map(|uid| {
@@ -85,7 +86,8 @@ fn unknown_roles(policy: &Policy) -> impl Iterator<Item = LintFinding> {
     })
 }
 
-/// A text that what it is compared with never is: the rule says nothing, and a `forbid` forbids nothing.
+/// A string that the compared attribute never has: the rule matches nothing, and a `forbid` forbids
+/// nothing.
 fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op, arg1, arg2 } = expr.expr_kind() else { return None };
     let member = |expr: &Expr| match expr.expr_kind() {
@@ -121,8 +123,8 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Arithmetic that may overflow. An error denies every call that the policy looks at, so whoever chooses a
-/// number would choose that.
+/// Arithmetic that may overflow. An error denies every call that the policy applies to, so a caller
+/// who chooses the number would choose one that overflows.
 fn overflow(expr: &Expr) -> Option<LintFinding> {
     let sign = match expr.expr_kind() {
         ExprKind::UnaryApp { op: UnaryOp::Neg, .. } => "-",
@@ -140,7 +142,7 @@ fn overflow(expr: &Expr) -> Option<LintFinding> {
     })
 }
 
-/// The value of what is made of integer literals alone, where it fits.
+/// The value of an expression of integer literals, unless it overflows.
 fn constant(expr: &Expr) -> Option<i64> {
     match expr.expr_kind() {
         ExprKind::Lit(Literal::Long(number)) => Some(*number),
@@ -158,7 +160,7 @@ fn constant(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// The arguments that are paths, of the tools in the policy's reach.
+/// The arguments that are paths, of the tools that the policy applies to.
 fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
     let in_reach = catalog.manifests().filter(|m| fits_action(policy, &m.name, m.class));
     in_reach
@@ -169,8 +171,9 @@ fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
         .collect()
 }
 
-/// A look at a path in the caller's own words, which can spell one file in many ways. Whatever it is asked of:
-/// a record that holds the input would hide it otherwise.
+/// A test of a path as the caller wrote it, which can spell one file in many ways. The lint ignores
+/// the expression that the attribute is read from: a record that contains the input would hide it
+/// otherwise.
 fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<LintFinding> {
     let ExprKind::GetAttr { attr, .. } = expr.expr_kind() else { return None };
     words.contains(attr.as_str()).then(|| LintFinding {

@@ -1,17 +1,17 @@
-//! The texts that stand in a policy's conditions.
+//! The string literals in a policy's conditions.
 
 use cedar_policy::Policy;
 use cedar_policy_core::ast::{self, Expr, ExprKind, Literal};
 use std::collections::BTreeSet;
 
-/// Every text that `policy` has in its conditions.
+/// Every string literal in the conditions of `policy`.
 pub(in crate::policy) fn words_of(policy: &Policy) -> BTreeSet<String> {
     let ast: &ast::Policy = policy.as_ref();
     ast.non_scope_constraints().into_iter().flat_map(texts).collect()
 }
 
-/// The labels that `policy` looks for: texts that stand beside `.labels` in an operator. PAR's own are not
-/// among them.
+/// The labels that `policy` tests for: string literals that share an operator with `.labels`.
+/// Leaves out PAR's own labels.
 pub(in crate::policy) fn labels_of(policy: &Policy) -> BTreeSet<String> {
     let is_labels =
         |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "labels");

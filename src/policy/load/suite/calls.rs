@@ -1,6 +1,6 @@
 //! Cases of calls and lists of tools, as they are written: `[[case]]`, `[[offered]]`.
 //!
-//! `role`, `tool` and `resource` may be lists: the case then stands for each combination.
+//! `role`, `tool` and `resource` may be lists: the case then covers each combination.
 
 use super::case::{Case, CasePlace, Expect, NOW_US, Offered, Who, Yes};
 use super::words::{Many, RawGroups, each, moment};
@@ -68,7 +68,8 @@ pub(in crate::policy) struct RawOffered {
 }
 
 impl RawCase {
-    /// Each combination as a case of its own. The error says what is no role, answer, time or address.
+    /// Each combination as its own case. The error names an unknown role or answer, or a value that
+    /// is not a time or an address.
     pub(in crate::policy) fn cases(
         &self,
         place: &CasePlace,

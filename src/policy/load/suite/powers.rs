@@ -1,6 +1,6 @@
-//! Cases that are about powers of the API, as they are written: `[[use]]`.
+//! Cases about powers of the API, as they are written: `[[use]]`.
 //!
-//! `role`, `power`, `owner` and `via` may be lists: the case then stands for each combination.
+//! `role`, `power`, `owner` and `via` may be lists: the case then covers each combination.
 
 use super::case::{CasePlace, Expect, NOW_US, PowerCase, Who};
 use super::words::{Many, RawGroups, each, moment};
@@ -20,13 +20,13 @@ pub(in crate::policy) struct RawUse {
     #[serde(default)]
     groups: Vec<String>,
     power: Many,
-    /// `self`, `other` or the name of a caller; of powers over a run or an approval.
+    /// `self`, `other` or the name of a caller; only for powers over a run or an approval.
     owner: Option<Many>,
     via: Option<Many>,
     source_ip: Option<IpAddr>,
     now: Option<String>,
     expires: Option<String>,
-    /// Of the power `run`; 0 where it is not said.
+    /// Only for the power `run`; 0 by default.
     #[serde(default)]
     runs_hour: u32,
     #[serde(default)]
@@ -36,7 +36,7 @@ pub(in crate::policy) struct RawUse {
 }
 
 impl RawUse {
-    /// Each combination as a case of its own. The error says what is no role, power or door.
+    /// Each combination as its own case. The error names an unknown role, power or door.
     pub(in crate::policy) fn cases(
         &self,
         place: &CasePlace,

@@ -1,4 +1,4 @@
-//! What the words of any case mean: lists, roles with groups, moments.
+//! Values that all kinds of cases share: lists, roles with groups, times.
 
 use super::case::Who;
 use crate::auth::Role;
@@ -15,7 +15,7 @@ pub(in crate::policy) fn moment(words: &str) -> Result<u64, String> {
 
 pub(in crate::policy) type RawGroups = BTreeMap<String, Vec<String>>;
 
-/// One word, or a list of them that stands for each.
+/// One value, or a list whose members each make a case.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a string or a list of strings")]
 pub(in crate::policy) enum Many {
@@ -32,7 +32,7 @@ impl Many {
     }
 }
 
-/// `who` with each of `roles`, in the file's groups and those of its own.
+/// `who` with each of `roles`, in the file's groups and its own.
 pub(in crate::policy) fn each(
     roles: &Many,
     who: &Who,
