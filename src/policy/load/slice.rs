@@ -114,15 +114,14 @@ fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
     let is_kind = |kind: &EntityTypeName| kind.basename() == manifest.resource.kind();
     fits_action(policy, &manifest.name, manifest.class)
         && match policy.resource_constraint() {
-            // The schema has one type of resource for each tool, and requests are checked against
-            // it.
+            // The schema has one resource type per tool, and requests are checked against it.
             ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => is_kind(&kind),
             ResourceConstraint::Any | ResourceConstraint::In(_) | ResourceConstraint::Eq(_) => true,
         }
 }
 
-/// The entity in the principal scope. A policy that names none which requests contain is filed
-/// under "any", and evaluated.
+/// The entity in the principal scope. A policy whose entity type no request contains is filed under
+/// "any", and evaluated.
 fn principal(policy: &Policy) -> Option<Uid> {
     match policy.principal_constraint() {
         PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,

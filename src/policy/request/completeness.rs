@@ -1,7 +1,8 @@
-//! That a request lacks nothing that a policy could ask for, looked at before it is evaluated.
+//! Checks, before the evaluation, that a request is missing nothing that a policy could ask for.
 //!
-//! To Cedar an entity that is not there is in nothing: a forbid on a role that the request lost would be switched
-//! off in silence. What is looked for here is reckoned from other sources than the nodes that were built.
+//! To Cedar an entity that is missing is in nothing: a `forbid` on a role would be silently
+//! switched off if the request lost that role. The expected entities are computed from other
+//! sources than the nodes that were built.
 
 use super::cedar::{Built, Node, Uid, Value};
 use super::error::RequestError;
@@ -10,7 +11,7 @@ use super::labels::Labels;
 use std::collections::HashSet;
 
 impl Built {
-    /// Refuses a request that lacks an entity, a membership or a label.
+    /// Refuses a request with a missing entity, membership or label.
     pub(in crate::policy) fn check_complete(
         &self,
         groups: &Groups,
@@ -41,7 +42,7 @@ impl Built {
                 return lacks(owner);
             }
         }
-        // What nothing is in any more has lost who was in it.
+        // A group or folder that nothing is in has lost its member.
         let reached: HashSet<&Uid> =
             roots.iter().flat_map(|uid| above(uid)).chain(roots.iter().copied()).collect();
         if let Some(node) = self.nodes.iter().find(|node| !reached.contains(&node.uid)) {
@@ -60,7 +61,8 @@ impl Built {
     }
 }
 
-/// A path is in every folder above it by its name, and carries what all that it is in carries.
+/// Checks that a path is in every folder above it by name, and carries the labels of all its
+/// ancestors.
 fn check_resource(
     resource: &Node,
     above: &HashSet<&Uid>,

@@ -1,14 +1,15 @@
-//! Why a request cannot be put to Cedar.
+//! Why a request cannot be evaluated.
 
 use crate::types::json::JsonError;
 use std::error::Error;
 
-/// Why a tool's schema has no Cedar type. Each names the argument that it is about; the schema itself has no name.
+/// Why a tool's schema has no Cedar type. Each error names the argument at fault; an empty name
+/// stands for the schema itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::policy) enum InputSchemaError {
     #[error("`{0}`: names that start with `__` are PAR's own")]
     Reserved(String),
-    /// What policies see as the length of another argument.
+    /// The name under which policies see the length of another argument.
     #[error("`{0}` is reserved for the length of another argument")]
     LengthName(String),
     #[error("`{0}`: `opaque` must be `true` or absent")]
@@ -50,7 +51,7 @@ pub(in crate::policy) enum LowerError {
     Schema(#[from] InputSchemaError),
 }
 
-/// What is wrong with a request, or with the schema that it is built for. Whichever it is, the call is denied.
+/// A fault in a request, or in the schema that it is built for. Either way the call is denied.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::policy) enum RequestError {
     #[error("unknown entity type `{0}`")]
@@ -63,7 +64,7 @@ pub(in crate::policy) enum RequestError {
     Attribute,
     #[error("an action is missing one of its groups")]
     ActionLacks,
-    /// It lacks an entity: type and id.
+    /// A missing entity: type and id.
     #[error("the request is missing {0} `{1}`")]
     Lacks(&'static str, String),
     #[error("nothing in the request is in {0} `{1}`")]
@@ -85,12 +86,12 @@ pub(in crate::policy) enum RequestError {
 }
 
 impl RequestError {
-    /// What Cedar says.
+    /// An error from Cedar.
     pub(in crate::policy) fn cedar(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Cedar(error.into())
     }
 
-    /// What Cedar says of entities.
+    /// An error from Cedar about entities.
     pub(in crate::policy) fn entities(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Entities(error.into())
     }

@@ -1,22 +1,22 @@
-//! What a change of the bundle's own tests changes: cases that came, went, or are others.
+//! Compares two suites: cases that were added, removed or changed.
 
 use crate::policy::load::suite::case::{Case, CasePlace, Expect, Offered, Who};
 use crate::policy::load::suite::file::Suite;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Cases by file and name, in the order of these.
+/// Cases by file and name, in that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaseChanges {
-    /// Those that only the new tests have.
+    /// Cases that only the new suite has.
     pub added: Vec<String>,
-    /// Those that only the old tests have.
+    /// Cases that only the old suite has.
     pub removed: Vec<String>,
-    /// Those that say something else.
+    /// Cases whose content differs.
     pub changed: Vec<String>,
 }
 
 impl CaseChanges {
-    /// Whether all cases say what they said.
+    /// Whether the suites have the same cases.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -24,7 +24,7 @@ impl CaseChanges {
 }
 
 impl Suite {
-    /// What is different in `next`. Where a case stands in its file is no difference.
+    /// What differs in `next`. The line of a case does not count.
     #[must_use]
     pub fn changes(&self, next: &Self) -> CaseChanges {
         let (old, new) = (self.said(), next.said());
@@ -53,11 +53,11 @@ impl Suite {
     }
 }
 
-/// What each case says, of each combination.
+/// The content of each case, for each combination.
 type Said = BTreeMap<String, BTreeSet<String>>;
 
 fn of_case(case: &Case) -> String {
-    // Every member by name: one more would not compile here before it is compared.
+    // Names every member, so that a new one does not compile until it is compared.
     let Case {
         place: _,
         name: _,

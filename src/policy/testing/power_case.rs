@@ -1,4 +1,4 @@
-//! Cases about powers of the API, run.
+//! Runs cases about powers of the API.
 
 use super::outcome::CaseFailure;
 use crate::policy::decide::ruling::Ruling;

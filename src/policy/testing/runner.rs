@@ -1,4 +1,4 @@
-//! Running a bundle's own tests.
+//! Runs a bundle's own tests.
 
 use super::folders::Folders;
 use super::outcome::{CaseFailure, told};
@@ -9,7 +9,7 @@ use crate::tools::{Catalog, Manifest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A suite ready to run: under its own bundle, and under each mutant of it.
+/// A suite that is ready to run: against its own bundle, and against each mutant.
 #[derive(Debug)]
 pub(in crate::policy) struct ReadySuite<'a> {
     pub(in crate::policy) ready: Vec<ReadyCase<'a>>,
@@ -19,7 +19,7 @@ pub(in crate::policy) struct ReadySuite<'a> {
 }
 
 impl Bundle {
-    /// Runs the bundle's tests: those that fail, in the order of the files. Empty where all hold.
+    /// Runs the bundle's tests. Returns those that fail, in the order of the files.
     #[must_use]
     pub fn prove(&self, catalog: &Catalog, folders: &Folders) -> Vec<CaseFailure> {
         let (run, mut failures) = self.ready(catalog, folders);
@@ -30,7 +30,7 @@ impl Bundle {
         failures
     }
 
-    /// The suite over `catalog`, and the cases that no call can be made from.
+    /// The suite over `catalog`, and the cases that do not make a valid call.
     pub(in crate::policy) fn ready<'a>(
         &'a self,
         catalog: &'a Catalog,
@@ -85,7 +85,7 @@ impl Bundle {
 }
 
 impl ReadySuite<'_> {
-    /// Whether `bundle` answers anything otherwise than the suite wants.
+    /// Whether `bundle` answers any case differently than the suite expects.
     pub(in crate::policy) fn notices(&self, bundle: &Bundle) -> bool {
         let is_met = |ready: &ReadyCase<'_>| {
             ready.case.expect.meets(&bundle.decide_among(&ready.question(), &ready.case.who.groups).answer)

@@ -1,4 +1,4 @@
-//! The bundle's own tests: what they say, and what they notice.
+//! The bundle's own tests: what they report, and what they notice.
 
 use super::{catalog, names, source};
 use crate::policy::{Bundle, Change, Folders, Labels, NamedFolder, Suite};
@@ -25,7 +25,7 @@ fn bundle(policies: &str, suite: &str) -> Bundle {
     bundle.expect("policies").with_suite(suite)
 }
 
-/// What fails, each in a line.
+/// The expected failures, one per line.
 fn check(suite: &str, expect: &[&str]) {
     let failures = bundle(POLICIES, suite).prove(catalog(), &folders());
     assert_eq!(failures.iter().map(ToString::to_string).collect::<Vec<_>>(), expect, "{suite}");
@@ -62,7 +62,7 @@ fn a_case_that_does_not_hold_says_where_what_and_why() {
         );
 }
 
-/// Everything that a policy may look at can be said.
+/// A case can set everything that a policy can test.
 #[test]
 fn a_case_says_what_policies_see() {
     let on = "resource = \"/var/log/syslog\"\nexpect =";
@@ -150,7 +150,7 @@ fn what_is_no_case_is_refused_with_its_line() {
     }
 }
 
-/// The digest is of the tests too, so that what proved the rules is what the ledger names.
+/// The digest covers the tests too, so that the ledger names what proved the rules.
 #[test]
 fn the_digest_covers_the_tests() {
     let digest = |suite: &str| bundle(POLICIES, suite).digest();
@@ -162,7 +162,7 @@ fn the_digest_covers_the_tests() {
     assert_eq!(without.digest(), without.with_suite(Suite::default()).digest());
 }
 
-/// What a suite does not look at survives, and by name.
+/// A change that no case covers survives, and is named.
 #[test]
 fn changes_that_no_case_notices_survive() {
     let survivors = |suite: &str| {
@@ -202,7 +202,7 @@ fn changes_that_no_case_notices_survive() {
     assert_eq!(survivors(&suite), (made, Vec::new()));
 }
 
-/// Both of what is shipped: for several people, and for one.
+/// Both shipped variants: for several people, and for one.
 #[test]
 fn the_shipped_suite_holds_and_notices_every_change() {
     for people in ["", "one/"] {
@@ -210,7 +210,7 @@ fn the_shipped_suite_holds_and_notices_every_change() {
     }
 }
 
-/// The shipped files, those of `people` in the place of others.
+/// The shipped files, with those of `people` in place of others.
 fn check_shipped(people: &str) {
     let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
     let read = |below: &str, ending: &str| -> Vec<crate::policy::SourceFile> {
