@@ -1,7 +1,7 @@
 //! Approvals, refusals and time-outs.
 //!
-//! Answers, time-outs and the decisions that spend an answer take turns: each looks at the ledger and
-//! appends before the next looks, so that of two at once exactly one counts.
+//! Answers, time-outs and the decisions that spend an answer run one at a time: each reads the
+//! ledger and appends before the next reads it, so exactly one of two concurrent ones counts.
 
 use super::error::AnswerError;
 use super::view::{Approval, find, told};
@@ -15,22 +15,23 @@ use crate::policy::{Door, Over, Power};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits, text};
 
-/// What a person says to a question.
+/// A person's answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Yes or no.
+    /// Whether the call is approved.
     pub grant: bool,
-    /// The call that the person was shown.
+    /// The hash of the call that the person was shown.
     pub call_hash: String,
-    /// Why, in the person's words.
+    /// The reason that the person gave.
     pub reason: Option<String>,
 }
 
 impl Gate {
-    /// Records what `by`, who came in by `door`, says to the question `id`, and returns after it is durable.
+    /// Records the answer of `by`, connected through `door`, to the request `id`, and returns after
+    /// it is durable.
     ///
-    /// Of two answers at once one counts. A yes lets nothing run by itself: the call is prepared and
-    /// decided again, and that decision spends it.
+    /// Only one of two concurrent answers counts. An approval runs nothing by itself: the call is
+    /// prepared and decided again, and that decision spends it.
     pub async fn answer(
         &self,
         by: &Principal,
@@ -69,7 +70,7 @@ impl Gate {
         Ok(told(self.ledger(), requested, standing)?)
     }
 
-    /// Whether an answer of `by` to the question `id` would count, as things stand. Blocking.
+    /// Whether an answer of `by` to the request `id` would count now. Blocking.
     pub fn check_answer(&self, by: &Principal, door: Door, id: &ApprovalId) -> Result<(), AnswerError> {
         self.check_apart(by, door)?;
         let (requested, standing) = find(self.ledger(), id)?;
@@ -77,9 +78,10 @@ impl Gate {
         self.check(by, door, &requested, standing, &call_hash).map(|_| ())
     }
 
-    /// Refuses who answers nothing at all, before anything is told of what there is. A key that might run, now or
-    /// under other circumstances, is one: no policy lifts that. A user of this host comes in by the admin socket or
-    /// owns the ledger; nothing runs from there.
+    /// Refuses principals that can answer nothing at all, before anything about existing requests
+    /// is revealed. A key that may run, now or under other circumstances, is one: no policy lifts
+    /// that. A user of this host connects through the admin socket or owns the ledger; neither can
+    /// run anything.
     fn check_apart(&self, by: &Principal, door: Door) -> Result<(), AnswerError> {
         self.holds(by, Power::Approve, door).map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
         match by.source() {
@@ -105,7 +107,7 @@ impl Gate {
         }
         let granted = self.may(by, Power::Approve, over, door);
         let granted = granted.map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
-        // A key without a user stands for itself alone.
+        // A key without a user has only itself as its identity.
         let is_same_user = by.user().is_some() && by.user() == requested.requester_user.as_deref();
         if !requested.groups.is_empty() && (is_same_user || by.id() == requested.requester) {
             return Err(AnswerError::OwnRequest);
@@ -130,8 +132,8 @@ impl Gate {
         Ok(granted)
     }
 
-    /// Refuses what nobody answered in time. Returns when the next question's time is over, on the wall
-    /// clock in microseconds.
+    /// Refuses requests that were not answered in time. Returns when the next request expires, in
+    /// microseconds of wall time.
     pub async fn expire(&self) -> Result<Option<u64>, AnswerError> {
         let _turn = self.answers.lock().await;
         let now = Wall::now().0;
@@ -165,7 +167,7 @@ impl Gate {
     }
 }
 
-/// The header's words of an answer.
+/// The header fields of an answer.
 fn answer_draft(requested: &Requested, said: Draft) -> Draft {
     Draft {
         run: Some(requested.run.clone()),
@@ -179,7 +181,7 @@ fn answer_draft(requested: &Requested, said: Draft) -> Draft {
     }
 }
 
-/// Questions that no answer came to by `now`.
+/// Open requests that have expired by `now`.
 fn over(ledger: &Ledger, now: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> {
     ledger.state(|state| {
         let sql = "SELECT id FROM approval WHERE state = 'pending' AND expires_us <= ?1";

@@ -1,7 +1,10 @@
-//! What a person is asked, and what a person answers.
+//! Approval requests and their answers.
 //!
-//! `error`: why an answer does not count. `view`: a request as people see it. `answer`: approvals, refusals and time-outs,
-//! each made durable before it counts.
+//! # Layout
+//!
+//! * `error`: why an answer does not count.
+//! * `view`: a request as people see it.
+//! * `answer`: approvals, refusals and time-outs, each durable before it counts.
 
 pub(super) mod error;
 pub(super) mod view;

@@ -1,9 +1,9 @@
 //! A bundle as it is archived: one JSON text with everything that its digest covers and its
 //! decisions depend on, from which the same bundle can be rebuilt.
 //!
-//! Of the tools it has only their digests and the schema derived from them, because policies see
-//! nothing else. Of `entities.toml` and of the policies' tests it has only the digests, because
-//! each recorded request has its labels and a replay runs no tests.
+//! It has only the digests of the tools and the schema derived from them, because policies see
+//! nothing else. It has only the digests of `entities.toml` and of the policies' tests, because each
+//! recorded request has its labels and a replay runs no tests.
 
 use super::bundle::Bundle;
 use super::error::SourceFile;

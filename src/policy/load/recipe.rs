@@ -61,7 +61,7 @@ impl Recipe {
         wanted.extend([of_schema(&self.base, &self.schema), of_engine(&self.engine)]);
         match wanted.iter().find(|line| !has(line)) {
             None => Ok(()),
-            Some(line) => Err(format!("its lines lack `{}`", line.trim_end())),
+            Some(line) => Err(format!("its lines are missing `{}`", line.trim_end())),
         }
     }
 }

@@ -332,7 +332,7 @@ static TYPES: LazyLock<BTreeMap<&'static str, EntityTypeName>> = LazyLock::new(|
         .collect()
 });
 
-/// The type's name as in the schema; `None` if there is no such type.
+/// The type's name as in the schema; `None` for an unknown type.
 pub(in crate::policy) fn kind(name: &str) -> Option<&'static str> {
     TYPES.get_key_value(name).map(|(kind, _)| *kind)
 }

@@ -1,8 +1,8 @@
 //! The effect of a change of rules: the decisions that differ between two bundles.
 //!
 //! The questions are the cases of both sides, and a table of every role, untainted and tainted,
-//! with every tool and the resources that either side names. This is no proof: nothing else is
-//! asked.
+//! with every tool and the resources that either side names. This proves nothing about
+//! other questions.
 
 use crate::auth::Role;
 use crate::policy::decide::ruling::Ruling;

@@ -38,7 +38,7 @@ impl PowerCase {
         let over = match self.owner.as_deref() {
             None => Over::Server,
             Some("self") => Over::Of { id: "case", owner: &own },
-            Some("other") => Over::Of { id: "case", owner: "key:somebody" },
+            Some("other") => Over::Of { id: "case", owner: "key:other" },
             Some(name) => Over::Of { id: "case", owner: name },
         };
         let Self { power, door, expires_us, now_us, ran, .. } = *self;

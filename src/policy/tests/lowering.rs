@@ -385,7 +385,7 @@ proptest! {
 
     /// A schema is refused, or all arguments that match it make a request that passes Cedar's
     /// strict check and can be read back from the ledger; a number that does not round-trip makes
-    /// the call invalid. There is no third outcome.
+    /// the call invalid. These are the only outcomes.
     #[test]
     fn what_fits_is_a_request_or_the_schema_is_refused(
         pieces in prop::collection::vec((pieces(), any::<bool>(), any::<bool>()), 0..5),

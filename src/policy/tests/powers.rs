@@ -45,7 +45,7 @@ fn table(bundle: &Bundle, who: fn(Role) -> Subject, door: Door) -> String {
             let who = who(role);
             let (own, other) = (
                 allows(bundle, &who, power, &who.id(), door),
-                allows(bundle, &who, power, "key:somebody", door),
+                allows(bundle, &who, power, "key:other", door),
             );
             match (own, other) {
                 (true, true) => "yes",
@@ -145,7 +145,7 @@ fn a_key_that_runs_elsewhere_may_run() {
     assert!(allows(&bundle, &subject(Role::Approver), Power::Run, "", here));
     assert!(bundle.may_ever(&subject(Role::Approver), Power::Run), "it may run from where the rule says");
     assert!(!bundle.may_ever(&subject(Role::Viewer), Power::Run));
-    assert!(may("when { context.via == \"page\" };"), "a door is no other person");
+    assert!(may("when { context.via == \"page\" };"), "another door is not another person");
     assert!(may("when { context.now > datetime(\"2100-01-01\") };"));
     assert!(may("when { context has expires };"));
     let forbid = "; @id(\"f\") forbid(principal, action == PAR::Action::\"run\", resource)";
@@ -305,7 +305,7 @@ fn a_use_fails_closed_and_can_be_made_again() {
     }
 }
 
-/// Of hundreds of rules only those that apply are evaluated, and the answer is that of all of them.
+/// Only those of many rules that apply are evaluated, and the answer is that of all of them.
 #[test]
 fn a_slice_answers_a_use_as_all_policies_do() {
     let mut text = std::fs::read_to_string(top().join("policies/00-api.cedar")).expect("shipped policy");

@@ -192,7 +192,7 @@ fn are_alike(ours: &Entities, checked: &Entities, tool: &str) -> Result<(), Test
     Ok(())
 }
 
-/// Of many policies few are evaluated, and their set is built once.
+/// Few of many policies are evaluated, and their set is built once.
 #[test]
 fn a_slice_is_small_and_kept() {
     assert!(POLICIES.len() > 400, "{}", POLICIES.len());
