@@ -54,7 +54,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// There is no object that `by` could use it on.
+    /// No object exists that `by` could use it on.
     pub fn sight(&self, by: &Principal, power: Power, door: Door) -> Result<Sight, Refused> {
         self.holds(by, power, door)?;
         Ok(Sight { rules: self.rules(), by: by.clone(), power, door, owners: Mutex::default() })

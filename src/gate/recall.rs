@@ -67,8 +67,7 @@ impl Gate {
         let seq = trace.decision.header.seq;
         let damaged = |what: String| ReadError::Damaged(seq, what);
         let mut facts = Facts::read(&trace.decision).map_err(|e| damaged(e.to_string()))?;
-        // By the manifest that the call ran under: a tool that is no longer known may have been
-        // anything.
+        // By the manifest that the call ran under: an unknown tool may have been anything.
         let rules = self.rules();
         let manifest = rules.catalog.find(&facts.tool).filter(|known| Some(known.digest) == facts.manifest);
         if let Some(manifest) = manifest {

@@ -336,7 +336,7 @@ mod tests {
         let no = json!({ "kind": "approval.refuse", "ref": 1 });
         let late = json!({ "kind": "approval.refuse", "ref": 1, "status": "expired" });
         let spends = json!({ "kind": "call.decision", "ref": 2, "decision": "allow" });
-        let anew = json!({ "kind": "call.decision", "ref": 2, "decision": "needs_approval" });
+        let undecided = json!({ "kind": "call.decision", "ref": 2, "decision": "needs_approval" });
         let changed = json!({ "kind": "call.decision", "ref": 1, "decision": "needs_approval" });
         let other = json!({ "kind": "call.decision", "ref": 7, "decision": "allow" });
         let waits = json!({ "kind": "run.reply", "status": "waiting" });
@@ -348,8 +348,8 @@ mod tests {
         check(&[no, yes.clone(), spends.clone()], State::Refused);
         check(&[late, yes.clone()], State::Expired);
         check(&[yes.clone(), spends.clone()], State::Spent);
-        check(&[yes.clone(), spends.clone(), anew.clone(), ends.clone()], State::Spent);
-        check(&[yes.clone(), anew, spends.clone()], State::Void);
+        check(&[yes.clone(), spends.clone(), undecided.clone(), ends.clone()], State::Spent);
+        check(&[yes.clone(), undecided, spends.clone()], State::Void);
         check(&[changed, yes.clone(), spends], State::Void);
         check(&[yes.clone(), other, waits], State::Granted);
         check(&[yes, ends], State::Void);

@@ -1,4 +1,4 @@
-//! Manifests with scripts and folders to change, and ids.
+//! Manifests with scripts and writable folders, and ids.
 
 use super::{Catalog, Connect, IdKind, Manifest, Places, ProcView, ProposedCall, ResourceSpec, check_id};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const DEPLOY: &str = include_str!("../../tools.d/deploy.toml");
 const SCRIPT: &str = include_str!("../../jobs.d/deploy.sh");
 
-/// An `etc/` with the shipped job, and a workspace beside it.
+/// An `etc/` with the shipped job, and a workspace next to it.
 struct Etc {
     dir: TempDir,
 }
@@ -70,7 +70,7 @@ fn those_that_are_off_could_be_switched_on() {
         (include_str!("../../tools.d/git_clone.toml.disabled"), "Host"),
         (include_str!("../../tools.d/http_get.toml.disabled"), "Host"),
     ] {
-        // Not every machine has these, and a program that is not there is refused.
+        // Not every machine has these, and a missing program is refused.
         let programs = ["/usr/bin/git", "/usr/lib/git-core/git-remote-https"];
         let off = programs.iter().fold(off.to_owned(), |off, program| off.replace(program, "/bin/sh"));
         let off = off.replace("/usr/lib/git-core/git", "/bin/sh");
@@ -123,7 +123,7 @@ fn the_one_that_is_off_could_be_switched_on() {
     let etc = Etc::new();
     let script = include_str!("../../jobs.d/service_restart.pl");
     std::fs::write(etc.path("etc/jobs.d/service_restart.pl"), script).expect("script");
-    // Not every machine has it, and a program that is not there is refused.
+    // Not every machine has it, and a missing program is refused.
     let manifest = etc.parse(&off.replace("/usr/bin/perl", "/bin/sh")).expect("a manifest");
     let bus = std::fs::canonicalize("/run/dbus").unwrap_or("/run/dbus".into()).join("system_bus_socket");
     assert_eq!((manifest.resource.kind(), manifest.connect), ("Service", vec![Connect::Unix(bus)]));
@@ -138,7 +138,7 @@ fn another_script_is_another_manifest() {
     let after = etc.parse(DEPLOY).expect("a manifest");
     assert_eq!(before.digest, again.digest);
     assert_ne!(before.digest, after.digest);
-    // What was loaded stays what it was.
+    // A loaded script does not change.
     assert_eq!(before.script().expect("a script").bytes(), SCRIPT.as_bytes());
 }
 
@@ -240,7 +240,7 @@ fn what_a_program_is_given_is_checked_with_its_line() {
     assert_eq!(error, "5: a builtin gets its arguments without standard input");
 }
 
-/// Who reads below its resource says so, and has a path to read below.
+/// Only tools that need `/proc` may have one.
 #[test]
 fn who_is_told_by_a_name_in_proc_has_one() {
     let etc = Etc::new();

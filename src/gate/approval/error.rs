@@ -9,7 +9,7 @@ use crate::types::ApprovalId;
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     /// No approval request has this id.
-    #[error("there is no such approval")]
+    #[error("no such approval")]
     Unknown,
     /// A key that may run can answer nothing, whatever the policies say.
     #[error("only a key that may approve and may not run, or the admin socket, can answer")]

@@ -1,12 +1,12 @@
-//! What a recorded call leaves out below its object, made again from the record.
+//! Repeats the exclusions of a recorded call from its record.
 
 use crate::gate::ANY_NAME;
 use crate::ledger::payload::{CallDecisionPayload, Excluded};
 use crate::policy::{Bundle, Recorded, Ruling};
 use serde_json::Value;
 
-/// What differs between the `beneath` and `exclusions` of a decision's payload and what the rules say to
-/// them. Only a call that may come to run has them.
+/// What differs between the `beneath` and `exclusions` of a decision's payload and the answer of
+/// the rules. Only a call that may run has them.
 pub(super) fn difference(
     payload: &CallDecisionPayload,
     recorded: &Recorded,

@@ -1,4 +1,4 @@
-//! A decision made again from the request that its entry keeps.
+//! Repeats a decision from the request in its entry.
 
 use super::beneath;
 use super::kept::KeptBundles;
@@ -10,7 +10,7 @@ use crate::types::json::parse_strict;
 use crate::types::{Decision, Digest, limits, text};
 use serde_json::Value;
 
-/// Makes one decision again: under its own rules, and under those that it is put `against`.
+/// Repeats one decision: under its own rules, and under those in `against`.
 pub(super) fn check(
     stored: &Stored,
     against: Option<&Bundle>,
@@ -36,7 +36,7 @@ pub(super) fn check(
     let is_empty = |request: &Value| request.as_object().is_none_or(serde_json::Map::is_empty);
     let request = payload.request.as_ref().filter(|request| !is_empty(request));
     if header.decision() == Some(Decision::Invalid) {
-        // What is no valid call was never a question to the policies.
+        // An invalid call was never a question to the policies.
         if request.is_some() || header.fields.contains_key("policies") {
             return share.differs(
                 header.seq,
@@ -66,8 +66,8 @@ pub(super) fn check(
     }
 }
 
-/// Under its own bundle the request must lead to what is recorded. `counts_shadow`: what policies in shadow
-/// mode would change is noted by the decision's own bundle.
+/// Under its own bundle the request must lead to what is recorded. `counts_shadow`: the decision's
+/// own bundle also reports what its policies in shadow mode would change.
 fn check_own(
     header: &Header,
     payload: &CallDecisionPayload,
@@ -107,7 +107,7 @@ fn check_own(
     }
 }
 
-/// A request that is another call's than the header's.
+/// Describes a request that belongs to another call than the header.
 fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
     let pairs = [("tool", recorded.tool()), ("session", recorded.session())];
     let odd = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
@@ -137,7 +137,7 @@ fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> 
         let (then, now) = if has_errors { ("an error", "none") } else { ("no error", "one") };
         return Some(format!("recorded {then}; the rules lead to {now}"));
     }
-    // Errors are told in words, which may change: that there are any is what counts.
+    // The text of errors may change between versions: only whether there are any is compared.
     let then = payload.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     let now = again.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     (then != now).then(|| "the record of policies in shadow mode differs from what they say".to_owned())

@@ -1,4 +1,4 @@
-//! What was done by a power of the API: granted again from the request that the entry carries.
+//! Repeats the grant of a power from the request in the entry that it led to.
 
 use super::kept::KeptBundles;
 use super::share::WalkShare;
@@ -9,19 +9,19 @@ use crate::types::json::parse_strict;
 use crate::types::{Decision, Digest, limits};
 use serde::Deserialize;
 
-/// Of the payloads of all kinds that are written by a power, what is compared.
+/// The compared members, in the payloads of all kinds that record a power.
 #[derive(Deserialize)]
 struct ToldPower {
     power: PowerUsed,
-    /// Of an approval, a key or its revocation.
+    /// The id of an approval, a key or its revocation.
     #[serde(default)]
     id: Option<String>,
-    /// Of a reload.
+    /// The earlier bundle of a reload.
     #[serde(default)]
     was: Option<Digest>,
 }
 
-/// The power that an entry of this kind is written by.
+/// The power that entries of this kind require.
 pub(super) fn power_of(header: &Header) -> Option<Power> {
     [
         (Kind::ApprovalGrant, Power::Approve),
@@ -37,8 +37,8 @@ pub(super) fn power_of(header: &Header) -> Option<Power> {
     .find_map(|(kind, power)| header.is(kind).then_some(power))
 }
 
-/// Grants again what `stored` was written by, where it says so: what nobody asked for, and what was done
-/// without a server, does not.
+/// Repeats the grant that `stored` records. Entries without a caller, and those of commands without
+/// a server, record none.
 pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkShare) {
     let (header, seq) = (&stored.header, stored.header.seq);
     let Some(wanted) = power_of(header) else { return };
@@ -65,7 +65,7 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
     if let Some((_, what)) = of_another.iter().find(|(is_other, _)| *is_other) {
         return share.differs(seq, format!("the request of its power names {what}"));
     }
-    // The rules before a load let it in; all else is done under the rules in force.
+    // The rules before a load granted it; everything else is done under the rules in force.
     let in_force = match wanted {
         Power::Reload => told.was,
         Power::Approve => header.str("policy").and_then(Digest::from_hex),

@@ -1,16 +1,16 @@
-//! What one thread finds in its share of the ledger, and how the shares add up.
+//! What one thread finds in its share of the ledger, and how shares add up.
 
 use super::told::{Difference, Example, Flips, Replayed};
 use crate::ledger::Header;
 use crate::policy::{Again, Recorded};
 use std::collections::BTreeMap;
 
-/// Differences that are told one by one; all are counted.
+/// Differences that are listed; all are counted.
 const DIFFERENCES_MAX: usize = 100;
 /// Examples of one group of flips.
 const EXAMPLES_MAX: usize = 5;
 
-/// From, to and by → how many, and the oldest of them.
+/// From, to and by → how many, and the oldest examples.
 pub(super) type Groups = BTreeMap<[String; 3], (u64, Vec<Example>)>;
 
 /// What one thread found in its share.
@@ -33,7 +33,8 @@ impl WalkShare {
         }
     }
 
-    /// A decision under `policy` must come behind the `policy.load` of that bundle, with none between.
+    /// A decision under `policy` must follow the `policy.load` of that bundle, without another one
+    /// in between.
     pub(super) fn under(&mut self, policy: &str, seq: u64) {
         match &self.in_force {
             Some(in_force) if in_force == policy => {}
@@ -60,7 +61,7 @@ impl WalkShare {
         self.beside(header, recorded, again);
     }
 
-    /// What policies in shadow mode would change.
+    /// Counts what policies in shadow mode would change.
     pub(super) fn beside(&mut self, header: &Header, recorded: &Recorded, again: &Again) {
         let Some(shadow) = &again.shadow else { return };
         let by = match shadow.policies.as_slice() {
@@ -71,7 +72,7 @@ impl WalkShare {
         note(&mut self.shadow_flips, group, || example(header, recorded));
     }
 
-    /// Takes in the share that comes behind this one.
+    /// Adds the share that follows this one.
     pub(super) fn add(&mut self, next: Self) {
         for (policy, (seq, count)) in &next.before {
             if self.in_force.is_none() {

@@ -1,22 +1,24 @@
-//! One answer of a web server, over a connection that was made for the call.
+//! One response of a web server, over a connection that was made for the call.
 
 use super::answer::{Answer, FRAME_BYTES, integer, json_len, shown};
 use crate::types::{WebUrl, limits, text};
 use serde_json::{Map, Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// Bytes of the body that are read where the call names no limit.
+/// Bytes of the body that are read if the call sets no limit.
 const LIMIT_DEFAULT: u64 = 16_384;
-/// Headers of an answer.
+/// Most headers of a response.
 const HEADERS_MAX: usize = 100;
-/// The line that begins a chunk, in bytes.
+/// The longest line before a chunk, in bytes.
 const CHUNK_LINE_BYTES_MAX: u64 = 256;
 
-/// Asks for `url` over `socket`, which is connected to its host, under TLS where the URL says so, and has a deadline.
+/// Requests `url` over `socket`, which is connected to its host, uses TLS if the URL does, and has
+/// a deadline.
 ///
-/// The answer holds `url`, `status`, `location` and `content_type` where the server sent them, `bytes`, `truncated`,
-/// and `text` where the body is UTF-8, else `base64`. It fits `output_bytes_max`. No redirect is followed and nothing is
-/// unpacked. `truncated` says that there is, or was to be, more of the body: the limit was reached, or the connection
+/// The answer holds `url`, `status`, `location` and `content_type` if the server sent them,
+/// `bytes`, `truncated`, and `text` if the body is UTF-8, else `base64`. It fits
+/// `output_bytes_max`. Redirects are not followed and nothing is decompressed. `truncated` says
+/// that the body has, or was meant to have, more bytes: the limit was reached, or the connection
 /// ended early.
 pub fn http_get(
     mut socket: impl Read + Write,
@@ -36,7 +38,7 @@ pub fn http_get(
     let taken: usize = answer.values().filter_map(Value::as_str).map(json_len).sum();
     let room = output_bytes_max.saturating_sub(FRAME_BYTES + taken);
     let limit = usize::try_from(integer(arguments, "limit", LIMIT_DEFAULT)).unwrap_or(usize::MAX);
-    // Base64 takes four bytes for three, so that much fits whatever the bytes are.
+    // Base64 takes four bytes for three, so this much fits whatever the bytes are.
     let (body, truncated) = head.body.read(&mut from, limit.min(room / 4 * 3)).map_err(broke)?;
     let (key, content, bytes) = shown(&body, truncated, room);
     answer.insert(key.to_owned(), content.into());
@@ -60,7 +62,7 @@ enum BodyFraming {
 }
 
 impl AnswerHead {
-    /// The head of the final answer: those of interim ones are passed over.
+    /// The head of the final response; interim responses are skipped.
     fn read(from: &mut impl BufRead) -> Result<Self, String> {
         let mut left = from.take(limits::HEADER_BYTES_MAX as u64);
         loop {
@@ -112,7 +114,7 @@ impl AnswerHead {
 }
 
 impl BodyFraming {
-    /// Of two lengths, or a length beside chunks, somebody else may have taken the other one.
+    /// With two lengths, or a length and chunks, another party may have used the other one.
     fn parse(encodings: &[String], lengths: &[String]) -> Result<Self, String> {
         match (encodings, lengths) {
             ([], []) => Ok(Self::UntilClose),
@@ -124,7 +126,7 @@ impl BodyFraming {
         }
     }
 
-    /// At most `limit` bytes of the body, and whether there was to be more.
+    /// At most `limit` bytes of the body, and whether it was meant to have more.
     fn read(&self, from: &mut impl BufRead, limit: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut body = Vec::new();
         let room = limit as u64;
@@ -144,8 +146,8 @@ impl BodyFraming {
     }
 }
 
-/// Reads chunks (RFC 9112 section 7.1) until the last one, which is told by `true`, or until `room` is used up or the
-/// connection ended. What comes behind the last chunk is not read.
+/// Reads chunks (RFC 9112 section 7.1) until the last one, and then returns `true`, or until `room`
+/// is used up or the connection ends. Reads nothing after the last chunk.
 fn read_chunks(from: &mut impl BufRead, room: u64, body: &mut Vec<u8>) -> io::Result<bool> {
     let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
     loop {
@@ -175,7 +177,7 @@ fn read_chunks(from: &mut impl BufRead, room: u64, body: &mut Vec<u8>) -> io::Re
     }
 }
 
-/// Everything up to an empty line, with it.
+/// Reads up to and including an empty line.
 fn read_block(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut block = Vec::new();
     loop {
@@ -199,7 +201,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::io::{self, Read, Write};
 
-    /// What a server sends, in pieces of one size, and what it was asked.
+    /// A server that sends fixed bytes in pieces of one size, and the request that it got.
     struct PlainServer {
         answer: Vec<u8>,
         at: usize,
@@ -237,7 +239,7 @@ mod tests {
         (http_get(&mut server, &url, arguments, cap), server)
     }
 
-    /// The same answer, however its bytes come.
+    /// The same answer, however its bytes arrive.
     fn told(answer: impl AsRef<[u8]>, arguments: Value) -> Result<Value, String> {
         let [one, seven, all] =
             [1, 7, usize::MAX].map(|piece| get(answer.as_ref(), piece, &arguments, 4_096).0);

@@ -1,4 +1,4 @@
-//! Checks of single words of a manifest.
+//! Checks of single members of a manifest.
 
 use super::reserved::taken;
 use super::words::{Element, Limits, Program};
@@ -20,7 +20,7 @@ pub(super) fn required_string(from: &str, input: &Value) -> Result<String, Strin
     }
 }
 
-/// An absolute path of a regular file that is there.
+/// An absolute path of an existing regular file.
 pub(super) fn program_path(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
     if !path.is_absolute() {

@@ -1,18 +1,18 @@
-//! Where on the network a tool may be connected to.
+//! The hosts that a tool may connect to.
 
 use super::host_form::HostForm;
 use super::words::ResourceSpec;
 use crate::types::HostPort;
 use ipnet::IpNet;
 
-/// What a manifest lets its tool be connected to. Empty: to nothing.
+/// The hosts that a manifest lets its tool connect to. Empty: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Hosts with their ports.
     pub hosts: Vec<HostPort>,
-    /// Ports at which any host may be reached, if the call is about it and was decided on: `*:443`.
+    /// Ports on which any host may be reached, if the call is about it and was allowed: `*:443`.
     pub ports: Vec<u16>,
-    /// Ranges of addresses that are not public and may be connected to all the same.
+    /// Address ranges that are not public and may be connected to nevertheless.
     pub named: Vec<IpNet>,
 }
 
@@ -53,13 +53,13 @@ impl Reach {
         Ok(reach)
     }
 
-    /// Whether the tool is connected to nothing.
+    /// Whether the tool connects to no host.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty() && self.ports.is_empty()
     }
 
-    /// Whether the tool may be connected to `host`.
+    /// Whether the tool may connect to `host`.
     #[must_use]
     pub fn holds(&self, host: &HostPort) -> bool {
         self.hosts.contains(host) || self.ports.contains(&host.port())

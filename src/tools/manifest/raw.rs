@@ -1,5 +1,5 @@
-//! The file as it is written, and what its parts mean together. What a later version will support is refused by name,
-//! never ignored.
+//! The file as it is written, and checks of members that depend on each other. A member for a later
+//! version is refused by name, never ignored.
 
 use super::check::{element, program_path, required_string};
 use super::content::ContentFolder;
@@ -123,8 +123,8 @@ impl RawManifest {
         Ok(Runner::Program(Program { path, args, runtime, script: None, exec: self.exec()? }))
     }
 
-    /// What an interpreter and the programs that a script starts need is not known, so that it is as
-    /// for a dynamic one.
+    /// The needs of an interpreter, and of the programs that a script starts, are unknown: they
+    /// count as dynamic.
     fn script(&self, file: &Path, interpreter: &str, script: &str) -> Result<Runner, (&'static str, String)> {
         let path = program_path(interpreter).map_err(|reason| ("interpreter", reason))?;
         let script = Script::load(file, script).map_err(|reason| ("script", reason))?;
@@ -167,8 +167,8 @@ impl RawManifest {
         }
     }
 
-    /// The folder whose content a call is about. The copy of it that the tool is given lies in the first folder that it
-    /// may change.
+    /// The folder whose content a call is about. The tool's copy of it lies in the first folder
+    /// that the tool may change.
     pub(super) fn content(
         &self,
         resource: &ResourceSpec,
@@ -185,15 +185,15 @@ impl RawManifest {
             || self.sandbox.write.is_empty()
             || matches!(resource, ResourceSpec::Path { .. })
         {
-            return say("content", "`content` is for programs that write, and whose resource is no path");
+            return say("content", "`content` is for programs that write, and whose resource is not a path");
         }
         let is_required = |name: &str| required_string(&format!("/{name}"), &self.input).is_ok();
         let folder = ContentFolder::parse(words, copy_in.as_deref(), is_required);
         folder.map(Some).map_err(|reason| ("content", reason))
     }
 
-    /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that
-    /// the resource's id names there.
+    /// The folders that may be changed. A grant that ends in `/{argument}` gives each call the
+    /// folder below it that the resource's id names.
     pub(super) fn write(&self, resource: &ResourceSpec, places: &Places) -> Result<Vec<WriteRoot>, String> {
         let id = match resource {
             ResourceSpec::Id { argument, .. } => Some(format!("/{{{argument}}}")),
@@ -211,7 +211,7 @@ impl RawManifest {
     }
 
     pub(super) fn spelled(&self, places: &Places) -> Result<Vec<PathBuf>, String> {
-        // A placeholder is a name of its own behind the folder.
+        // A placeholder is a separate name after the folder.
         let folder = |grant: &String| places.spell(grant.split("/{").next().unwrap_or(grant));
         self.sandbox.read.iter().chain(&self.sandbox.write).map(folder).collect()
     }
@@ -250,7 +250,7 @@ impl RawManifest {
         }
     }
 
-    /// Who reads below a folder says so, and nobody else does.
+    /// A tool that reads below a folder must declare it, and no other tool may.
     pub(super) fn check_recursive(&self) -> Result<(), (&'static str, String)> {
         let say = |reason: String| Err(("recursive", reason));
         match self.builtin {
@@ -268,8 +268,8 @@ impl RawManifest {
         }
     }
 
-    /// The sockets, and the entries that are hosts. What is done over a connection nobody here sees: it is more than
-    /// reading.
+    /// The sockets, and the entries that are hosts. PAR does not see what is done over a
+    /// connection: it is more than reading.
     pub(super) fn connect(&self, places: &Places) -> Result<Ends, (&'static str, String)> {
         let entries = &self.sandbox.connect;
         let say = |key, reason: &str| Err((key, reason.to_owned()));
@@ -285,7 +285,8 @@ impl RawManifest {
             _ if self.class == Class::Read && !entries.is_empty() => {
                 return say("class", "a tool with `connect` cannot be of class `read`");
             }
-            // Who has calls for connections of its own could pass descriptors over a socket that it is given.
+            // A program that can open connections of its own could pass descriptors over a socket
+            // that it is given.
             _ if !sockets.is_empty() && !hosts.is_empty() => {
                 return say("connect =", "`connect` lists hosts or sockets, not both");
             }
@@ -301,7 +302,7 @@ impl RawManifest {
         Ok((sockets.collect::<Result<_, _>>().map_err(|reason| ("connect =", reason))?, hosts))
     }
 
-    /// Who reaches hosts says which, and bounds it.
+    /// A tool that reaches hosts must list them, and bound its traffic.
     pub(super) fn check_reach(
         &self,
         reach: &Reach,
@@ -328,7 +329,8 @@ impl RawManifest {
         }
     }
 
-    /// Scripts and secrets are told by names in `/proc`, so their tools have one to find them in.
+    /// Scripts and secrets are passed as names in `/proc`, so their tools get a `/proc` to find
+    /// them in.
     pub(super) fn proc(&self) -> Result<ProcView, (&'static str, String)> {
         let is_told = self.script.is_some() || !self.sandbox.secrets.is_empty();
         match (self.sandbox.proc, self.builtin) {
