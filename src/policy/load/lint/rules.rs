@@ -41,7 +41,7 @@ fn unscoped(policy: &Policy) -> Option<LintFinding> {
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("principal".to_owned()),
         reason: "a permit names neither principal nor action nor resource".to_owned(),
-        mend: "limit whom or what it is for, such as `principal in PAR::Role::\"operator\"`".to_owned(),
+        mend: "name at least one of them, such as `principal in PAR::Role::\"operator\"`".to_owned(),
     })
 }
 
