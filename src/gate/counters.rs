@@ -172,7 +172,7 @@ mod tests {
     use super::{Counters, WINDOW_US};
 
     #[test]
-    fn what_is_not_kept_is_given_back_and_what_is_old_goes() {
+    fn an_unkept_call_is_uncounted_and_old_calls_expire() {
         let counters = Counters::default();
         let calls = |now: u64| counters.turn().counts("deploy", now).calls_hour;
         counters.turn().count("deploy", 10).keep();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_age_of_the_newest_failure_is_told() {
+    fn the_age_of_the_newest_failure_is_reported() {
         let counters = Counters::default();
         assert_eq!(counters.turn().counts("deploy", 5).failed_ago_s, None);
         counters.failed("deploy", 1_000_000);

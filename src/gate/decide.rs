@@ -65,11 +65,11 @@ impl Gate {
     /// to the one that was shown.
     pub fn decide(&self, asking: &Asking<'_>, pending: Pending, prepared: Prepared) -> Decided {
         let mut paths = subtree::SubtreePaths::default();
-        let object = self.told(&prepared.object);
+        let object = self.recorded_object(&prepared.object);
         let resource =
             if pending.is_stale() { Err(STALE) } else { self.resource(&pending, &prepared.object, &object) };
         let resource = resource.and_then(|resource| {
-            paths = self.beneath(&pending, &prepared.object)?;
+            paths = self.paths_below(&pending, &prepared.object)?;
             Ok(resource)
         });
         let (tool, now_us) = (&pending.manifest().name, Wall::now().0);
@@ -103,11 +103,11 @@ impl Gate {
         if let Ruling::NeedsApproval { gates, .. } = &verdict.answer {
             // What the approved call would leave out: the person sees it, and it is hashed with the
             // call.
-            let shown = look(subtree::yes_to(gates));
+            let shown = look(subtree::approval_for(gates));
             let exact = Self::exact(asking, &pending, &verdict.request, &object, &shown.exclusions);
-            let yes = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
-            let yes = yes.and_then(|(asked, hash)| asked.consent(hash, gates));
-            let granted = yes.map(|yes| (ask(yes), look(yes)));
+            let approval = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
+            let approval = approval.and_then(|(asked, hash)| asked.consent(hash, gates));
+            let granted = approval.map(|approval| (ask(approval), look(approval)));
             let granted = granted.filter(|(verdict, below)| {
                 matches!(verdict.answer, Ruling::Allow { .. }) && below.exclusions == shown.exclusions
             });

@@ -83,9 +83,9 @@ impl Decided {
 
 /// The text of a refusal, for the model.
 pub(super) fn refusal(reason: &str, advice: &[String]) -> Value {
-    let mut told = Map::from_iter([("error".to_owned(), json!(reason))]);
+    let mut refused = Map::from_iter([("error".to_owned(), json!(reason))]);
     if !advice.is_empty() {
-        told.insert("advice".to_owned(), json!(advice));
+        refused.insert("advice".to_owned(), json!(advice));
     }
-    Value::Object(told)
+    Value::Object(refused)
 }

@@ -32,7 +32,7 @@ pub(super) struct Facts {
 pub(super) enum DecisionUnread {
     /// This field of its header is missing or malformed.
     #[error("a decision has no {0}")]
-    Lacks(&'static str),
+    Missing(&'static str),
     /// It is another kind of entry, or another decision.
     #[error("the entry does not allow a call")]
     NotAllowed,
@@ -44,18 +44,18 @@ impl Facts {
         let header = &stored.header;
         let payload: CallDecisionPayload = stored.payload().unwrap_or_default();
         let text = |name: &str| header.str(name).unwrap_or_default();
-        let lacks = DecisionUnread::Lacks;
+        let missing = DecisionUnread::Missing;
         Ok(Self {
-            run: RunId::parse(text("run")).ok_or(lacks("run"))?,
-            session: SessionId::parse(text("session")).ok_or(lacks("session"))?,
-            call: CallId::parse(text("call")).ok_or(lacks("call"))?,
+            run: RunId::parse(text("run")).ok_or(missing("run"))?,
+            session: SessionId::parse(text("session")).ok_or(missing("session"))?,
+            call: CallId::parse(text("call")).ok_or(missing("call"))?,
             principal: text("principal").to_owned(),
             resource: resource_of(&payload),
             proposed_id: payload.proposed_id,
             tool: text("tool").to_owned(),
             arguments: payload.arguments.unwrap_or_default(),
             manifest: Digest::from_hex(text("manifest")),
-            policy: Digest::from_hex(text("policy")).ok_or(lacks("policy"))?,
+            policy: Digest::from_hex(text("policy")).ok_or(missing("policy"))?,
             policies: header.policies(),
             is_trusted: false,
             structured: false,

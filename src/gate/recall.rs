@@ -74,7 +74,7 @@ impl Gate {
             (facts.is_trusted, facts.structured) = (!manifest.untrusted_output, manifest.is_structured());
         }
         let decided = trace.decided;
-        let told = |record: CallRecord, entry: &Stored| {
+        let durable = |record: CallRecord, entry: &Stored| {
             // A secret that was named after it was recorded is not shown either.
             let record = CallRecord { result: self.secrets().clean(record.result).into_inner(), ..record };
             let recall = Recall::Told(Box::new(ToolResult::found(entry, record.clone())));
@@ -82,17 +82,17 @@ impl Gate {
         };
         let decision = trace.decision.header.decision();
         match (decision.unwrap_or(Decision::Deny), &trace.result) {
-            (Decision::Allow, Some(result)) => Ok(told(settled(facts, seq, result), result)),
+            (Decision::Allow, Some(result)) => Ok(durable(settled(facts, seq, result), result)),
             (Decision::Allow, None) => Err(damaged("an allowed call has no result yet".to_owned())),
             (Decision::NeedsApproval, _) => match (&trace.request, &trace.answer) {
                 (Some(request), Some(answer)) if answer.header.is(Kind::ApprovalRefuse) => {
-                    Ok(told(unapproved(facts, seq, no(request, answer)), answer))
+                    Ok(durable(unapproved(facts, seq, refusal_text(request, answer)), answer))
                 }
                 (Some(request), answer) => self.asked(facts, &trace, request, answer.as_ref()),
-                (None, _) => Ok(told(unapproved(facts, seq, Value::Null), &trace.decision)),
+                (None, _) => Ok(durable(unapproved(facts, seq, Value::Null), &trace.decision)),
             },
             (decision @ (Decision::Deny | Decision::Invalid), _) => {
-                Ok(told(refused(facts, decision, &trace.decision), &trace.decision))
+                Ok(durable(refused(facts, decision, &trace.decision), &trace.decision))
             }
         }
     }
@@ -156,7 +156,7 @@ fn add(traces: &mut Vec<Trace>, stored: Stored) -> Result<(), &'static str> {
 
 fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
     // A result that was too long is on the ledger without its end; an erased one is missing.
-    let (told, is_cut) = match result.payload::<CallResultPayload>() {
+    let (content, is_cut) = match result.payload::<CallResultPayload>() {
         Some(payload) => (payload.result, payload.truncated),
         None => (json!({ "error": "not kept whole" }), result.body.is_some()),
     };
@@ -165,7 +165,7 @@ fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
         truncated: is_cut,
         taints: facts.taints(status),
         result_seq: Some(result.header.seq),
-        ..CallRecord::unsettled(facts, decision, Decision::Allow, status, told)
+        ..CallRecord::unsettled(facts, decision, Decision::Allow, status, content)
     }
 }
 
@@ -177,22 +177,22 @@ fn unapproved(facts: Facts, seq: u64, why: Value) -> CallRecord {
 /// A call whose decision is its result.
 fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
     let payload: CallDecisionPayload = decision.payload().unwrap_or_default();
-    let mut told = Map::new();
+    let mut refusal = Map::new();
     if let Some(reason) = payload.reason {
-        told.insert("error".to_owned(), json!(reason));
+        refusal.insert("error".to_owned(), json!(reason));
     }
     if let Some(advice) = payload.advice {
-        told.insert("advice".to_owned(), json!(advice));
+        refusal.insert("advice".to_owned(), json!(advice));
     }
     let show = |raw: String| json!(text::visible(text::prefix(&raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX)));
     let shown = payload.arguments_raw.map(show);
     let record =
-        CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(told));
+        CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(refusal));
     CallRecord { arguments: shown.unwrap_or_else(|| record.arguments.clone()), ..record }
 }
 
 /// The text for the model about a call that a person refused, or that expired.
-fn no(request: &Stored, answer: &Stored) -> Value {
+fn refusal_text(request: &Stored, answer: &Stored) -> Value {
     let said = answer.payload::<ApprovalRefusePayload>().and_then(|payload| payload.reason);
     let id = request.payload::<ApprovalRequestPayload>().map(|payload| payload.id);
     let error = match (refusal(&answer.header), said) {

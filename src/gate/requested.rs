@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_behind_a_question_settle_it_once() {
+    fn later_entries_settle_a_request_once() {
         let check = |entries: &[Value], expect: State| {
             let mut standing = ApprovalStanding { state: State::Pending, answer: None };
             for (at, fields) in (2..).zip(entries) {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_stands_for_what_was_asked_and_no_more() {
+    fn an_approval_covers_only_what_was_asked() {
         let of = |group: &str| Obligation::Approval { group: group.to_owned() };
         let check = |groups: &[&str], confirm: bool, gate: &Obligation, expect: bool| {
             assert_eq!(requested(groups, confirm).asks(gate), expect, "{groups:?} {confirm} {gate:?}");

@@ -21,10 +21,10 @@ impl Gate {
         &self,
         pending: &Pending,
         object: &Object,
-        told: &Clean<Value>,
+        recorded: &Clean<Value>,
     ) -> Result<policy::Resource, &'static str> {
         // A link led there; the path that policies would decide on cannot be recorded.
-        if !told.found().is_none() {
+        if !recorded.found().is_none() {
             return Err("the name of its object holds a secret");
         }
         let manifest = pending.manifest();
@@ -79,7 +79,7 @@ impl Gate {
     }
 
     /// The object in the form that is recorded.
-    pub(super) fn told(&self, object: &Object) -> Clean<Value> {
+    pub(super) fn recorded_object(&self, object: &Object) -> Clean<Value> {
         self.secrets().clean(object_json(object))
     }
 

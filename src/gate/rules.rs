@@ -73,13 +73,13 @@ impl Rules {
 type Texts = BTreeMap<String, Option<String>>;
 
 fn changes(old: &Texts, new: &Texts) -> NameChanges {
-    let lacking = |from: &Texts, those: &Texts| {
+    let missing_from = |from: &Texts, those: &Texts| {
         those.keys().filter(|name| !from.contains_key(*name)).cloned().collect::<Vec<_>>()
     };
     let changed = new.iter().filter(|(name, text)| old.get(*name).is_some_and(|old| old != *text));
     NameChanges {
-        added: lacking(old, new),
-        removed: lacking(new, old),
+        added: missing_from(old, new),
+        removed: missing_from(new, old),
         changed: changed.map(|(name, _)| name.clone()).collect(),
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Below {
     /// The paths that the call leaves out.
     pub(super) exclusions: Vec<Exclusion>,
     /// Whether nothing at all may be read below the object.
-    is_shut: bool,
+    is_closed: bool,
 }
 
 impl Gate {
@@ -59,7 +59,7 @@ impl Gate {
     ///
     /// The claim is impossible, or is missing a path that lies below the object by name. The call
     /// is denied.
-    pub(super) fn beneath<'a>(
+    pub(super) fn paths_below<'a>(
         &self,
         pending: &Pending,
         object: &'a Object,
@@ -82,7 +82,7 @@ impl Gate {
         if !path.unseen.is_empty() {
             return Err("a path below it that policies name cannot be looked at by the tool's user");
         }
-        if !tells_of_all(path, &named) {
+        if !covers_all(path, &named) {
             return Err("the sandbox did not report every named path below the object");
         }
         let resource = |canonical: &str, within: &[String]| {
@@ -116,11 +116,11 @@ impl Gate {
 
 /// Whether the claim covers each name that lies lexically below the object: as a path below it, or
 /// as a folder that contains it.
-fn tells_of_all(path: &PathObject, named: &HashSet<&str>) -> bool {
-    let told: HashSet<&str> = path.beneath.iter().map(|one| one.name.as_str()).collect();
+fn covers_all(path: &PathObject, named: &HashSet<&str>) -> bool {
+    let claimed: HashSet<&str> = path.beneath.iter().map(|one| one.name.as_str()).collect();
     let is_below = |name: &str| name != path.canonical && Path::new(name).starts_with(&path.canonical);
     let holds = |name: &str| path.within.iter().any(|one| one == name);
-    named.iter().all(|name| !is_below(name) || told.contains(name) || holds(name))
+    named.iter().all(|name| !is_below(name) || claimed.contains(name) || holds(name))
 }
 
 impl SubtreePaths<'_> {
@@ -136,7 +136,7 @@ impl SubtreePaths<'_> {
             if one.resource.as_ref().is_none_or(&mut allows) && allows(&one.any) {
                 continue;
             }
-            below.is_shut |= one.resource.is_none();
+            below.is_closed |= one.resource.is_none();
             below.exclusions.push(Exclusion { canonical: one.canonical.to_owned(), id: one.id });
         }
         below
@@ -149,7 +149,7 @@ impl Below {
     pub(super) fn obstacle(&self, runner: &Runner) -> Option<&'static str> {
         let has_some = self.exclusions.iter().any(|one| one.id.is_some());
         match runner {
-            _ if self.is_shut => Some(NOTHING_BELOW),
+            _ if self.is_closed => Some(NOTHING_BELOW),
             Runner::Program(_) if has_some => Some(NO_VIEW),
             Runner::Program(_) | Runner::Builtin(_) => None,
         }
@@ -165,7 +165,7 @@ impl Below {
 }
 
 /// The approval that `gates` require, without a user.
-pub(super) fn yes_to(gates: &[policy::Obligation]) -> Approved<'static> {
+pub(super) fn approval_for(gates: &[policy::Obligation]) -> Approved<'static> {
     let needs_other = gates.iter().any(|gate| matches!(gate, policy::Obligation::Approval { .. }));
     if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } }
 }

@@ -32,9 +32,9 @@ pub fn load_rules(config: &Config) -> Result<Rules, RulesError> {
     match rules.bundle.prove(&rules.catalog, &folders(config)) {
         failures if failures.is_empty() => Ok(rules),
         failures => {
-            let told = failures.iter().map(ToString::to_string);
+            let reasons = failures.iter().map(ToString::to_string);
             let mend = "the policies' own tests refuse the load: change the policy or the case";
-            Err(RulesError(told.chain([mend.to_owned()]).collect()))
+            Err(RulesError(reasons.chain([mend.to_owned()]).collect()))
         }
     }
 }

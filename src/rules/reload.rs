@@ -148,8 +148,8 @@ impl Reloader {
             && !matches!(error, ReloadError::Ledger(_))
         {
             // It may repeat what is in the files.
-            let told = self.gate.secrets().clean(error.to_string());
-            let reason = text::prefix(&told, limits::REFUSAL_BYTES_MAX);
+            let cleaned = self.gate.secrets().clean(error.to_string());
+            let reason = text::prefix(&cleaned, limits::REFUSAL_BYTES_MAX);
             let draft = Draft {
                 principal: who,
                 policy: Some(self.gate.rules().bundle.digest()),
@@ -168,7 +168,7 @@ impl Reloader {
         let renewal = self.launcher.renew().await.map_err(ReloadError::Launcher)?;
         check_launcher(&rules, renewal.report())?;
         let old = self.gate.rules();
-        let mut told = Map::from_iter([
+        let mut summary = Map::from_iter([
             ("policy".to_owned(), json!(rules.bundle.digest().hex())),
             ("was".to_owned(), json!(old.bundle.digest().hex())),
             ("refused".to_owned(), json!(renewal.report().refused)),
@@ -176,7 +176,7 @@ impl Reloader {
             ("secrets".to_owned(), json!(!finder.finds_what(&self.gate.secrets().now()))),
         ]);
         let difference = old.difference(&rules);
-        told.extend(json!(difference).as_object().cloned().unwrap_or_default());
+        summary.extend(json!(difference).as_object().cloned().unwrap_or_default());
         let power = by.as_ref().map(|(_, power)| power.record());
         let policy = PolicyLoadPayload {
             was: Some(old.bundle.digest()),
@@ -198,8 +198,8 @@ impl Reloader {
         };
         let exchanged = self.gate.exchange(rules, drafts, in_force).await;
         let receipts = exchanged.map_err(ReloadError::Ledger)?;
-        told.insert("ledger".to_owned(), json!(receipts.first().map(crate::ledger::Receipt::seq)));
-        Ok(Value::Object(told))
+        summary.insert("ledger".to_owned(), json!(receipts.first().map(crate::ledger::Receipt::seq)));
+        Ok(Value::Object(summary))
     }
 }
 

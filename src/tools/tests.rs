@@ -79,7 +79,7 @@ fn those_that_are_off_could_be_switched_on() {
 }
 
 #[test]
-fn who_is_connected_says_to_what_and_bounds_it() {
+fn a_connected_tool_declares_its_hosts_and_bounds() {
     let get = include_str!("../../tools.d/http_get.toml.disabled");
     let known = Etc::new().parse(get).expect("a manifest");
     assert_eq!(known.reach.entries().collect::<Vec<_>>(), ["www.example.com:443"]);
@@ -143,7 +143,7 @@ fn another_script_is_another_manifest() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_line() {
+fn an_impossible_manifest_is_refused_with_its_line() {
     let etc = Etc::new();
     let check = |from: &str, to: &str, expect: &str| {
         assert!(DEPLOY.contains(from), "{from}");
@@ -242,7 +242,7 @@ fn what_a_program_is_given_is_checked_with_its_line() {
 
 /// Only tools that need `/proc` may have one.
 #[test]
-fn who_is_told_by_a_name_in_proc_has_one() {
+fn only_tools_that_need_proc_have_one() {
     let etc = Etc::new();
     assert_eq!(etc.parse(DEPLOY).map(|manifest| manifest.proc), Ok(ProcView::Own), "a script");
     let program = "command = [\"/usr/bin/true\"]\nruntime = \"dynamic\"\n";
@@ -267,7 +267,7 @@ fn who_is_told_by_a_name_in_proc_has_one() {
 }
 
 #[test]
-fn recursion_is_for_paths_and_said_by_who_does_it() {
+fn only_a_tool_about_a_path_is_recursive_and_declares_it() {
     let etc = Etc::new();
     let search = include_str!("../../tools.d/search_files.toml");
     let list = include_str!("../../tools.d/list_dir.toml");
@@ -340,7 +340,7 @@ fn ids_have_one_spelling() {
 }
 
 #[test]
-fn a_call_with_another_id_is_no_call() {
+fn a_call_with_a_malformed_id_is_invalid() {
     let etc = Etc::new();
     std::fs::write(etc.path("etc/tools.d/deploy.toml"), DEPLOY).expect("manifest");
     let catalog = Catalog::load(&etc.path("etc/tools.d"), &etc.places()).expect("a catalog");

@@ -4,7 +4,7 @@
 //! ledger and appends before the next reads it, so exactly one of two concurrent ones counts.
 
 use super::error::AnswerError;
-use super::view::{Approval, find, told};
+use super::view::{Approval, approval_view, find};
 use crate::auth::{Principal, Source};
 use crate::gate::mint::granted::Granted;
 use crate::gate::point::Gate;
@@ -39,7 +39,7 @@ impl Gate {
         id: &ApprovalId,
         answer: Answer,
     ) -> Result<Approval, AnswerError> {
-        self.check_apart(by, door)?;
+        self.check_may_answer(by, door)?;
         if answer.reason.as_ref().is_some_and(|reason| reason.len() > limits::APPROVAL_REASON_BYTES_MAX) {
             let reason = format!("is longer than {} bytes", limits::APPROVAL_REASON_BYTES_MAX);
             return Err(AnswerError::Unfit("reason", reason));
@@ -67,12 +67,12 @@ impl Gate {
         // From here on the answer counts, whatever happens to this process: the run is found again.
         self.stir();
         let (requested, standing) = find(self.ledger(), id)?;
-        Ok(told(self.ledger(), requested, standing)?)
+        Ok(approval_view(self.ledger(), requested, standing)?)
     }
 
     /// Whether an answer of `by` to the request `id` would count now. Blocking.
     pub fn check_answer(&self, by: &Principal, door: Door, id: &ApprovalId) -> Result<(), AnswerError> {
-        self.check_apart(by, door)?;
+        self.check_may_answer(by, door)?;
         let (requested, standing) = find(self.ledger(), id)?;
         let call_hash = requested.call_hash.hex();
         self.check(by, door, &requested, standing, &call_hash).map(|_| ())
@@ -82,7 +82,7 @@ impl Gate {
     /// is revealed. A key that may run, now or under other circumstances, is one: no policy lifts
     /// that. A user of this host connects through the admin socket or owns the ledger; neither can
     /// run anything.
-    fn check_apart(&self, by: &Principal, door: Door) -> Result<(), AnswerError> {
+    fn check_may_answer(&self, by: &Principal, door: Door) -> Result<(), AnswerError> {
         self.holds(by, Power::Approve, door).map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
         match by.source() {
             Source::Key { .. } if self.rules().bundle.may_ever(by.subject(), Power::Run) => {

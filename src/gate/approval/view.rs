@@ -110,7 +110,7 @@ impl Approval {
     /// The request `id`; `None` if it does not exist. Blocking.
     pub fn find(ledger: &Ledger, id: &ApprovalId) -> Result<Option<Self>, AnswerError> {
         match find(ledger, id) {
-            Ok((requested, standing)) => Ok(Some(told(ledger, requested, standing)?)),
+            Ok((requested, standing)) => Ok(Some(approval_view(ledger, requested, standing)?)),
             Err(AnswerError::Unknown) => Ok(None),
             Err(other) => Err(other),
         }
@@ -155,7 +155,7 @@ fn ids(ledger: &Ledger, after: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> 
     })
 }
 
-pub(super) fn told(
+pub(super) fn approval_view(
     ledger: &Ledger,
     requested: Requested,
     standing: ApprovalStanding,

@@ -130,7 +130,7 @@ mod tests {
     /// In time, for exactly this call, and for everything that is asked now: otherwise it does not
     /// count as approved.
     #[test]
-    fn a_yes_counts_for_its_call_in_its_time_for_its_gates() {
+    fn an_approval_counts_for_its_call_its_time_and_its_gates() {
         let yes = || Some(Grant { seq: 6, user: Some("ben".to_owned()) });
         let of = |group: &str| vec![Obligation::Approval { group: group.to_owned() }];
         let (call, other) = (Digest::sha256(b"this call"), Digest::sha256(b"another call"));

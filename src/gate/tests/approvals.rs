@@ -28,7 +28,7 @@ async fn a_call_that_waits_for_a_person_has_no_permit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_is_spent_once_and_on_its_own_object_only() {
+async fn an_approval_is_spent_once_and_on_its_own_object_only() {
     let policies = format!(
         "{EVERYTHING}@id(\"ask\") @require_confirm(\"\") \
          forbid(principal, action in PAR::Action::\"call_tool\", resource) \

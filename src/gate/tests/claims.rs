@@ -76,7 +76,7 @@ async fn a_claim_is_believed_only_inside_the_roots() {
 
 /// Names that contain the object count only if prepare was asked about them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_nobody_asked_about_permits_nothing() {
+async fn a_name_that_prepare_was_not_asked_about_permits_nothing() {
     let policies = "@id(\"srv\") permit(principal, action, resource in PAR::Path::\"/srv\");
         @id(\"space\") permit(principal, action, resource in PAR::Path::\"@workspace\");";
     let bench = tokio::task::block_in_place(|| Bench::open(policies));

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 /// A decision made before the rules were exchanged allows nothing afterwards, and its child ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_decided_under_rules_that_are_gone_is_a_deny() {
+async fn a_decision_under_replaced_rules_is_a_deny() {
     let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
     let other = tokio::task::block_in_place(|| Bench::open(LOGS)).gate.rules();
     let digest = other.bundle.digest();

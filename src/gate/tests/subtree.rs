@@ -91,7 +91,7 @@ async fn what_is_denied_below_is_in_the_permit_and_in_the_record() {
 
 /// Impossible claims of the sandbox are refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_below_that_cannot_be_are_a_deny() {
+async fn impossible_claims_below_are_a_deny() {
     let bench = tokio::task::block_in_place(|| Bench::open(RULES));
     let check = |what: &str, expect: &str, object: PathObject| {
         let decided = search(&bench, object);
@@ -123,7 +123,7 @@ async fn claims_below_that_cannot_be_are_a_deny() {
 
 /// The approver sees what the approved call leaves out, and the approval is bound to exactly that.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_is_bound_to_what_is_left_out() {
+async fn an_approval_is_bound_to_its_exclusions() {
     let rules = format!(
         "{EVERYTHING}@id(\"api\") permit(principal, action in PAR::Action::\"api\", resource);
          @id(\"ask\") @require_confirm(\"\") forbid(principal, action in PAR::Action::\"call_tool\", resource)
@@ -163,7 +163,7 @@ async fn a_yes_is_bound_to_what_is_left_out() {
 /// A program gets whole folders: if something must be left out it is denied, and no person is
 /// asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_would_have_to_leave_something_out_is_denied() {
+async fn a_program_that_cannot_leave_something_out_is_denied() {
     let folder_of_tools = tempfile::tempdir().expect("a folder");
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools.d/tail_file.toml");
     let tail = std::fs::read_to_string(shipped).expect("manifest").replace("tail_file", "reads_all");

@@ -67,8 +67,8 @@ impl Bundle {
     /// both decided by this function.
     pub(in crate::policy) fn answers(&self, built: &Built) -> (Ruling, Option<Shadow>) {
         let answer = self.answer(Self::ask, built);
-        let beside = self.with_shadow.as_ref().map(|_| self.answer(Self::ask_beside, built));
-        let shadow = beside.and_then(|beside| Shadow::from_rulings(&answer, &beside));
+        let shadowed = self.with_shadow.as_ref().map(|_| self.answer(Self::ask_with_shadow, built));
+        let shadow = shadowed.and_then(|shadowed| Shadow::from_rulings(&answer, &shadowed));
         (answer, shadow)
     }
 
@@ -94,7 +94,7 @@ impl Bundle {
     }
 
     /// Does what [`Bundle::ask`] does, with the policies in shadow mode too.
-    fn ask_beside(&self, built: &Built) -> Result<Response, RequestError> {
+    fn ask_with_shadow(&self, built: &Built) -> Result<Response, RequestError> {
         let Some((set, slices)) = &self.with_shadow else { return self.ask(built) };
         let (request, entities) = built.cedar(&self.schema, &self.actions)?;
         let slice = slices.slice(set, built.action(), built.uids())?;
@@ -117,7 +117,7 @@ impl Bundle {
             // Without a user: the approver is not known yet, and the approval counts without one.
             let approved =
                 if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } };
-            if matches!(self.answer(ask, &built.with_yes(approved)), Ruling::Allow { .. }) {
+            if matches!(self.answer(ask, &built.with_approval(approved)), Ruling::Allow { .. }) {
                 return Ruling::NeedsApproval { policies, gates };
             }
         }

@@ -64,7 +64,7 @@ fn split<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
 
 /// The condition of an `unless`, which the tree represents as a negation with the place of the
 /// clause.
-pub(in crate::policy) fn behind_unless(expr: &Expr) -> Option<&Expr> {
+pub(in crate::policy) fn unless_condition(expr: &Expr) -> Option<&Expr> {
     let ExprKind::UnaryApp { op: UnaryOp::Not, arg } = expr.expr_kind() else { return None };
     let words = expr.source_loc().and_then(Loc::snippet)?;
     words.trim_start().starts_with("unless").then_some(arg)
@@ -72,7 +72,7 @@ pub(in crate::policy) fn behind_unless(expr: &Expr) -> Option<&Expr> {
 
 fn condition(expr: &Expr) -> FailingPart {
     let snippet = |expr: &Expr| expr.source_loc().and_then(Loc::snippet).map(str::to_owned);
-    let (part, says) = behind_unless(expr).map_or((expr, "does not hold"), |arg| (arg, "holds"));
+    let (part, says) = unless_condition(expr).map_or((expr, "does not hold"), |arg| (arg, "holds"));
     let words = snippet(part).unwrap_or_else(|| part.to_string());
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = text::prefix(&words, PART_BYTES_MAX);

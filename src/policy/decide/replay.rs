@@ -22,10 +22,10 @@ pub struct Recorded(Built);
 pub enum RecordedError {
     /// A member of the request is missing.
     #[error("the request has no `{0}`")]
-    RequestLacks(&'static str),
+    MissingInRequest(&'static str),
     /// A member of an entity is missing.
     #[error("an entity has no `{0}`")]
-    EntityLacks(&'static str),
+    MissingInEntity(&'static str),
     /// A member that must be a list.
     #[error("`{0}` is not a list")]
     NoList(&'static str),
@@ -79,7 +79,7 @@ impl Recorded {
     ///
     /// Names the first member that is missing or has another form than the recorded one.
     pub fn read(request: &Json) -> Result<Self, RecordedError> {
-        let member = |name: &'static str| request.get(name).ok_or(RecordedError::RequestLacks(name));
+        let member = |name: &'static str| request.get(name).ok_or(RecordedError::MissingInRequest(name));
         let action = uid(member("action")?)?;
         if action.0 != "Action" {
             return Err(RecordedError::OtherAction(action.0));
@@ -184,7 +184,7 @@ impl Bundle {
 }
 
 fn node(json: &Json) -> Result<Node, RecordedError> {
-    let member = |name: &'static str| json.get(name).ok_or(RecordedError::EntityLacks(name));
+    let member = |name: &'static str| json.get(name).ok_or(RecordedError::MissingInEntity(name));
     let parents = member("parents")?.as_array().ok_or(RecordedError::NoList("parents"))?;
     Ok(Node {
         uid: uid(member("uid")?)?,

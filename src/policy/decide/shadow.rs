@@ -16,17 +16,21 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// The change that `beside`, the answer with the policies in shadow mode, makes to `answer`:
+    /// The change that `shadowed`, the answer with the policies in shadow mode, makes to `answer`:
     /// another decision, an approval for other reasons, or an error. `None` if it changes nothing.
-    pub(in crate::policy) fn from_rulings(answer: &Ruling, beside: &Ruling) -> Option<Self> {
+    pub(in crate::policy) fn from_rulings(answer: &Ruling, shadowed: &Ruling) -> Option<Self> {
         let errors: Vec<String> =
-            beside.errors().iter().filter(|error| !answer.errors().contains(error)).cloned().collect();
+            shadowed.errors().iter().filter(|error| !answer.errors().contains(error)).cloned().collect();
         let asks_others = matches!(
-            (answer, beside),
+            (answer, shadowed),
             (Ruling::NeedsApproval { gates: now, .. }, Ruling::NeedsApproval { gates: then, .. }) if now != then
         );
-        let differs = answer.word() != beside.word() || asks_others || !errors.is_empty();
-        differs.then(|| Self { decision: beside.decision(), policies: beside.policies().to_vec(), errors })
+        let differs = answer.word() != shadowed.word() || asks_others || !errors.is_empty();
+        differs.then(|| Self {
+            decision: shadowed.decision(),
+            policies: shadowed.policies().to_vec(),
+            errors,
+        })
     }
 
     /// As it is recorded on the ledger.

@@ -2,8 +2,8 @@
 //! decisions depend on, from which the same bundle can be rebuilt.
 //!
 //! It has only the digests of the tools and the schema derived from them, because policies see
-//! nothing else. It has only the digests of `entities.toml` and of the policies' tests, because each
-//! recorded request has its labels and a replay runs no tests.
+//! nothing else. It has only the digests of `entities.toml` and of the policies' tests, because
+//! each recorded request has its labels and a replay runs no tests.
 
 use super::bundle::Bundle;
 use super::error::SourceFile;
@@ -31,7 +31,7 @@ pub enum RebuildError {
     OtherForm,
     /// A member is missing, or of another type.
     #[error("`{0}` is missing or has the wrong type")]
-    Lacks(&'static str),
+    Missing(&'static str),
     /// `entities` is not a digest.
     #[error("`entities` is not a digest")]
     NoDigest,
@@ -78,7 +78,7 @@ impl Bundle {
         }
         let word = |name: &'static str| text_of(&value, name);
         let policies =
-            value.get("policies").and_then(Value::as_array).ok_or(RebuildError::Lacks("policies"))?;
+            value.get("policies").and_then(Value::as_array).ok_or(RebuildError::Missing("policies"))?;
         let source =
             |one: &Value| Ok(SourceFile { name: text_of(one, "name")?, text: text_of(one, "text")? });
         let recipe = Recipe {
@@ -93,7 +93,7 @@ impl Bundle {
         let entities = match value.get("entities") {
             Some(Value::Null) => None,
             Some(Value::String(hex)) => Some(Digest::from_hex(hex).ok_or(RebuildError::NoDigest)?),
-            _ => return Err(RebuildError::Lacks("entities")),
+            _ => return Err(RebuildError::Missing("entities")),
         };
         let tests: BTreeMap<String, String> = member(&value, "tests")?;
         let digests = tests.into_iter().map(|(name, hex)| Some((name, Digest::from_hex(&hex)?)));
@@ -114,9 +114,9 @@ impl Bundle {
 
 fn member<T: serde::de::DeserializeOwned>(value: &Value, name: &'static str) -> Result<T, RebuildError> {
     let found = value.get(name).and_then(|found| T::deserialize(found).ok());
-    found.ok_or(RebuildError::Lacks(name))
+    found.ok_or(RebuildError::Missing(name))
 }
 
 fn text_of(value: &Value, name: &'static str) -> Result<String, RebuildError> {
-    value.get(name).and_then(Value::as_str).map(str::to_owned).ok_or(RebuildError::Lacks(name))
+    value.get(name).and_then(Value::as_str).map(str::to_owned).ok_or(RebuildError::Missing(name))
 }

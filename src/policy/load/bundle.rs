@@ -86,11 +86,11 @@ impl Bundle {
         labels: Labels,
         suite: Suite,
     ) -> Result<Self, String> {
-        let told =
+        let joined =
             |errors: Vec<PolicyError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let tools: Value = serde_json::from_str(&recipe.schema).map_err(|e| format!("schema: {e}"))?;
         let schema = schema(&recipe.base, &tools)?;
-        let (mut set, origins) = parse(&recipe.sources).map_err(told)?;
+        let (mut set, origins) = parse(&recipe.sources).map_err(joined)?;
         add_built_in(&mut set, &tools)?;
         let bundle = Self::put_together(recipe, set, schema, origins)?;
         let digest = labelled(bundle.digest, &labels);
@@ -115,7 +115,7 @@ impl Bundle {
         schema: Schema,
         origins: BTreeMap<String, Origin>,
     ) -> Result<Self, String> {
-        let (set, with_shadow) = mode::apart(set)?;
+        let (set, with_shadow) = mode::separate(set)?;
         Ok(Self {
             ever: powers::ever(&set)?,
             broken: Vec::new(),
@@ -187,8 +187,8 @@ impl Bundle {
     /// one that does.
     pub fn with_labels(self, labels: Labels) -> Result<Self, Vec<PolicyError>> {
         let given: BTreeSet<String> = labels.given().map(|label| label.name).collect();
-        let lacking = self.labels_wanted().filter(|(_, label)| !given.contains(label));
-        let errors: Vec<PolicyError> = lacking.map(|(id, label)| self.uncarried(&id, &label)).collect();
+        let missing = self.labels_wanted().filter(|(_, label)| !given.contains(label));
+        let errors: Vec<PolicyError> = missing.map(|(id, label)| self.uncarried(&id, &label)).collect();
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -236,13 +236,13 @@ impl Bundle {
             groups.into_iter().map(|group| (policy.id().to_string(), group))
         });
         let unknown = named.filter(|(_, group)| !self.groups.has(group));
-        let told = |(id, group): (String, String)| {
+        let error = |(id, group): (String, String)| {
             let reason =
                 format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not define");
             let mend = format!("if the group has no members, write `{group} = []` there");
             self.at_words(&id, &format!("Group::\"{group}\""), reason).mended(mend)
         };
-        unknown.map(told).collect()
+        unknown.map(error).collect()
     }
 
     /// An error at the last place in a policy that contains `words`, because the policy's id may

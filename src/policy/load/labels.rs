@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_with_its_line() {
+    fn a_fault_is_reported_with_its_line() {
         let check = |text: &str, line: usize, reason: &str| {
             let errors = parse(text).expect_err(text);
             let [error] = errors.as_slice() else { panic!("{text}\n{errors:?}") };
@@ -200,21 +200,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_has_its_line() {
+    fn an_assigned_label_has_its_line() {
         let labels = parse(
             "[path.\"/b\"]\nlabels = [\"secret\", \"x\"]\n[path.\"@logs\"]\nlabels = [\"x\"]\n[project.demo]\nlabels = [\"prod\"]",
         )
         .expect("labels");
-        let told = |given: Vec<crate::policy::Labelled>| {
+        let places = |given: Vec<crate::policy::Labelled>| {
             given.into_iter().map(|one| format!("{} {}", one.name, one.origin)).collect::<Vec<_>>()
         };
-        assert_eq!(told(labels.paths().collect()), ["/b policies/entities.toml:1"]);
+        assert_eq!(places(labels.paths().collect()), ["/b policies/entities.toml:1"]);
         let given = [
             "prod policies/entities.toml:5",
             "secret policies/entities.toml:1",
             "x policies/entities.toml:1",
         ];
-        assert_eq!(told(labels.given().collect()), given);
+        assert_eq!(places(labels.given().collect()), given);
         assert_eq!(parse("# nothing\n").expect("empty").given().count(), 0);
     }
 
@@ -272,7 +272,7 @@ mod tests {
     /// A label applies to the object, to everything below it, and to a path that is known to lie
     /// there under another name.
     #[test]
-    fn a_label_holds_below_and_by_every_name() {
+    fn a_label_applies_below_and_under_every_name() {
         let bundle = load(RULES, FILE).expect("bundle");
         let check = |tool: &str, resource: Resource, expect: &[&str]| {
             let (answer, request) = ask(&bundle, tool, &resource);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_nothing_carries_is_refused_and_one_that_nobody_asks_for_is_noted() {
+    fn a_label_that_nothing_carries_is_refused_and_an_unused_one_is_noted() {
         let errors = load(RULES, "[path.\"/a\"]\nlabels = [\"secrets\", \"prod\", \"live\"]")
             .expect_err("spelled otherwise");
         let [error] = errors.as_slice() else { panic!("{errors:?}") };

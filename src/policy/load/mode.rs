@@ -10,7 +10,7 @@ pub(in crate::policy) const MODE: &str = "shadow";
 
 /// The policies that decide, and the set of all policies if some are in shadow mode. An unknown
 /// mode is an error: such a policy must neither decide nor be ignored.
-pub(in crate::policy) fn apart(all: PolicySet) -> Result<(PolicySet, Option<PolicySet>), String> {
+pub(in crate::policy) fn separate(all: PolicySet) -> Result<(PolicySet, Option<PolicySet>), String> {
     let odd = all.policies().find(|policy| policy.annotation("mode").is_some_and(|mode| mode != MODE));
     if let Some(policy) = odd {
         return Err(format!("`{}` has an unknown `@mode`", policy.id()));

@@ -41,10 +41,10 @@ fn add_source(
         return Err(vec![located(source, Some(offset), reason).mended("split it into several policies")]);
     }
     let parsed = PolicySet::from_str(&source.text).map_err(|errors| {
-        let told = errors
+        let found = errors
             .iter()
             .map(|e| PolicyError { mend: help(e), ..located(source, first_offset(e), e.to_string()) });
-        told.collect::<Vec<_>>()
+        found.collect::<Vec<_>>()
     })?;
     let starts = statements(&source.text);
     let start = |id: &PolicyId| {

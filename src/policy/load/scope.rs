@@ -40,8 +40,8 @@ pub(in crate::policy) fn is_of_all(policy: &Policy, resource: &ResourceSpec) -> 
     }
 }
 
-/// Whether a condition mentions the resource or the context anywhere. A literal that looks like such
-/// a variable in Cedar's JSON tree counts as one: in doubt a tool is offered.
+/// Whether a condition mentions the resource or the context anywhere. A literal that looks like
+/// such a variable in Cedar's JSON tree counts as one: in doubt a tool is offered.
 pub(in crate::policy) fn looks_at_call(tree: &Value) -> bool {
     match tree {
         Value::Object(members) => members.iter().any(|(name, value)| {

@@ -90,7 +90,8 @@ impl Actions {
             .map(|entity| (entity.uid(), Arc::new(entity.clone())))
             .collect();
         let of = |entity: &Arc<ast::Entity>| {
-            let above = entity.ancestors().map(|uid| all.get(uid).cloned().ok_or(RequestError::ActionLacks));
+            let above =
+                entity.ancestors().map(|uid| all.get(uid).cloned().ok_or(RequestError::ActionGroupMissing));
             let id: &str = entity.uid().eid().as_ref();
             Ok((
                 id.to_owned(),
@@ -109,7 +110,7 @@ impl Built {
     }
 
     /// The same request as if an unnamed person had approved it.
-    pub(in crate::policy) fn with_yes(&self, approved: Approved<'_>) -> Self {
+    pub(in crate::policy) fn with_approval(&self, approved: Approved<'_>) -> Self {
         let mut built = self.clone();
         if let Some(Value::Record(call)) = built.context.get_mut("call") {
             call.insert("approved".to_owned(), Value::String(approved.as_str().to_owned()));

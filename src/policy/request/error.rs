@@ -63,18 +63,18 @@ pub(in crate::policy) enum RequestError {
     #[error("an entity has an attribute that its type does not allow")]
     Attribute,
     #[error("an action is missing one of its groups")]
-    ActionLacks,
+    ActionGroupMissing,
     /// A missing entity: type and id.
     #[error("the request is missing {0} `{1}`")]
-    Lacks(&'static str, String),
+    Missing(&'static str, String),
     #[error("nothing in the request is in {0} `{1}`")]
     Unreached(&'static str, String),
     #[error("the request is missing the membership of `{user}` in the group `{group}`")]
-    LacksGroup { user: String, group: String },
+    MissingGroup { user: String, group: String },
     #[error("the request is missing the label `{0}`")]
-    LacksLabel(String),
+    MissingLabel(String),
     #[error("the request is missing the label `{label}` of `{of}`")]
-    LacksLabelOf { label: String, of: String },
+    MissingLabelOf { label: String, of: String },
     #[error("a policy is missing from its slice")]
     LostPolicy,
     #[error("entities: {0}")]

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_policies_name_and_nobody_is_in() {
+    fn groups_without_members_that_policies_name() {
         let groups = Groups::new([("a".to_owned(), vec!["ana".to_owned()]), ("b".to_owned(), Vec::new())]);
         assert!(!groups.is_empty("a") && groups.is_empty("b") && groups.is_empty("c"));
         let text = ["a", "b", "c", "d"].map(|group| {

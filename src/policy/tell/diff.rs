@@ -10,7 +10,7 @@ use crate::policy::load::bundle::Bundle;
 use crate::policy::load::suite::case::{Case, NOW_US, Who};
 use crate::policy::request::question::{Approved, Counts, Question, Resource, UNTRUSTED};
 use crate::policy::testing::folders::{Folders, expand, place};
-use crate::policy::testing::outcome::told;
+use crate::policy::testing::outcome::described;
 use crate::policy::testing::ready::ReadyCase;
 use crate::tools::{Catalog, IdKind, Manifest, ResourceSpec};
 use crate::types::{Decision, HostPort, limits};
@@ -78,7 +78,7 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
             let kinds: BTreeSet<&str> = kinds.collect();
             for (_, words) in objects.iter().filter(|(kind, _)| kinds.contains(kind.as_str())) {
                 let cells = |who: &Who| (old.cell(who, tool, words), new.cell(who, tool, words));
-                let (who, tainted) = (someone(role, false), someone(role, true));
+                let (who, tainted) = (caller_with(role, false), caller_with(role, true));
                 let ((old, new), (mut old_tainted, new_tainted)) = (cells(&who), cells(&tainted));
                 // A change that does not depend on taint is listed once.
                 if (old_tainted.effect(), new_tainted.effect()) == (old.effect(), new.effect()) {
@@ -94,7 +94,7 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
 }
 
 /// A caller with `role`, whose session is tainted or not.
-fn someone(role: Role, is_tainted: bool) -> Who {
+fn caller_with(role: Role, is_tainted: bool) -> Who {
     let taint = is_tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect();
     let budget = i64::from(limits::CALLS_PER_RUN_MAX);
     Who { role, user: None, groups: Arc::default(), ceiling: None, taint, calls_used: 0, budget, risk: 0 }
@@ -131,7 +131,7 @@ impl SideRuling {
 impl Side<'_> {
     fn case(self, case: &Case) -> SideRuling {
         match ReadyCase::new(case, self.catalog, self.folders, self.bundle.named()) {
-            Ok(ready) => said(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
+            Ok(ready) => ruled(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
             Err(_) => SideRuling::NoCall,
         }
     }
@@ -151,7 +151,7 @@ impl Side<'_> {
             source_ip: None,
             counts: Counts::default(),
         };
-        said(&self.bundle.decide_among(&question, &who.groups).answer)
+        ruled(&self.bundle.decide_among(&question, &who.groups).answer)
     }
 
     /// The object that `words` name for a tool, and arguments that name it.
@@ -242,6 +242,6 @@ fn sample(input: &Value) -> Map<String, Value> {
     each.collect()
 }
 
-fn said(answer: &Ruling) -> SideRuling {
-    SideRuling::Ruled { answer: told(answer), policies: answer.policies().to_vec() }
+fn ruled(answer: &Ruling) -> SideRuling {
+    SideRuling::Ruled { answer: described(answer), policies: answer.policies().to_vec() }
 }

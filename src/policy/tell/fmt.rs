@@ -15,8 +15,8 @@ const LAYOUT: Config = Config { line_width: 100, indent_width: 4 };
 pub fn laid_out(source: &SourceFile) -> Result<String, PolicyError> {
     if let Err(errors) = source.text.parse::<cedar_policy::PolicySet>() {
         let error = errors.iter().next();
-        let told = error.map_or_else(|| errors.to_string(), ToString::to_string);
-        let place = located(source, error.and_then(|e| first_offset(e)), told);
+        let reason = error.map_or_else(|| errors.to_string(), ToString::to_string);
+        let place = located(source, error.and_then(|e| first_offset(e)), reason);
         return Err(PolicyError { mend: error.and_then(|e| help(e)), ..place });
     }
     // A file without a policy consists of its comments.
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cedar_is_refused_with_its_line() {
+    fn text_that_is_not_cedar_is_refused_with_its_line() {
         let error =
             laid_out(&source("p.cedar", "// a\npermit (principal action, resource);\n")).expect_err("none");
         assert_eq!((error.line, error.reason.as_str()), (Some(2), "unexpected token `action`"));

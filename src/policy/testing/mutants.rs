@@ -6,7 +6,7 @@
 
 use super::folders::Folders;
 use super::runner::ReadySuite;
-use crate::policy::decide::parts::behind_unless;
+use crate::policy::decide::parts::unless_condition;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::lint::rules;
 use crate::policy::load::origin::line_of;
@@ -167,7 +167,7 @@ fn sites_of<'a>(expr: &'a Expr, neutral: &'static str, sites: &mut Vec<(&'a Expr
             sites_of(left, "false", sites);
             sites_of(right, "false", sites);
         }
-        _ => match behind_unless(expr) {
+        _ => match unless_condition(expr) {
             Some(arg) => {
                 if let ExprKind::Or { .. } = arg.expr_kind() {
                     sites.push((arg, "false"));

@@ -51,7 +51,7 @@ impl fmt::Display for Who {
 }
 
 impl Expect {
-    pub(in crate::policy) fn meets(&self, answer: &Ruling) -> bool {
+    pub(in crate::policy) fn matches(&self, answer: &Ruling) -> bool {
         let policies: BTreeSet<String> = answer.policies().iter().cloned().collect();
         self.word == answer.word()
             && self.policies.as_ref().is_none_or(|expect| *expect == policies)
@@ -59,16 +59,16 @@ impl Expect {
     }
 
     /// The expected answer, briefly.
-    pub(in crate::policy) fn told(&self) -> String {
+    pub(in crate::policy) fn described(&self) -> String {
         let list = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(", ");
-        let mut told = self.word.to_owned();
+        let mut words = self.word.to_owned();
         if let Some(policies) = self.policies.as_ref().filter(|policies| !policies.is_empty()) {
-            told.push_str(&format!(" by {}", list(policies)));
+            words.push_str(&format!(" by {}", list(policies)));
         }
         if let Some(groups) = &self.asks {
-            told.push_str(&format!(" from {}", list(groups)));
+            words.push_str(&format!(" from {}", list(groups)));
         }
-        told
+        words
     }
 }
 
@@ -86,7 +86,7 @@ impl Case {
 
     pub(in crate::policy) fn failure(&self, got: &str, why: String) -> CaseFailure {
         let (place, name, asked) = (self.place.clone(), self.name.clone(), self.asked());
-        CaseFailure { place, name, asked, expected: self.expect.told(), got: got.to_owned(), why }
+        CaseFailure { place, name, asked, expected: self.expect.described(), got: got.to_owned(), why }
     }
 }
 
@@ -132,7 +132,7 @@ fn groups_asked(answer: &Ruling) -> BTreeSet<String> {
 }
 
 /// The decision, with the groups that it asks.
-pub(in crate::policy) fn told(answer: &Ruling) -> String {
+pub(in crate::policy) fn described(answer: &Ruling) -> String {
     let groups: Vec<String> = groups_asked(answer).into_iter().collect();
     match answer {
         Ruling::NeedsApproval { .. } if groups.is_empty() => format!("{} from a person", answer.word()),

@@ -11,11 +11,11 @@ impl Bundle {
     pub(in crate::policy) fn check_use(&self, case: &PowerCase) -> Option<CaseFailure> {
         let groups: &Groups = &case.who.groups;
         let answer = case.answer(self);
-        (!case.expect.meets(&answer)).then(|| CaseFailure {
+        (!case.expect.matches(&answer)).then(|| CaseFailure {
             place: case.place.clone(),
             name: case.name.clone(),
             asked: case.asked(),
-            expected: case.expect.told(),
+            expected: case.expect.described(),
             got: answer.word().to_owned(),
             why: self.why(&answer, || case.with(|asked| self.explain_use_among(asked, groups))),
         })
@@ -25,7 +25,7 @@ impl Bundle {
 impl PowerCase {
     /// Whether `bundle` answers as expected.
     pub(in crate::policy) fn holds(&self, bundle: &Bundle) -> bool {
-        self.expect.meets(&self.answer(bundle))
+        self.expect.matches(&self.answer(bundle))
     }
 
     fn answer(&self, bundle: &Bundle) -> Ruling {
@@ -102,7 +102,7 @@ when { resource.owner == principal };
     }
 
     #[test]
-    fn what_is_no_case_is_refused_with_its_line() {
+    fn an_invalid_case_is_refused_with_its_line() {
         let check = |more: &str, reason: &str| {
             let text = format!("\n[[use]]\nname = \"n\"\nrole = \"operator\"\n{more}\n");
             let errors = Suite::parse(&[source("policies/tests/p.toml", &text)]).expect_err(more);

@@ -1,7 +1,7 @@
 //! Runs a bundle's own tests.
 
 use super::folders::Folders;
-use super::outcome::{CaseFailure, told};
+use super::outcome::{CaseFailure, described};
 use super::ready::ReadyCase;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::suite::case::{Offered, PowerCase, Who};
@@ -49,9 +49,9 @@ impl Bundle {
     fn check(&self, ready: &ReadyCase<'_>) -> Option<CaseFailure> {
         let (case, groups) = (ready.case, &*ready.case.who.groups);
         let answer = self.decide_among(&ready.question(), groups).answer;
-        (!case.expect.meets(&answer)).then(|| {
+        (!case.expect.matches(&answer)).then(|| {
             let why = self.why(&answer, || self.explain_among(&ready.question(), groups));
-            case.failure(&told(&answer), why)
+            case.failure(&described(&answer), why)
         })
     }
 
@@ -59,12 +59,14 @@ impl Bundle {
         let found = self.offer(&offered.who, catalog);
         (found != offered.tools).then(|| {
             let list = |tools: &BTreeSet<String>| tools.iter().cloned().collect::<Vec<_>>().join(", ");
-            let lacking = |what: &str, from: &BTreeSet<String>, those: &BTreeSet<String>| {
+            let missing_from = |what: &str, from: &BTreeSet<String>, those: &BTreeSet<String>| {
                 let names = list(&those.difference(from).cloned().collect());
                 if names.is_empty() { String::new() } else { format!("{what} {names}") }
             };
-            let parts =
-                [lacking("too many:", &offered.tools, &found), lacking("missing:", &found, &offered.tools)];
+            let parts = [
+                missing_from("too many:", &offered.tools, &found),
+                missing_from("missing:", &found, &offered.tools),
+            ];
             CaseFailure {
                 place: offered.place.clone(),
                 name: "offered".to_owned(),
@@ -88,7 +90,7 @@ impl ReadySuite<'_> {
     /// Whether `bundle` answers any case differently than the suite expects.
     pub(in crate::policy) fn notices(&self, bundle: &Bundle) -> bool {
         let is_met = |ready: &ReadyCase<'_>| {
-            ready.case.expect.meets(&bundle.decide_among(&ready.question(), &ready.case.who.groups).answer)
+            ready.case.expect.matches(&bundle.decide_among(&ready.question(), &ready.case.who.groups).answer)
         };
         !self.ready.iter().all(is_met)
             || !self.uses.iter().all(|case| case.holds(bundle))

@@ -94,7 +94,7 @@ fn no_file_can_widen_the_ceiling_or_the_roots() {
 }
 
 #[test]
-fn a_person_is_asked_only_where_a_yes_would_help() {
+fn a_person_is_asked_only_if_approval_would_help() {
     const APPROVE: &str = "@id(\"two\") @require_approval(\"admins\")
         forbid(principal, action in PAR::Action::\"read\", resource) unless { context.call.approved == \"approved\" };\n";
     const CONFIRM: &str = "@id(\"sure\") @require_confirm
@@ -130,7 +130,7 @@ fn a_person_is_asked_only_where_a_yes_would_help() {
 /// A recorded request that does not match another bundle's schema is a deny there, and marked as
 /// such.
 #[test]
-fn a_request_that_does_not_fit_is_a_deny() {
+fn a_request_that_does_not_match_is_a_deny() {
     let bundle = load(PERMIT_ALL);
     let verdict = ask(&bundle, &subject(Role::Operator), &session(catalog()), "health_check", &host());
     let recorded = Recorded::read(&verdict.request).expect("read");
@@ -167,7 +167,7 @@ fn a_request_that_does_not_fit_is_a_deny() {
 
 /// What did not hold is reported as the rule writes it, each part with its line.
 #[test]
-fn what_does_not_hold_is_told_in_the_rules_own_words() {
+fn what_does_not_hold_is_reported_as_the_rule_writes_it() {
     let text = r#"@id("far") permit (principal in PAR::Role::"viewer", action, resource in PAR::Path::"/srv")
 when { principal.risk > 3 };
 @id("near") permit (

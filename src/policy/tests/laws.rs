@@ -36,7 +36,7 @@ proptest! {
     /// A decision is the same each time, and the same again from its record, written and read as
     /// the ledger does.
     #[test]
-    fn a_decision_can_be_made_again_from_its_record(
+    fn a_decision_can_be_repeated_from_its_record(
         path in names_of_paths(), kind in 0_u8..4, who in subjects(), session in sessions(),
         tool in prop::sample::select(vec!["read_file", "list_dir", "tail_file", "health_check"]),
         now_us in 0_u64..4_000_000_000_000_000, words in ".{0,30}", number in -(1_i64 << 53) + 1..1_i64 << 53, v6 in any::<[u8; 16]>(),

@@ -105,7 +105,7 @@ fn a_link_is_explained() {
 }
 
 #[test]
-fn what_is_no_link_is_refused_with_its_line() {
+fn an_invalid_link_is_refused_with_its_line() {
     let one = "[[link]]\ntemplate = \"reads\"\nid = \"x\"\nprincipal = \"User::\\\"ann\\\"\"\nresource = \"Path::\\\"/srv\\\"\"\n";
     let check = |links: &str, line: usize, reason: &str| {
         let errors = try_load(TEMPLATES, links).expect_err(links);

@@ -114,7 +114,7 @@ fn what_is_not_in_the_table_is_refused_by_its_argument() {
 }
 
 #[test]
-fn no_other_word_of_a_schema_is_passed_over() {
+fn no_other_keyword_of_a_schema_is_ignored() {
     for word in [
         "format",
         "const",
@@ -214,7 +214,7 @@ fn load(catalog: &Catalog) -> Result<Bundle, Vec<PolicyError>> {
 /// What policies see of a number. A number that two readers could read differently makes the call
 /// invalid.
 #[test]
-fn a_number_is_what_it_is_written_as_or_no_call() {
+fn a_number_keeps_its_value_or_the_call_is_invalid() {
     let properties = json!({ "rate": { "type": "number" }, "count": { "type": "integer" },
                              "all": { "type": "array", "items": { "type": "number" } }, "more": { "opaque": true } });
     let catalog = catalog_of(properties.as_object().expect("object"), &[]);
@@ -296,7 +296,7 @@ fn the_table_in_the_docs_is_true() {
 
 /// A refusal has the file and line of the argument.
 #[test]
-fn what_is_refused_stands_at_its_line() {
+fn a_refusal_names_its_line() {
     let mut properties = Map::new();
     properties.insert("good".to_owned(), json!({ "type": "boolean" }));
     properties.insert("wild".to_owned(), json!({ "type": ["string", "integer"] }));

@@ -85,7 +85,7 @@ export         yes    -        -        yes
 /// Nothing runs and nothing is approved; an administrator can read, and repair from the host
 /// itself.
 #[test]
-fn without_policies_an_administrator_reads_and_mends() {
+fn without_policies_an_administrator_reads_and_repairs() {
     let by_key = "\
 power          viewer operator approver admin
 run            -      -        -        -
@@ -219,7 +219,7 @@ fn a_tool_cannot_take_the_name_of_an_action() {
 
 /// Rules on the caller's user, group, key and class of powers, and on the context.
 #[test]
-fn rules_on_powers_see_who_from_where_and_until_when() {
+fn rules_on_powers_see_caller_address_and_expiry() {
     let all = "@id(\"all\") permit(principal, action in PAR::Action::\"api\", resource);\n";
     let (ann, door) =
         (subject(Role::Viewer), Door { via: Via::Page, source_ip: Some(IpAddr::from([10, 0, 0, 9])) });
@@ -273,7 +273,7 @@ fn rules_on_powers_see_who_from_where_and_until_when() {
 /// An error in a policy is a deny, and so is a power on the wrong type of object; and the decision
 /// can be repeated from its record.
 #[test]
-fn a_use_fails_closed_and_can_be_made_again() {
+fn a_use_fails_closed_and_can_be_repeated() {
     let far = "context.now.offset(duration(\"9223372036854775807ms\")) > context.now";
     let bundle = load(&format!(
         "@id(\"all\") permit(principal, action in PAR::Action::\"api\", resource);\n\

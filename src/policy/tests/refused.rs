@@ -89,7 +89,7 @@ fn check(text: &str, line: usize, reason: &str) {
 
 /// Cedar parses and evaluates by recursion: text that nests too deep never gets there.
 #[test]
-fn what_would_take_the_stack_is_refused() {
+fn what_would_exhaust_the_stack_is_refused() {
     let rule = move |condition: &str| {
         format!(
             "@id(\"deep\") forbid(principal, action == PAR::Action::\"deploy\", resource)\nwhen {{ {condition} }};"
@@ -131,7 +131,7 @@ fn what_would_take_the_stack_is_refused() {
 
 /// What Cedar would load: each with the reported line, the reason, and a fix.
 #[test]
-fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
+fn what_cedar_accepts_and_par_does_not_is_refused_with_its_line() {
     let tail = |condition: &str| {
         format!(
             "@id(\"x\")\nforbid(principal, action == PAR::Action::\"tail_file\", resource)\nwhen {{\n{condition} }};"
@@ -238,7 +238,7 @@ fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
 
 /// An error from Cedar is reported once for its line, by its cause, with a fix.
 #[test]
-fn one_mistake_is_told_once_and_with_its_remedy() {
+fn one_mistake_is_reported_once_with_its_fix() {
     let check = |text: &str, reason: &str, mend: &str| {
         let errors = try_load(text).expect_err(text);
         let [error] = errors.as_slice() else { panic!("{text}\n{errors:?}") };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// A shadow permit permits nothing, a shadow forbid forbids nothing, and an error in either denies
 /// nothing; each is reported only if it would have changed the decision.
 #[test]
-fn what_is_in_shadow_mode_is_only_reported() {
+fn a_policy_in_shadow_mode_is_only_reported() {
     let check = |policies: &str, answer: (&str, &str), beside: Option<(&str, &str, usize)>| {
         let bundle = load(policies);
         let verdict = ask(&bundle, &subject(Role::Operator), &session(catalog()), "health_check", &host());
@@ -57,7 +57,7 @@ fn what_is_in_shadow_mode_is_only_reported() {
 }
 
 #[test]
-fn a_mode_that_is_not_known_is_refused() {
+fn an_unknown_mode_is_refused() {
     for mode in ["@mode(\"shado\")", "@mode(\"Shadow\")", "@mode(\"\")", "@mode", "@mode(\"enforce\")"] {
         let errors = try_load(&format!("@id(\"a\")\n{mode}\n{PERMIT_ALL}").replace("@id(\"all\") ", ""));
         let told = errors.expect_err(mode)[0].to_string();
@@ -68,7 +68,7 @@ fn a_mode_that_is_not_known_is_refused() {
 /// The archive of a bundle rebuilds the same bundle, and nothing that differs from it passes for
 /// it.
 #[test]
-fn a_bundle_is_made_again_from_what_is_kept() {
+fn a_bundle_is_rebuilt_from_its_archive() {
     let sources = [
         shipped(),
         vec![source(

@@ -94,7 +94,7 @@ fn a_case_says_what_policies_see() {
 }
 
 #[test]
-fn what_no_call_can_be_made_from_fails() {
+fn a_case_without_a_valid_call_fails() {
     for (more, expect) in [
         ("expect = \"deny\"", "`resource` is missing"),
         ("ceiling = [\"raed_file\"]\nresource = \"/var/log\"\nexpect = \"deny\"", "`ceiling`: no tool"),
@@ -129,7 +129,7 @@ fn a_list_of_tools_is_exact() {
 }
 
 #[test]
-fn what_is_no_case_is_refused_with_its_line() {
+fn an_invalid_case_is_refused_with_its_line() {
     for (text, line, reason) in [
         ("[[case]]\nnam = 1\n", 2, "unknown field `nam`"),
         ("\n[[cases]]\n", 2, "unknown field `cases`"),

@@ -19,14 +19,14 @@ pub(super) fn check(
 ) {
     let header = &stored.header;
     let policy = header.str("policy").unwrap_or_default();
-    share.told.decisions += 1;
+    share.report.decisions += 1;
     share.under(policy, header.seq);
     let word = header.str("decision").unwrap_or_default();
     let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
     let payload = match payload {
-        None => return share.told.without_payload += 1,
+        None => return share.report.without_payload += 1,
         Some(Err(e)) => return share.differs(header.seq, format!("the payload is not JSON: {e}")),
-        Some(Ok(payload)) if payload.get("cut").is_some() => return share.told.without_payload += 1,
+        Some(Ok(payload)) if payload.get("cut").is_some() => return share.report.without_payload += 1,
         Some(Ok(payload)) => payload,
     };
     let payload = match serde_json::from_value::<CallDecisionPayload>(payload) {
@@ -43,7 +43,7 @@ pub(super) fn check(
                 "recorded `invalid` for a call that policies were asked about".to_owned(),
             );
         }
-        share.told.invalid += 1;
+        share.report.invalid += 1;
         return;
     }
     let Some(request) = request else {
@@ -51,7 +51,7 @@ pub(super) fn check(
             let what = format!("recorded `{word}` for a call that no policy was asked about");
             return share.differs(header.seq, what);
         }
-        share.told.without_request += 1;
+        share.report.without_request += 1;
         return;
     };
     match Recorded::read(request) {
@@ -59,7 +59,7 @@ pub(super) fn check(
         Ok(recorded) => {
             check_own(header, &payload, &recorded, against.is_none(), kept, share);
             if let Some(against) = against {
-                share.told.compared += 1;
+                share.report.compared += 1;
                 share.compare(header, &recorded, &against.decide_other(&recorded));
             }
         }
@@ -86,21 +86,21 @@ fn check_own(
     let bundle = kept.find(digest);
     match &*bundle {
         Err(what) => share.differs(seq, format!("the kept bundle is not the one that decided: {what}")),
-        Ok(None) => *share.told.not_kept.entry(digest.hex()).or_default() += 1,
+        Ok(None) => *share.report.not_kept.entry(digest.hex()).or_default() += 1,
         Ok(Some(bundle)) => {
             if let Some(engine) = bundle.other_engine() {
-                *share.told.other_engines.entry(engine.to_owned()).or_default() += 1;
+                *share.report.other_engines.entry(engine.to_owned()).or_default() += 1;
             }
-            *share.told.bundles.entry(digest.hex()).or_default() += 1;
+            *share.report.bundles.entry(digest.hex()).or_default() += 1;
             let again = bundle.decide_again(recorded);
             if counts_shadow {
-                share.beside(header, recorded, &again);
+                share.count_shadow(header, recorded, &again);
             }
             let is_allowed = matches!(again.answer, Ruling::Allow { .. });
             let may_run = !matches!(again.answer, Ruling::Deny { .. });
             let below = || beneath::difference(payload, recorded, bundle, is_allowed).filter(|_| may_run);
             match difference(header, payload, &again).or_else(below) {
-                None => share.told.as_recorded += 1,
+                None => share.report.as_recorded += 1,
                 Some(what) => share.differs(seq, format!("{what}, under the bundle {}", digest.short())),
             }
         }
@@ -110,8 +110,8 @@ fn check_own(
 /// Describes a request that belongs to another call than the header.
 fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
     let pairs = [("tool", recorded.tool()), ("session", recorded.session())];
-    let odd = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
-    if let Some((name, is)) = odd {
+    let other = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
+    if let Some((name, is)) = other {
         return Some(format!("the request names the {name} `{is}`, and the header another"));
     }
     let by = header.str("principal").unwrap_or_default();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 /// The compared members, in the payloads of all kinds that record a power.
 #[derive(Deserialize)]
-struct ToldPower {
+struct RecordedPower {
     power: PowerUsed,
     /// The id of an approval, a key or its revocation.
     #[serde(default)]
@@ -47,27 +47,27 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
     if payload.get("power").is_none() {
         return;
     }
-    share.told.powers += 1;
-    let told = ToldPower::deserialize(&payload).map_err(|e| e.to_string());
+    share.report.powers += 1;
+    let entry = RecordedPower::deserialize(&payload).map_err(|e| e.to_string());
     let recorded =
-        told.and_then(|told| Ok((Recorded::read(&told.power.request).map_err(|e| e.to_string())?, told)));
-    let (recorded, told) = match recorded {
+        entry.and_then(|entry| Ok((Recorded::read(&entry.power.request).map_err(|e| e.to_string())?, entry)));
+    let (recorded, entry) = match recorded {
         Ok(recorded) => recorded,
         Err(e) => return share.differs(seq, format!("the request of its power cannot be read: {e}")),
     };
-    let power = told.power;
+    let power = entry.power;
     let (kind, id) = recorded.resource();
     let of_another = [
         (recorded.tool() != wanted.as_str() || power.name != wanted.as_str(), "another power"),
         (header.str("principal") != Some(recorded.principal()), "another caller"),
-        (kind == "Approval" && told.id.as_deref() != Some(id), "another approval"),
+        (kind == "Approval" && entry.id.as_deref() != Some(id), "another approval"),
     ];
     if let Some((_, what)) = of_another.iter().find(|(is_other, _)| *is_other) {
         return share.differs(seq, format!("the request of its power names {what}"));
     }
     // The rules before a load granted it; everything else is done under the rules in force.
     let in_force = match wanted {
-        Power::Reload => told.was,
+        Power::Reload => entry.was,
         Power::Approve => header.str("policy").and_then(Digest::from_hex),
         _ => None,
     };
@@ -78,7 +78,7 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
         Err(what) => {
             share.differs(seq, format!("the kept bundle is not the one that granted its power: {what}"))
         }
-        Ok(None) => *share.told.not_kept.entry(power.policy.hex()).or_default() += 1,
+        Ok(None) => *share.report.not_kept.entry(power.policy.hex()).or_default() += 1,
         Ok(Some(bundle)) => {
             let answer = bundle.decide_again(&recorded).answer;
             if answer.decision() != Decision::Allow || answer.policies() != power.policies {

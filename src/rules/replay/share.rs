@@ -16,7 +16,7 @@ pub(super) type Groups = BTreeMap<[String; 3], (u64, Vec<Example>)>;
 /// What one thread found in its share.
 #[derive(Default)]
 pub(super) struct WalkShare {
-    pub(super) told: Replayed,
+    pub(super) report: Replayed,
     flips: Groups,
     shadow_flips: Groups,
     /// Digests of decisions before the share's first `policy.load`: the first entry, and how many.
@@ -27,9 +27,9 @@ pub(super) struct WalkShare {
 
 impl WalkShare {
     pub(super) fn differs(&mut self, seq: u64, what: String) {
-        self.told.different += 1;
-        if self.told.differences.len() < DIFFERENCES_MAX {
-            self.told.differences.push(Difference { seq, what });
+        self.report.different += 1;
+        if self.report.differences.len() < DIFFERENCES_MAX {
+            self.report.differences.push(Difference { seq, what });
         }
     }
 
@@ -58,11 +58,11 @@ impl WalkShare {
             };
             note(&mut self.flips, [was, now, &by], || example(header, recorded));
         }
-        self.beside(header, recorded, again);
+        self.count_shadow(header, recorded, again);
     }
 
     /// Counts what policies in shadow mode would change.
-    pub(super) fn beside(&mut self, header: &Header, recorded: &Recorded, again: &Again) {
+    pub(super) fn count_shadow(&mut self, header: &Header, recorded: &Recorded, again: &Again) {
         let Some(shadow) = &again.shadow else { return };
         let by = match shadow.policies.as_slice() {
             _ if !shadow.errors.is_empty() => "an error in the evaluation".to_owned(),
@@ -80,27 +80,27 @@ impl WalkShare {
                 first.1 += count;
             } else if self.in_force.as_ref() != Some(policy) {
                 self.differs(*seq, "decided under another bundle than the one in force".to_owned());
-                self.told.different += count - 1;
+                self.report.different += count - 1;
             }
         }
         if next.in_force.is_some() {
             self.in_force = next.in_force;
         }
-        let (told, more) = (&mut self.told, next.told);
-        told.decisions += more.decisions;
-        told.as_recorded += more.as_recorded;
-        told.powers += more.powers;
-        told.invalid += more.invalid;
-        told.without_request += more.without_request;
-        told.without_payload += more.without_payload;
-        told.compared += more.compared;
-        told.different += more.different;
-        told.differences.extend(more.differences);
-        told.differences.truncate(DIFFERENCES_MAX);
+        let (report, more) = (&mut self.report, next.report);
+        report.decisions += more.decisions;
+        report.as_recorded += more.as_recorded;
+        report.powers += more.powers;
+        report.invalid += more.invalid;
+        report.without_request += more.without_request;
+        report.without_payload += more.without_payload;
+        report.compared += more.compared;
+        report.different += more.different;
+        report.differences.extend(more.differences);
+        report.differences.truncate(DIFFERENCES_MAX);
         for (into, from) in [
-            (&mut told.not_kept, more.not_kept),
-            (&mut told.bundles, more.bundles),
-            (&mut told.other_engines, more.other_engines),
+            (&mut report.not_kept, more.not_kept),
+            (&mut report.bundles, more.bundles),
+            (&mut report.other_engines, more.other_engines),
         ] {
             from.into_iter().for_each(|(name, count)| *into.entry(name).or_default() += count);
         }
@@ -117,9 +117,9 @@ impl WalkShare {
     pub(super) fn finish(mut self) -> Replayed {
         for (seq, count) in std::mem::take(&mut self.before).into_values() {
             self.differs(seq, "decided before any rules were loaded".to_owned());
-            self.told.different += count - 1;
+            self.report.different += count - 1;
         }
-        self.told.differences.sort_by_key(|one| one.seq);
+        self.report.differences.sort_by_key(|one| one.seq);
         let listed = |groups: Groups| {
             let mut flips: Vec<Flips> = groups
                 .into_iter()
@@ -128,9 +128,9 @@ impl WalkShare {
             flips.sort_by_key(|flips| std::cmp::Reverse(flips.count));
             flips
         };
-        self.told.flips = listed(self.flips);
-        self.told.shadow_flips = listed(self.shadow_flips);
-        self.told
+        self.report.flips = listed(self.flips);
+        self.report.shadow_flips = listed(self.shadow_flips);
+        self.report
     }
 }
 

@@ -56,7 +56,7 @@ impl Replay<'_> {
         })?;
         let mut whole = WalkShare::default();
         shares.into_iter().for_each(|share| whole.add(share));
-        whole.told.entries = size;
+        whole.report.entries = size;
         Ok(whole.finish())
     }
 

@@ -34,7 +34,7 @@ pub fn http_get(
     socket.write_all(request.as_bytes()).and_then(|()| socket.flush()).map_err(broke)?;
     let mut from = BufReader::new(socket);
     let head = AnswerHead::read(&mut from)?;
-    let mut answer = head.told(url);
+    let mut answer = head.members(url);
     let taken: usize = answer.values().filter_map(Value::as_str).map(json_len).sum();
     let room = output_bytes_max.saturating_sub(FRAME_BYTES + taken);
     let limit = usize::try_from(integer(arguments, "limit", LIMIT_DEFAULT)).unwrap_or(usize::MAX);
@@ -100,7 +100,7 @@ impl AnswerHead {
         })
     }
 
-    fn told(&self, url: &WebUrl) -> Map<String, Value> {
+    fn members(&self, url: &WebUrl) -> Map<String, Value> {
         let mut answer = Map::new();
         answer.insert("url".to_owned(), json!(url.as_str()));
         answer.insert("status".to_owned(), json!(self.status));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     /// The same answer, however its bytes arrive.
-    fn told(answer: impl AsRef<[u8]>, arguments: Value) -> Result<Value, String> {
+    fn answer_of(answer: impl AsRef<[u8]>, arguments: Value) -> Result<Value, String> {
         let [one, seven, all] =
             [1, 7, usize::MAX].map(|piece| get(answer.as_ref(), piece, &arguments, 4_096).0);
         assert_eq!(one, all);
@@ -284,7 +284,7 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nA\r\nhel", part("hel")),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel", part("hel")),
         ] {
-            assert_eq!(told(answer, none()), Ok(expect), "{answer:?}");
+            assert_eq!(answer_of(answer, none()), Ok(expect), "{answer:?}");
         }
         let limited = json!({"limit":3});
         for answer in [
@@ -294,18 +294,18 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nhello",
         ] {
-            assert_eq!(told(answer, limited.clone()), Ok(part("hel")), "{answer:?}");
+            assert_eq!(answer_of(answer, limited.clone()), Ok(part("hel")), "{answer:?}");
         }
         for answer in [
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhel",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n0\r\n\r\n",
         ] {
-            assert_eq!(told(answer, limited.clone()), Ok(whole("hel")), "{answer:?}");
+            assert_eq!(answer_of(answer, limited.clone()), Ok(whole("hel")), "{answer:?}");
         }
     }
 
     #[test]
-    fn what_is_no_clear_answer_is_an_error() {
+    fn an_ambiguous_response_is_an_error() {
         let headers = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101));
         let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "b".repeat(16 << 10));
         let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000);
@@ -331,17 +331,17 @@ mod tests {
             interim.as_str(),
             line.as_str(),
         ] {
-            let read = told(answer, json!({}));
+            let read = answer_of(answer, json!({}));
             assert!(read.is_err(), "{answer:.90?} is {read:?}");
         }
     }
 
     #[test]
-    fn a_redirect_is_told_and_not_followed() {
+    fn a_redirect_is_reported_and_not_followed() {
         let answer =
             "HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Type: text/plain\r\n\r\n";
         assert_eq!(
-            told(answer, json!({})),
+            answer_of(answer, json!({})),
             Ok(
                 json!({"status":302,"location":"http://169.254.169.254/","content_type":"text/plain","text":"","bytes":0,"truncated":false})
             )
@@ -349,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_base64_and_everything_fits() {
+    fn binary_bytes_are_base64_and_everything_fits() {
         assert_eq!(
-            told(b"HTTP/1.1 200 OK\r\n\r\na\xff", json!({})),
+            answer_of(b"HTTP/1.1 200 OK\r\n\r\na\xff", json!({})),
             Ok(json!({"status":200,"base64":"Yf8=","bytes":2,"truncated":false}))
         );
         for byte in [1_u8, b'a', 0xff] {

@@ -85,7 +85,7 @@ impl Search {
     /// Whether a file with this name is searched.
     #[must_use]
     pub fn wants(&self, name: &[u8]) -> bool {
-        self.name.as_ref().is_none_or(|glob| fits(glob, name))
+        self.name.as_ref().is_none_or(|glob| matches_glob(glob, name))
     }
 
     /// Whether room and time are left.
@@ -194,20 +194,20 @@ impl Search {
         if self.matches.len() >= self.limit {
             return self.stop("limit");
         }
-        let mut told = Map::new();
-        put(&mut told, ["path", "path_base64"], at.path);
-        told.insert("line".to_owned(), json!(at.line));
+        let mut shown = Map::new();
+        put(&mut shown, ["path", "path_base64"], at.path);
+        shown.insert("line".to_owned(), json!(at.line));
         let part = around(line, found.start());
-        put(&mut told, ["text", "base64"], part);
+        put(&mut shown, ["text", "base64"], part);
         if part.len() < line.len() {
-            told.insert("cut".to_owned(), json!(true));
+            shown.insert("cut".to_owned(), json!(true));
         }
-        let told = Value::Object(told);
-        match self.room.checked_sub(told.to_string().len() + 1) {
+        let shown = Value::Object(shown);
+        match self.room.checked_sub(shown.to_string().len() + 1) {
             Some(room) => self.room = room,
             None => return self.stop("output"),
         }
-        self.matches.push(told);
+        self.matches.push(shown);
     }
 }
 
@@ -232,11 +232,11 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, most: usize, into: &mut Vec<u8>) -
 }
 
 /// As text under the first name, or as base64 under the second.
-fn put(told: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
+fn put(shown: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
     let [text, base64] = names;
     match std::str::from_utf8(bytes) {
-        Ok(words) => told.insert(text.to_owned(), json!(words)),
-        Err(_) => told.insert(base64.to_owned(), json!(STANDARD.encode(bytes))),
+        Ok(words) => shown.insert(text.to_owned(), json!(words)),
+        Err(_) => shown.insert(base64.to_owned(), json!(STANDARD.encode(bytes))),
     };
 }
 
@@ -255,7 +255,7 @@ fn around(line: &[u8], found: usize) -> &[u8] {
 }
 
 /// Whether `name` matches `glob`, in which `*` matches any text and `?` any one byte.
-fn fits(glob: &[u8], name: &[u8]) -> bool {
+fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
     let (mut glob, mut name) = (glob, name);
     // Where to resume after a mismatch: after the last `*`, one byte further on.
     let mut again: Option<(&[u8], &[u8])> = None;
@@ -281,7 +281,7 @@ fn fits(glob: &[u8], name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHOWN_BYTES_MAX, Search, fits};
+    use super::{SHOWN_BYTES_MAX, Search, matches_glob};
     use serde_json::{Value, json};
     use std::io::Write as _;
     use std::os::fd::AsFd as _;
@@ -297,12 +297,12 @@ mod tests {
     fn lines(content: &[u8], arguments: &Value) -> Vec<(u64, String)> {
         let answer = search(content, arguments, 65_536).expect("an answer");
         let matches = answer["matches"].as_array().expect("a list").iter();
-        let told = |one: &Value| one["text"].as_str().or(one["base64"].as_str()).expect("a line").to_owned();
-        matches.map(|one| (one["line"].as_u64().expect("a number"), told(one))).collect()
+        let text = |one: &Value| one["text"].as_str().or(one["base64"].as_str()).expect("a line").to_owned();
+        matches.map(|one| (one["line"].as_u64().expect("a number"), text(one))).collect()
     }
 
     #[test]
-    fn lines_that_hold_a_text_or_match() {
+    fn lines_that_contain_a_text_or_match() {
         let check = |content: &[u8], arguments: Value, expect: &[(u64, &str)]| {
             let expect: Vec<_> = expect.iter().map(|(line, text)| (*line, (*text).to_owned())).collect();
             assert_eq!(lines(content, &arguments), expect, "{arguments}");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_none_or_too_much_is_an_error() {
+    fn an_invalid_or_too_large_pattern_is_an_error() {
         for pattern in ["(", "a{1000}{1000}{1000}", "(?P<x>a)(?P<x>b)", "[\\p{L}]{20000}"] {
             let refused =
                 search(b"", &json!({"pattern": pattern, "regex": true}), 65_536).expect_err(pattern);
@@ -367,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_a_glob() {
+    fn names_match_a_glob() {
         let check = |glob: &str, name: &str, expect: bool| {
-            assert_eq!(fits(glob.as_bytes(), name.as_bytes()), expect, "{glob} {name}");
+            assert_eq!(matches_glob(glob.as_bytes(), name.as_bytes()), expect, "{glob} {name}");
         };
         check("*.log", "a.log", true);
         check("*.log", "a.log.1", false);

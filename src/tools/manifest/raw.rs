@@ -332,11 +332,11 @@ impl RawManifest {
     /// Scripts and secrets are passed as names in `/proc`, so their tools get a `/proc` to find
     /// them in.
     pub(super) fn proc(&self) -> Result<ProcView, (&'static str, String)> {
-        let is_told = self.script.is_some() || !self.sandbox.secrets.is_empty();
+        let needs_proc = self.script.is_some() || !self.sandbox.secrets.is_empty();
         match (self.sandbox.proc, self.builtin) {
             (ProcView::Host, None) => Err(("proc", "`proc = \"host\"` is for builtins".to_owned())),
             (ProcView::Own, Some(_)) => Err(("proc", "`proc = \"self\"` is for programs".to_owned())),
-            (ProcView::None, None) if is_told => Ok(ProcView::Own),
+            (ProcView::None, None) if needs_proc => Ok(ProcView::Own),
             (proc, _) => Ok(proc),
         }
     }

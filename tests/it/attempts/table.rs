@@ -86,7 +86,7 @@ const SWAPS: &str = "src/sandbox/tests/objects.rs::asks_again_when_the_object_wa
 const FRONT_DIES: &str = "src/sandbox/tests/life.rs::dies_with_its_front";
 const ONE_ELEMENT: &str = "src/launcher/child/init.rs::one_element_per_argument_and_no_flags";
 const NO_VERSION: &str = "tests/it/jobs.rs::what_is_no_version_is_no_call";
-const MANIFESTS: &str = "src/tools/tests.rs::what_cannot_be_is_refused_with_its_line";
+const MANIFESTS: &str = "src/tools/tests.rs::an_impossible_manifest_is_refused_with_its_line";
 
 /// Every attempt, in the order of the list.
 #[rustfmt::skip]
@@ -216,7 +216,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(123, "side channels", Nothing("accepted"), Untested, "-"),
     row(124, "another program in the tool's place", Told("written over, then put in its place", calls::replaced), Held, "PV"),
     row(125, "two tools in one workspace", Tests(&["tests/it/jobs.rs::two_at_once_come_one_behind_the_other"]), Held, "SUP"),
-    row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_is_asked_about_anew", "src/gate/tests/approvals.rs::a_yes_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
+    row(126, "A approved, B executed", Tests(&["tests/it/approval.rs::another_object_under_the_same_name_is_asked_about_anew", "src/gate/tests/approvals.rs::an_approval_is_spent_once_and_on_its_own_object_only", SWAPS]), Held, "PV"),
     row(127, "the limit of cores lowered, so that core_pattern's program starts", Program(&["core_lowered"]), Held, "SC RL"),
     row(128, "flags, offsets and locks left for the next call", Program(&["left_input"]), Held, "FD SC"),
     row(129, "a lock on a file that is only read, F_NOTIFY", Program(&["file_locks"]), Held, "SC"),

@@ -11,9 +11,10 @@ pub(in crate::policy) fn faults(policy: &Policy) -> Vec<LintFinding> {
     if !Power::ALL.into_iter().any(|power| fits_power(policy, power)) {
         return Vec::new();
     }
-    let mut found: Vec<LintFinding> = [of_both(policy), asks_nobody(policy)].into_iter().flatten().collect();
-    found.extend(names_one(policy));
-    found.extend(names_none(policy));
+    let mut found: Vec<LintFinding> =
+        [permit_of_both(policy), useless_approval(policy)].into_iter().flatten().collect();
+    found.extend(single_object(policy));
+    found.extend(unknown_entity(policy));
     let ast: &ast::Policy = policy.as_ref();
     for expr in ast.non_scope_constraints().into_iter().flat_map(Expr::subexpressions) {
         found.extend(owner_in(expr));
@@ -24,7 +25,7 @@ pub(in crate::policy) fn faults(policy: &Policy) -> Vec<LintFinding> {
 
 /// A permit that covers tools and powers alike: a reader takes it for a rule on tools, and it
 /// grants key management too.
-fn of_both(policy: &Policy) -> Option<LintFinding> {
+fn permit_of_both(policy: &Policy) -> Option<LintFinding> {
     let is_any = policy.action_constraint() == ActionConstraint::Any;
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("action".to_owned()),
@@ -34,7 +35,7 @@ fn of_both(policy: &Policy) -> Option<LintFinding> {
 }
 
 /// An annotation that asks for approval of a use of a power. Powers have no approvals.
-fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
+fn useless_approval(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let is_power =
@@ -52,7 +53,7 @@ fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
 }
 
 /// A server or caller that cannot exist: a `forbid` on it would never match.
-fn names_none(policy: &Policy) -> Option<LintFinding> {
+fn unknown_entity(policy: &Policy) -> Option<LintFinding> {
     let is_none = |kind: &str, id: &str| match kind {
         "Server" => id != "self",
         "Caller" => !["key:", "os:"].into_iter().any(|start| id.starts_with(start)),
@@ -72,7 +73,7 @@ fn names_none(policy: &Policy) -> Option<LintFinding> {
 
 /// A single run or approval. Lists are filtered by owner, so such a rule would apply to a request
 /// for one object and not to a list.
-fn names_one(policy: &Policy) -> Option<LintFinding> {
+fn single_object(policy: &Policy) -> Option<LintFinding> {
     let named = policy.entity_literals().into_iter().find_map(|uid| {
         let kind = ["Run", "Approval"].into_iter().find(|kind| uid.type_name().basename() == *kind)?;
         Some((kind, uid.id().unescaped().to_owned()))

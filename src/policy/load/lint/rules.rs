@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// Every fault of `policy`.
 pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintFinding> {
     let mut found: Vec<LintFinding> =
-        [unscoped(policy), asks_nobody(policy), unknown_mode(policy)].into_iter().flatten().collect();
+        [unscoped(policy), useless_approval(policy), unknown_mode(policy)].into_iter().flatten().collect();
     found.extend(unknown_roles(policy));
     found.extend(powers::faults(policy));
     let ast: &ast::Policy = policy.as_ref();
@@ -46,7 +46,7 @@ fn unscoped(policy: &Policy) -> Option<LintFinding> {
 }
 
 /// An annotation that asks for approval where it would have no effect.
-fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
+fn useless_approval(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let (reason, mend) = if policy.effect() == Effect::Permit {

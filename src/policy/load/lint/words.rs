@@ -17,12 +17,12 @@ pub(in crate::policy) fn labels_of(policy: &Policy) -> BTreeSet<String> {
         |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "labels");
     let ast: &ast::Policy = policy.as_ref();
     let exprs = ast.non_scope_constraints().into_iter().flat_map(Expr::subexpressions);
-    let beside = exprs.filter_map(|expr| match expr.expr_kind() {
+    let operands = exprs.filter_map(|expr| match expr.expr_kind() {
         ExprKind::BinaryApp { arg1, arg2, .. } if is_labels(arg1) => Some(arg2),
         ExprKind::BinaryApp { arg1, arg2, .. } if is_labels(arg2) => Some(arg1),
         _ => None,
     });
-    beside.flat_map(|expr| texts(expr)).filter(|label| !label.starts_with("par:")).collect()
+    operands.flat_map(|expr| texts(expr)).filter(|label| !label.starts_with("par:")).collect()
 }
 
 fn texts(expr: &Expr) -> impl Iterator<Item = String> {
