@@ -7,6 +7,10 @@
 //! An error is a deny, and a load is all or nothing: whatever fails in parsing, validation, lints,
 //! canaries or the bundle's own tests refuses the whole bundle.
 //!
+//! A call becomes one request (`request/build`), is checked against its question for completeness
+//! (`request/completeness`), and is evaluated against the policies whose scope can match
+//! (`load/slice`). The same values are evaluated and recorded.
+//!
 //! # Layout
 //!
 //! * `power`, `uses`: the powers of the API, and one use of a power.

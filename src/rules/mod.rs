@@ -5,10 +5,13 @@
 //! `Gate::exchange`, after the ledger has them. Nothing here decides or runs a call, and no model
 //! is asked.
 //!
+//! Before a `policy.load` is appended, everything that made the bundle's digest is written to
+//! `data/bundles/`, durably, so that each decision can be repeated under its own rules.
+//!
 //! # Layout
 //!
 //! * `error`: why rules were not loaded.
-//! * `load`: tools and policies of a home.
+//! * `load`: tools (`tools.d/`) and policies (`*.cedar`, `links.toml`, `entities.toml`, `tests/`).
 //! * `secrets`: the secrets that are searched for in everything that comes in.
 //! * `bundles`: bundles stored by digest.
 //! * `reload`: putting rules in force.

@@ -21,9 +21,9 @@ pub struct Approval {
     pub run: RunId,
     /// The session of the run.
     pub session: SessionId,
-    /// The call.
+    /// Identifier of the call.
     pub call: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// The exact arguments.
     pub arguments: Value,

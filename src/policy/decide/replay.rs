@@ -109,13 +109,13 @@ impl Recorded {
         Ok(Self(Built { resource, nodes: kept.chain(paths).collect(), ..self.0.clone() }))
     }
 
-    /// The tool.
+    /// Name of the tool; for a use of a power, of its action.
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.0.action
     }
 
-    /// The session's identifier.
+    /// Identifier of the session.
     #[must_use]
     pub fn session(&self) -> &str {
         &self.0.principal.1

@@ -16,7 +16,7 @@ pub struct Question<'a> {
     pub subject: &'a Subject,
     /// The conversation that the call is part of.
     pub session: &'a Session,
-    /// The tool.
+    /// Manifest of the tool.
     pub manifest: &'a Manifest,
     /// Arguments that match the manifest's schema.
     pub arguments: &'a Json,

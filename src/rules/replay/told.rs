@@ -42,9 +42,9 @@ pub struct Replayed {
 /// A decision whose record does not follow from the rules that it names.
 #[derive(Debug, Serialize)]
 pub struct Difference {
-    /// The entry.
+    /// Number of the entry.
     pub seq: u64,
-    /// What is wrong.
+    /// The difference, in words.
     pub what: String,
 }
 
@@ -66,11 +66,11 @@ pub struct Flips {
 /// One such decision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Example {
-    /// The decision's entry.
+    /// Number of the decision's entry.
     pub seq: u64,
     /// The caller.
     pub principal: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// The object, as the policies saw it.
     pub resource: String,
