@@ -137,7 +137,7 @@ fn requests() -> Vec<FaultRequest> {
     };
     let demo = || Resource::Id { kind: IdKind::Project, id: "demo".to_owned() };
     let by = |by| Approved::Approved { by: Some(by) };
-    let nobody = || Subject { user: None, ..subject(Role::Viewer) };
+    let without_user = || Subject { user: None, ..subject(Role::Viewer) };
     vec![
         ask(subject(Role::Operator), "read_file", at("/var/log/syslog", &["@logs"]), Approved::No),
         ask(
@@ -152,7 +152,7 @@ fn requests() -> Vec<FaultRequest> {
             at("/var/log/audit/x", &["@logs", "/var/log/audit"]),
             Approved::No,
         ),
-        ask(nobody(), "list_dir", at("/var/log", &["@logs"]), Approved::Confirmed { by: None }),
+        ask(without_user(), "list_dir", at("/var/log", &["@logs"]), Approved::Confirmed { by: None }),
         ask(os_subject(Role::Operator), "read_file", at("/srv/w/notes", &["@workspace"]), Approved::No),
         ask(os_subject(Role::Operator), "health_check", host(), Approved::No),
         ask(subject(Role::Admin), "deploy", demo(), by("ben")),
