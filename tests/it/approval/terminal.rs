@@ -26,7 +26,7 @@ fn two_ways_to_say_yes_count_once_and_a_late_one_not_at_all() {
     std::thread::sleep(Duration::from_secs(5));
     let late = people.home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
     assert_eq!(late.status.code(), Some(1), "{}", text(&late.stderr));
-    assert!(text(&late.stderr).contains("its time is over"), "{}", text(&late.stderr));
+    assert!(text(&late.stderr).contains("it expired and is refused"), "{}", text(&late.stderr));
     assert_eq!(people.home.entries(&["kind:call.result"]).len(), 1, "nothing more ran");
     people.verify();
 }
