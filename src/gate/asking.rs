@@ -1,14 +1,14 @@
-//! In whose name a call is made.
+//! The requester of a call.
 
 use crate::auth::Principal;
 use crate::policy::Session;
 use crate::types::{RunId, SessionId};
 use std::net::IpAddr;
 
-/// In whose name, and in which run, calls are made.
+/// The requester of calls, and the run that they belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'a> {
-    /// Who asks.
+    /// The principal.
     pub principal: &'a Principal,
     /// The run.
     pub run: &'a RunId,
@@ -18,6 +18,6 @@ pub struct Asking<'a> {
     pub session: &'a Session,
     /// Where the request came from, if over the network.
     pub source_ip: Option<IpAddr>,
-    /// What the model said beside the call.
+    /// What the model wrote next to the call.
     pub said: Option<&'a str>,
 }

@@ -1,4 +1,4 @@
-//! Decisions and outcomes become durable, and only then is anything handed out because of them.
+//! Makes decisions and outcomes durable, and only then returns what follows from them.
 
 use super::decided::{Decided, Next};
 use super::facts::CallRecord;
@@ -14,8 +14,8 @@ use crate::types::StepStatus;
 use crate::types::clock::Wall;
 
 impl Gate {
-    /// Makes decisions durable, behind the entries in `before`, in one commit; only then hands out
-    /// permits, waits and refusals, in order.
+    /// Makes decisions durable, after the entries in `before`, in one commit. Only then returns
+    /// permits, waiting calls and refusals, in order.
     pub async fn commit(
         &self,
         before: Vec<Draft>,
@@ -44,8 +44,8 @@ impl Gate {
             places.push((at, asked));
         }
         let receipts = self.ledger().append(drafts).await?;
-        // From here on every decision is durable: what now runs can be found again after a crash, and a
-        // yes that was used is used up.
+        // From here on every decision is durable: what now runs can be found again after a crash,
+        // and an approval that was used is used up.
         if places.iter().any(|(_, asked)| asked.is_some()) {
             self.stir();
         }
@@ -62,8 +62,8 @@ impl Gate {
             .collect()
     }
 
-    /// Records outcomes in one commit, and only then hands out what may be told of them, in order. On a full disk
-    /// they wait for space.
+    /// Records outcomes in one commit, and only then returns what the model may see of them, in
+    /// order. On a full disk they wait for space.
     pub async fn settle(&self, ran: Vec<(Running, Execution)>) -> Result<Vec<ToolResult>, AppendError> {
         let clean = |(running, execution): (Running, Execution)| {
             let execution = running.clean(execution);
@@ -75,7 +75,7 @@ impl Gate {
             .map(|(running, execution)| outcome::result_draft(running.facts(), running.decision(), execution))
             .collect();
         let receipts = self.ledger().append_owed(drafts.clone()).await?;
-        // From here on every result is durable, and the model may be told.
+        // From here on every result is durable, and the model may see it.
         let settled = ran.into_iter().zip(drafts).zip(receipts);
         Ok(settled
             .filter_map(|(((running, execution), draft), receipt)| {
@@ -107,14 +107,14 @@ impl Gate {
         }
     }
 
-    /// Refuses to decide a second time on one answer: another decision has spent or voided it.
+    /// Refuses to use an answer twice: another decision has spent or voided it.
     fn check_unspent(&self, asked: &Asked) -> Result<(), AppendError> {
         let refuse = |what: String| AppendError::Draft(DraftError(what));
         let standing =
             asked.requested().standing(self.ledger().reader()).map_err(|e| refuse(e.to_string()))?;
         let is = standing.state.as_str();
         (standing == asked.unspent()).then_some(()).ok_or_else(|| {
-            refuse(format!("approval `{}` is {is}: it decides nothing more", asked.requested().id))
+            refuse(format!("approval `{}` is {is}: it cannot decide another call", asked.requested().id))
         })
     }
 }

@@ -1,7 +1,7 @@
-//! How often each tool was allowed and failed within the last hour: what policies can count on.
+//! How often each tool was allowed and failed within the last hour, for policies that limit it.
 //!
-//! The numbers are taken, and a call is counted, in one turn: of many calls at once none sees a number that
-//! another one has used. After a start they are those of the ledger.
+//! Reading the numbers and counting a call happen under one lock: concurrent calls never see the
+//! same number. After a restart the counters are rebuilt from the ledger.
 
 use crate::ledger::{Filter, Header, Hour, Kind, Order, ReadError, Reader, Spent};
 use crate::policy::{Counts, Ran};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How far back calls count, in microseconds.
 const WINDOW_US: u64 = 3_600_000_000;
-/// Headers looked at under one lock of the reader.
+/// Headers read under one lock of the reader.
 const PAGE: usize = 4_096;
 
 /// The counters of every tool. Clones share them.
@@ -26,13 +26,13 @@ struct Uses {
     failures: VecDeque<u64>,
 }
 
-/// The counters, held still for one decision.
+/// The counters, locked for one decision.
 pub(super) struct CountersGuard<'a> {
     uses: MutexGuard<'a, BTreeMap<String, Uses>>,
     counters: &'a Counters,
 }
 
-/// An allowed call that is counted; given back where it is dropped before it is kept.
+/// An allowed call that is counted; uncounted again if it is dropped before it is kept.
 #[derive(Debug)]
 pub(super) struct Counted {
     counters: Counters,
@@ -41,27 +41,28 @@ pub(super) struct Counted {
     is_kept: bool,
 }
 
-/// How `tool` was used within the last hour, as the ledger tells it. Blocking.
+/// How `tool` was used within the last hour, according to the ledger. Blocking.
 pub fn counts(reader: &Reader, tool: &str, now_us: u64) -> Result<Counts, ReadError> {
     let counters = Counters::from_reader(reader, now_us, |_| ())?;
     Ok(counters.turn().counts(tool, now_us))
 }
 
-/// What `principal` has run within the last hour, as the ledger tells it. Blocking.
+/// What `principal` has run within the last hour, according to the ledger. Blocking.
 pub fn ran(reader: &Reader, principal: &str, now_us: u64) -> Result<Ran, ReadError> {
     let spent = RefCell::new(Spent::default());
     let _counters = Counters::from_reader(reader, now_us, |header| spent.borrow_mut().count(header))?;
     Ok(ran_of(spent.into_inner().hour(principal, now_us)))
 }
 
-/// As policies are told it.
+/// In the form that policies see.
 pub(super) fn ran_of(hour: Hour) -> Ran {
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     Ran { runs_hour: number(hour.runs), bytes_hour: number(hour.bytes) }
 }
 
 impl Counters {
-    /// The counters as the ledger tells them; `also` sees every header of the last hour, and some before. Blocking.
+    /// The counters according to the ledger; `also` gets every header of the last hour, and some
+    /// before it. Blocking.
     pub(super) fn from_reader(
         reader: &Reader,
         now_us: u64,
@@ -88,7 +89,8 @@ impl Counters {
                     _ => {}
                 }
             }
-            // A clock that was set back leaves older times in front: a whole page has to be over.
+            // A clock that was set back leaves older times among the newest: a whole page must be
+            // too old.
             let is_over = headers.iter().all(|h| h.u64("wall_us").is_some_and(|at| !is_recent(at, now_us)));
             next = on.filter(|_| !is_over);
         }
@@ -96,18 +98,18 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Holds the counters still.
+    /// Locks the counters.
     pub(super) fn turn(&self) -> CountersGuard<'_> {
         CountersGuard { uses: self.uses(), counters: self }
     }
 
-    /// Notes that a call of `tool` did not end well.
+    /// Records that a call of `tool` failed.
     pub(super) fn failed(&self, tool: &str, now_us: u64) {
         self.uses().entry(tool.to_owned()).or_default().failures.push_back(now_us);
     }
 
     fn uses(&self) -> MutexGuard<'_, BTreeMap<String, Uses>> {
-        // A panic elsewhere leaves the numbers whole: each change is one insertion or removal.
+        // A panic elsewhere leaves the numbers consistent: each change is one insertion or removal.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -170,7 +172,7 @@ mod tests {
     use super::{Counters, WINDOW_US};
 
     #[test]
-    fn what_is_not_kept_is_given_back_and_what_is_old_goes() {
+    fn an_unkept_call_is_uncounted_and_old_calls_expire() {
         let counters = Counters::default();
         let calls = |now: u64| counters.turn().counts("deploy", now).calls_hour;
         counters.turn().count("deploy", 10).keep();
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_age_of_the_newest_failure_is_told() {
+    fn the_age_of_the_newest_failure_is_reported() {
         let counters = Counters::default();
         assert_eq!(counters.turn().counts("deploy", 5).failed_ago_s, None);
         counters.failed("deploy", 1_000_000);

@@ -1,4 +1,4 @@
-//! Opening and deciding calls. Nothing here is durable, and nothing runs.
+//! Opens and decides calls. Nothing here is durable, and nothing runs.
 
 use super::asking::Asking;
 use super::decided::{Decided, Next, refusal};
@@ -20,7 +20,7 @@ use crate::types::{CallId, Decision, limits, text};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A prepared call: what it would leave out, and what a person would be asked.
+/// A prepared call: its exclusions, and its approval request if it needs one.
 struct PreparedCall {
     prepared: Prepared,
     exclusions: Vec<Exclusion>,
@@ -28,25 +28,25 @@ struct PreparedCall {
 }
 
 impl Gate {
-    /// The tools that `asking` may use at all: what the model is shown.
+    /// The tools that `asking` may use at all: those that the model is offered.
     pub fn offered(&self, principal: &Principal, session: &Session) -> Vec<Arc<Manifest>> {
         let Rules { catalog, bundle } = self.rules();
         bundle.offered(principal.subject(), session, catalog.manifests())
     }
 
-    /// Checks a proposed call; a tool that is not offered reads like one that is not there.
+    /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one.
     pub fn validate(&self, asking: &Asking<'_>, proposed: ProposedCall) -> Result<ValidCall, Invalid> {
         let Rules { catalog, bundle } = self.rules();
         let may = |m: &Arc<Manifest>| bundle.may_offer(asking.principal.subject(), asking.session, m);
         catalog.validate(proposed, |tool| catalog.find(tool).is_some_and(may))
     }
 
-    /// Opens a valid call for the sandbox to prepare.
+    /// Opens a valid call, for the sandbox to prepare.
     pub fn open(&self, valid: ValidCall) -> Pending {
         self.pending(CallId::generate(), valid, None)
     }
 
-    /// Opens a call again that a person was asked about, to be prepared and decided anew.
+    /// Opens a call that a person was asked about, to be prepared and decided again.
     pub fn reopen(&self, valid: ValidCall, asked: Asked) -> Pending {
         self.pending(asked.call().clone(), valid, Some(asked))
     }
@@ -60,19 +60,20 @@ impl Gate {
 
     /// Decides a prepared call. Nothing is durable yet, and nothing runs.
     ///
-    /// A call that a person said yes to is first decided as if nobody had: only where that asks for
-    /// exactly what was answered, and the call is to the letter the one that was shown, the yes counts.
+    /// A call that a person has approved is first decided as if it had not been: the approval
+    /// counts only if that decision asks for exactly what was approved, and the call is identical
+    /// to the one that was shown.
     pub fn decide(&self, asking: &Asking<'_>, pending: Pending, prepared: Prepared) -> Decided {
         let mut paths = subtree::SubtreePaths::default();
-        let object = self.told(&prepared.object);
+        let object = self.recorded_object(&prepared.object);
         let resource =
             if pending.is_stale() { Err(STALE) } else { self.resource(&pending, &prepared.object, &object) };
         let resource = resource.and_then(|resource| {
-            paths = self.beneath(&pending, &prepared.object)?;
+            paths = self.paths_below(&pending, &prepared.object)?;
             Ok(resource)
         });
         let (tool, now_us) = (&pending.manifest().name, Wall::now().0);
-        // Held until the call is counted: the next decision sees it.
+        // Held until the call is counted, so that the next decision sees it.
         let mut turn = self.counters.turn();
         let counts = turn.counts(tool, now_us);
         let ask_about = |approved: Approved<'_>, resource: &policy::Resource| {
@@ -100,12 +101,13 @@ impl Gate {
         }
         let mut question = None;
         if let Ruling::NeedsApproval { gates, .. } = &verdict.answer {
-            // What a yes would leave out: the person sees it, and it is hashed with the call.
-            let shown = look(subtree::yes_to(gates));
+            // What the approved call would leave out: the person sees it, and it is hashed with the
+            // call.
+            let shown = look(subtree::approval_for(gates));
             let exact = Self::exact(asking, &pending, &verdict.request, &object, &shown.exclusions);
-            let yes = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
-            let yes = yes.and_then(|(asked, hash)| asked.consent(hash, gates));
-            let granted = yes.map(|yes| (ask(yes), look(yes)));
+            let approval = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
+            let approval = approval.and_then(|(asked, hash)| asked.consent(hash, gates));
+            let granted = approval.map(|approval| (ask(approval), look(approval)));
             let granted = granted.filter(|(verdict, below)| {
                 matches!(verdict.answer, Ruling::Allow { .. }) && below.exclusions == shown.exclusions
             });
@@ -125,7 +127,8 @@ impl Gate {
         let is_allowed = matches!(verdict.answer, Ruling::Allow { .. });
         let counted = is_allowed.then(|| turn.count(tool, now_us));
         let mut payload = decision_payload(&pending, &verdict);
-        // The form is this room's own. Only an object whose name holds a secret may not fit it: that call is denied.
+        // This room defines the form. Only an object whose name contains a secret may not match it,
+        // and that call is denied.
         payload.object = serde_json::from_value(object.into_inner()).ok();
         below.put(&mut payload);
         let ready = PreparedCall { prepared, exclusions: below.exclusions, question };
@@ -133,19 +136,19 @@ impl Gate {
         Decided { counted, ..decided }
     }
 
-    /// Decides a call that could not be prepared: a deny that names what stood in the way.
+    /// Decides a call that could not be prepared: a deny that names the obstacle.
     pub fn deny_unprepared(&self, asking: &Asking<'_>, pending: Pending, why: &str) -> Decided {
         let verdict = deny(why);
         let payload = decision_payload(&pending, &verdict);
         self.decided(asking, pending, payload, verdict.answer, None)
     }
 
-    /// Decides what is no call: unknown tool, no JSON, or arguments that the schema refuses.
+    /// Decides an invalid call: unknown tool, malformed JSON, or arguments that the schema refuses.
     pub fn refuse(&self, asking: &Asking<'_>, invalid: Invalid) -> Decided {
         self.refuse_call(asking, invalid, None)
     }
 
-    /// As [`Gate::refuse`], for a call that was valid when a person was asked about it.
+    /// Does what [`Gate::refuse`] does, for a call that was valid when a person was asked about it.
     pub fn refuse_again(&self, asking: &Asking<'_>, invalid: Invalid, asked: Asked) -> Decided {
         self.refuse_call(asking, invalid, Some(asked))
     }
@@ -209,14 +212,16 @@ impl Gate {
                 let hosts = pending.hosts();
                 (Value::Null, Next::Run { valid: Box::new(pending.valid), prepared, exclusions, hosts })
             }
-            // A permit needs the prepared child. Without one there is nothing that could run.
+            // A permit needs the prepared child. Without one nothing can run.
             (Ruling::Allow { .. }, None) => (json!({ "error": "not prepared" }), Next::Nothing),
             (Ruling::Deny { reason, advice, .. }, _) => (refusal(&reason, &advice), Next::Nothing),
             (Ruling::NeedsApproval { gates, .. }, Some(PreparedCall { question: Some(question), .. })) => {
                 (waiting(&gates, &question), Next::Ask { payload: Box::new(question) })
             }
-            // Nobody can be asked about what has no exact form.
-            (Ruling::NeedsApproval { .. }, _) => (json!({ "error": "nobody can be asked" }), Next::Nothing),
+            // A person cannot be asked about a call without a canonical form.
+            (Ruling::NeedsApproval { .. }, _) => {
+                (json!({ "error": "no person can be asked" }), Next::Nothing)
+            }
         };
         Decided { facts, word, payload, reason, next, again: pending.again, counted: None }
     }
@@ -246,7 +251,7 @@ fn decision_payload(pending: &Pending, verdict: &Evaluation) -> CallDecisionPayl
         arguments: Some(pending.valid.arguments().clone()),
         proposed_id: text::prefix(pending.valid.proposed_id(), 200).to_owned(),
         request: Some(verdict.request.clone()),
-        // What would run, beside the manifest's digest in the header, which covers it.
+        // The script that would run. The manifest's digest in the header covers it too.
         script: pending.manifest().script().map(script_named),
         connect: some(&hosts),
         shadow: verdict.shadow.as_ref().map(Shadow::record),

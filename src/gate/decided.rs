@@ -11,7 +11,7 @@ use crate::tools::ValidCall;
 use crate::types::{Decision, Digest, HostPort};
 use serde_json::{Map, Value, json};
 
-/// A decision that is not durable yet. It runs nothing and tells nothing.
+/// A decision that is not durable yet. Nothing runs and nothing is shown because of it.
 #[derive(Debug)]
 #[must_use = "a decision counts once it is committed"]
 pub struct Decided {
@@ -21,11 +21,11 @@ pub struct Decided {
     pub(super) reason: Value,
     pub(super) next: Next,
     pub(super) again: Option<Asked>,
-    /// Given back where the call does not come to run.
+    /// Uncounted again if the call does not run.
     pub(super) counted: Option<Counted>,
 }
 
-/// What follows once a decision is durable.
+/// The step after a decision is durable.
 #[derive(Debug)]
 pub(super) enum Next {
     Run { valid: Box<ValidCall>, prepared: Prepared, exclusions: Vec<Exclusion>, hosts: Vec<HostPort> },
@@ -34,7 +34,7 @@ pub(super) enum Next {
 }
 
 impl Decided {
-    /// The same where `rules` made it; a deny under `rules` where others did. That ends its child.
+    /// The same decision if `rules` made it; otherwise a deny under `rules`, which ends its child.
     pub(super) fn under(mut self, rules: Digest) -> Self {
         if self.facts.policy == rules {
             return self;
@@ -61,7 +61,7 @@ impl Decided {
             principal: Some(self.facts.principal.clone()),
             policy: Some(self.facts.policy),
             manifest: self.facts.manifest,
-            // Of a call that a person was asked about: the answer that it spends or voids.
+            // For a call that a person was asked about: the answer that it spends or voids.
             answers: self.again.as_ref().map(|asked| Ref::Seq(asked.answered())),
             decision: Some(self.word.as_str()),
             policies: self.facts.policies.clone(),
@@ -81,11 +81,11 @@ impl Decided {
     }
 }
 
-/// The words of a refusal, for the model.
+/// The text of a refusal, for the model.
 pub(super) fn refusal(reason: &str, advice: &[String]) -> Value {
-    let mut told = Map::from_iter([("error".to_owned(), json!(reason))]);
+    let mut refused = Map::from_iter([("error".to_owned(), json!(reason))]);
     if !advice.is_empty() {
-        told.insert("advice".to_owned(), json!(advice));
+        refused.insert("advice".to_owned(), json!(advice));
     }
-    Value::Object(told)
+    Value::Object(refused)
 }

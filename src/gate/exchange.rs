@@ -1,14 +1,14 @@
-//! The exchange of the rules while calls are under way.
+//! Exchanges the rules while calls are under way.
 
 use super::point::Gate;
 use super::rules::Rules;
 use crate::ledger::{AppendError, Draft, Receipt};
 
 impl Gate {
-    /// Puts `rules` in force, once `drafts`, which tell of it, are durable. `prepared` is done in between:
-    /// what must be in place before the first call under the new rules.
+    /// Puts `rules` in force once `drafts`, which record them, are durable. Calls `prepared` in
+    /// between, for what must be in place before the first call under the new rules.
     ///
-    /// Waits for decisions that are being written; on an error everything stays as it was.
+    /// Waits for decisions that are being written. On an error nothing changes.
     pub async fn exchange(
         &self,
         rules: Rules,
@@ -21,7 +21,7 @@ impl Gate {
         prepared();
         self.in_force.set(rules);
         drop(alone);
-        // What was asked under the old rules is to be asked anew.
+        // Requests made under the old rules must be decided again.
         self.stir();
         Ok(receipts)
     }

@@ -1,20 +1,26 @@
-//! The enforcement point: the one door to a tool, and the one door back.
+//! The enforcement point: every tool call and every tool result passes through this room.
 //!
 //! ```text
 //! open → (sandbox prepares) → decide | refuse → commit → Permit::begin → (sandbox runs) → settle
 //! ```
-//! The rules may be exchanged at any time (`exchange`); each decision is made under those in force when it is
-//! committed. A call that needs a person ends the walk at `commit`. `approval` records what the person answers, `recall`
-//! finds the call again, and it takes the same walk again, from `reopen` on.
+//! The rules may be exchanged at any time (`exchange`); each decision is made under the rules that
+//! are in force when it is committed. A call that needs a person ends the walk at `commit`.
+//! `approval` records the person's answer, `recall` finds the call again, and it takes the same
+//! walk again, from `reopen` on.
 //!
 //! # Layout, lowest first
 //!
-//! `rules` in force, `counters` of the last hour, `facts` of a call, its `outcome` in the words of an entry, and what was
-//! `requested` of a person are values. `mint` holds the proofs, each in a module that alone makes it. `pending` is a call on its
-//! way, `point` the enforcement point itself. On it stand `power` (may somebody use the API so), `exchange` of the rules,
-//! `resource` and `subtree` (from the sandbox's claim to what policies see), `question` (what a person is asked), `decide`,
-//! `commit` (decisions and results become durable), `recover` (after a crash), `recall` (calls of a run, found again) and
-//! `approval`.
+//! * `rules`, `counters`, `facts`, `outcome`, `requested`: values: the rules in force, the calls of
+//!   the last hour, a call, its result as an entry, and an approval request as an entry.
+//! * `mint/`: the proofs, each in the one module that makes it.
+//! * `pending`, `point`: a call before its decision, and the enforcement point itself.
+//! * `power`, `exchange`: uses of the API's powers, and the exchange of the rules.
+//! * `resource`, `subtree`: from the sandbox's claim to what policies see.
+//! * `asking`, `decided`, `question`: the requester of a call, an uncommitted decision, and what a
+//!   person is shown.
+//! * `decide`, `commit`: decisions, and making decisions and results durable.
+//! * `recover`, `recall`: open calls after a crash, and the calls of a run read back.
+//! * `approval/`: approvals, refusals and time-outs.
 //!
 //! Architecture invariants:
 //! * A [`Permit`] exists only if the decision it carries is on the ledger.
@@ -34,13 +40,14 @@
 //!     let _second = permit.begin();
 //! }
 //! ```
-//! nor skipped: an order comes out of a permit only.
+//! nor skipped, because an order is made only from a permit:
 //! ```compile_fail,E0451
 //! fn skip(order: par::gate::Order) -> par::gate::Order {
 //!     par::gate::Order { ..order }
 //! }
 //! ```
-//! What runs cannot be made up, and its outcome cannot be told before it is settled:
+//! A running call cannot be forged, and its outcome cannot be shown to a model before it is
+//! settled:
 //! ```compile_fail,E0616
 //! fn invent(mut running: par::gate::Running) {
 //!     running.decision = 7;
@@ -56,13 +63,13 @@
 //!     par::gate::ToolResult { ..result }
 //! }
 //! ```
-//! A power cannot be said to be granted by anybody else:
+//! No other room can forge a granted power:
 //! ```compile_fail,E0451
 //! fn claim(granted: par::gate::Granted) -> par::gate::Granted {
 //!     par::gate::Granted { ..granted }
 //! }
 //! ```
-//! A person's yes cannot be made up:
+//! No other room can forge a person's approval:
 //! ```compile_fail,E0451
 //! fn consent(asked: par::gate::Asked) -> par::gate::Asked {
 //!     par::gate::Asked { ..asked }

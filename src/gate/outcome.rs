@@ -1,4 +1,4 @@
-//! From how a call ended to its entry and to what may be told of it.
+//! From the end of a call to its ledger entry and to the record that callers see.
 
 use super::facts::{CallRecord, Facts};
 use crate::call::{Connection, End, Execution, Given};
@@ -11,12 +11,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// The `call.result` entry for an execution: the same words that the model is told, the end, the
-/// layers that were enforced, and the time.
+/// The `call.result` entry for an execution: the same content that the model gets, the end, the
+/// enforced layers, and the time.
 pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execution>) -> Draft {
     let (result, truncated) = content(facts, execution);
     let made = &execution.connections;
-    // A structured result has no place for it; for whoever looks for the fault it is on record.
+    // A structured result has no member for standard error; it is recorded for debugging.
     let has_stderr = facts.structured && !execution.stderr.is_empty();
     let (stderr, stderr_base64) = if has_stderr { shown_bytes(&execution.stderr) } else { (None, None) };
     let payload = CallResultPayload {
@@ -34,7 +34,8 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
         given: (execution.given != Given::default()).then(|| execution.given.clone()),
         stderr,
         stderr_base64,
-        // The launcher's word: a number that no entry can hold is cut, and not the entry lost.
+        // This number comes from the launcher: one that no entry can contain is capped, so that the
+        // entry is not lost.
         wall_us: execution.wall_us.min(INTEGER_MAX.unsigned_abs()),
         secrets: execution.found().counts(),
     };
@@ -52,7 +53,7 @@ pub(super) fn result_draft(facts: &Facts, decision: u64, execution: &Clean<Execu
     }
 }
 
-/// A connection that the call asked for, whether it got it, and what passed.
+/// A connection that the call requested, whether it was made, and the bytes that passed.
 fn connection(one: &Connection) -> ConnectionTried {
     ConnectionTried {
         host: one.to.clone(),
@@ -63,7 +64,7 @@ fn connection(one: &Connection) -> ConnectionTried {
     }
 }
 
-/// What may be told of a call that ran: the words of its entry.
+/// The record of a call that ran, with the content of its entry.
 pub(super) fn record(
     facts: Facts,
     decision: u64,
@@ -78,8 +79,8 @@ pub(super) fn record(
     CallRecord { taints, truncated, result_seq, ..record }
 }
 
-/// The step's status for an end. A promised object that was not printed is an error, whatever the exit
-/// code says.
+/// The step's status for an end. If a declared JSON object was not printed, the status is an error,
+/// whatever the exit code.
 pub(super) fn status(facts: &Facts, execution: &Execution) -> StepStatus {
     match &execution.end {
         End::Exit { code: 0 } if facts.structured && object(&execution.stdout).is_none() => StepStatus::Error,
@@ -96,7 +97,7 @@ pub(super) fn status(facts: &Facts, execution: &Execution) -> StepStatus {
     }
 }
 
-/// The content of a result, with everything hidden in it made visible, and whether it was cut.
+/// The content of a result, with invisible characters made visible, and whether it was truncated.
 fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
     let cut = execution.end == End::OutputCap;
     match &execution.end {
@@ -107,7 +108,7 @@ fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
         }
         _ => {}
     }
-    // What does not keep the promise of one JSON object is shown as the bytes it is.
+    // Output that is not the declared JSON object is shown as plain bytes.
     if facts.structured
         && matches!(execution.end, End::Exit { .. })
         && let Some(object) = object(&execution.stdout)
@@ -135,7 +136,8 @@ fn content(facts: &Facts, execution: &Execution) -> (Value, bool) {
     (Value::Object(shown), cut)
 }
 
-/// Why a call ended for what it added, and what mends that. Names nothing in its folders: others may have chosen it.
+/// Why a call was ended for exceeding its quota, and how to fix it. Names no file, because others
+/// may have chosen the names.
 fn over_quota(unread_folders: u64) -> String {
     let over = "it added more to its folders than the manifest's `written_bytes_max` and `written_files_max` allow, more of \
                 the file system's free space than its share, made folders more than 256 deep, or moved folders about while they were counted: remove what \
@@ -158,7 +160,7 @@ fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
     }
 }
 
-/// Bytes as visible text, else in base64.
+/// Bytes as visible text, or else as base64.
 fn shown_bytes(bytes: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(words) => (Some(text::visible(words)), None),

@@ -1,4 +1,4 @@
-//! A call on its way to its decision.
+//! A call before its decision.
 
 use super::mint::asked::Asked;
 use super::rules::Rules;
@@ -14,9 +14,9 @@ pub struct Pending {
     pub(super) call: CallId,
     pub(super) valid: ValidCall,
     pub(super) named: Vec<String>,
-    /// Where a person was asked about this call before.
+    /// The earlier request, if a person was already asked about this call.
     pub(super) again: Option<Asked>,
-    /// What it is decided under.
+    /// The rules that decide it.
     pub(super) rules: Rules,
 }
 
@@ -39,7 +39,8 @@ impl Pending {
         self.valid.canonical()
     }
 
-    /// The hosts that the call may be connected to: the one that it is about, else those of its manifest.
+    /// The hosts that the call may connect to: the one that it is about, or else those of its
+    /// manifest.
     pub(super) fn hosts(&self) -> Vec<HostPort> {
         match &self.manifest().resource {
             ResourceSpec::Host { argument, form } => {
@@ -52,13 +53,13 @@ impl Pending {
         }
     }
 
-    /// Whether its manifest is not that of the rules it is to be decided under.
+    /// Whether its manifest differs from the one in the rules that decide it.
     pub(super) fn is_stale(&self) -> bool {
         let manifest = self.rules.catalog.find(&self.manifest().name);
         manifest.is_none_or(|manifest| manifest.digest != self.manifest().digest)
     }
 
-    /// Absolute paths that policies name: prepare tells which of them hold the object.
+    /// Absolute paths that policies name: prepare finds out which of them contain the object.
     #[must_use]
     pub fn named(&self) -> &[String] {
         &self.named

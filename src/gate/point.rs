@@ -1,4 +1,4 @@
-//! The enforcement point: what every step of a call shares.
+//! The enforcement point: the state that all steps of a call share.
 
 use super::counters::Counters;
 use super::rules::{InForce, Rules};
@@ -19,17 +19,17 @@ pub struct Gate {
     pub(super) counters: Counters,
     /// `[paths]`: name without `@` → real folder.
     pub(super) names: Arc<BTreeMap<String, PathBuf>>,
-    /// How long a question to a person stands, in microseconds.
+    /// How long an approval request stays open, in microseconds.
     pub(super) approval_us: u64,
-    /// Held from the look at a question until its answer, or the decision that spends it, is durable.
+    /// Held from reading a request until its answer, or the decision that spends it, is durable.
     pub(super) answers: Arc<Mutex<()>>,
     stirred: Arc<Notify>,
     secrets: Secrets,
 }
 
 impl Gate {
-    /// A gate over `rules`; `names` are those of `[paths]`; `secrets` are replaced in all that it records and tells. Blocking: it counts what there was in the
-    /// last hour.
+    /// A gate over `rules`. `names` are those of `[paths]`; `secrets` are replaced in everything
+    /// that it records and returns. Blocking: it counts the calls of the last hour.
     pub fn new(
         ledger: Ledger,
         rules: Rules,
@@ -52,13 +52,14 @@ impl Gate {
         })
     }
 
-    /// The same gate, whose questions to people stand for `ms`, at most [`limits::APPROVAL_MS_MAX`].
+    /// The same gate, whose approval requests stay open for `ms`, at most
+    /// [`limits::APPROVAL_MS_MAX`].
     #[must_use]
     pub fn with_approval_ms(self, ms: u64) -> Self {
         Self { approval_us: ms.min(limits::APPROVAL_MS_MAX) * 1_000, ..self }
     }
 
-    /// Is ready once a question was asked or answered since it was last ready. For one waiter.
+    /// Completes when an approval was requested or answered since the last call. Single waiter.
     pub async fn stirred(&self) {
         self.stirred.notified().await;
     }
@@ -73,13 +74,14 @@ impl Gate {
         &self.ledger
     }
 
-    /// What is replaced in what comes from outside.
+    /// The secrets that are replaced in everything that comes from outside.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// The rules in force. They may be exchanged at any time: what belongs together is taken from one.
+    /// The rules in force. They may be exchanged at any time, so take what belongs together from
+    /// one value.
     #[must_use]
     pub fn rules(&self) -> Rules {
         self.in_force.now()

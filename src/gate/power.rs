@@ -1,7 +1,7 @@
-//! Whether somebody may use a power of the API: asked in this one place, of the rules in force.
+//! Whether a principal may use a power of the API. Only this module asks the rules in force.
 //!
-//! The API, the dashboard, the admin socket and runs that go on come here. What changes something is recorded with the
-//! request that let it in ([`Granted::record`]).
+//! The API, the dashboard, the admin socket and resumed runs use it. A change is recorded together
+//! with the request that allowed it ([`Granted::record`]).
 
 use super::counters;
 use super::mint::granted::{Granted, Refused, may};
@@ -13,8 +13,8 @@ use crate::types::clock::Wall;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What one caller sees of the objects of others, under the rules that were in force when it was asked for. Each
-/// owner is asked about once.
+/// Which other callers' objects one caller may see, under the rules in force when it was created.
+/// Decides once for each owner.
 #[derive(Debug)]
 pub struct Sight {
     rules: Rules,
@@ -25,12 +25,12 @@ pub struct Sight {
 }
 
 impl Gate {
-    /// Whether `by` may use `power` over `over`, having come in by `door`.
+    /// Whether `by`, connected through `door`, may use `power` on `over`.
     pub fn may(&self, by: &Principal, power: Power, over: Over<'_>, door: Door) -> Result<Granted, Refused> {
         may(&self.rules(), by, power, over, door, self.ran(by, power))
     }
 
-    /// What `by` has run within the last hour, where `power` is asked about with it.
+    /// The runs of `by` within the last hour, for the power that is decided with them.
     fn ran(&self, by: &Principal, power: Power) -> Ran {
         if power != Power::Run {
             return Ran::default();
@@ -38,7 +38,7 @@ impl Gate {
         counters::ran_of(self.ledger().hour(&by.id(), Wall::now().0))
     }
 
-    /// Whether `by` could use `power` at all: over the server now, over a run or an approval of somebody's.
+    /// Whether `by` could use `power` at all: on the server now, or on some run or approval.
     pub fn holds(&self, by: &Principal, power: Power, door: Door) -> Result<(), Refused> {
         let rules = self.rules();
         let owner = by.id();
@@ -50,7 +50,11 @@ impl Gate {
         may(&rules, by, power, over, door, self.ran(by, power)).map(|_| ())
     }
 
-    /// What `by` may use `power` on, which is held over runs or approvals; refused where that can be nothing.
+    /// Whose objects `by` may use `power` on, for powers over runs or approvals.
+    ///
+    /// # Errors
+    ///
+    /// No object exists that `by` could use it on.
     pub fn sight(&self, by: &Principal, power: Power, door: Door) -> Result<Sight, Refused> {
         self.holds(by, power, door)?;
         Ok(Sight { rules: self.rules(), by: by.clone(), power, door, owners: Mutex::default() })
@@ -58,17 +62,18 @@ impl Gate {
 }
 
 impl Sight {
-    /// Whether what `owner` has asked for is seen; the name is that of the ledger, such as `key:Ab3dEf9h`.
+    /// Whether objects of `owner` are visible. `owner` is the name on the ledger, such as
+    /// `key:Ab3dEf9h`.
     #[must_use]
     pub fn sees(&self, owner: &str) -> bool {
-        // A panic elsewhere leaves the map whole: each change is one insertion.
+        // A panic elsewhere leaves the map consistent: each change is one insertion.
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = owners.get(owner) {
             return *known;
         }
-        // No rule can name one object (`lint_power.rs`): the owner is all that tells them apart.
+        // No rule can name a single object (`lint/powers.rs`): only the owner matters.
         let over = Over::Of { id: "any", owner };
-        // Nothing that has an owner is run.
+        // The power `run` has no owner, so its counts do not matter here.
         let sees = may(&self.rules, &self.by, self.power, over, self.door, Ran::default()).is_ok();
         owners.insert(owner.to_owned(), sees);
         sees

@@ -1,4 +1,4 @@
-//! What a person is asked about a call: exactly what, why, and who asks.
+//! What a person is shown about a call: the exact call, the reason, and the requester.
 
 use super::asking::Asking;
 use super::pending::Pending;
@@ -12,7 +12,8 @@ use crate::types::{ApprovalId, limits, text};
 use serde_json::{Value, json};
 
 impl Gate {
-    /// The exact call that a person is asked about, with all that decides it: what is hashed.
+    /// The exact call that a person is asked about, with everything that decides it. This is what
+    /// is hashed.
     pub(super) fn exact(
         asking: &Asking<'_>,
         pending: &Pending,
@@ -37,7 +38,7 @@ impl Gate {
         })
     }
 
-    /// The payload of an `approval.request`; `None` where the call has no canonical form.
+    /// The payload of an `approval.request`; `None` if the call has no canonical form.
     pub(super) fn question(
         &self,
         asking: &Asking<'_>,
@@ -70,7 +71,7 @@ impl Gate {
             id: ApprovalId::generate(),
             tool: pending.manifest().name.clone(),
             arguments: pending.valid.arguments().clone(),
-            // To the letter what is hashed.
+            // Exactly what is hashed.
             resource: serde_json::from_value(exact.get("resource")?.clone()).ok()?,
             call_hash,
             why: why.collect(),
@@ -88,7 +89,7 @@ impl Gate {
     }
 }
 
-/// What is told of a call that waits: for whom, and under which name it is answered.
+/// What is shown of a waiting call: who is asked, and the identifier of the request.
 pub(super) fn waiting(gates: &[policy::Obligation], question: &ApprovalRequestPayload) -> Value {
     let group = |gate: &policy::Obligation| match gate {
         policy::Obligation::Approval { group } => group.clone(),

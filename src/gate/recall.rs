@@ -1,7 +1,7 @@
-//! Calls found again on the ledger: what became of each, as far as it is durable.
+//! Reads the calls of a run back from the ledger, as far as they are durable.
 //!
-//! Together with the gate's commits this is the only maker of a [`ToolResult`]: one that is recalled
-//! tells what an entry of the ledger holds, as the one before the restart did.
+//! Apart from the gate's commits this is the only maker of a [`ToolResult`]: a recalled one
+//! contains what an entry of the ledger contains, as the original did.
 
 use super::facts::{CallRecord, Facts};
 use super::mint::asked::Asked;
@@ -15,29 +15,29 @@ use crate::ledger::{Kind, ReadError, Stored};
 use crate::types::{CallId, Decision, RunId, StepStatus, limits, text};
 use serde_json::{Map, Value, json};
 
-/// A call of a run, found again.
+/// A call of a run, read back.
 #[derive(Debug)]
 pub struct Recalled {
-    /// The number of its first decision: calls are in the order of their reply.
+    /// The entry of its first decision: calls are in the order of their reply.
     pub decided: u64,
-    /// As it may be told.
+    /// What callers may see of it.
     pub record: CallRecord,
-    /// What is to be done about it.
+    /// The next step.
     pub recall: Recall,
 }
 
-/// What is to be done about a call that was found again.
+/// The next step of a call that was read back.
 #[derive(Debug)]
 pub enum Recall {
-    /// Nothing: its outcome is durable and may be told.
+    /// None: its outcome is durable and may be shown.
     Told(Box<ToolResult>),
-    /// It is to be prepared and decided again.
+    /// It must be prepared and decided again.
     Again(Asked),
     /// A person has not answered yet.
     Waiting,
 }
 
-/// The entries of one call; of each kind the newest.
+/// The entries of one call; the newest of each kind.
 struct Trace {
     decided: u64,
     call: CallId,
@@ -48,7 +48,8 @@ struct Trace {
 }
 
 impl Gate {
-    /// Finds the calls of `run` again in its entries `seqs`, which are in the ledger's order. Blocking.
+    /// Reads the calls of `run` back from its entries `seqs`, which are in the ledger's order.
+    /// Blocking.
     pub fn recall(&self, run: &RunId, seqs: &[u64]) -> Result<Vec<Recalled>, ReadError> {
         let mut traces: Vec<Trace> = Vec::new();
         for seq in seqs {
@@ -66,37 +67,37 @@ impl Gate {
         let seq = trace.decision.header.seq;
         let damaged = |what: String| ReadError::Damaged(seq, what);
         let mut facts = Facts::read(&trace.decision).map_err(|e| damaged(e.to_string()))?;
-        // By the manifest that the call ran under: what is not known any more may have been anything.
+        // By the manifest that the call ran under: an unknown tool may have been anything.
         let rules = self.rules();
         let manifest = rules.catalog.find(&facts.tool).filter(|known| Some(known.digest) == facts.manifest);
         if let Some(manifest) = manifest {
             (facts.is_trusted, facts.structured) = (!manifest.untrusted_output, manifest.is_structured());
         }
         let decided = trace.decided;
-        let told = |record: CallRecord, entry: &Stored| {
-            // What was recorded before a secret was named is told no more.
+        let durable = |record: CallRecord, entry: &Stored| {
+            // A secret that was named after it was recorded is not shown either.
             let record = CallRecord { result: self.secrets().clean(record.result).into_inner(), ..record };
             let recall = Recall::Told(Box::new(ToolResult::found(entry, record.clone())));
             Recalled { decided, record, recall }
         };
         let decision = trace.decision.header.decision();
         match (decision.unwrap_or(Decision::Deny), &trace.result) {
-            (Decision::Allow, Some(result)) => Ok(told(settled(facts, seq, result), result)),
+            (Decision::Allow, Some(result)) => Ok(durable(settled(facts, seq, result), result)),
             (Decision::Allow, None) => Err(damaged("an allowed call has no result yet".to_owned())),
             (Decision::NeedsApproval, _) => match (&trace.request, &trace.answer) {
                 (Some(request), Some(answer)) if answer.header.is(Kind::ApprovalRefuse) => {
-                    Ok(told(unapproved(facts, seq, no(request, answer)), answer))
+                    Ok(durable(unapproved(facts, seq, refusal_text(request, answer)), answer))
                 }
                 (Some(request), answer) => self.asked(facts, &trace, request, answer.as_ref()),
-                (None, _) => Ok(told(unapproved(facts, seq, Value::Null), &trace.decision)),
+                (None, _) => Ok(durable(unapproved(facts, seq, Value::Null), &trace.decision)),
             },
             (decision @ (Decision::Deny | Decision::Invalid), _) => {
-                Ok(told(refused(facts, decision, &trace.decision), &trace.decision))
+                Ok(durable(refused(facts, decision, &trace.decision), &trace.decision))
             }
         }
     }
 
-    /// A call that waits, or that a person said yes to.
+    /// A call that waits for a person, or that a person has approved.
     fn asked(
         &self,
         facts: Facts,
@@ -105,8 +106,9 @@ impl Gate {
         answer: Option<&Stored>,
     ) -> Result<Recalled, ReadError> {
         let asked = Asked::found(request, answer);
-        let asked =
-            asked.ok_or_else(|| ReadError::Damaged(request.header.seq, "it is no question".to_owned()))?;
+        let asked = asked.ok_or_else(|| {
+            ReadError::Damaged(request.header.seq, "it is not a request for approval".to_owned())
+        })?;
         let requested = asked.requested();
         let has_changed = requested.policy != self.rules().bundle.digest();
         let reason = json!({ "waiting_for": requested.groups, "approval": requested.id.as_str() });
@@ -117,7 +119,7 @@ impl Gate {
     }
 }
 
-/// Puts an entry where it belongs; what belongs nowhere is none of the gate's.
+/// Adds an entry to the trace of its call. Entries of other kinds are not the gate's.
 fn add(traces: &mut Vec<Trace>, stored: Stored) -> Result<(), &'static str> {
     let answers = stored.header.u64("ref");
     let is_of = |one: Option<&Stored>| one.is_some_and(|one| Some(one.header.seq) == answers);
@@ -153,8 +155,8 @@ fn add(traces: &mut Vec<Trace>, stored: Stored) -> Result<(), &'static str> {
 }
 
 fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
-    // One that was too long is on the ledger without its end; one that was erased is not there at all.
-    let (told, is_cut) = match result.payload::<CallResultPayload>() {
+    // A result that was too long is on the ledger without its end; an erased one is missing.
+    let (content, is_cut) = match result.payload::<CallResultPayload>() {
         Some(payload) => (payload.result, payload.truncated),
         None => (json!({ "error": "not kept whole" }), result.body.is_some()),
     };
@@ -163,38 +165,38 @@ fn settled(facts: Facts, decision: u64, result: &Stored) -> CallRecord {
         truncated: is_cut,
         taints: facts.taints(status),
         result_seq: Some(result.header.seq),
-        ..CallRecord::unsettled(facts, decision, Decision::Allow, status, told)
+        ..CallRecord::unsettled(facts, decision, Decision::Allow, status, content)
     }
 }
 
-/// A call that no person approved.
+/// A call that was not approved.
 fn unapproved(facts: Facts, seq: u64, why: Value) -> CallRecord {
     CallRecord::unsettled(facts, seq, Decision::NeedsApproval, StepStatus::Refused, why)
 }
 
-/// A call whose decision was its result.
+/// A call whose decision is its result.
 fn refused(facts: Facts, word: Decision, decision: &Stored) -> CallRecord {
     let payload: CallDecisionPayload = decision.payload().unwrap_or_default();
-    let mut told = Map::new();
+    let mut refusal = Map::new();
     if let Some(reason) = payload.reason {
-        told.insert("error".to_owned(), json!(reason));
+        refusal.insert("error".to_owned(), json!(reason));
     }
     if let Some(advice) = payload.advice {
-        told.insert("advice".to_owned(), json!(advice));
+        refusal.insert("advice".to_owned(), json!(advice));
     }
     let show = |raw: String| json!(text::visible(text::prefix(&raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX)));
     let shown = payload.arguments_raw.map(show);
     let record =
-        CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(told));
+        CallRecord::unsettled(facts, decision.header.seq, word, StepStatus::Refused, Value::Object(refusal));
     CallRecord { arguments: shown.unwrap_or_else(|| record.arguments.clone()), ..record }
 }
 
-/// The words to a model of a call that a person, or the time, said no to.
-fn no(request: &Stored, answer: &Stored) -> Value {
+/// The text for the model about a call that a person refused, or that expired.
+fn refusal_text(request: &Stored, answer: &Stored) -> Value {
     let said = answer.payload::<ApprovalRefusePayload>().and_then(|payload| payload.reason);
     let id = request.payload::<ApprovalRequestPayload>().map(|payload| payload.id);
     let error = match (refusal(&answer.header), said) {
-        (State::Expired, _) => "nobody approved it in time".to_owned(),
+        (State::Expired, _) => "it was not approved in time".to_owned(),
         (_, Some(said)) => format!("a person refused it: {said}"),
         (_, None) => "a person refused it".to_owned(),
     };

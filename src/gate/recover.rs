@@ -1,4 +1,5 @@
-//! After a crash: every allowed call without a result gets one, through the happy path's own function.
+//! After a crash, gives every allowed call without a result one, through the same function as
+//! usual.
 
 use super::mint::running::Running;
 use super::mint::told::ToolResult;
@@ -9,7 +10,7 @@ use crate::ledger::{AppendError, Header, Kind, Projection, ReadError, Row};
 use crate::types::Decision;
 use rusqlite::types::Value as Cell;
 
-/// state.db's tables of allowed calls that have no result yet, and of questions to people.
+/// state.db's tables of allowed calls without a result, and of approval requests.
 pub const PROJECTION: Projection = Projection {
     tables: &[("open_call", "decision_seq"), ("approval", "request_seq, id")],
     kinds: &[
@@ -44,7 +45,7 @@ fn open_calls(header: &Header) -> Vec<Row> {
     }
 }
 
-/// Why recovery did not end.
+/// Why recovery failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     /// The ledger cannot be read.

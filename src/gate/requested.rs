@@ -1,7 +1,7 @@
-//! A question to a person, as the ledger tells it, and its row in state.db.
+//! An approval request, as the ledger records it, and its row in state.db.
 //!
-//! The ledger's entries are the truth: what was asked, by whom it was answered, and the decision that
-//! spent the answer. The row is only where to look.
+//! The ledger's entries are authoritative: the request, its answer, and the decision that spent the
+//! answer. The row is only an index.
 
 use crate::ledger::payload::ApprovalRequestPayload;
 use crate::ledger::{Filter, Header, Kind, Order, ReadError, Reader, Row, Stored};
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Headers looked at under one lock of the reader, so that others get their turn.
+/// Headers read under one lock of the reader, so that other readers get their turn.
 const SCAN_ENTRIES_MAX: usize = 4_096;
 
 /// An `approval.request`.
@@ -36,32 +36,32 @@ pub(super) struct Requested {
     pub(super) requester: String,
     pub(super) requester_user: Option<String>,
     pub(super) expires_us: u64,
-    /// What the model said beside the call, made visible.
+    /// What the model wrote next to the call, made visible.
     pub(super) said: Option<String>,
-    /// Results that the session had seen: `tool`, `resource`, `result`.
+    /// Untrusted results that the session had seen: `tool`, `resource`, `result`.
     pub(super) tainted_by: Vec<Value>,
 }
 
-/// How a question stands.
+/// The state of an approval request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nobody answered yet.
+    /// No answer yet.
     Pending,
-    /// A person said yes, and the call did not begin yet.
+    /// Approved, and the call has not begun.
     Granted,
-    /// A person said no.
+    /// Refused by a person.
     Refused,
-    /// Nobody answered in time.
+    /// Not answered in time.
     Expired,
-    /// The call was allowed by it, once.
+    /// Used: the approval allowed the call once.
     Spent,
-    /// The call, its rules or its run are not any more what was asked about.
+    /// The call, its rules or its run have changed since the request.
     Void,
 }
 
 impl State {
-    /// The word in state.db and in the API.
+    /// The value in state.db and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// The state of this word.
+    /// The state with this name.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Pending, Self::Granted, Self::Refused, Self::Expired, Self::Spent, Self::Void]
@@ -83,7 +83,7 @@ impl State {
     }
 }
 
-/// How a question stands by the ledger alone, with the number of its answer.
+/// The state of a request according to the ledger, with the entry of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ApprovalStanding {
     pub(super) state: State,
@@ -91,7 +91,7 @@ pub(super) struct ApprovalStanding {
 }
 
 impl Requested {
-    /// Reads a question back from an entry; `None` where the entry is another kind or not of that form.
+    /// Reads a request from an entry; `None` if the entry has another kind or form.
     pub(super) fn from_stored(stored: &Stored) -> Option<Self> {
         Self::read(&stored.header, stored.body.as_deref()?)
     }
@@ -122,16 +122,16 @@ impl Requested {
         })
     }
 
-    /// Whether whoever answers this stands for `gate` too.
+    /// Whether an answer to this request covers `gate` too.
     pub(super) fn asks(&self, gate: &Obligation) -> bool {
         match gate {
             Obligation::Approval { group } => self.groups.contains(group),
-            // Another user's yes is more than one's own.
+            // Approval by another user is stronger than confirmation by the requester.
             Obligation::Confirm => self.confirm || !self.groups.is_empty(),
         }
     }
 
-    /// How it stands by the entries of its run behind it.
+    /// Its state according to the later entries of its run.
     pub(super) fn standing(&self, reader: &Reader) -> Result<ApprovalStanding, ReadError> {
         let mut standing = ApprovalStanding { state: State::Pending, answer: None };
         for header in of_run(reader, &self.run, self.seq)? {
@@ -175,7 +175,7 @@ impl ApprovalStanding {
     }
 }
 
-/// Headers of a run, from `from` on.
+/// Headers of a run, starting at `from`.
 pub(super) fn of_run(reader: &Reader, run: &RunId, from: u64) -> Result<Vec<Header>, ReadError> {
     let filter = Filter::field("run", run.as_str());
     let mut found = Vec::new();
@@ -189,7 +189,7 @@ pub(super) fn of_run(reader: &Reader, run: &RunId, from: u64) -> Result<Vec<Head
     Ok(found)
 }
 
-/// What an `approval.refuse` comes to: a person refused, or the time was over.
+/// The state that an `approval.refuse` leads to: refused by a person, or expired.
 pub(super) fn refusal(header: &Header) -> State {
     if header.str("status") == Some(State::Expired.as_str()) { State::Expired } else { State::Refused }
 }
@@ -202,7 +202,7 @@ fn ends(header: &Header) -> bool {
     header.str("status") != Some(RunStatus::Waiting.as_str())
 }
 
-/// The question's row: where its entry is, and whether the row is the one that the entry makes.
+/// The request's row in state.db: the entry that it points to, and a check against that entry.
 #[derive(Debug)]
 pub(super) struct ApprovalRow {
     pub(super) seq: u64,
@@ -211,13 +211,13 @@ pub(super) struct ApprovalRow {
 }
 
 impl ApprovalRow {
-    /// Whether this is the row that the entries make.
+    /// Whether the row matches the entries.
     pub(super) fn fits(&self, requested: &Requested, state: State) -> bool {
         self.cells == requested.cells() && self.state == state.as_str()
     }
 }
 
-/// What state.db says of the question `id`.
+/// The row of `id` in state.db.
 pub(super) fn state_row(state: &Connection, id: &ApprovalId) -> Result<Option<ApprovalRow>, rusqlite::Error> {
     let sql = "SELECT id, request_seq, run, call_hash, policy, expires_us, state FROM approval WHERE id = ?1";
     state
@@ -234,7 +234,8 @@ pub(super) fn state_row(state: &Connection, id: &ApprovalId) -> Result<Option<Ap
 
 /// The changes that an entry makes to the table `approval`.
 ///
-/// INVARIANT: no entry makes a statement that can fail. What does not fit changes no row.
+/// INVARIANT: no entry leads to a statement that can fail. An entry that matches nothing changes no
+/// row.
 pub(super) fn rows(header: &Header, body: &[u8]) -> Vec<Row> {
     if let Some(requested) = Requested::read(header, body) {
         let sql = "INSERT INTO approval(id, request_seq, run, call_hash, policy, expires_us, state) \
@@ -275,8 +276,8 @@ fn number(number: u64) -> Cell {
     Cell::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// What a person says yes to: SHA-256 of the canonical JSON of the whole call and the digests of what
-/// decides it. `None` where it has no canonical form, which then nobody can be asked about.
+/// The hash that an approval is bound to: SHA-256 of the canonical JSON of the whole call and the
+/// digests of what decides it. `None` if it has no canonical form; such a call cannot be approved.
 pub(super) fn call_hash(members: Value) -> Option<Digest> {
     crate::types::json::canonical(&members).ok().map(|text| Digest::sha256(text.as_bytes()))
 }
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_behind_a_question_settle_it_once() {
+    fn later_entries_settle_a_request_once() {
         let check = |entries: &[Value], expect: State| {
             let mut standing = ApprovalStanding { state: State::Pending, answer: None };
             for (at, fields) in (2..).zip(entries) {
@@ -335,7 +336,7 @@ mod tests {
         let no = json!({ "kind": "approval.refuse", "ref": 1 });
         let late = json!({ "kind": "approval.refuse", "ref": 1, "status": "expired" });
         let spends = json!({ "kind": "call.decision", "ref": 2, "decision": "allow" });
-        let anew = json!({ "kind": "call.decision", "ref": 2, "decision": "needs_approval" });
+        let undecided = json!({ "kind": "call.decision", "ref": 2, "decision": "needs_approval" });
         let changed = json!({ "kind": "call.decision", "ref": 1, "decision": "needs_approval" });
         let other = json!({ "kind": "call.decision", "ref": 7, "decision": "allow" });
         let waits = json!({ "kind": "run.reply", "status": "waiting" });
@@ -347,15 +348,15 @@ mod tests {
         check(&[no, yes.clone(), spends.clone()], State::Refused);
         check(&[late, yes.clone()], State::Expired);
         check(&[yes.clone(), spends.clone()], State::Spent);
-        check(&[yes.clone(), spends.clone(), anew.clone(), ends.clone()], State::Spent);
-        check(&[yes.clone(), anew, spends.clone()], State::Void);
+        check(&[yes.clone(), spends.clone(), undecided.clone(), ends.clone()], State::Spent);
+        check(&[yes.clone(), undecided, spends.clone()], State::Void);
         check(&[changed, yes.clone(), spends], State::Void);
         check(&[yes.clone(), other, waits], State::Granted);
         check(&[yes, ends], State::Void);
     }
 
     #[test]
-    fn a_yes_stands_for_what_was_asked_and_no_more() {
+    fn an_approval_covers_only_what_was_asked() {
         let of = |group: &str| Obligation::Approval { group: group.to_owned() };
         let check = |groups: &[&str], confirm: bool, gate: &Obligation, expect: bool| {
             assert_eq!(requested(groups, confirm).asks(gate), expect, "{groups:?} {confirm} {gate:?}");
@@ -367,7 +368,7 @@ mod tests {
         check(&[], true, &of("release"), false);
     }
 
-    /// One entry behind the question in random words; most answer something that is there.
+    /// A random entry after the request; most answer something that exists.
     fn entry() -> impl Strategy<Value = Value> {
         let answers = 1_u64..8;
         prop_oneof![
@@ -390,7 +391,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::types::laws::cases(256))]
 
-        /// The row is where to look, the entries are the truth: they never differ.
+        /// The row is the index, the entries are the truth: they never differ.
         #[test]
         fn the_row_says_what_the_entries_say(entries in proptest::collection::vec(entry(), 0..8)) {
             let state = store::open_memory(store::Database::State).expect("state");
@@ -401,7 +402,7 @@ mod tests {
             };
             let (first, body) = request(1, &["release"], false);
             apply(&first, &body);
-            // A second entry of the same id changes nothing.
+            // A second entry with the same id changes nothing.
             apply(&first, &body);
             let mut standing = ApprovalStanding { state: State::Pending, answer: None };
             for (at, fields) in (2..).zip(&entries) {

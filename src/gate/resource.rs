@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Of the digest of a content, the digits that people are shown; all of them are on record.
+/// Digits of a content digest that people are shown; the record has all of them.
 const DIGITS_SHOWN: usize = 16;
 
 impl Gate {
-    /// The object in the form that policies know, checked against the manifest's roots: the sandbox's
-    /// word alone is not taken for where a path lies.
+    /// The object in the form that policies know, checked against the manifest's roots: the
+    /// sandbox's claim alone does not decide where a path lies.
     pub(super) fn resource(
         &self,
         pending: &Pending,
         object: &Object,
-        told: &Clean<Value>,
+        recorded: &Clean<Value>,
     ) -> Result<policy::Resource, &'static str> {
-        // A link led there: what policies would be asked about could not be recorded.
-        if !told.found().is_none() {
+        // A link led there; the path that policies would decide on cannot be recorded.
+        if !recorded.found().is_none() {
             return Err("the name of its object holds a secret");
         }
         let manifest = pending.manifest();
@@ -32,7 +32,7 @@ impl Gate {
         if let Object::Content(content) = object {
             check_content(pending, content)?;
         }
-        // What else a claim is about, content leaves alone.
+        // Content does not change what else the call is about.
         let bare = match (object, &manifest.content) {
             (Object::Content(_), Some(_)) => &Object::Fixed,
             (Object::Content(_), None) => return Err("the sandbox read a folder unasked"),
@@ -44,9 +44,9 @@ impl Gate {
             (ResourceSpec::Fixed { kind, id }, Object::Fixed) => {
                 return Ok(policy::Resource::Fixed { kind: kind.clone(), id: id.clone() });
             }
-            // The catalog has held the argument to the one form of an id.
+            // The catalog has checked that the argument has the one form of an id.
             (ResourceSpec::Id { kind, argument }, Object::Fixed) => {
-                let id = words(argument).ok_or("the resource's argument is no text")?.to_owned();
+                let id = words(argument).ok_or("the resource's argument is not a string")?.to_owned();
                 return Ok(policy::Resource::Id { kind: *kind, id });
             }
             (ResourceSpec::Host { argument, form }, Object::Fixed) => {
@@ -78,12 +78,13 @@ impl Gate {
         })
     }
 
-    /// The object as it is recorded.
-    pub(super) fn told(&self, object: &Object) -> Clean<Value> {
+    /// The object in the form that is recorded.
+    pub(super) fn recorded_object(&self, object: &Object) -> Clean<Value> {
         self.secrets().clean(object_json(object))
     }
 
-    /// Adds to the names that prepare was asked about, and found to hold the path, the `@names` of those.
+    /// Adds the `@names` of those folders that prepare was asked about and found to contain the
+    /// path.
     pub(super) fn named(&self, canonical: String, within: BTreeSet<String>) -> policy::Resource {
         let holds = |folder: &PathBuf| {
             Path::new(&canonical).starts_with(folder)
@@ -95,7 +96,7 @@ impl Gate {
     }
 }
 
-/// Device and inode as text: they may be beyond what JSON readers keep.
+/// Device and inode as text: they may exceed the integers that JSON readers keep.
 fn object_json(object: &Object) -> Value {
     match object {
         Object::Fixed => json!({ "is": "fixed" }),
@@ -121,7 +122,7 @@ fn object_json(object: &Object) -> Value {
     }
 }
 
-/// What a question says of the content that its call is about, for people: `resource` is the question's.
+/// The content that an approval request is about, in words; `resource` is that of the request.
 #[must_use]
 pub fn content_words(resource: &Value) -> Option<String> {
     let object = resource.get("object").filter(|object| object.get("is") == Some(&json!("content")))?;
@@ -134,7 +135,7 @@ pub fn content_words(resource: &Value) -> Option<String> {
     Some(format!("{folder}: {files} files, {folders} folders, {bytes} bytes, sha256 {digest}…"))
 }
 
-/// Whether that is the folder of this call, and its listing can be one.
+/// Checks that it is the folder of this call, and that its listing is possible.
 fn check_content(pending: &Pending, content: &Content) -> Result<(), &'static str> {
     let names = pending.manifest().content.as_ref().map(|folder| folder.names(pending.valid.arguments()));
     match names {
@@ -146,10 +147,14 @@ fn check_content(pending: &Pending, content: &Content) -> Result<(), &'static st
             && listing.files.saturating_add(listing.folders) <= limits::CONTENT_ENTRIES_MAX
             && listing.bytes <= limits::CONTENT_BYTES_MAX
     };
-    if content.listing.as_ref().is_none_or(is_one) { Ok(()) } else { Err("the sandbox told of no listing") }
+    if content.listing.as_ref().is_none_or(is_one) {
+        Ok(())
+    } else {
+        Err("the sandbox reported an invalid listing")
+    }
 }
 
-/// A path as words: no empty names, no `.`, and `..` taken back.
+/// A path in lexical form: no empty names, no `.`, and each `..` resolved.
 pub(super) fn lexical(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in path.split('/') {

@@ -1,8 +1,8 @@
 //! The rules in force, and their exchange while calls are under way.
 //!
-//! A call is decided under one set of rules from its first step to its decision. Where they are exchanged
-//! meanwhile, the decision is a deny that says so: behind a `policy.load` nobody is allowed anything by
-//! the rules before it.
+//! A call is decided under one set of rules from its first step to its decision. If the rules are
+//! exchanged in between, the decision is a deny that says so: once a `policy.load` is durable, no
+//! decision uses earlier rules.
 
 use crate::ledger::payload::{NameChanges, RulesDifference};
 use crate::policy::Bundle;
@@ -10,7 +10,7 @@ use crate::tools::Catalog;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Why a call is denied whose rules went while it was under way.
+/// The reason of a deny if the rules changed while the call was under way.
 pub(super) const STALE: &str = "the rules changed while this call was decided";
 
 /// Tools and policies that were loaded together.
@@ -22,11 +22,12 @@ pub struct Rules {
     pub bundle: Arc<Bundle>,
 }
 
-/// The rules that count now. Clones share them.
+/// The rules in force. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct InForce {
     now: Arc<RwLock<Rules>>,
-    /// Read while decisions and answers are made durable, written while the rules are exchanged.
+    /// Read-locked while decisions and answers are made durable, write-locked while the rules are
+    /// exchanged.
     pub(super) turn: Arc<tokio::sync::RwLock<()>>,
 }
 
@@ -45,8 +46,8 @@ impl InForce {
 }
 
 impl Rules {
-    /// What is different in `next`: names of policies and tools that were added, removed or changed, and
-    /// whether groups and labels were.
+    /// What differs in `next`: names of policies and tools that were added, removed or changed, and
+    /// whether groups and labels changed.
     #[must_use]
     pub fn difference(&self, next: &Self) -> RulesDifference {
         let policies = |rules: &Self| {
@@ -72,13 +73,13 @@ impl Rules {
 type Texts = BTreeMap<String, Option<String>>;
 
 fn changes(old: &Texts, new: &Texts) -> NameChanges {
-    let lacking = |from: &Texts, those: &Texts| {
+    let missing_from = |from: &Texts, those: &Texts| {
         those.keys().filter(|name| !from.contains_key(*name)).cloned().collect::<Vec<_>>()
     };
     let changed = new.iter().filter(|(name, text)| old.get(*name).is_some_and(|old| old != *text));
     NameChanges {
-        added: lacking(old, new),
-        removed: lacking(new, old),
+        added: missing_from(old, new),
+        removed: missing_from(new, old),
         changed: changed.map(|(name, _)| name.clone()).collect(),
     }
 }

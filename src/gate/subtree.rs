@@ -1,8 +1,10 @@
-//! What lies below the object of a recursive tool: named paths, each decided on with the call.
+//! The paths below the object of a recursive tool that policies name, each decided on with the
+//! call.
 //!
-//! Policies tell paths apart by the names that they and `entities.toml` have, and prepare was asked about all of
-//! those. What has no name of its own comes out as whatever else lies in the same named folders: of the object and
-//! of each named path below it one such path is decided on too. A rule by `==` may permit a folder and nothing in it.
+//! Policies distinguish paths only by the names in them and in `entities.toml`, and prepare was
+//! asked about all of those. Every other path counts like any unnamed path in the same named
+//! folders: one such path is decided on for the object and for each named path below it. A rule
+//! with `==` may permit a folder and nothing in it.
 
 use super::pending::Pending;
 use super::point::Gate;
@@ -16,13 +18,13 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-/// Why a program is denied where a builtin would leave something out.
+/// Why a program is denied if a builtin would leave something out.
 const NO_VIEW: &str = "the tool reads all below the folder, and policies exclude some of it: in this version only \
                        builtins can leave something out";
-/// Why a call is denied that may look at the folder and at nothing in it.
+/// Why a call is denied that may read the folder itself and nothing in it.
 const NOTHING_BELOW: &str = "the tool reads what lies below the folder, and policies permit the folder alone";
 
-/// A name that no file has: it stands for all in a folder that no policy names.
+/// A name that no file has: it stands for everything in a folder that no policy names.
 pub const ANY_NAME: &str = "\0";
 
 /// The object and the named paths below it, in the form that policies know.
@@ -34,26 +36,30 @@ struct SubtreePath<'a> {
     name: &'a str,
     canonical: &'a str,
     id: Option<FileId>,
-    /// `None`: the object, which is decided on elsewhere.
+    /// `None` for the object, which is decided on elsewhere.
     resource: Option<policy::Resource>,
-    /// What lies in it.
+    /// An unnamed path in it.
     any: policy::Resource,
 }
 
-/// What was decided on them.
+/// The decisions on them.
 #[derive(Debug, Default)]
 pub(super) struct Below {
     decisions: Vec<BeneathDecision>,
-    /// Those that the call leaves out.
+    /// The paths that the call leaves out.
     pub(super) exclusions: Vec<Exclusion>,
     /// Whether nothing at all may be read below the object.
-    is_shut: bool,
+    is_closed: bool,
 }
 
 impl Gate {
-    /// The named paths below `object` that the sandbox claims. An error is a deny: a claim that cannot be, or
-    /// that says nothing of a path which lies below the object by its words.
-    pub(super) fn beneath<'a>(
+    /// The named paths below `object` that the sandbox claims.
+    ///
+    /// # Errors
+    ///
+    /// The claim is impossible, or is missing a path that lies below the object by name. The call
+    /// is denied.
+    pub(super) fn paths_below<'a>(
         &self,
         pending: &Pending,
         object: &'a Object,
@@ -71,13 +77,13 @@ impl Gate {
         let is_one =
             |one: &Beneath| named.contains(one.name.as_str()) && lexical(&one.canonical) == one.canonical;
         if path.beneath.len() > limits::NAMED_BENEATH_MAX || !path.beneath.iter().all(is_one) {
-            return Err("the sandbox told of paths that it was not asked about");
+            return Err("the sandbox reported paths that it was not asked about");
         }
         if !path.unseen.is_empty() {
             return Err("a path below it that policies name cannot be looked at by the tool's user");
         }
-        if !tells_of_all(path, &named) {
-            return Err("the sandbox did not tell of every named path below the object");
+        if !covers_all(path, &named) {
+            return Err("the sandbox did not report every named path below the object");
         }
         let resource = |canonical: &str, within: &[String]| {
             if !pending.manifest().read.iter().any(|root| Path::new(canonical).starts_with(root)) {
@@ -108,16 +114,17 @@ impl Gate {
     }
 }
 
-/// Whether each name that lies below the object by its words was told of: below it, or as what holds it.
-fn tells_of_all(path: &PathObject, named: &HashSet<&str>) -> bool {
-    let told: HashSet<&str> = path.beneath.iter().map(|one| one.name.as_str()).collect();
+/// Whether the claim covers each name that lies lexically below the object: as a path below it, or
+/// as a folder that contains it.
+fn covers_all(path: &PathObject, named: &HashSet<&str>) -> bool {
+    let claimed: HashSet<&str> = path.beneath.iter().map(|one| one.name.as_str()).collect();
     let is_below = |name: &str| name != path.canonical && Path::new(name).starts_with(&path.canonical);
     let holds = |name: &str| path.within.iter().any(|one| one == name);
-    named.iter().all(|name| !is_below(name) || told.contains(name) || holds(name))
+    named.iter().all(|name| !is_below(name) || claimed.contains(name) || holds(name))
 }
 
 impl SubtreePaths<'_> {
-    /// Asks about each and about what lies in it: whatever is not allowed is an exclusion.
+    /// Decides on each path and on an unnamed path in it: whatever is not allowed is an exclusion.
     pub(super) fn decide(&self, ask: impl Fn(&policy::Resource) -> Evaluation) -> Below {
         let mut below = Below::default();
         for one in &self.0 {
@@ -129,7 +136,7 @@ impl SubtreePaths<'_> {
             if one.resource.as_ref().is_none_or(&mut allows) && allows(&one.any) {
                 continue;
             }
-            below.is_shut |= one.resource.is_none();
+            below.is_closed |= one.resource.is_none();
             below.exclusions.push(Exclusion { canonical: one.canonical.to_owned(), id: one.id });
         }
         below
@@ -137,18 +144,18 @@ impl SubtreePaths<'_> {
 }
 
 impl Below {
-    /// Why the call is denied: it may read nothing, or it cannot leave out what it would have to, since a program
-    /// is given whole folders.
+    /// Why the call is denied: it may read nothing, or it cannot leave out what it must, because a
+    /// program gets whole folders.
     pub(super) fn obstacle(&self, runner: &Runner) -> Option<&'static str> {
         let has_some = self.exclusions.iter().any(|one| one.id.is_some());
         match runner {
-            _ if self.is_shut => Some(NOTHING_BELOW),
+            _ if self.is_closed => Some(NOTHING_BELOW),
             Runner::Program(_) if has_some => Some(NO_VIEW),
             Runner::Program(_) | Runner::Builtin(_) => None,
         }
     }
 
-    /// Adds what was decided, and what follows from it, to a decision's payload.
+    /// Adds the decisions, and what follows from them, to a decision's payload.
     pub(super) fn put(&self, payload: &mut CallDecisionPayload) {
         if !self.decisions.is_empty() {
             payload.beneath = Some(self.decisions.clone());
@@ -157,13 +164,13 @@ impl Below {
     }
 }
 
-/// The yes that `gates` ask for, in no user's name.
-pub(super) fn yes_to(gates: &[policy::Obligation]) -> Approved<'static> {
+/// The approval that `gates` require, without a user.
+pub(super) fn approval_for(gates: &[policy::Obligation]) -> Approved<'static> {
     let needs_other = gates.iter().any(|gate| matches!(gate, policy::Obligation::Approval { .. }));
     if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } }
 }
 
-/// As the record keeps them; device and inode as text.
+/// In the form that is recorded; device and inode as text.
 pub(super) fn excluded(exclusions: &[Exclusion]) -> Vec<Excluded> {
     let one = |one: &Exclusion| Excluded {
         canonical: one.canonical.clone(),
@@ -173,8 +180,8 @@ pub(super) fn excluded(exclusions: &[Exclusion]) -> Vec<Excluded> {
     exclusions.iter().map(one).collect()
 }
 
-/// One decision as the record keeps it. Principal, action and context are the call's own: only the resource and
-/// the paths that it is in stand here.
+/// One decision in the form that is recorded. Principal, action and context are those of the call:
+/// only the resource and its parent paths are repeated.
 fn decision(one: &SubtreePath<'_>, verdict: &Evaluation) -> BeneathDecision {
     let entities = verdict.request.get("entities").and_then(Value::as_array).into_iter().flatten();
     let is_path = |entity: &&Value| entity.pointer("/uid/type").is_some_and(|kind| kind == "PAR::Path");

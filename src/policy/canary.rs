@@ -1,7 +1,8 @@
-//! The last check of a load: requests that built-in forbids must deny, decided as requests are.
+//! The last check of a load: requests that built-in forbids must deny, decided as every request is.
 //!
-//! Were entities ever built without the action hierarchy, forbids on classes would silently stop to match. So
-//! [`Bundle::load`] stands here: what has not passed never leaves the room as a bundle.
+//! If entities were ever built without the action hierarchy, forbids on classes would silently stop
+//! matching. [`Bundle::load`] is therefore in this module: no bundle leaves the room before it has
+//! passed.
 
 use super::load::bundle::Bundle;
 use super::load::error::{PolicyError, SourceFile, whole};
@@ -12,7 +13,7 @@ use super::request::error::RequestError;
 use crate::tools::Catalog;
 use std::collections::BTreeSet;
 
-/// A request that must be denied and was not, or what would let one pass.
+/// A request that must be denied and was not, or a fault that would let one through.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CanaryError {
     #[error("`{0}` is not known to be in its class")]
@@ -21,14 +22,15 @@ pub(super) enum CanaryError {
     Power(&'static str),
     #[error("a request that `{expected}` must deny was answered by {by:?}")]
     NotDenied { expected: String, by: BTreeSet<String> },
-    #[error("a slice answered by {slice:?} what all policies answer by {all:?}")]
+    #[error("a slice answered with {slice:?}, and all policies with {all:?}")]
     Slice { slice: BTreeSet<String>, all: BTreeSet<String> },
     #[error(transparent)]
     Request(#[from] RequestError),
 }
 
 impl Bundle {
-    /// Loads `sources` over `catalog`. `names` are those of `[paths]`, as policies write them (`@logs`).
+    /// Loads `sources` over `catalog`. `names` are those of `[paths]`, as policies write them
+    /// (`@logs`).
     pub fn load(
         sources: &[SourceFile],
         catalog: &Catalog,
@@ -39,16 +41,17 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// No policy of any file, since these could not be loaded: no tool is called and nothing is approved. An
-    /// administrator reads, and by the admin socket manages keys and loads rules anew.
+    /// A bundle without the policies of any file, for policies that could not be loaded: no tool is
+    /// called and nothing is approved. An administrator can read, and over the admin socket manage
+    /// keys and reload the rules.
     pub fn closed(catalog: &Catalog, reasons: Vec<String>) -> Result<Self, Vec<PolicyError>> {
         let mut bundle = Self::load(&[], catalog, &BTreeSet::new())?;
         bundle.broken = reasons;
         Ok(bundle)
     }
 
-    /// Of each tool a request that its built-in forbids must deny, decided as requests are; of the first one also
-    /// with all policies and all of Cedar's checks.
+    /// Decides, for each tool, a request that its built-in forbids must deny; for the first tool
+    /// also with all policies and all of Cedar's checks.
     pub(super) fn canary(&self, catalog: &Catalog) -> Result<(), CanaryError> {
         self.canary_powers()?;
         for (at, manifest) in catalog.manifests().enumerate() {
@@ -78,7 +81,8 @@ impl Bundle {
         Ok(self.ask(built)?.diagnostics().reason().map(ToString::to_string).collect())
     }
 
-    /// That each power is known to be one: else a rule on all of them would silently be one on none.
+    /// Checks that the schema knows each power as a power: otherwise a rule on all powers would
+    /// silently match none.
     fn canary_powers(&self) -> Result<(), CanaryError> {
         let odd = Power::ALL.into_iter().find(|power| !self.actions.is_in(power.as_str(), GROUP));
         odd.map_or(Ok(()), |power| Err(CanaryError::Power(power.as_str())))

@@ -1,13 +1,25 @@
-//! The decision point: a bundle of Cedar policies, the schema that the catalog leads to, and `decide`.
+//! The decision point: a bundle of Cedar policies, the schema derived from the catalog, and
+//! `decide`.
 //!
-//! Architecture invariant: pure. No clock, no disk, no async: the same request under the same bundle
-//! always gives the same answer, today and in a replay.
+//! Architecture invariant: this room is pure. It uses no clock, no disk and no async code, so the
+//! same request under the same bundle always gets the same answer, now and in a replay.
+//!
+//! An error is a deny, and a load is all or nothing: whatever fails in parsing, validation, lints,
+//! canaries or the bundle's own tests refuses the whole bundle.
+//!
+//! A call becomes one request (`request/build`), is checked against its question for completeness
+//! (`request/completeness`), and is evaluated against the policies whose scope can match
+//! (`load/slice`). The same values are evaluated and recorded.
 //!
 //! # Layout
 //!
-//! `power`, `uses`: the powers of the API, and a use of one · `request/`: what is asked, and the Cedar request that it
-//! becomes · `load/`: from files to a bundle · `decide/`: decisions under it · `canary`: the last check of a load ·
-//! `testing/`: a bundle's own tests · `tell/`: policies for people.
+//! * `power`, `uses`: the powers of the API, and one use of a power.
+//! * `request/`: what is asked, and the Cedar request built from it.
+//! * `load/`: from files to a bundle.
+//! * `decide/`: decisions under a bundle.
+//! * `canary`: the last check of a load.
+//! * `testing/`: the bundle's own tests.
+//! * `tell/`: formatting policies and comparing bundles.
 
 mod power;
 mod uses;

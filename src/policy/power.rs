@@ -1,4 +1,4 @@
-//! The powers of the API itself, beside the tools: actions of the schema, in the group `api`.
+//! The powers of the API itself, as opposed to tools: actions of the schema, in the group `api`.
 
 use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
 
@@ -11,25 +11,25 @@ pub enum Power {
     RunRead,
     /// Read the ledger.
     AuditRead,
-    /// Read what waits for a person.
+    /// Read an approval.
     ApprovalRead,
-    /// Answer it.
+    /// Answer an approval.
     Approve,
-    /// Make, list and withdraw keys.
+    /// Make, list and revoke keys.
     KeyManage,
     /// List the tools.
     ToolsRead,
-    /// Read the state of health.
+    /// Read the server's health.
     HealthRead,
-    /// Put the rules on disk in force.
+    /// Load the rules on disk and put them in force.
     Reload,
-    /// Erase payloads of the ledger.
+    /// Erase payloads on the ledger.
     Redact,
-    /// Take entries of the ledger out in one file.
+    /// Export entries of the ledger into one file.
     Export,
 }
 
-/// The group that every power is in, and no tool.
+/// The action group of all powers. Contains no tool.
 pub(super) const GROUP: &str = "api";
 
 impl Power {
@@ -72,7 +72,7 @@ impl Power {
         Self::ALL.into_iter().find(|power| power.as_str() == name)
     }
 
-    /// The type of what it is held over.
+    /// The type of its resource.
     #[must_use]
     pub fn over(self) -> HeldOver {
         match self {
@@ -90,7 +90,7 @@ impl Power {
     }
 }
 
-/// What a power is held over: the resource type of its requests. All but the server have an owner.
+/// The resource type of a power. Every type but the server has an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the meaning")]
 pub enum HeldOver {
@@ -111,7 +111,7 @@ impl HeldOver {
     }
 }
 
-/// Whether the scope of `policy` can meet a use of `power`, whoever uses it.
+/// Whether the scope of `policy` can match a use of `power`, by any principal.
 pub(super) fn fits_power(policy: &Policy, power: Power) -> bool {
     let names = |uid: &EntityUid| [power.as_str(), GROUP].contains(&uid.id().unescaped());
     let is_over = |kind: &cedar_policy::EntityTypeName| kind.basename() == power.over().as_str();
@@ -120,7 +120,7 @@ pub(super) fn fits_power(policy: &Policy, power: Power) -> bool {
         ActionConstraint::In(uids) => uids.iter().any(names),
         ActionConstraint::Eq(uid) => names(&uid),
     };
-    // The schema has one type of principal for all of them, and one of resource for each.
+    // The schema has one type of principal for all powers, and one type of resource for each.
     let of_principal = match policy.principal_constraint() {
         PrincipalConstraint::Is(kind) | PrincipalConstraint::IsIn(kind, _) => kind.basename() == "Caller",
         PrincipalConstraint::Eq(uid) => uid.type_name().basename() == "Caller",
@@ -134,7 +134,7 @@ pub(super) fn fits_power(policy: &Policy, power: Power) -> bool {
     of_action && of_principal && of_resource
 }
 
-/// Whether `policy` permits some power to somebody, and decides.
+/// Whether `policy` permits a power, and is not in shadow mode.
 pub(super) fn permits_powers(policy: &Policy) -> bool {
     let decides = policy.annotation("mode").is_none();
     decides

@@ -4,63 +4,63 @@ use super::power::Power;
 use crate::auth::Subject;
 use std::net::IpAddr;
 
-/// One use of a power, as the policy is asked about it.
+/// One use of a power, as the policies see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Use<'a> {
-    /// Who uses it.
+    /// The caller.
     pub subject: &'a Subject,
     /// The power.
     pub power: Power,
-    /// Of what.
+    /// The object.
     pub over: Over<'a>,
-    /// By which door.
+    /// How the caller connected.
     pub door: Door,
-    /// When the key ends, in microseconds since 1970; `None` where it does not.
+    /// When the key expires, in microseconds since 1970; `None` if it never does.
     pub expires_us: Option<u64>,
     /// Wall clock, in microseconds since 1970.
     pub now_us: u64,
-    /// What its runs came to; looked at for [`Power::Run`] alone.
+    /// The caller's runs of the last hour; used for [`Power::Run`] alone.
     pub ran: Ran,
 }
 
-/// What the runs of a caller came to within the last hour.
+/// The runs of a caller within the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Runs that were begun; this one not among them.
+    /// Number of runs begun, without this one.
     pub runs_hour: i64,
-    /// What they put on the ledger, in bytes.
+    /// What they wrote to the ledger, in bytes.
     pub bytes_hour: i64,
 }
 
-/// What a power is used on.
+/// The object of a use of a power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over<'a> {
     /// The server as a whole.
     Server,
-    /// A run or a question of one: `Power::over` says which.
+    /// A run or an approval: `Power::over` says which.
     Of {
         /// Its identifier.
         id: &'a str,
-        /// Who asked for it, by the name on the ledger.
+        /// The caller that asked for it, by its name on the ledger.
         owner: &'a str,
     },
 }
 
-/// How somebody came in.
+/// How a caller connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Door {
-    /// By which door.
+    /// The door.
     pub via: Via,
-    /// From which address, where there is one.
+    /// The client's address, if the door has one.
     pub source_ip: Option<IpAddr>,
 }
 
-/// The doors.
+/// The doors: the ways to reach the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// The API, with a key.
     Http,
-    /// The dashboard, with a session that a key has opened.
+    /// The dashboard, with a login that a key has opened.
     Page,
     /// The admin socket.
     Socket,
@@ -72,7 +72,7 @@ impl Via {
     /// Every door.
     pub const ALL: [Self; 4] = [Self::Http, Self::Page, Self::Socket, Self::Local];
 
-    /// The word in policies.
+    /// The name in policies.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Via {
 }
 
 impl Door {
-    /// The admin socket: no network is behind it.
+    /// The admin socket, which has no network address.
     pub const SOCKET: Self = Self { via: Via::Socket, source_ip: None };
     /// A command without a server.
     pub const LOCAL: Self = Self { via: Via::Local, source_ip: None };

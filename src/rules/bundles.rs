@@ -1,5 +1,5 @@
-//! Bundles kept by their digest: `data/bundles/DIGEST.json`, written before the ledger says that they
-//! count.
+//! Bundles stored by digest: `data/bundles/DIGEST.json`, written before the ledger records that
+//! they are in force.
 
 use crate::policy::{Bundle, RebuildError};
 use crate::types::Digest;
@@ -16,8 +16,8 @@ fn file(data: &Path, digest: Digest) -> PathBuf {
     folder(data).join(format!("{digest}.json"))
 }
 
-/// Keeps `bundle` below `data`, once: durable when this returns. A file that is there and is not what it is
-/// named by is replaced. Blocking.
+/// Stores `bundle` below `data` if it is not there yet: durable on return. Replaces a file whose
+/// content does not have the digest in its name. Blocking.
 pub fn keep_bundle(data: &Path, bundle: &Bundle) -> io::Result<()> {
     let path = file(data, bundle.digest());
     if std::fs::read(&path).is_ok_and(|kept| Bundle::rebuild(&kept, bundle.digest()).is_ok()) {
@@ -28,8 +28,8 @@ pub fn keep_bundle(data: &Path, bundle: &Bundle) -> io::Result<()> {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         Err(e) => return Err(e),
     }
-    // The ledger's lock is held by whoever puts rules in force, so there is one writer; what a crash left
-    // under this name is of no use.
+    // Whoever puts rules in force holds the ledger's lock, so there is one writer. What a crash
+    // left under this name is useless.
     let half = path.with_extension("new");
     match std::fs::remove_file(&half) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -43,8 +43,11 @@ pub fn keep_bundle(data: &Path, bundle: &Bundle) -> io::Result<()> {
     File::open(folder(data))?.sync_all()
 }
 
-/// The bundle of `digest`, made again from what was kept; `None` where nothing was. An error says why what
-/// is there is not that bundle. Blocking.
+/// The bundle with `digest`, rebuilt from its file; `None` if it is not stored. Blocking.
+///
+/// # Errors
+///
+/// The file is unreadable, or is not that bundle.
 pub(super) fn kept_bundle(data: &Path, digest: Digest) -> Result<Option<Bundle>, KeptError> {
     let path = file(data, digest);
     match std::fs::read(&path) {
@@ -57,7 +60,7 @@ pub(super) fn kept_bundle(data: &Path, digest: Digest) -> Result<Option<Bundle>,
     }
 }
 
-/// Why what is kept under a digest is not that bundle.
+/// Why a stored file is not the bundle in its name.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeptError {
     /// The file cannot be read.
@@ -68,7 +71,7 @@ pub(super) enum KeptError {
         /// The reason.
         source: io::Error,
     },
-    /// It does not lead to the digest that names it.
+    /// Its content does not lead to the digest in its name.
     #[error("{}: {source}", path.display())]
     NotThat {
         /// The file.
@@ -111,7 +114,8 @@ mod tests {
         let again = kept_bundle(data.path(), digest).expect("read").expect("there");
         assert_eq!((again.digest(), again.keep()), (digest, bundle.keep()));
 
-        // Under another name it is not that bundle, and what a crash or a hand left there is replaced.
+        // Under another name it is not that bundle. What a crash or a person left there is
+        // replaced.
         let other = Digest::sha256(b"other");
         std::fs::copy(&path, file(data.path(), other)).expect("copied");
         assert!(kept_bundle(data.path(), other).is_err());

@@ -1,4 +1,4 @@
-//! Loading tools and policies of a home.
+//! Loads the tools and policies of a home.
 
 use super::error::{FileError, RulesError};
 use crate::config::{Config, trusted};
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What manifests are resolved against.
+/// The folders that manifests are resolved against.
 #[must_use]
 pub fn places(config: &Config) -> Places {
     Places::from_config(config)
@@ -25,22 +25,23 @@ pub fn folders(config: &Config) -> Folders {
     config.paths.iter().map(|(name, path)| (name.clone(), folder(path))).collect()
 }
 
-/// Loads tools and policies of a home, and runs the policies' own tests: one that fails refuses the load.
-/// Blocking.
+/// Loads the tools and policies of a home, and runs the policies' own tests: a failing test refuses
+/// the load. Blocking.
 pub fn load_rules(config: &Config) -> Result<Rules, RulesError> {
     let rules = load_unproven(config)?;
     match rules.bundle.prove(&rules.catalog, &folders(config)) {
         failures if failures.is_empty() => Ok(rules),
         failures => {
-            let told = failures.iter().map(ToString::to_string);
+            let reasons = failures.iter().map(ToString::to_string);
             let mend = "the policies' own tests refuse the load: change the policy or the case";
-            Err(RulesError(told.chain([mend.to_owned()]).collect()))
+            Err(RulesError(reasons.chain([mend.to_owned()]).collect()))
         }
     }
 }
 
-/// Loads tools and policies of a home for a server. Where the tools are whole and the policies are not, the rules are
-/// closed: nothing runs, and an administrator can look at the server and mend it. Blocking.
+/// Loads the tools and policies of a home for a server. If the tools load and the policies do not,
+/// the rules are closed: nothing runs, and an administrator can inspect and repair the server.
+/// Blocking.
 pub fn load_or_close(config: &Config) -> Result<Rules, RulesError> {
     let error = match load_rules(config) {
         Ok(rules) => return Ok(rules),
@@ -51,14 +52,14 @@ pub fn load_or_close(config: &Config) -> Result<Rules, RulesError> {
     Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
 }
 
-/// Loads tools and policies of a home, and their tests, which are not run: to look at, not to decide by.
-/// Blocking.
+/// Loads the tools and policies of a home, and their tests without running them: for display, not
+/// for decisions. Blocking.
 pub fn load_unproven(config: &Config) -> Result<Rules, RulesError> {
     load_rules_of(config, &config.home.etc.join("policies"))
 }
 
-/// The same with the policies of another folder; where it does not say what carries which label, the home does.
-/// Blocking.
+/// Does the same with the policies of another folder; without labels there, those of the home
+/// apply. Blocking.
 pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError> {
     let one = |reason: String| RulesError(vec![reason]);
     let file = |error: FileError| one(error.to_string());
@@ -89,7 +90,7 @@ pub fn load_rules_of(config: &Config, folder: &Path) -> Result<Rules, RulesError
     Ok(Rules { catalog: Arc::new(catalog), bundle: Arc::new(bundle) })
 }
 
-/// The tools of a home. A secret that one is to be given is named in the configuration.
+/// The tools of a home. A secret that a tool is given must be named in the configuration.
 fn load_catalog(config: &Config) -> Result<Catalog, CatalogError> {
     let catalog = Catalog::load(&config.home.etc.join("tools.d"), &places(config))?;
     for manifest in catalog.manifests() {
@@ -101,9 +102,9 @@ fn load_catalog(config: &Config) -> Result<Catalog, CatalogError> {
     Ok(catalog)
 }
 
-/// A file beside the policies that may be left out: what carries which label, which templates are linked.
+/// An optional file next to the policies: labels, or links of templates.
 fn source_if_there(path: &Path) -> Result<Option<SourceFile>, FileError> {
-    // Not by the error of reading: a link that leads nowhere is a fault.
+    // Checks the path itself, not the error of reading: a dangling link is a fault.
     if path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
         return Ok(None);
     }
@@ -123,7 +124,7 @@ fn read_source(path: &Path, name: &str) -> Result<SourceFile, FileError> {
     Ok(SourceFile { name: format!("{name}/{}", file.display()), text })
 }
 
-/// The policy files of a home, as they are. Blocking.
+/// The policy files of a home, unparsed. Blocking.
 pub fn policy_sources(config: &Config) -> Result<Vec<SourceFile>, FileError> {
     sources(&config.home.etc.join("policies"), "policies", "cedar")
 }

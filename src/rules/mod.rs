@@ -1,13 +1,21 @@
-//! What loads, keeps, exchanges and replays the rules: tools, scripts, policies, groups and named secrets.
+//! Loads, stores, exchanges and replays the rules: tools, scripts, policies, groups and named
+//! secrets.
 //!
-//! Here the files of `etc/` become rules, all of them or none, and come into force by `Gate::exchange`, after
-//! the ledger has them. Nothing here decides a call or runs one, and no model is asked.
+//! The files of `etc/` become rules here, all of them or none. They come into force through
+//! `Gate::exchange`, after the ledger has them. Nothing here decides or runs a call, and no model
+//! is asked.
+//!
+//! Before a `policy.load` is appended, everything that made the bundle's digest is written to
+//! `data/bundles/`, durably, so that each decision can be repeated under its own rules.
 //!
 //! # Layout
 //!
-//! `error`: why rules were not loaded · `load`: tools and policies of a home · `secrets`: what is looked for
-//! in what comes in · `bundles`: bundles kept by their digest · `reload`: rules put in force · `replay/`:
-//! decisions made again from their record.
+//! * `error`: why rules were not loaded.
+//! * `load`: tools (`tools.d/`) and policies (`*.cedar`, `links.toml`, `entities.toml`, `tests/`).
+//! * `secrets`: the secrets that are searched for in everything that comes in.
+//! * `bundles`: bundles stored by digest.
+//! * `reload`: putting rules in force.
+//! * `replay/`: repeating decisions from their records.
 
 mod error;
 mod load;

@@ -1,4 +1,4 @@
-//! Putting rules in force, at the start and while runs are under way.
+//! Puts rules in force, at the start and while runs are under way.
 
 use super::bundles::keep_bundle;
 use super::error::RulesError;
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The entries that tell which rules come into force: `policy.load`, then `tools.load`.
+/// The entries that record which rules come into force: `policy.load`, then `tools.load`.
 #[must_use]
 pub fn load_drafts(rules: &Rules, report: &Report) -> Vec<Draft> {
     under(rules, Draft::new(policy_load(rules)), Draft::new(tools_load(rules, report)))
@@ -77,7 +77,7 @@ fn tools_load(rules: &Rules, report: &Report) -> ToolsLoadPayload {
     }
 }
 
-/// Refuses a launcher that read other manifests than the front: files that changed in between.
+/// Refuses a launcher that read other manifests than the front: the files changed in between.
 pub fn check_launcher(rules: &Rules, report: &Report) -> Result<(), RulesError> {
     let own: BTreeMap<&str, String> = rules.tools().collect();
     let its: BTreeMap<&str, String> =
@@ -86,7 +86,7 @@ pub fn check_launcher(rules: &Rules, report: &Report) -> Result<(), RulesError> 
     match names.into_iter().find(|name| own.get(*name) != its.get(*name)) {
         None => Ok(()),
         Some(name) => {
-            Err(RulesError(vec![format!("the launcher read another manifest of `{name}`: load again")]))
+            Err(RulesError(vec![format!("the launcher read another manifest for `{name}`: load again")]))
         }
     }
 }
@@ -97,57 +97,59 @@ pub struct Reloader {
     gate: Gate,
     launcher: Launcher,
     home: Home,
-    /// The configuration that the process started with.
+    /// The configuration at the start of the process.
     shown: Arc<[Shown]>,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Why everything stayed as it was.
+/// Why nothing was exchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// The configuration, a tool or a policy is at fault.
+    /// The configuration, a tool or a policy has a fault.
     #[error(transparent)]
     Rules(#[from] RulesError),
     /// No launcher could be started for the new tools.
     #[error(transparent)]
     Launcher(StartError),
-    /// The new bundle could not be kept.
+    /// The new bundle could not be stored.
     #[error("data/bundles: {0}")]
     Keep(#[source] std::io::Error),
-    /// It could not be recorded.
+    /// The exchange could not be recorded.
     #[error(transparent)]
     Ledger(AppendError),
 }
 
 impl Reloader {
-    /// Exchanges what `gate` decides by and `launcher` runs for what the home of `config` has, which the process
-    /// started with.
+    /// Exchanges the rules that `gate` decides by and `launcher` runs for those in the home of
+    /// `config`, the configuration that the process started with.
     #[must_use]
     pub fn new(gate: Gate, launcher: Launcher, config: &Config) -> Self {
         let (home, shown) = (config.home.clone(), config.shown.clone().into());
         Self { gate, launcher, home, shown, turn: Arc::default() }
     }
 
-    /// Loads tools, scripts, policies, groups and named secrets anew, has a new launcher test itself, records what comes
-    /// into force, and puts all of it in force at once. Calls under way end where they are; those that are
-    /// not decided yet are denied and may be asked again. On an error everything stays as it was.
+    /// Reloads tools, scripts, policies, groups and named secrets, starts a new launcher that tests
+    /// itself, records what comes into force, and puts all of it in force at once. Calls under way
+    /// end in the old launcher; those that are not decided yet are denied and may be asked again.
+    /// On an error nothing changes.
     ///
-    /// `by` asked for it, by that power; `None` is a signal. Returns what changed, after it is durable: `policy` and
-    /// `was` (digests), `policies` and `tools` (each `added`, `removed`, `changed`), `groups`, `labels`, `secrets`, `refused`,
-    /// `not_loaded` (keys of `par.toml` that count from the next start), `ledger`.
+    /// `by` asked for it, through that power; `None` is a signal. Returns what changed, after it is
+    /// durable: `policy` and `was` (digests), `policies` and `tools` (each `added`, `removed`,
+    /// `changed`), `groups`, `labels`, `secrets`, `refused`, `not_loaded` (keys of `par.toml` that
+    /// take effect at the next start), `ledger`.
     ///
-    /// What was refused is recorded too, with the reason.
+    /// A refused reload is recorded too, with the reason.
     pub async fn reload(&self, by: Option<(&Principal, Granted)>) -> Result<Value, ReloadError> {
-        // Of two at once the second sees what the first did.
+        // The second of two concurrent reloads sees what the first did.
         let _turn = self.turn.lock().await;
         let who = by.as_ref().map(|(by, _)| by.id());
         let done = self.load(by).await;
         if let Err(error) = &done
             && !matches!(error, ReloadError::Ledger(_))
         {
-            // It may repeat what stands in the files.
-            let told = self.gate.secrets().clean(error.to_string());
-            let reason = text::prefix(&told, limits::REFUSAL_BYTES_MAX);
+            // It may repeat what is in the files.
+            let cleaned = self.gate.secrets().clean(error.to_string());
+            let reason = text::prefix(&cleaned, limits::REFUSAL_BYTES_MAX);
             let draft = Draft {
                 principal: who,
                 policy: Some(self.gate.rules().bundle.digest()),
@@ -166,7 +168,7 @@ impl Reloader {
         let renewal = self.launcher.renew().await.map_err(ReloadError::Launcher)?;
         check_launcher(&rules, renewal.report())?;
         let old = self.gate.rules();
-        let mut told = Map::from_iter([
+        let mut summary = Map::from_iter([
             ("policy".to_owned(), json!(rules.bundle.digest().hex())),
             ("was".to_owned(), json!(old.bundle.digest().hex())),
             ("refused".to_owned(), json!(renewal.report().refused)),
@@ -174,7 +176,7 @@ impl Reloader {
             ("secrets".to_owned(), json!(!finder.finds_what(&self.gate.secrets().now()))),
         ]);
         let difference = old.difference(&rules);
-        told.extend(json!(difference).as_object().cloned().unwrap_or_default());
+        summary.extend(json!(difference).as_object().cloned().unwrap_or_default());
         let power = by.as_ref().map(|(_, power)| power.record());
         let policy = PolicyLoadPayload {
             was: Some(old.bundle.digest()),
@@ -196,12 +198,12 @@ impl Reloader {
         };
         let exchanged = self.gate.exchange(rules, drafts, in_force).await;
         let receipts = exchanged.map_err(ReloadError::Ledger)?;
-        told.insert("ledger".to_owned(), json!(receipts.first().map(crate::ledger::Receipt::seq)));
-        Ok(Value::Object(told))
+        summary.insert("ledger".to_owned(), json!(receipts.first().map(crate::ledger::Receipt::seq)));
+        Ok(Value::Object(summary))
     }
 }
 
-/// Rules, secrets, and the keys of `par.toml` that changed without being loaded.
+/// Rules, secrets, and the keys of `par.toml` that changed without taking effect.
 fn load_anew(
     home: Home,
     started: &[Shown],
@@ -218,9 +220,9 @@ fn load_anew(
     let mut changed: Vec<String> = old.keys().chain(new.keys()).filter(is_other).cloned().collect();
     changed.sort_unstable();
     changed.dedup();
-    // The launcher's view and the names of policies hang on them.
+    // The launcher's view and the names in policies depend on them.
     if let Some(key) = changed.iter().find(|key| key.starts_with("paths.")) {
-        let reason = format!("`{key}` has changed, which counts from the next start only: restart");
+        let reason = format!("`{key}` has changed, which takes effect only at the next start: restart");
         return Err(RulesError(vec![reason]));
     }
     Ok((load_rules(&config)?, load_secrets(&config, None, known)?, changed))

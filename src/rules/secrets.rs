@@ -1,4 +1,5 @@
-//! The secrets of a home: what PAR itself holds, what the configuration names, and its patterns.
+//! The secrets of a home: those that PAR itself holds, those that the configuration names, and its
+//! patterns.
 
 use super::error::RulesError;
 use crate::auth;
@@ -8,13 +9,14 @@ use crate::secrets::{Finder, Named, Pattern};
 use crate::types::Secret;
 use zeroize::Zeroizing;
 
-/// The model's key, by its setting.
+/// The setting that holds the model's key.
 const MODEL_KEY: &str = "llm.api_key";
 
-/// Reads every secret of a home anew; the error names each that cannot be read. Blocking.
+/// Reads every secret of a home; the error names each one that cannot be read. Blocking.
 ///
-/// The model's key counts as the provider has it, which no reload exchanges: where none is given it is the one in
-/// `before`. One that is shorter than a secret may be is not looked for: servers of one's own take any word.
+/// The model's key is the one that the provider uses, which no reload exchanges: without a given
+/// key it is the one in `before`. A key that is shorter than the minimum of a secret is not
+/// searched for: self-hosted servers accept any value.
 pub fn load_secrets(
     config: &Config,
     model_key: Option<&Secret>,

@@ -1,4 +1,4 @@
-//! The tools that are there, and the check of a proposed call against its manifest.
+//! All tools, and the check of a proposed call against its manifest.
 
 use super::manifest::error::ManifestError;
 use super::manifest::paths::Places;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// All tools by name. Immutable once loaded; a reload makes another.
+/// All tools by name. Immutable once loaded; a reload makes another catalog.
 #[derive(Debug, Default)]
 pub struct Catalog {
     tools: BTreeMap<String, CatalogEntry>,
@@ -59,7 +59,7 @@ impl ValidCall {
         &self.manifest
     }
 
-    /// The arguments, as the schema found them.
+    /// The arguments, as the schema accepted them.
     #[must_use]
     pub fn arguments(&self) -> &Value {
         &self.arguments
@@ -72,13 +72,13 @@ impl ValidCall {
     }
 }
 
-/// A proposed call that is none, with what the model may read of the reason.
+/// A proposed call that is invalid, with the reason that the model may read.
 #[derive(Debug)]
 #[must_use = "an invalid call is recorded by `gate::refuse`"]
 pub struct Invalid {
     /// The call as proposed.
     pub proposed: ProposedCall,
-    /// The reason, visible text of bounded length.
+    /// The reason: visible text of bounded length.
     pub reason: String,
 }
 
@@ -110,9 +110,9 @@ impl Catalog {
     fn add(&mut self, file: &Path, manifest: Manifest) -> Result<(), ManifestError> {
         let refuse = |reason: String| ManifestError { file: file.to_owned(), line: None, reason };
         let validator = jsonschema::draft202012::new(&manifest.input)
-            .map_err(|e| refuse(format!("`[input]` is no JSON Schema: {e}")))?;
+            .map_err(|e| refuse(format!("`[input]` is not a JSON Schema: {e}")))?;
         if self.tools.contains_key(&manifest.name) {
-            return Err(refuse(format!("a tool `{}` is there already", manifest.name)));
+            return Err(refuse(format!("the tool name `{}` is already taken", manifest.name)));
         }
         self.tools.insert(manifest.name.clone(), CatalogEntry { manifest: Arc::new(manifest), validator });
         Ok(())
@@ -131,8 +131,8 @@ impl Catalog {
 
     /// Checks a proposed call: known tool, strict JSON, exact numbers, no NUL, schema.
     ///
-    /// `offered` says whether the principal was shown the tool; one that was not reads like one that
-    /// is not there.
+    /// `offered` says whether the principal was offered the tool. A tool that was not offered gives
+    /// the same error as an unknown one.
     pub fn validate(
         &self,
         proposed: ProposedCall,
@@ -157,15 +157,15 @@ impl Catalog {
         let tool = self.tools.get(&proposed.tool).filter(|_| offered(&proposed.tool));
         let tool = tool.ok_or_else(|| format!("no tool is named `{}`", proposed.tool))?;
         if proposed.arguments.len() > limits::ARGUMENTS_BYTES_MAX {
-            return Err(format!("arguments over {} bytes", limits::ARGUMENTS_BYTES_MAX));
+            return Err(format!("the arguments are longer than {} bytes", limits::ARGUMENTS_BYTES_MAX));
         }
-        // Some models leave the arguments of a call without arguments empty.
+        // Some models leave the arguments empty if a call has none.
         let words = if proposed.arguments.trim().is_empty() { "{}" } else { &proposed.arguments };
         let arguments = parse_strict(words.as_bytes(), limits::JSON_DEPTH_MAX)
-            .map_err(|e| format!("arguments are no JSON: {e}"))?;
+            .map_err(|e| format!("the arguments are not JSON: {e}"))?;
         numbers::check(&tool.manifest.input, &arguments)?;
         if has_nul(&arguments) {
-            return Err("a text holds a NUL byte".to_owned());
+            return Err("a string contains a NUL byte".to_owned());
         }
         tool.validator.validate(&arguments).map_err(|e| format!("`{}`: {e}", e.instance_path()))?;
         let text = |argument: &str| arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
@@ -180,36 +180,37 @@ impl Catalog {
             ResourceSpec::Fixed { .. } => {}
         }
         let canonical = canonical(&arguments).map_err(|e| e.to_string())?;
-        // What is decided, recorded and run is this text, however a number in it was written: `2.0` is `2`.
+        // This text is what is decided on, recorded and run, however a number in it was written:
+        // `2.0` is `2`.
         let arguments =
             parse_strict(canonical.as_bytes(), limits::JSON_DEPTH_MAX).map_err(|e| e.to_string())?;
         Ok((tool.manifest.clone(), arguments, canonical))
     }
 }
 
-/// A path argument in bytes and form; where it leads is for the sandbox to find.
+/// Checks a path argument's length and form; the sandbox finds where it leads.
 fn check_path(path: &str) -> Result<(), String> {
     if !path.starts_with('/') {
         return Err("the path is not absolute".to_owned());
     }
     if path.len() > limits::PATH_BYTES_MAX {
-        return Err(format!("the path is over {} bytes", limits::PATH_BYTES_MAX));
+        return Err(format!("the path is longer than {} bytes", limits::PATH_BYTES_MAX));
     }
     if text::names(path) > limits::PATH_NAMES_MAX {
-        return Err(format!("the path is of more than {} names", limits::PATH_NAMES_MAX));
+        return Err(format!("the path has more than {} names", limits::PATH_NAMES_MAX));
     }
     Ok(())
 }
 
-/// An id in its one spelling, `[a-z0-9][a-z0-9._-]{0,63}`: it is also one plain file name, never an
-/// option and never `.` or `..`.
+/// Checks that `id` has the one form of an id, `[a-z0-9][a-z0-9._-]{0,63}`: it is also a plain file
+/// name, never an option and never `.` or `..`.
 pub fn check_id(id: &str) -> Result<(), String> {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let first = id.bytes().next().is_some_and(plain);
     if first && id.len() <= limits::ID_BYTES_MAX && id.bytes().all(|b| plain(b) || b"._-".contains(&b)) {
         Ok(())
     } else {
-        Err(format!("is no id `[a-z0-9][a-z0-9._-]*` of at most {} bytes", limits::ID_BYTES_MAX))
+        Err(format!("is not an id `[a-z0-9][a-z0-9._-]*` of at most {} bytes", limits::ID_BYTES_MAX))
     }
 }
 

@@ -4,10 +4,12 @@
 //!
 //! # Layout
 //!
-//! `builtin/`: the tools that PAR brings · `manifest/`: one tool, as its file declares it · `numbers`: which numbers
-//! arguments may have · `catalog`: the tools that are there, and the check of a call.
+//! * `builtin/`: the builtin tools.
+//! * `manifest/`: one tool, as its file declares it.
+//! * `numbers`: which numbers arguments may contain.
+//! * `catalog`: all tools, and the check of a proposed call.
 //!
-//! A call that was not validated cannot pass for one:
+//! A call that was not validated cannot be made:
 //! ```compile_fail,E0451
 //! fn forge(call: par::tools::ValidCall) -> par::tools::ValidCall {
 //!     par::tools::ValidCall { ..call }

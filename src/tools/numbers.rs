@@ -1,10 +1,11 @@
-//! Which numbers arguments may have: those that every reader keeps as they are written.
+//! Which numbers arguments may contain: those that every reader keeps as they are written.
 
 use crate::types::json::{decimal, has_only_exact_integers, has_only_exact_numbers};
 use serde_json::{Number, Value};
 
-/// Checks the numbers of `arguments` by the schema `input`: decimals of four places where a `number` is
-/// declared, integers too in what is opaque, and anywhere else integers. The error is for the model.
+/// Checks the numbers of `arguments` against the schema `input`: decimals with up to four places if
+/// a `number` is declared, both decimals and integers in opaque arguments, and integers everywhere
+/// else. The error is for the model.
 pub(super) fn check(input: &Value, arguments: &Value) -> Result<(), String> {
     let Value::Object(members) = arguments else { return integers(arguments) };
     for (name, value) in members {
@@ -17,13 +18,16 @@ pub(super) fn check(input: &Value, arguments: &Value) -> Result<(), String> {
             }
         };
         if !fits {
-            return Err(format!("`/{name}`: a number has more than four places, or is not within 10^11"));
+            return Err(format!(
+                "`/{name}`: a number has more than four decimal places, or is not within 10^11"
+            ));
         }
     }
     Ok(())
 }
 
-/// Numbers that policies see are decimals; of what is opaque nothing but its digest hangs on them.
+/// The numbers that an argument accepts. Policies see a number as a decimal; of an opaque argument
+/// they see only the digest.
 enum Taken {
     Integers,
     Decimals,

@@ -1,4 +1,4 @@
-//! Manifests with scripts and folders to change, and ids.
+//! Manifests with scripts and writable folders, and ids.
 
 use super::{Catalog, Connect, IdKind, Manifest, Places, ProcView, ProposedCall, ResourceSpec, check_id};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const DEPLOY: &str = include_str!("../../tools.d/deploy.toml");
 const SCRIPT: &str = include_str!("../../jobs.d/deploy.sh");
 
-/// An `etc/` with the shipped job, and a workspace beside it.
+/// An `etc/` with the shipped job, and a workspace next to it.
 struct Etc {
     dir: TempDir,
 }
@@ -70,7 +70,7 @@ fn those_that_are_off_could_be_switched_on() {
         (include_str!("../../tools.d/git_clone.toml.disabled"), "Host"),
         (include_str!("../../tools.d/http_get.toml.disabled"), "Host"),
     ] {
-        // Not every machine has these, and a program that is not there is refused.
+        // Not every machine has these, and a missing program is refused.
         let programs = ["/usr/bin/git", "/usr/lib/git-core/git-remote-https"];
         let off = programs.iter().fold(off.to_owned(), |off, program| off.replace(program, "/bin/sh"));
         let off = off.replace("/usr/lib/git-core/git", "/bin/sh");
@@ -79,7 +79,7 @@ fn those_that_are_off_could_be_switched_on() {
 }
 
 #[test]
-fn who_is_connected_says_to_what_and_bounds_it() {
+fn a_connected_tool_declares_its_hosts_and_bounds() {
     let get = include_str!("../../tools.d/http_get.toml.disabled");
     let known = Etc::new().parse(get).expect("a manifest");
     assert_eq!(known.reach.entries().collect::<Vec<_>>(), ["www.example.com:443"]);
@@ -97,16 +97,16 @@ fn who_is_connected_says_to_what_and_bounds_it() {
     };
     check("connect = [\"www.example.com:443\"]", "", "`http_get` needs `connect`");
     check("www.example.com:443", "www.example.com", "has no port");
-    check("www.example.com:443", "WWW.example.com:443", "is to be written `www.example.com:443`");
-    check("www.example.com:443", "0x7f.1:443", "is to be written `127.0.0.1:443`");
+    check("www.example.com:443", "WWW.example.com:443", "must be written `www.example.com:443`");
+    check("www.example.com:443", "0x7f.1:443", "must be written `127.0.0.1:443`");
     check("www.example.com:443", "*:0443", "has no port");
     check("www.example.com:443", "*.example.com:443", "`*.example.com:443`");
-    check("addresses = []", "addresses = [\"10.1.2.3/8\"]", "has bits behind its prefix");
-    check("addresses = []", "addresses = [\"home\"]", "is no range");
+    check("addresses = []", "addresses = [\"10.1.2.3/8\"]", "has bits set after its prefix");
+    check("addresses = []", "addresses = [\"home\"]", "is not an address range");
     check("network_bytes_max = 10485760", "", "needs `network_bytes_max`");
-    check("class = \"net\"", "class = \"read\"", "is not of class `read`");
+    check("class = \"net\"", "class = \"read\"", "cannot be of class `read`");
     check("canonical = \"url\"", "canonical = \"host\"", "`canonical = \"url\"`");
-    check("builtin = \"http_get\"", "builtin = \"read_file\"", "is connected to nothing");
+    check("builtin = \"http_get\"", "builtin = \"read_file\"", "makes no connections");
     let deploy = DEPLOY.replace("[sandbox]", "[sandbox]\nconnect = [\"*:443\"]");
     let error = Etc::new().parse(&deploy).expect_err("any host");
     assert!(error.contains("whose resource is the host"), "{error}");
@@ -114,7 +114,7 @@ fn who_is_connected_says_to_what_and_bounds_it() {
     assert!(error.expect_err("no `connect`").contains("for tools with `connect`"));
     let both = "[sandbox]\nconnect = [\"unix:/run/x\", \"localhost:1\"]";
     let error = Etc::new().parse(&DEPLOY.replace("[sandbox]", both)).expect_err("both");
-    assert!(error.contains("not to both"), "{error}");
+    assert!(error.contains("not both"), "{error}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_one_that_is_off_could_be_switched_on() {
     let etc = Etc::new();
     let script = include_str!("../../jobs.d/service_restart.pl");
     std::fs::write(etc.path("etc/jobs.d/service_restart.pl"), script).expect("script");
-    // Not every machine has it, and a program that is not there is refused.
+    // Not every machine has it, and a missing program is refused.
     let manifest = etc.parse(&off.replace("/usr/bin/perl", "/bin/sh")).expect("a manifest");
     let bus = std::fs::canonicalize("/run/dbus").unwrap_or("/run/dbus".into()).join("system_bus_socket");
     assert_eq!((manifest.resource.kind(), manifest.connect), ("Service", vec![Connect::Unix(bus)]));
@@ -138,12 +138,12 @@ fn another_script_is_another_manifest() {
     let after = etc.parse(DEPLOY).expect("a manifest");
     assert_eq!(before.digest, again.digest);
     assert_ne!(before.digest, after.digest);
-    // What was loaded stays what it was.
+    // A loaded script does not change.
     assert_eq!(before.script().expect("a script").bytes(), SCRIPT.as_bytes());
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_line() {
+fn an_impossible_manifest_is_refused_with_its_line() {
     let etc = Etc::new();
     let check = |from: &str, to: &str, expect: &str| {
         assert!(DEPLOY.contains(from), "{from}");
@@ -155,24 +155,24 @@ fn what_cannot_be_is_refused_with_its_line() {
     check(
         "script = \"jobs.d/deploy.sh\"\n",
         "",
-        "6: `args` is for scripts; those of a program stand in `command`",
+        "6: `args` is for scripts; write the arguments of a program in `command`",
     );
-    check("\"/bin/sh\"", "\"sh\"", "5: `sh` is no absolute path");
+    check("\"/bin/sh\"", "\"sh\"", "5: `sh` is not an absolute path");
     check("args", "runtime = \"static\"\nargs", "7: `runtime` is for programs");
     check("\"{version}\"", "\"{other}\"", "7: `{other}` is not a declared string or integer argument");
     check(
         "\"{version}\"",
         "\"v{version}\"",
-        "7: in `v{version}` a placeholder does not fill the whole element",
+        "7: the placeholder in `v{version}` must fill the whole element",
     );
     check("\"Project\"", "\"Planet\"", "11: `type = \"Planet\"` is not one of Project, Service and Job");
     check(
         "class = \"exec\"",
         "class = \"read\"",
-        "3: a tool that writes is of class `write`, `exec` or `admin`",
+        "3: a tool that writes must be of class `write`, `exec` or `admin`",
     );
     check("file_bytes_max = 1073741824\n", "", "29: a tool that writes needs `file_bytes_max`");
-    check(write, "write = []", "34: `file_bytes_max` is for tools that write");
+    check(write, "write = []", "34: `file_bytes_max` is only for tools that write");
     check(
         write,
         "write = [\"@etc\"]",
@@ -184,23 +184,23 @@ fn what_cannot_be_is_refused_with_its_line() {
     check(
         write,
         "write = [\"@workspace/{version}\"]",
-        "21: in `@workspace/{version}` a placeholder is not the resource's id at the end",
+        "21: the placeholder in `@workspace/{version}` must be the resource's id, at the end",
     );
     check(
         write,
         "write = [\"@workspace/../etc\"]",
-        "21: `@workspace/../etc` is no absolute path without `.` and `..`",
+        "21: `@workspace/../etc` is not an absolute path without `.` and `..`",
     );
     check(write, "write = [\"@nowhere/x\"]", "21: `@nowhere` is not in `[paths]` of par.toml");
-    check("\"/usr/bin/ln\"", "\"ln\"", "22: `ln` is no absolute path");
+    check("\"/usr/bin/ln\"", "\"ln\"", "22: `ln` is not an absolute path");
     let content = "incoming/{version}";
-    let plain = "is not a plain name that begins without a dot";
+    let plain = "is not a plain name without a leading dot";
     check(content, "../{version}", &format!("16: `..` {plain}"));
     check(content, "/incoming", &format!("16: `` {plain}"));
-    check(content, "v{version}", "16: in `v{version}` a placeholder does not fill the whole name");
+    check(content, "v{version}", "16: the placeholder in `v{version}` must fill the whole name");
     check("\"releases\"", "\"../up\"", &format!("16: `..` {plain}"));
     check("content = \"incoming/{version}\"\n", "", "16: `copy_in` is for tools with `content`");
-    check(content, "{other}", "16: `{other}` is not a required string of the top level");
+    check(content, "{other}", "16: `{other}` is not a required top-level string");
 }
 
 #[test]
@@ -225,24 +225,24 @@ fn what_a_program_is_given_is_checked_with_its_line() {
     for entry in ["unix:@name", "unix:", "unix:run/x"] {
         check(write, &grant(entry), &format!("22: `{entry}` is not `unix:` with an absolute path"));
     }
-    check(write, &grant("unix:/run/../x"), "22: `/run/../x` is no absolute path without `.` and `..`");
+    check(write, &grant("unix:/run/../x"), "22: `/run/../x` is not an absolute path without `.` and `..`");
     let bounded = "30: a tool that is connected to hosts needs `network_bytes_max`";
     check(write, &grant("example.com:443"), bounded);
     let twice = format!("{write}\nsecrets = [\"a.b\", \"a_b\"]");
-    check(write, &twice, "22: two secrets would be told by `PAR_SECRET_A_B`");
+    check(write, &twice, "22: two secrets would share the variable `PAR_SECRET_A_B`");
     let tail = include_str!("../../tools.d/tail_file.toml").replace("\"@logs\", ", "");
     let reads = tail.replacen("[limits]", "connect = [\"unix:/run/x\"]\n[limits]", 1);
     let error = etc.parse(&reads).map(|_| ()).expect_err("a tool that reads");
-    assert_eq!(error, "3: a tool that is connected is not of class `read`");
+    assert_eq!(error, "3: a tool with `connect` cannot be of class `read`");
     let list = include_str!("../../tools.d/list_dir.toml").replace("\"@logs\", ", "");
     let with = list.replacen("builtin", "stdin = \"json\"\nbuiltin", 1);
     let error = etc.parse(&with).map(|_| ()).expect_err("a builtin");
-    assert_eq!(error, "5: a builtin has its arguments without a standard input");
+    assert_eq!(error, "5: a builtin gets its arguments without standard input");
 }
 
-/// Who reads below its resource says so, and has a path to read below.
+/// Only tools that need `/proc` may have one.
 #[test]
-fn who_is_told_by_a_name_in_proc_has_one() {
+fn only_tools_that_need_proc_have_one() {
     let etc = Etc::new();
     assert_eq!(etc.parse(DEPLOY).map(|manifest| manifest.proc), Ok(ProcView::Own), "a script");
     let program = "command = [\"/usr/bin/true\"]\nruntime = \"dynamic\"\n";
@@ -267,7 +267,7 @@ fn who_is_told_by_a_name_in_proc_has_one() {
 }
 
 #[test]
-fn recursion_is_for_paths_and_said_by_who_does_it() {
+fn only_a_tool_about_a_path_is_recursive_and_declares_it() {
     let etc = Etc::new();
     let search = include_str!("../../tools.d/search_files.toml");
     let list = include_str!("../../tools.d/list_dir.toml");
@@ -309,7 +309,7 @@ fn scripts_that_others_can_write_are_refused() {
     assert!(etc.parse(DEPLOY).is_err_and(|e| e.starts_with("6: `jobs.d/deploy.sh`: No such file")));
     for name in ["", "/etc/passwd", "../x", "jobs.d/../../x"] {
         let error = etc.parse(&DEPLOY.replace("jobs.d/deploy.sh", name)).map(|_| ()).expect_err(name);
-        assert_eq!(error, format!("6: `{name}` is no plain path below etc/"));
+        assert_eq!(error, format!("6: `{name}` is not a plain path below etc/"));
     }
 }
 
@@ -340,7 +340,7 @@ fn ids_have_one_spelling() {
 }
 
 #[test]
-fn a_call_with_another_id_is_no_call() {
+fn a_call_with_a_malformed_id_is_invalid() {
     let etc = Etc::new();
     std::fs::write(etc.path("etc/tools.d/deploy.toml"), DEPLOY).expect("manifest");
     let catalog = Catalog::load(&etc.path("etc/tools.d"), &etc.places()).expect("a catalog");
@@ -350,7 +350,7 @@ fn a_call_with_another_id_is_no_call() {
         catalog.validate(proposed, |_| true).map(drop).map_err(|invalid| invalid.reason)
     };
     assert_eq!(call("demo", "1.0.1"), Ok(()));
-    let expect = "`project`: is no id `[a-z0-9][a-z0-9._-]*` of at most 64 bytes".to_owned();
+    let expect = "`project`: is not an id `[a-z0-9][a-z0-9._-]*` of at most 64 bytes".to_owned();
     assert_eq!(call("../demo", "1.0.1"), Err(expect));
     for version in ["../x", "-x", "1 0", "1\n", "", &"1".repeat(5_000)] {
         assert!(call("demo", version).is_err(), "{version:?}");

@@ -363,7 +363,7 @@ fn a_refusal_and_a_timeout_are_reported_to_the_model_and_the_run_ends() {
 
     let (run, approval) = people.ask(&server, &people.read());
     let ended = people.ended(&server, &run);
-    assert_eq!(ended["steps"][0]["result"]["error"], "nobody approved it in time", "{ended}");
+    assert_eq!(ended["steps"][0]["result"]["error"], "it was not approved in time", "{ended}");
     check(&grant(&server, &people.ben, &approval), 409, "expired");
     let told = people.told(&run);
     assert!(told.contains(&"approval.refuse expired".to_owned()), "{told:?}");

@@ -320,9 +320,9 @@ fn a_tool_that_cannot_be_loaded_says_where() {
         assert!(output.status.code() == Some(2) && told.contains(why), "{to}: {told}");
     };
     refused("jobs.d/deploy.sh", "jobs.d/absent.sh", "No such file");
-    refused("jobs.d/deploy.sh", "../etc/jobs.d/deploy.sh", "no plain path below etc/");
-    refused("jobs.d/deploy.sh", "/bin/sh", "no plain path below etc/");
-    refused("[\"@workspace/{project}\"]", "[\"@workspace/../etc\"]", "no absolute path without");
+    refused("jobs.d/deploy.sh", "../etc/jobs.d/deploy.sh", "is not a plain path below etc/");
+    refused("jobs.d/deploy.sh", "/bin/sh", "is not a plain path below etc/");
+    refused("[\"@workspace/{project}\"]", "[\"@workspace/../etc\"]", "is not an absolute path without");
     std::fs::write(&path, good).expect("manifest");
     let script = home.path("etc/jobs.d/deploy.sh");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o666)).expect("mode");

@@ -100,7 +100,7 @@ fn requests_unknown_to_the_new_tools_are_denied_and_reported_separately() {
     std::fs::write(other.join("policies/10-read.cedar"), without).expect("policies");
     let told = replay(&home, 1, &["--against", &other.display().to_string()]);
     let flips = told["flips"].as_array().expect("flips");
-    let by = "a request that does not fit the new tools and schema";
+    let by = "a request that does not match the new tools and schema";
     assert_eq!((flips.len(), &flips[0]["by"], &flips[0]["count"]), (1, &json!(by), &json!(2)), "{told}");
 }
 

@@ -48,12 +48,12 @@ fn exclusions_that_were_edited_are_found() {
     assert_eq!(replay(&home, 0, &[])["as_recorded"], 1);
 
     type Change<'a> = &'a dyn Fn(&mut Value);
-    let left_out = "as left out below the object is not what the rules leave out";
+    let left_out = "the recorded exclusions below the object are not those of the rules";
     let changes: [(&str, Change<'_>); 6] = [
         (left_out, &|payload| payload["exclusions"] = json!([])),
         (left_out, &|payload| payload["exclusions"][0]["ino"] = json!("1")),
         (left_out, &|payload| payload["beneath"] = json!([])),
-        ("recorded `allow` of", &|payload| {
+        ("recorded `allow` for", &|payload| {
             payload["beneath"][1]["decision"] = json!("allow");
             payload["exclusions"] = json!([]);
         }),

@@ -139,7 +139,7 @@ fn rules_that_are_tested() {
     );
     let untested = home.expect(1, &["policy", "test"]);
     assert!(
-        untested.contains("policies/50-own.cedar:1: no case notices where `few-lines` is dropped"),
+        untested.contains("policies/50-own.cedar:1: no case notices when `few-lines` is dropped"),
         "{untested}"
     );
     home.expect(0, &["policy", "check"]);

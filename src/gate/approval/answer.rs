@@ -1,10 +1,10 @@
 //! Approvals, refusals and time-outs.
 //!
-//! Answers, time-outs and the decisions that spend an answer take turns: each looks at the ledger and
-//! appends before the next looks, so that of two at once exactly one counts.
+//! Answers, time-outs and the decisions that spend an answer run one at a time: each reads the
+//! ledger and appends before the next reads it, so exactly one of two concurrent ones counts.
 
 use super::error::AnswerError;
-use super::view::{Approval, find, told};
+use super::view::{Approval, approval_view, find};
 use crate::auth::{Principal, Source};
 use crate::gate::mint::granted::Granted;
 use crate::gate::point::Gate;
@@ -15,22 +15,23 @@ use crate::policy::{Door, Over, Power};
 use crate::types::clock::Wall;
 use crate::types::{ApprovalId, limits, text};
 
-/// What a person says to a question.
+/// A person's answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Yes or no.
+    /// Whether the call is approved.
     pub grant: bool,
-    /// The call that the person was shown.
+    /// The hash of the call that the person was shown.
     pub call_hash: String,
-    /// Why, in the person's words.
+    /// The reason that the person gave.
     pub reason: Option<String>,
 }
 
 impl Gate {
-    /// Records what `by`, who came in by `door`, says to the question `id`, and returns after it is durable.
+    /// Records the answer of `by`, connected through `door`, to the request `id`, and returns after
+    /// it is durable.
     ///
-    /// Of two answers at once one counts. A yes lets nothing run by itself: the call is prepared and
-    /// decided again, and that decision spends it.
+    /// Only one of two concurrent answers counts. An approval runs nothing by itself: the call is
+    /// prepared and decided again, and that decision spends it.
     pub async fn answer(
         &self,
         by: &Principal,
@@ -38,7 +39,7 @@ impl Gate {
         id: &ApprovalId,
         answer: Answer,
     ) -> Result<Approval, AnswerError> {
-        self.check_apart(by, door)?;
+        self.check_may_answer(by, door)?;
         if answer.reason.as_ref().is_some_and(|reason| reason.len() > limits::APPROVAL_REASON_BYTES_MAX) {
             let reason = format!("is longer than {} bytes", limits::APPROVAL_REASON_BYTES_MAX);
             return Err(AnswerError::Unfit("reason", reason));
@@ -66,21 +67,22 @@ impl Gate {
         // From here on the answer counts, whatever happens to this process: the run is found again.
         self.stir();
         let (requested, standing) = find(self.ledger(), id)?;
-        Ok(told(self.ledger(), requested, standing)?)
+        Ok(approval_view(self.ledger(), requested, standing)?)
     }
 
-    /// Whether an answer of `by` to the question `id` would count, as things stand. Blocking.
+    /// Whether an answer of `by` to the request `id` would count now. Blocking.
     pub fn check_answer(&self, by: &Principal, door: Door, id: &ApprovalId) -> Result<(), AnswerError> {
-        self.check_apart(by, door)?;
+        self.check_may_answer(by, door)?;
         let (requested, standing) = find(self.ledger(), id)?;
         let call_hash = requested.call_hash.hex();
         self.check(by, door, &requested, standing, &call_hash).map(|_| ())
     }
 
-    /// Refuses who answers nothing at all, before anything is told of what there is. A key that might run, now or
-    /// under other circumstances, is one: no policy lifts that. A user of this host comes in by the admin socket or
-    /// owns the ledger; nothing runs from there.
-    fn check_apart(&self, by: &Principal, door: Door) -> Result<(), AnswerError> {
+    /// Refuses principals that can answer nothing at all, before anything about existing requests
+    /// is revealed. A key that may run, now or under other circumstances, is one: no policy lifts
+    /// that. A user of this host connects through the admin socket or owns the ledger; neither can
+    /// run anything.
+    fn check_may_answer(&self, by: &Principal, door: Door) -> Result<(), AnswerError> {
         self.holds(by, Power::Approve, door).map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
         match by.source() {
             Source::Key { .. } if self.rules().bundle.may_ever(by.subject(), Power::Run) => {
@@ -105,7 +107,7 @@ impl Gate {
         }
         let granted = self.may(by, Power::Approve, over, door);
         let granted = granted.map_err(|refused| AnswerError::MayNot(Box::new(refused)))?;
-        // A key without a user stands for itself alone.
+        // A key without a user has only itself as its identity.
         let is_same_user = by.user().is_some() && by.user() == requested.requester_user.as_deref();
         if !requested.groups.is_empty() && (is_same_user || by.id() == requested.requester) {
             return Err(AnswerError::OwnRequest);
@@ -130,8 +132,8 @@ impl Gate {
         Ok(granted)
     }
 
-    /// Refuses what nobody answered in time. Returns when the next question's time is over, on the wall
-    /// clock in microseconds.
+    /// Refuses requests that were not answered in time. Returns when the next request expires, in
+    /// microseconds of wall time.
     pub async fn expire(&self) -> Result<Option<u64>, AnswerError> {
         let _turn = self.answers.lock().await;
         let now = Wall::now().0;
@@ -145,7 +147,7 @@ impl Gate {
                         id: requested.id.clone(),
                         call_hash: requested.call_hash,
                         user: None,
-                        reason: Some("nobody answered in time".to_owned()),
+                        reason: Some("no answer in time".to_owned()),
                         power: None,
                         secrets: None,
                     };
@@ -153,7 +155,9 @@ impl Gate {
                     drafts.push(Draft { status: Some("expired"), ..draft });
                 }
                 Ok(_) => {}
-                Err(e) => tracing::error!(approval = %id, error = %e, "a question was not closed"),
+                Err(e) => {
+                    tracing::error!(approval = %id, error = %e, "a request for approval was not closed")
+                }
             }
         }
         if !drafts.is_empty() {
@@ -163,7 +167,7 @@ impl Gate {
     }
 }
 
-/// The header's words of an answer.
+/// The header fields of an answer.
 fn answer_draft(requested: &Requested, said: Draft) -> Draft {
     Draft {
         run: Some(requested.run.clone()),
@@ -177,7 +181,7 @@ fn answer_draft(requested: &Requested, said: Draft) -> Draft {
     }
 }
 
-/// Questions that no answer came to by `now`.
+/// Open requests that have expired by `now`.
 fn over(ledger: &Ledger, now: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> {
     ledger.state(|state| {
         let sql = "SELECT id FROM approval WHERE state = 'pending' AND expires_us <= ?1";

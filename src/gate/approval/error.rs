@@ -8,39 +8,39 @@ use crate::types::ApprovalId;
 /// Why an answer does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// There is no such question.
-    #[error("there is no such approval")]
+    /// No approval request has this id.
+    #[error("no such approval")]
     Unknown,
-    /// A key that may run answers nothing, whatever the policies say.
-    #[error("answers are taken from keys that may approve and may not run, and by the admin socket")]
+    /// A key that may run can answer nothing, whatever the policies say.
+    #[error("only a key that may approve and may not run, or the admin socket, can answer")]
     MayRun,
     /// The policies do not let this credential answer.
     #[error(transparent)]
     MayNot(Box<Refused>),
-    /// The answerer is who asked.
-    #[error("who asked cannot approve: another user of the group has to")]
+    /// The answer comes from the requester.
+    #[error("the requester cannot approve: another user of the group must")]
     OwnRequest,
-    /// The answerer is not in this group.
+    /// The answer comes from a user outside this group.
     #[error("this needs a user of the group `{0}`")]
     NotInGroup(String),
-    /// Its time is over.
-    #[error("its time is over, and so it is refused: ask again")]
+    /// The request has expired.
+    #[error("it expired and is refused: ask again")]
     Expired,
-    /// It was answered already, or needs no answer any more.
-    #[error("it is {} already", .0.as_str())]
+    /// It already has an answer, or no longer needs one.
+    #[error("it is already {}", .0.as_str())]
     Answered(State),
-    /// The answer is to another call than the one that was asked about.
-    #[error("`call_hash` is of another call: look at the approval again")]
+    /// The answer names another call than the request.
+    #[error("`call_hash` belongs to another call: read the approval again")]
     WrongCall,
-    /// Policy or tools are not those that asked: the call is decided anew.
-    #[error("policy or tools have changed since: the call is decided anew and asked again")]
+    /// Policy or tools have changed since the request: the call is decided again.
+    #[error("policy or tools have changed since: the call is decided and asked again")]
     Changed,
-    /// A value does not fit: its name and the reason.
+    /// An invalid value: its name and the reason.
     #[error("`{0}`: {1}")]
     Unfit(&'static str, String),
-    /// Its row in state.db is not the one that the ledger makes.
+    /// Its row in state.db differs from the one that the ledger leads to.
     #[error(
-        "state.db: approval `{0}` does not match its ledger entries: stop the server and delete state.db, which is then made anew \
+        "state.db: approval `{0}` does not match its ledger entries: stop the server and delete state.db, which is then rebuilt \
          from the ledger"
     )]
     Mismatch(ApprovalId),

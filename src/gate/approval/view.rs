@@ -1,4 +1,4 @@
-//! A request for approval as people see it: one, or a page of them.
+//! Approval requests as people see them: one, or a page of them.
 
 use super::error::AnswerError;
 use crate::gate::requested::{ApprovalStanding, Requested, State, state_row};
@@ -10,79 +10,80 @@ use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// A question to a person, as told to those who may read it. Times are RFC 3339.
+/// An approval request, as its readers see it. Times are RFC 3339.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Approval {
     /// Its identifier.
     pub id: ApprovalId,
-    /// How it stands.
+    /// Its state.
     pub state: State,
     /// The run that waits.
     pub run: RunId,
-    /// Its conversation.
+    /// The session of the run.
     pub session: SessionId,
-    /// The call.
+    /// Identifier of the call.
     pub call: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// The exact arguments.
     pub arguments: Value,
     /// The object that they name, in canonical form.
     pub resource: Value,
-    /// What an answer has to repeat: SHA-256 over the exact call and the digests of what decides it.
+    /// What an answer must repeat: SHA-256 over the exact call and the digests of what decides it.
     pub call_hash: String,
-    /// The policies that ask: id, `file:line`, advice.
+    /// The policies that require it: id, `file:line`, advice.
     pub why: Value,
-    /// What the model said beside the call: untrusted.
+    /// What the model wrote next to the call: untrusted.
     pub said: Option<String>,
-    /// Results that the run had seen and nobody vouches for: `tool`, `resource`, `result` (its entry).
+    /// Untrusted results that the run had seen: `tool`, `resource`, `result` (its entry).
     pub tainted_by: Vec<Value>,
-    /// Groups of which the answerer must be.
+    /// Groups that the answerer must be in.
     pub groups: Vec<String>,
-    /// Whether a confirmation is asked for, which the user who asked may give.
+    /// Whether a confirmation is asked for, which the requester may give.
     pub confirm: bool,
-    /// Who asked.
+    /// The requester.
     pub requester: Requester,
-    /// When.
+    /// When it was requested.
     pub created: String,
-    /// When it is refused by itself.
+    /// When it expires and is refused.
     pub expires: String,
-    /// What was answered.
+    /// The answer, if it has one.
     pub answer: Option<RecordedAnswer>,
-    /// The entry that asked.
+    /// The entry of the request.
     pub ledger: u64,
 }
 
-/// Who asked.
+/// The requester of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Requester {
     /// The credential, as on the ledger.
     pub principal: String,
-    /// The user behind it, where one is named.
+    /// Its user, if the credential names one.
     pub user: Option<String>,
 }
 
-/// What was answered, by whom.
+/// The recorded answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedAnswer {
-    /// The credential; none where the time was over.
+    /// The credential; `None` if the request expired.
     pub principal: Option<String>,
-    /// When.
+    /// When it was answered.
     pub at: String,
-    /// In the answerer's words.
+    /// The reason that the answerer gave.
     pub reason: Option<String>,
-    /// The entry.
+    /// The entry of the answer.
     pub ledger: u64,
 }
 
-/// Looks at a question that moves meanwhile: it has few states, and each look would have to meet a change.
+/// Attempts to read a request that changes meanwhile. It has few states, and each attempt would
+/// have to coincide with a change.
 const LOOKS_MAX: u32 = 16;
-/// The longest pause between two looks, in milliseconds; the first is of one.
+/// The longest pause between two attempts, in milliseconds; the first is 1.
 const PAUSE_MS_MAX: u64 = 64;
 
-/// The question `id` and how it stands, by the ledger; its row must be the one that the entries make.
+/// The request `id` and its state according to the ledger; its row must match the entries.
 pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, ApprovalStanding), AnswerError> {
-    // What was written between the two reads is seen at the second look, or at the third.
+    // What was written between the two reads is seen at the second attempt, or at the third.
     for look in 0..LOOKS_MAX {
         let size = ledger.head().size;
         let row = ledger.state(|state| state_row(state, id))?.ok_or(AnswerError::Unknown)?;
@@ -94,9 +95,10 @@ pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Appro
             Some((requested, standing)) if row.fits(&requested, standing.state) => {
                 return Ok((requested, standing));
             }
-            // The row and the entries were read one after the other, and the ledger went on between them.
+            // The row and the entries were read one after the other, and the ledger grew between
+            // them.
             _ if ledger.head().size != size => {}
-            // Or it is just going on: a commit can be read before it is told.
+            // Or it is growing now: a commit can be read before its size is published.
             _ => std::thread::sleep(Duration::from_millis((1 << look.min(63)).min(PAUSE_MS_MAX))),
         }
     }
@@ -105,18 +107,18 @@ pub(super) fn find(ledger: &Ledger, id: &ApprovalId) -> Result<(Requested, Appro
 }
 
 impl Approval {
-    /// The question `id`; `None` where there is none. Blocking.
+    /// The request `id`; `None` if it does not exist. Blocking.
     pub fn find(ledger: &Ledger, id: &ApprovalId) -> Result<Option<Self>, AnswerError> {
         match find(ledger, id) {
-            Ok((requested, standing)) => Ok(Some(told(ledger, requested, standing)?)),
+            Ok((requested, standing)) => Ok(Some(approval_view(ledger, requested, standing)?)),
             Err(AnswerError::Unknown) => Ok(None),
             Err(other) => Err(other),
         }
     }
 
-    /// Questions asked behind the entry `after`, by their numbers, at most `limit` and of bounded size;
-    /// only those in `state`, where one is given, and whose requester `sees` takes. The second value leads on, as `after`; `None` at the
-    /// end. Blocking.
+    /// Requests after the entry `after`, in the order of their entries, at most `limit` and of
+    /// bounded size; only those in `state`, if given, and whose requester `sees` accepts. The
+    /// second value is the next `after`; `None` at the end. Blocking.
     pub fn list(
         ledger: &Ledger,
         state: Option<State>,
@@ -153,7 +155,7 @@ fn ids(ledger: &Ledger, after: u64) -> Result<Vec<ApprovalId>, rusqlite::Error> 
     })
 }
 
-pub(super) fn told(
+pub(super) fn approval_view(
     ledger: &Ledger,
     requested: Requested,
     standing: ApprovalStanding,

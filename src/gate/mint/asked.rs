@@ -7,9 +7,9 @@ use crate::policy::{self, Approved};
 use crate::types::clock::Wall;
 use crate::types::{CallId, Digest};
 
-/// A call that a person was asked about, and that is to be prepared and decided again: because the person approved, or
-/// because the rules have changed since. Made only from the entries of the request and of its approval, by
-/// [`crate::gate::Gate::recall`].
+/// A call that a person was asked about and that must be prepared and decided again: because the
+/// person approved it, or because the rules have changed since. Made only from the entries of the
+/// request and of its approval, by [`crate::gate::Gate::recall`].
 #[derive(Debug)]
 #[must_use = "a call that was asked about needs `reopen`"]
 pub struct Asked {
@@ -17,7 +17,7 @@ pub struct Asked {
     grant: Option<Grant>,
 }
 
-/// An approval that no decision has spent yet.
+/// An approval that no decision has spent.
 #[derive(Debug)]
 struct Grant {
     seq: u64,
@@ -25,8 +25,8 @@ struct Grant {
 }
 
 impl Asked {
-    /// The call of the `approval.request` in `request`, with the `approval.grant` in `answer` that refers to it. `None`
-    /// where the entries are not that.
+    /// The call of the `approval.request` in `request`, with the `approval.grant` in `answer` that
+    /// refers to it. `None` if the entries are not those.
     pub(in crate::gate) fn found(request: &Stored, answer: Option<&Stored>) -> Option<Self> {
         let requested = Requested::from_stored(request)?;
         let grant = match answer {
@@ -36,7 +36,7 @@ impl Asked {
         Some(Self { requested: Box::new(requested), grant })
     }
 
-    /// What was asked.
+    /// The request.
     pub(in crate::gate) fn requested(&self) -> &Requested {
         &self.requested
     }
@@ -46,7 +46,7 @@ impl Asked {
         &self.requested.call
     }
 
-    /// The entry that a new decision answers: the approval, else the request.
+    /// The entry that a new decision answers: the approval, or else the request.
     pub(in crate::gate) fn answered(&self) -> u64 {
         self.grant.as_ref().map_or(self.requested.seq, |grant| grant.seq)
     }
@@ -56,7 +56,7 @@ impl Asked {
         self.grant.is_some()
     }
 
-    /// How the request stands as long as nothing was decided on it since.
+    /// The state of the request as long as no decision followed it.
     pub(in crate::gate) fn unspent(&self) -> ApprovalStanding {
         match &self.grant {
             Some(grant) => ApprovalStanding { state: State::Granted, answer: Some(grant.seq) },
@@ -64,7 +64,8 @@ impl Asked {
         }
     }
 
-    /// The approval as policies see it, if it is one of exactly this call, for all of `gates`, in time.
+    /// The approval as policies see it, if it covers exactly this call and all of `gates`, and has
+    /// not expired.
     pub(in crate::gate) fn consent(
         &self,
         call_hash: Digest,
@@ -126,9 +127,10 @@ mod tests {
         Asked { requested: Box::new(requested), grant }
     }
 
-    /// In time, to exactly this call, and for everything that is asked now: else there is no yes.
+    /// In time, for exactly this call, and for everything that is asked now: otherwise it does not
+    /// count as approved.
     #[test]
-    fn a_yes_counts_for_its_call_in_its_time_for_its_gates() {
+    fn an_approval_counts_for_its_call_its_time_and_its_gates() {
         let yes = || Some(Grant { seq: 6, user: Some("ben".to_owned()) });
         let of = |group: &str| vec![Obligation::Approval { group: group.to_owned() }];
         let (call, other) = (Digest::sha256(b"this call"), Digest::sha256(b"another call"));

@@ -9,8 +9,8 @@ use crate::types::clock::Wall;
 use serde_json::Value;
 use std::fmt;
 
-/// A power that the rules in force have granted for one use. Made only here, from the answer of
-/// the rules to the question about exactly this use.
+/// A power that the rules in force have granted for one use. Made only here, from the answer of the
+/// rules to exactly this use.
 #[derive(Debug)]
 #[must_use = "what is done by a power is recorded with it"]
 pub struct Granted {
@@ -31,7 +31,8 @@ pub struct Refused {
     is_closed: bool,
 }
 
-/// Asks `rules` whether `by` may use `power` over `over`, having come in by `door` and having run `ran`.
+/// Asks `rules` whether `by`, connected through `door` and with the runs in `ran`, may use `power`
+/// on `over`.
 pub(in crate::gate) fn may(
     rules: &Rules,
     by: &Principal,
@@ -57,14 +58,14 @@ pub(in crate::gate) fn may(
             errors.iter().for_each(|error| tracing::error!(power = power.as_str(), %error, "denied"));
             Err(refused(policies, advice, !errors.is_empty()))
         }
-        // Nobody is asked about a power.
+        // A power cannot wait for approval.
         Ruling::NeedsApproval { policies, .. } => Err(refused(policies, Vec::new(), false)),
     }
 }
 
 impl Granted {
-    /// As the ledger keeps it: `name`, `policies` (the determining ones), `policy` (the bundle's digest) and the whole
-    /// Cedar `request`, which that bundle answers the same way.
+    /// As it is recorded on the ledger: `name`, `policies` (the determining ones), `policy` (the
+    /// bundle's digest) and the whole Cedar `request`, which that bundle answers the same way.
     #[must_use]
     pub fn record(&self) -> PowerUsed {
         PowerUsed {
@@ -82,8 +83,8 @@ impl fmt::Display for Refused {
         if self.is_closed {
             return write!(
                 f,
-                "the policies on disk could not be loaded, and so nobody holds `{power}` that is not needed to mend \
-                 them: `par policy check` says what is wrong, `par reload` loads them"
+                "the policies on disk could not be loaded, and `{power}` is not among the powers that remain \
+                 to repair them: `par policy check` shows the faults, `par reload` loads them"
             );
         }
         match self.policies.as_slice() {

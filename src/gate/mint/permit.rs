@@ -1,4 +1,4 @@
-//! Leave to run one call, and the order for the sandbox that comes out of it.
+//! Permission to run one call, and the order for the sandbox made from it.
 
 use super::running::Running;
 use crate::call::{Exclusion, Held, Object, Prepared};
@@ -11,8 +11,8 @@ use crate::types::{CallId, Digest, HostPort, clock, limits};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Leave to run exactly one call, once: bound to its decision on the ledger, the canonical call, the
-/// manifest's and the bundle's digest, what it leaves out, and a time.
+/// Permission to run exactly one call, once: bound to its decision on the ledger, the canonical
+/// call, the digests of the manifest and the bundle, the exclusions, and a time.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is recorded as interrupted"]
 pub struct Permit {
@@ -26,7 +26,7 @@ pub struct Permit {
     not_after_us: u64,
 }
 
-/// A call that is allowed, as it was decided on. It proves nothing.
+/// An allowed call, as it was decided on. It proves nothing.
 #[derive(Debug)]
 pub(in crate::gate) struct Allowed {
     pub(in crate::gate) facts: Facts,
@@ -37,7 +37,7 @@ pub(in crate::gate) struct Allowed {
 }
 
 impl Permit {
-    /// For the call whose allow `receipt` proves durable.
+    /// The permit for the call whose allow `receipt` proves durable.
     pub(in crate::gate) fn new(
         receipt: &Receipt,
         allowed: Allowed,
@@ -57,9 +57,12 @@ impl Permit {
         }
     }
 
-    /// Uses the permit up: the order for the sandbox, and the slip on which its outcome comes back.
+    /// Uses up the permit: returns the order for the sandbox, and the slip that its outcome is
+    /// settled with.
     ///
-    /// Too late, only the slip comes out, to be settled as refused.
+    /// # Errors
+    ///
+    /// After its time only the slip is returned, to be settled as refused.
     pub fn begin(self) -> Result<(Order, Running), Running> {
         let Self { running, manifest, canonical, object, exclusions, hosts, held, not_after_us } = self;
         if clock::mono_us() > not_after_us {
@@ -85,14 +88,14 @@ impl Permit {
         &self.running.facts().call
     }
 
-    /// The same permit, as it is when its time is over.
+    /// The same permit after its time.
     #[cfg(test)]
     pub(in crate::gate) fn expired(self) -> Self {
         Self { not_after_us: clock::mono_us() - 1, ..self }
     }
 }
 
-/// A permitted call, as the sandbox is to run it. Made only from a permit.
+/// A permitted call, in the form that the sandbox runs. Made only from a permit.
 #[derive(Debug)]
 #[must_use = "an order that is not run shows on the ledger as interrupted"]
 pub struct Order {
@@ -114,7 +117,7 @@ impl Order {
         &self.call
     }
 
-    /// The ledger's number of the decision.
+    /// The decision's entry on the ledger.
     #[must_use]
     pub fn decision(&self) -> u64 {
         self.decision
@@ -132,40 +135,40 @@ impl Order {
         &self.arguments
     }
 
-    /// The object that was decided on.
+    /// The object that the decision is about.
     #[must_use]
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// What the call leaves out below its object.
+    /// What the call must leave out below its object.
     #[must_use]
     pub fn exclusions(&self) -> &[Exclusion] {
         &self.exclusions
     }
 
-    /// Where the call may be connected to. `None`: nowhere.
+    /// Permission to connect; `None` if the call may connect to nothing.
     #[must_use]
     pub fn connecting(&self) -> Option<&Connecting> {
         self.connecting.as_ref()
     }
 
-    /// The proof that the secrets which the tool is given are looked for in what it prints; `None` where it is given
-    /// none.
+    /// The proof that the tool's output will be searched for the secrets that it is given; `None`
+    /// if it is given none.
     #[must_use]
     pub fn secrets(&self, salt: &[u8; 32]) -> Option<Digest> {
         let names = &self.manifest.secrets;
         (!names.is_empty()).then(|| self.known.proof(salt, names))
     }
 
-    /// The child that waits for go.
+    /// The child that waits for the go.
     #[must_use]
     pub fn held(&self) -> &Held {
         &self.held
     }
 }
 
-/// Leave to be connected, which makes each connection durable.
+/// Permission to connect, which makes each connection durable.
 #[derive(Clone, Debug)]
 pub struct Connecting {
     hosts: Vec<HostPort>,
@@ -180,13 +183,13 @@ impl Connecting {
         Self { hosts, facts, decision: running.decision(), ledger }
     }
 
-    /// The hosts that the call may be connected to; at least one.
+    /// The hosts that the call may connect to; at least one.
     #[must_use]
     pub fn hosts(&self) -> &[HostPort] {
         &self.hosts
     }
 
-    /// Records a connection that is about to be made for the call. Durable on return: bytes may pass.
+    /// Records a connection before it is made. Durable on return; bytes may pass after that.
     pub async fn record(&self, to: &HostPort, address: SocketAddr) -> Result<(), AppendError> {
         let facts = &self.facts;
         let payload = CallConnectPayload { host: to.as_str().to_owned(), address: address.to_string() };

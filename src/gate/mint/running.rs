@@ -1,4 +1,4 @@
-//! A call that was let go.
+//! A call that was started.
 
 use crate::call::{End, Execution};
 use crate::gate::facts::{DecisionUnread, Facts};
@@ -8,7 +8,8 @@ use crate::secrets::{Clean, Finder, Secrets};
 use crate::types::Decision;
 use std::sync::Arc;
 
-/// A call that was let go and is not settled yet. Dropped unsettled, it is recorded as interrupted.
+/// A call that was started and is not settled yet. If it is dropped unsettled, it is recorded as
+/// interrupted.
 #[derive(Debug)]
 #[must_use = "settle it, or the ledger says interrupted"]
 pub struct Running {
@@ -16,7 +17,7 @@ pub struct Running {
     decision: u64,
     ledger: Ledger,
     secrets: Secrets,
-    /// The secrets as they were when the call began: what it printed may hold them still.
+    /// The secrets at the start of the call: its output may still contain them.
     known: Arc<Finder>,
 }
 
@@ -31,7 +32,7 @@ impl Running {
         Self::new(receipt.seq(), facts, ledger, secrets)
     }
 
-    /// The call whose allow an earlier process left on the ledger, as `decision` has it.
+    /// The call whose allow an earlier process left on the ledger, in the entry `decision`.
     pub(in crate::gate) fn left_open(
         decision: &Stored,
         ledger: &Ledger,
@@ -50,18 +51,18 @@ impl Running {
         Self { facts: Some(Box::new(facts)), decision, ledger, secrets, known }
     }
 
-    /// What came of the call, without any secret of its beginning or of now.
+    /// The execution without any secret, of the start of the call or of now.
     pub(in crate::gate) fn clean(&self, execution: Execution) -> Clean<Execution> {
         self.secrets.clean_since(&self.known, execution)
     }
 
-    /// The number of the decision.
+    /// The decision's entry on the ledger.
     #[must_use]
     pub fn decision(&self) -> u64 {
         self.decision
     }
 
-    /// The secrets as they were when the call began.
+    /// The secrets at the start of the call.
     pub(super) fn known(&self) -> &Arc<Finder> {
         &self.known
     }
@@ -71,13 +72,13 @@ impl Running {
         &self.ledger
     }
 
-    /// What the call is.
+    /// The facts of the call.
     #[expect(clippy::expect_used, reason = "the facts are there until `into_facts` consumes the slip")]
     pub(in crate::gate) fn facts(&self) -> &Facts {
         self.facts.as_deref().expect("a running call has its facts")
     }
 
-    /// Takes the slip apart once its result is durable, which `_result` proves.
+    /// Takes the facts out once the result is durable, which `_result` proves.
     pub(in crate::gate) fn into_facts(mut self, _result: &Receipt) -> Option<Facts> {
         self.facts.take().map(|facts| *facts)
     }

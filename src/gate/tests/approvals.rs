@@ -28,7 +28,7 @@ async fn a_call_that_waits_for_a_person_has_no_permit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_is_spent_once_and_on_its_own_object_only() {
+async fn an_approval_is_spent_once_and_on_its_own_object_only() {
     let policies = format!(
         "{EVERYTHING}@id(\"ask\") @require_confirm(\"\") \
          forbid(principal, action in PAR::Action::\"call_tool\", resource) \
@@ -47,7 +47,7 @@ async fn a_yes_is_spent_once_and_on_its_own_object_only() {
     assert!(matches!(not_by, Err(AnswerError::MayNot(_))), "{not_by:?}");
     bench.gate.answer(&owner, Door::LOCAL, &approval.id, yes).await.expect("answered");
 
-    // Recalled twice, by two that do not know of each other.
+    // Recalled twice, by two callers that do not know of each other.
     let (first, second) = (bench.again(object()), bench.again(object()));
     let other = bench.again(found("/var/log/auth.log", &[]));
     assert_eq!(
@@ -76,9 +76,6 @@ async fn a_yes_is_spent_once_and_on_its_own_object_only() {
     );
     let seqs: Vec<u64> = (1..bench.gate.ledger().head().size).collect();
     let recalled = bench.gate.recall(&bench.run, &seqs).expect("recalled").pop().expect("one");
-    assert!(
-        matches!(recalled.recall, Recall::Told(result) if result.seq() == 5),
-        "told as its entry holds it"
-    );
+    assert!(matches!(recalled.recall, Recall::Told(result) if result.seq() == 5), "as its entry has it");
     tokio::task::block_in_place(|| bench.verified());
 }

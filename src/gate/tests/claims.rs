@@ -1,4 +1,4 @@
-//! What is believed of a claim about a path.
+//! Which claims about a path the gate accepts.
 
 use super::{Bench, EVERYTHING, LOGS, absent, ended, found};
 use crate::call::Object;
@@ -62,8 +62,8 @@ async fn a_claim_is_believed_only_inside_the_roots() {
         }
     }
     assert_eq!(allowed, 4);
-    assert_eq!(bench.released.load(Ordering::SeqCst), 23, "every child was let go of, once");
-    // And the reverse: a tool that has no path is given one.
+    assert_eq!(bench.released.load(Ordering::SeqCst), 23, "every child was released once");
+    // And the reverse: a tool without a path gets one.
     for object in [found("/var/log/syslog", &[]), absent("/var/log", "x"), Object::Outside] {
         let outcome = bench.commit(bench.decide("health_check", &json!({}), object)).await;
         assert!(matches!(outcome, Outcome::Refused(_)));
@@ -74,9 +74,9 @@ async fn a_claim_is_believed_only_inside_the_roots() {
     bench.verified();
 }
 
-/// Names that hold the object count only where prepare was asked about them.
+/// Names that contain the object count only if prepare was asked about them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_nobody_asked_about_permits_nothing() {
+async fn a_name_that_prepare_was_not_asked_about_permits_nothing() {
     let policies = "@id(\"srv\") permit(principal, action, resource in PAR::Path::\"/srv\");
         @id(\"space\") permit(principal, action, resource in PAR::Path::\"@workspace\");";
     let bench = tokio::task::block_in_place(|| Bench::open(policies));
@@ -85,8 +85,8 @@ async fn a_name_that_nobody_asked_about_permits_nothing() {
         matches!(outcome, Outcome::Permit(_))
     };
     assert!(allows(&["/srv"]).await, "a name that was asked about, such as a bind mount");
-    assert!(allows(&["/srv", "/srv", "/srv"]).await, "told more than once");
-    assert!(allows(&["/nonexistent/workspace"]).await, "the folder behind a name of [paths]");
+    assert!(allows(&["/srv", "/srv", "/srv"]).await, "reported more than once");
+    assert!(allows(&["/nonexistent/workspace"]).await, "the folder of a name in [paths]");
     for claim in [&["@workspace"][..], &["/srv/"], &["/"], &["@srv"], &["/nonexistent"], &[]] {
         assert!(!allows(claim).await, "{claim:?}");
     }
@@ -111,7 +111,7 @@ proptest! {
                 decided.word.as_str()
             };
             prop_assert_eq!(word(found(&path, &[])) == "allow", expect, "{}", &path);
-            // Absent below a folder: the same words, as far as the folder itself is inside.
+            // Absent below a folder: the same names, if the folder itself is inside.
             let folder = format!("/{}", folder.join("/"));
             if word(absent(&folder, &rest.join("/"))) == "allow" {
                 prop_assert!(names.iter().all(|name| !matches!(*name, "." | "..")), "{} {:?}", &folder, rest);

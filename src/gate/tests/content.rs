@@ -1,4 +1,4 @@
-//! What is believed of a claim about the content of a folder, and what the record keeps of it.
+//! Which claims about the content of a folder the gate accepts, and what the record keeps of it.
 
 use super::{Bench, EVERYTHING};
 use crate::call::{Content, Listing, Object};

@@ -1,4 +1,4 @@
-//! What a policy counts: calls of the last hour, and failures.
+//! What policies can limit: calls of the last hour, and failures.
 
 use super::{Bench, ended, found};
 use crate::call::{End, Execution, Object};
@@ -16,11 +16,11 @@ fn health(bench: &Bench) -> Decided {
     bench.decide("health_check", &json!({}), Object::Fixed)
 }
 
-/// Of many calls at once no more are allowed than a policy counts, also after a start.
+/// No more of many concurrent calls are allowed than a policy permits, also after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_calls_than_a_policy_counts() {
     let bench = tokio::task::block_in_place(|| Bench::open(THRICE));
-    // What is allowed and never committed is given back.
+    // What is allowed and never committed is uncounted again.
     let dropped: Vec<Decided> = (0..64).map(|_| health(&bench)).collect();
     assert_eq!(dropped.iter().filter(|one| one.word.as_str() == "allow").count(), 3);
     drop(dropped);
@@ -53,7 +53,7 @@ async fn no_more_calls_than_a_policy_counts() {
     assert_eq!(health(&again).word.as_str(), "deny", "the ledger has them");
 }
 
-/// A call that did not end well counts, also after a start.
+/// A failed call counts, also after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_is_remembered() {
     let bench = tokio::task::block_in_place(|| Bench::open(THRICE));

@@ -1,4 +1,4 @@
-//! What the ledger says of each way that a permitted call can end.
+//! What the ledger records for each way that a permitted call can end.
 
 use super::{Bench, LOGS, ended, found};
 use crate::call::{Connection, Connections, End, Execution, Given};
@@ -24,11 +24,11 @@ async fn every_end_is_on_the_ledger_in_its_order() {
                 running.push(slip);
             }
             Outcome::Refused(result) => assert_eq!((at, result.seq()), (1, 3)),
-            Outcome::Wait(_) => panic!("nobody is asked"),
+            Outcome::Wait(_) => panic!("no person is asked"),
         }
     }
     assert_eq!(bench.open_calls(), 3);
-    // Settled in another order than decided: each result answers its own decision.
+    // Settled in another order than decided: each result refers to its own decision.
     running.reverse();
     let ends = [End::Timeout, End::Exit { code: 3 }, End::Signal { signal: 9 }];
     let ran =
@@ -56,7 +56,7 @@ async fn every_end_is_on_the_ledger_in_its_order() {
     bench.verified();
 }
 
-/// What a launcher could make up of times and bytes does not keep the result from the ledger.
+/// Times and sizes that a launcher could make up do not keep the result off the ledger.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_made_up_execution_is_recorded_all_the_same() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
@@ -92,7 +92,8 @@ async fn a_made_up_execution_is_recorded_all_the_same() {
     bench.verified();
 }
 
-/// A reload while a call runs exchanges what is looked for: the call may print what it was given before.
+/// A reload while a call runs exchanges the known secrets; the call may print those that it was
+/// given before.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_a_secret_when_a_call_began_is_replaced_too() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));

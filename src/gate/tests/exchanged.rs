@@ -1,4 +1,4 @@
-//! Rules exchanged while calls are on their way.
+//! Rules that are exchanged while calls are under way.
 
 use super::{Bench, EVERYTHING, LOGS, found};
 use crate::call::{Held, Prepared};
@@ -8,9 +8,9 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A decision made before the rules were exchanged allows nothing after it, and its child ends.
+/// A decision made before the rules were exchanged allows nothing afterwards, and its child ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_decided_under_rules_that_are_gone_is_a_deny() {
+async fn a_decision_under_replaced_rules_is_a_deny() {
     let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
     let other = tokio::task::block_in_place(|| Bench::open(LOGS)).gate.rules();
     let digest = other.bundle.digest();
@@ -34,16 +34,17 @@ async fn what_was_decided_under_rules_that_are_gone_is_a_deny() {
         other => panic!("not refused: {other:?}"),
     }
     assert_eq!(bench.released.load(Ordering::SeqCst), 1, "its child is let go of");
-    // Opened before, prepared and decided after: under the old rules too, so a deny.
+    // Opened before the exchange, prepared and decided after it: also under the old rules, so a
+    // deny.
     let held = Held::new(7, Arc::new(|_| {}));
     let late = bench.gate.decide(&bench.asking(), again, Prepared { object: found("/var/log/x", &[]), held });
     assert!(matches!(bench.commit(late).await, Outcome::Refused(_)));
-    // And the same call, asked again, is decided under the new ones.
+    // The same call, asked again, is decided under the new rules.
     assert!(matches!(bench.commit(bench.read(found("/var/log/syslog", &[]))).await, Outcome::Permit(_)));
     bench.verified();
 }
 
-/// Where an exchange cannot be recorded, nothing is exchanged.
+/// If an exchange cannot be recorded, nothing is exchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_cannot_be_recorded_do_not_count() {
     let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));

@@ -1,5 +1,5 @@
-//! The gate over a real ledger, with claims of the sandbox made up by hand: what is believed of them,
-//! and what the ledger says of each way that a call can end.
+//! The gate over a real ledger, with hand-made claims of the sandbox: which claims it accepts, and
+//! what the ledger records for each way that a call can end.
 
 use super::{Asking, Decided, Gate, Outcome, Pending, Permit, Recall, Rules};
 use crate::auth::{self, Principal, Role};
@@ -41,7 +41,7 @@ struct Bench {
     run: RunId,
     session_id: SessionId,
     session: Session,
-    /// Children that were let go of.
+    /// Children that were released.
     released: Arc<AtomicU64>,
 }
 
@@ -126,7 +126,7 @@ impl Bench {
         }
     }
 
-    /// The call that a person was asked about, found again and decided on `object`.
+    /// The call that a person was asked about, read back and decided on `object`.
     fn again(&self, object: Object) -> Decided {
         let seqs: Vec<u64> = (1..self.gate.ledger().head().size).collect();
         let recalled = self.gate.recall(&self.run, &seqs).expect("recalled").pop().expect("one");
@@ -141,7 +141,7 @@ impl Bench {
         self.gate.decide(&self.asking(), self.gate.reopen(valid, asked), Prepared { object, held })
     }
 
-    /// Kind, decision, status and `ref` of each entry behind genesis.
+    /// Kind, decision, status and `ref` of each entry after genesis.
     fn told(&self) -> Vec<String> {
         let ledger = self.gate.ledger();
         let entry = |seq| ledger.reader().entry(seq).expect("read").expect("there").header;
@@ -167,10 +167,11 @@ impl Bench {
         self.gate.ledger().state(count).expect("state")
     }
 
-    /// Waits until the ledger has `size` entries: what a drop records is not waited for.
+    /// Waits until the ledger has `size` entries: the entry that a drop records is asynchronous.
     fn wait_for(&self, size: u64) {
         let ledger = self.gate.ledger();
-        // The queue is in order: once this one is written, what was queued before it is too.
+        // The queue is in order: once this entry is written, so is everything that was queued
+        // before it.
         let _receipts =
             ledger.append_blocking(vec![Draft::untyped(Kind::Stop, json!({}))]).expect("appended");
         assert_eq!(ledger.head().size, size + 1);

@@ -7,13 +7,13 @@ use super::{Bench, LOGS};
 async fn recovery_settles_open_calls_once() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
     let permits = [bench.permit().await, bench.permit().await];
-    // As a crash leaves it: what would be recorded by the drop never is.
+    // As after a crash: what the drop would record is never recorded.
     let Bench { data, gate, released, .. } = bench;
     for permit in permits {
         std::mem::forget(permit);
     }
     drop((gate, released));
-    // Their slips hold the ledger open in this process: what comes next works on a copy of its files.
+    // Their slips keep the ledger open in this process, so the rest works on a copy of its files.
     let copy = tempfile::tempdir().expect("folder");
     for name in
         ["ledger.db", "ledger.db-wal", "state.db", "state.db-wal", "high-water", "log.key", "epoch.key"]
@@ -31,7 +31,7 @@ async fn recovery_settles_open_calls_once() {
     assert_eq!(told, [(1, "interrupted"), (2, "interrupted")]);
     assert_eq!(results[0].record().proposed_id, "call-of-the-model");
     assert_eq!(results[0].record().tool, "read_file");
-    assert!(results.iter().all(|one| one.record().taints), "nobody knows what they printed");
+    assert!(results.iter().all(|one| one.record().taints), "their output is unknown");
     assert_eq!(bench.gate.recover().await.expect("again").len(), 0, "a second time there is nothing to do");
     let told = [
         "call.decision allow",

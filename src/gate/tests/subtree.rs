@@ -1,4 +1,4 @@
-//! What a recursive call leaves out: decided with it, part of its permit and of its record.
+//! The exclusions of a recursive call: decided with it, and part of its permit and its record.
 
 use super::{Bench, EVERYTHING, ended};
 use crate::auth::{self, Role};
@@ -59,7 +59,7 @@ async fn what_is_denied_below_is_in_the_permit_and_in_the_record() {
     let expect = [
         Exclusion { canonical: "/var/log/a".to_owned(), id: Some(FileId { dev: u64::MAX, ino: 7 }) },
         Exclusion { canonical: "/var/log/b/c".to_owned(), id: None },
-        // What the tool may not read under its own name, a second name does not open.
+        // A path that the tool may not read under its own name stays closed under a second name.
         Exclusion { canonical: "/etc/far".to_owned(), id: Some(FileId { dev: u64::MAX, ino: 9 }) },
     ];
     assert_eq!(order.exclusions(), expect);
@@ -82,15 +82,16 @@ async fn what_is_denied_below_is_in_the_permit_and_in_the_record() {
         json!(["/etc/far", "deny", ["par.outside"]]),
     ];
     assert_eq!(told, expect);
-    // A tool that does not read below has none of it, nor has a call that is denied anyway.
+    // A tool that does not read below its object has no exclusions, nor does a call that is denied
+    // anyway.
     let file = PathObject { kind: FileKind::File, ..folder(vec![]) };
     assert!(search(&bench, file).payload.beneath.is_none());
     tokio::task::block_in_place(|| bench.verified());
 }
 
-/// The sandbox's word is not taken for what cannot be.
+/// Impossible claims of the sandbox are refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_below_that_cannot_be_are_a_deny() {
+async fn impossible_claims_below_are_a_deny() {
     let bench = tokio::task::block_in_place(|| Bench::open(RULES));
     let check = |what: &str, expect: &str, object: PathObject| {
         let decided = search(&bench, object);
@@ -99,16 +100,20 @@ async fn claims_below_that_cannot_be_are_a_deny() {
     };
     check("all of them", "allowed", whole());
     let without = |name: &str| folder(whole().beneath.into_iter().filter(|one| one.name != name).collect());
-    check("one outside is not told of", "allowed", without("/etc/far"));
-    check("one inside is not told of", "did not tell", without("/var/log/b/c"));
-    check("nothing is told of", "did not tell", folder(vec![]));
+    check("one outside is not reported", "allowed", without("/etc/far"));
+    check("one inside is not reported", "did not report", without("/var/log/b/c"));
+    check("nothing is reported", "did not report", folder(vec![]));
     let mut object = without("/var/log/a");
     object.within.push("/var/log/a".to_owned());
     check("one is the folder itself under another name", "no-a", object);
     let unseen = PathObject { unseen: vec!["/var/log/a".to_owned()], ..without("/var/log/a") };
     check("one may not be looked at", "cannot be looked at", unseen);
     let with = |one: Beneath| folder(whole().beneath.into_iter().chain([one]).collect());
-    check("a name that nobody asked about", "not asked", with(beneath("/var/log/z", "/var/log/z", None)));
+    check(
+        "a name that prepare was not asked about",
+        "not asked",
+        with(beneath("/var/log/z", "/var/log/z", None)),
+    );
     check("no canonical path", "not asked", with(beneath("/var/log/a", "/var/log/../a", None)));
     check("too many", "not asked", folder(vec![beneath("/var/log/a", "/var/log/a", Some(7)); 257]));
     check("a file", "unasked", PathObject { kind: FileKind::File, ..whole() });
@@ -116,9 +121,9 @@ async fn claims_below_that_cannot_be_are_a_deny() {
     assert!(listed.payload.reason.as_ref().is_some_and(|reason| reason.contains("unasked")));
 }
 
-/// Who is asked sees what a yes leaves out, and the yes is for exactly that.
+/// The approver sees what the approved call leaves out, and the approval is bound to exactly that.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_is_bound_to_what_is_left_out() {
+async fn an_approval_is_bound_to_its_exclusions() {
     let rules = format!(
         "{EVERYTHING}@id(\"api\") permit(principal, action in PAR::Action::\"api\", resource);
          @id(\"ask\") @require_confirm(\"\") forbid(principal, action in PAR::Action::\"call_tool\", resource)
@@ -135,7 +140,7 @@ async fn a_yes_is_bound_to_what_is_left_out() {
     let asked = bench.commit(bench.decide("search_files", &arguments, object(7))).await;
     assert!(matches!(asked, Outcome::Wait(_)), "{asked:?}");
     let (approvals, _) = Approval::list(bench.gate.ledger(), None, 0, 10, |_| true).expect("list");
-    assert_eq!(left_out(&approvals[0].resource), ["/var/log/a"], "with the yes, b is read");
+    assert_eq!(left_out(&approvals[0].resource), ["/var/log/a"], "once approved, b is read");
     assert_eq!(
         left_out(&bench.payload(1)),
         ["/var/log", "/var/log/a", "/var/log/b"],
@@ -155,9 +160,10 @@ async fn a_yes_is_bound_to_what_is_left_out() {
     let _results = bench.gate.settle(vec![(running, ended(0))]).await.expect("settled");
 }
 
-/// A program is given whole folders: where something is to be left out it is denied, and nobody is asked.
+/// A program gets whole folders: if something must be left out it is denied, and no person is
+/// asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_would_have_to_leave_something_out_is_denied() {
+async fn a_program_that_cannot_leave_something_out_is_denied() {
     let folder_of_tools = tempfile::tempdir().expect("a folder");
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools.d/tail_file.toml");
     let tail = std::fs::read_to_string(shipped).expect("manifest").replace("tail_file", "reads_all");
@@ -172,7 +178,7 @@ async fn a_program_that_would_have_to_leave_something_out_is_denied() {
     let bench = tokio::task::block_in_place(|| open(RULES));
     let decided = bench.decide("reads_all", &arguments, Object::Path(whole()));
     assert_eq!((decided.word.as_str(), decided.payload.reason.as_deref()), ("deny", Some(NO_VIEW)));
-    assert_eq!(left_out(&json!(decided.payload)).len(), 3, "why stands in the record");
+    assert_eq!(left_out(&json!(decided.payload)).len(), 3, "the record has the reason");
     let rest = ["/var/log/a", "/var/log/b", "/var/log/b/c"].map(|name| beneath(name, name, None));
     let decided = bench.decide("reads_all", &arguments, Object::Path(folder(rest.into())));
     assert_eq!(decided.word.as_str(), "allow", "what is not there cannot be read");
@@ -183,7 +189,7 @@ async fn a_program_that_would_have_to_leave_something_out_is_denied() {
     assert_eq!((decided.word.as_str(), decided.payload.reason.as_deref()), ("deny", Some(NO_VIEW)));
 }
 
-/// A rule by `==` is for the folder alone: what lies in it is not read by way of it.
+/// A rule with `==` covers the folder alone: it does not let a tool read what lies in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_for_a_folder_alone_permits_nothing_in_it() {
     let bench = |rules: &str| tokio::task::block_in_place(|| Bench::open(rules));
@@ -194,7 +200,7 @@ async fn a_permit_for_a_folder_alone_permits_nothing_in_it() {
     let reason = decided.payload.reason.as_deref().expect("a reason");
     assert!(decided.word.as_str() == "deny" && reason.contains("the folder alone"), "{reason}");
     let listed = alone.decide("list_dir", &json!({ "path": "/var/log" }), Object::Path(folder(vec![])));
-    assert_eq!(listed.word.as_str(), "allow", "who does not read below may");
+    assert_eq!(listed.word.as_str(), "allow", "a tool that does not read below may");
 
     let some = bench(
         "@id(\"logs\") permit(principal, action in PAR::Action::\"call_tool\", resource in PAR::Path::\"/var/log\");
@@ -209,6 +215,6 @@ async fn a_permit_for_a_folder_alone_permits_nothing_in_it() {
     assert_eq!(
         search(&bench(asks), folder(vec![])).word.as_str(),
         "deny",
-        "nobody is asked for what a yes would not help"
+        "no person is asked for an approval that would not help"
     );
 }

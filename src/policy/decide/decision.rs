@@ -1,4 +1,4 @@
-//! The decision. A deny is a value; an error is a deny.
+//! Decides calls. A deny is a value; an error is a deny.
 
 use super::ruling::{Obligation, Ruling};
 use super::shadow::Shadow;
@@ -17,24 +17,26 @@ use serde_json::{Value, json};
 pub struct Evaluation {
     /// The answer.
     pub answer: Ruling,
-    /// The Cedar request, complete: the same bundle answers it the same way.
+    /// The complete Cedar request: the same bundle answers it the same way.
     pub request: Value,
-    /// What policies in shadow mode would have changed. Nothing hangs on it.
+    /// What policies in shadow mode would have changed. Only reported.
     pub shadow: Option<Shadow>,
 }
 
-/// How a request is put to policies: to those that decide, or to those in shadow mode too.
+/// The policies that a request is evaluated against: those that decide, or those in shadow mode
+/// too.
 type Ask = fn(&Bundle, &Built) -> Result<Response, RequestError>;
 
 impl Bundle {
-    /// Decides. Arguments that cannot be lowered, a request that does not fit the schema and any error
-    /// among the policies are a deny: Cedar itself would skip a policy that errors, also a forbid.
+    /// Decides a call. Arguments that cannot be lowered, a request that does not match the schema
+    /// and an error in any policy are a deny: Cedar itself would skip a policy that errors, even a
+    /// `forbid`.
     #[must_use]
     pub fn decide(&self, question: &Question<'_>) -> Evaluation {
         self.decide_among(question, &self.groups)
     }
 
-    /// As [`Bundle::decide`], with other groups than the bundle's.
+    /// Does what [`Bundle::decide`] does, with other groups than the bundle's.
     pub(in crate::policy) fn decide_among(&self, question: &Question<'_>, groups: &Groups) -> Evaluation {
         match lower::record(&question.manifest.input, question.arguments) {
             Ok(input) => {
@@ -48,7 +50,8 @@ impl Bundle {
         }
     }
 
-    /// As [`Bundle::answers`], of a request that was just built: one that lacks anything is refused.
+    /// Does what [`Bundle::answers`] does for a request that was just built: an incomplete one is
+    /// refused.
     pub(in crate::policy) fn answers_whole(
         &self,
         built: &Built,
@@ -60,12 +63,12 @@ impl Bundle {
         }
     }
 
-    /// The answer, and beside it what the policies in shadow mode would have made of it: the one thing that
-    /// both a call and its replay are decided by.
+    /// The answer, and what the policies in shadow mode would have changed. Calls and replays are
+    /// both decided by this function.
     pub(in crate::policy) fn answers(&self, built: &Built) -> (Ruling, Option<Shadow>) {
         let answer = self.answer(Self::ask, built);
-        let beside = self.with_shadow.as_ref().map(|_| self.answer(Self::ask_beside, built));
-        let shadow = beside.and_then(|beside| Shadow::from_rulings(&answer, &beside));
+        let shadowed = self.with_shadow.as_ref().map(|_| self.answer(Self::ask_with_shadow, built));
+        let shadow = shadowed.and_then(|shadowed| Shadow::from_rulings(&answer, &shadowed));
         (answer, shadow)
     }
 
@@ -90,34 +93,35 @@ impl Bundle {
         Ok(Authorizer::new().is_authorized(&request, slice.as_deref().unwrap_or(&self.set), &entities))
     }
 
-    /// As [`Bundle::ask`], the policies in shadow mode too.
-    fn ask_beside(&self, built: &Built) -> Result<Response, RequestError> {
+    /// Does what [`Bundle::ask`] does, with the policies in shadow mode too.
+    fn ask_with_shadow(&self, built: &Built) -> Result<Response, RequestError> {
         let Some((set, slices)) = &self.with_shadow else { return self.ask(built) };
         let (request, entities) = built.cedar(&self.schema, &self.actions)?;
         let slice = slices.slice(set, built.action(), built.uids())?;
         Ok(Authorizer::new().is_authorized(&request, slice.as_deref().unwrap_or(set), &entities))
     }
 
-    /// As [`Bundle::ask`], with all policies, and every entity checked against the schema.
+    /// Does what [`Bundle::ask`] does, with all policies, and with every entity checked against the
+    /// schema.
     pub(in crate::policy) fn ask_slowly(&self, built: &Built) -> Result<Response, RequestError> {
         let (request, entities) = built.cedar_checked(&self.schema)?;
         Ok(Authorizer::new().is_authorized(&request, &self.set, &entities))
     }
 
-    /// A deny, or a question to a person: that only where every determining forbid asks for one, and
-    /// the same call with the yes would be allowed.
+    /// A deny, or a request for approval: that only if every determining `forbid` asks for
+    /// approval, and the same call with that approval would be allowed.
     fn refuse(&self, ask: Ask, built: &Built, policies: Vec<String>) -> Ruling {
         let gates: Vec<Obligation> = policies.iter().filter_map(|id| self.gate(id)).collect();
         if !gates.is_empty() && gates.len() == policies.len() && built.is_unasked() {
             let needs_other = gates.iter().any(|gate| matches!(gate, Obligation::Approval { .. }));
-            // In no user's name: who will answer is not known, and need not be for the answer to count.
+            // Without a user: the approver is not known yet, and the approval counts without one.
             let approved =
                 if needs_other { Approved::Approved { by: None } } else { Approved::Confirmed { by: None } };
-            if matches!(self.answer(ask, &built.with_yes(approved)), Ruling::Allow { .. }) {
+            if matches!(self.answer(ask, &built.with_approval(approved)), Ruling::Allow { .. }) {
                 return Ruling::NeedsApproval { policies, gates };
             }
         }
-        // Nobody is sent to a person whose yes would not help.
+        // No person is asked for an approval that would not help.
         let helps = |id: &&String| !built.is_unasked() || self.gate(id).is_none();
         let advice = policies.iter().filter(helps).filter_map(|id| self.annotation(id, "advice")).collect();
         let reason = match policies.as_slice() {

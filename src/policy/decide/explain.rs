@@ -1,4 +1,4 @@
-//! Which policies were looked at for a decision, and what did not hold of each.
+//! Which policies were considered for a decision, and which of their parts did not hold.
 
 use super::parts::{self, FailingPart};
 use crate::policy::load::bundle::Bundle;
@@ -11,7 +11,7 @@ use crate::policy::request::question::Question;
 use crate::tools::{Class, Manifest};
 use cedar_policy::{Authorizer, Effect, Entities, Policy, PolicySet, Request};
 
-/// A policy that was looked at, for `explain`.
+/// A policy that was considered, for `explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Considered {
     /// Its id.
@@ -20,27 +20,28 @@ pub struct Considered {
     pub permits: bool,
     /// Whether it matched.
     pub matched: bool,
-    /// The scope or the condition that did not hold first, in its own words.
+    /// The first scope or condition that did not hold, as the policy writes it.
     pub failed: Option<String>,
-    /// `file:line` of that.
+    /// `file:line` of that part.
     pub failed_at: Option<String>,
     /// Every part that did not hold, in the order of the text.
     pub failing: Vec<FailingPart>,
-    /// Why it could not be evaluated, which denies the call.
+    /// Why it could not be evaluated. Such an error denies the call.
     pub error: Option<String>,
     /// `file:line`.
     pub origin: Option<String>,
 }
 
 impl Considered {
-    /// What did not hold, in one line.
+    /// The parts that did not hold, in one line.
     #[must_use]
     pub fn failing(&self) -> String {
         self.failing.iter().map(|part| part.words.as_str()).collect::<Vec<_>>().join("; ")
     }
 }
 
-/// The permit that has the fewest parts that do not hold; of equals the first. `None` where one matched.
+/// The permit with the fewest parts that do not hold; the first of several. `None` if a permit
+/// matched.
 #[must_use]
 pub fn nearest(considered: &[Considered]) -> Option<&Considered> {
     let permits = || considered.iter().filter(|one| one.permits && one.error.is_none());
@@ -51,13 +52,14 @@ pub fn nearest(considered: &[Considered]) -> Option<&Considered> {
 }
 
 impl Bundle {
-    /// Looks at every permit for the tool, and says of each that did not match why.
+    /// Evaluates every policy that applies to the tool, and returns for each one that did not match
+    /// the reason.
     #[must_use]
     pub fn explain(&self, question: &Question<'_>) -> Vec<Considered> {
         self.explain_among(question, &self.groups)
     }
 
-    /// As [`Bundle::explain`], with other groups than the bundle's.
+    /// Does what [`Bundle::explain`] does, with other groups than the bundle's.
     pub(in crate::policy) fn explain_among(
         &self,
         question: &Question<'_>,
@@ -69,7 +71,7 @@ impl Bundle {
         self.consider_each(name, *class, built.cedar(&self.schema, &self.actions))
     }
 
-    /// Each policy in reach of `tool`, alone.
+    /// Each policy that applies to `tool`, evaluated alone.
     pub(in crate::policy) fn consider_each(
         &self,
         tool: &str,

@@ -1,13 +1,17 @@
-//! Decisions under a bundle that is loaded.
+//! Decisions under a loaded bundle.
 //!
-//! A deny is a value, and an error is a deny. Nothing here changes a bundle, reads a clock or asks anybody: the same
-//! request under the same bundle always gets the same ruling.
+//! A deny is a value, and an error is a deny. Nothing here changes a bundle, reads a clock or asks
+//! a person: the same request under the same bundle always gets the same ruling.
 //!
 //! # Layout
 //!
-//! `ruling`: what the policies say · `shadow`: what policies in shadow mode would have said · `decision`: a call ·
-//! `parts`, `explain`: why · `visibility`: which tools are shown · `power_decision`: a use of a power · `replay`: a
-//! decision made again from its record.
+//! * `ruling`: the answer of the policies.
+//! * `shadow`: the answer with the policies in shadow mode.
+//! * `decision`: deciding a call.
+//! * `parts`, `explain`: why a policy did not match.
+//! * `visibility`: which tools are offered.
+//! * `power_decision`: deciding a use of a power.
+//! * `replay`: repeating a decision from its record.
 
 pub(super) mod ruling;
 pub(super) mod shadow;

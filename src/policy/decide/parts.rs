@@ -1,7 +1,7 @@
-//! The parts of a policy that have to hold, each evaluated by itself, for `explain`.
+//! Evaluates each part of a policy by itself, for `explain`.
 //!
-//! A policy matches where its scope and every one of its conditions hold. A condition that is a chain of
-//! `&&` is as many parts, in the order that Cedar evaluates them.
+//! A policy matches if its scope and all of its conditions hold. A condition that is a chain of
+//! `&&` counts as several parts, in the order in which Cedar evaluates them.
 
 use crate::policy::load::origin::line_of;
 use crate::types::text;
@@ -9,20 +9,20 @@ use cedar_policy::{Entities, EvalResult, Expression, Policy, Request, eval_expre
 use cedar_policy_core::ast::{self, EntityReference, Expr, ExprKind, PrincipalOrResourceConstraint, UnaryOp};
 use cedar_policy_core::parser::Loc;
 
-/// A part is shown up to this length, in bytes.
+/// The longest part that is shown in full, in bytes.
 const PART_BYTES_MAX: usize = 100;
 
 /// A part of a policy that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailingPart {
-    /// What does not hold, in the rule's own words.
+    /// What does not hold, as the policy writes it.
     pub words: String,
-    /// Line in the policy's file, from 1; `None` where that is not known.
+    /// Line in the policy's file, from 1; `None` if unknown.
     pub line: Option<usize>,
 }
 
-/// The parts of `policy` that do not hold, in their order. The action is not among them: only policies in
-/// reach of the tool are looked at.
+/// The parts of `policy` that do not hold, in order. Leaves out the action: only policies that
+/// apply to the tool are considered.
 pub(in crate::policy) fn failing(
     policy: &Policy,
     request: &Request,
@@ -50,7 +50,8 @@ pub(in crate::policy) fn failing(
     found
 }
 
-/// The members of a chain of `&&`. What one operator of the text became several in the tree stays whole.
+/// Splits a chain of `&&` into its members. An operator of the text that became several in the tree
+/// stays whole.
 fn split<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
     match expr.expr_kind() {
         ExprKind::And { left, right } if left.source_loc() != right.source_loc() => {
@@ -61,8 +62,9 @@ fn split<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
     }
 }
 
-/// What stands behind an `unless`, which the tree has as a negation with the clause's own place.
-pub(in crate::policy) fn behind_unless(expr: &Expr) -> Option<&Expr> {
+/// The condition of an `unless`, which the tree represents as a negation with the place of the
+/// clause.
+pub(in crate::policy) fn unless_condition(expr: &Expr) -> Option<&Expr> {
     let ExprKind::UnaryApp { op: UnaryOp::Not, arg } = expr.expr_kind() else { return None };
     let words = expr.source_loc().and_then(Loc::snippet)?;
     words.trim_start().starts_with("unless").then_some(arg)
@@ -70,7 +72,7 @@ pub(in crate::policy) fn behind_unless(expr: &Expr) -> Option<&Expr> {
 
 fn condition(expr: &Expr) -> FailingPart {
     let snippet = |expr: &Expr| expr.source_loc().and_then(Loc::snippet).map(str::to_owned);
-    let (part, says) = behind_unless(expr).map_or((expr, "does not hold"), |arg| (arg, "holds"));
+    let (part, says) = unless_condition(expr).map_or((expr, "does not hold"), |arg| (arg, "holds"));
     let words = snippet(part).unwrap_or_else(|| part.to_string());
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = text::prefix(&words, PART_BYTES_MAX);
@@ -81,7 +83,7 @@ fn condition(expr: &Expr) -> FailingPart {
     }
 }
 
-/// Says that a scope does not hold, in its words: `resource is not in …`, `resource is not a PAR::Path`.
+/// A scope that does not hold, in words: `resource is not in …`, `resource is not a PAR::Path`.
 fn scope(what: &str, constraint: &PrincipalOrResourceConstraint) -> FailingPart {
     let uid = |reference: &EntityReference| match reference {
         EntityReference::EUID(uid) => (uid.to_string(), uid.loc().map(line)),

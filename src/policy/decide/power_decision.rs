@@ -1,4 +1,4 @@
-//! Decisions on uses of powers.
+//! Decides uses of powers.
 
 use super::decision::{Evaluation, refuse_error};
 use super::explain::Considered;
@@ -13,18 +13,18 @@ use cedar_policy::{Authorizer, Decision, Effect};
 use serde_json::json;
 
 impl Bundle {
-    /// Decides a use of a power. Like a call it is a deny where anything is in doubt, and nobody can be asked for a
-    /// yes to it.
+    /// Decides a use of a power. As with a call, any doubt is a deny. A power cannot wait for
+    /// approval.
     #[must_use]
     pub fn decide_use(&self, asked: &Use<'_>) -> Evaluation {
         self.decide_use_among(asked, &self.groups)
     }
 
-    /// As [`Bundle::decide_use`], with other groups than the bundle's.
+    /// Does what [`Bundle::decide_use`] does, with other groups than the bundle's.
     pub(in crate::policy) fn decide_use_among(&self, asked: &Use<'_>, groups: &Groups) -> Evaluation {
         if (asked.power.over() == HeldOver::Server) != (asked.over == Over::Server) {
             let error =
-                format!("`{}` is held over a `{}`", asked.power.as_str(), asked.power.over().as_str());
+                format!("`{}` is a power over a `{}`", asked.power.as_str(), asked.power.over().as_str());
             let answer = refuse_error(vec![error]);
             return Evaluation { answer, request: json!({}), shadow: None };
         }
@@ -33,7 +33,7 @@ impl Bundle {
         Evaluation { answer: self.advised(answer, asked.power), request: built.json(), shadow }
     }
 
-    /// What who holds a power has that one who does not may ask for.
+    /// Adds the `@advice` of the permits for `power` to a refusal that no `forbid` explains.
     fn advised(&self, answer: Ruling, power: Power) -> Ruling {
         match answer {
             Ruling::Deny { policies, reason, errors, .. } if policies.is_empty() && errors.is_empty() => {
@@ -46,9 +46,9 @@ impl Bundle {
         }
     }
 
-    /// Whether a use of `power` by the same caller could be allowed some time, from somewhere, of something: a
-    /// permit whose conditions look at context or resource counts as met, a forbid with such conditions as not.
-    /// In doubt yes.
+    /// Whether the same caller could ever be allowed to use `power`, at any time, from any address,
+    /// on any object: a permit whose conditions depend on context or resource counts as matching, a
+    /// `forbid` with such conditions does not. In doubt true.
     #[must_use]
     pub fn may_ever(&self, subject: &Subject, power: Power) -> bool {
         let owner = subject.id();
@@ -65,7 +65,7 @@ impl Bundle {
         response.decision() == Decision::Allow || response.diagnostics().errors().next().is_some()
     }
 
-    /// Each policy that can meet a use of the same power, alone.
+    /// Each policy that can match a use of the same power, evaluated alone.
     #[must_use]
     pub fn explain_use(&self, asked: &Use<'_>) -> Vec<Considered> {
         self.explain_use_among(asked, &self.groups)

@@ -1,7 +1,7 @@
-//! A decision made again from its own record: no file, no clock, no catalog.
+//! Repeats a decision from its record: no file, no clock, no catalog.
 //!
-//! What is read back is the form that a request is built in, so that a replay is evaluated by the very
-//! code that decided.
+//! A recorded request is read back into the form that requests are built in, so the code that
+//! decided also evaluates the replay.
 
 use super::decision::refuse_error;
 use super::explain::Considered;
@@ -13,48 +13,48 @@ use crate::tools::Catalog;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 
-/// The request of a decision as the ledger has it, to be put to any bundle.
+/// The request of a decision as it is on the ledger, for any bundle to decide.
 #[derive(Clone, Debug)]
 pub struct Recorded(Built);
 
-/// Why what the ledger has for a request is none that this program records.
+/// Why a recorded request has no form that this program records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordedError {
     /// A member of the request is missing.
     #[error("the request has no `{0}`")]
-    RequestLacks(&'static str),
+    MissingInRequest(&'static str),
     /// A member of an entity is missing.
     #[error("an entity has no `{0}`")]
-    EntityLacks(&'static str),
-    /// A member that is a list elsewhere.
-    #[error("`{0}` is no list")]
+    MissingInEntity(&'static str),
+    /// A member that must be a list.
+    #[error("`{0}` is not a list")]
     NoList(&'static str),
-    /// A member that is an object elsewhere.
-    #[error("`{0}` is no object")]
+    /// A member that must be an object.
+    #[error("`{0}` is not an object")]
     NoObject(&'static str),
     /// The action's type is not `Action`.
-    #[error("the action is a `{0}`")]
+    #[error("the action has the type `{0}`")]
     OtherAction(&'static str),
-    /// A path was asked about.
-    #[error("it is about something else than a path")]
+    /// [`Recorded::about`] was called with something other than a path.
+    #[error("it is not about a path")]
     NoPath,
-    /// An entity without a name.
+    /// An entity without `type` and `id`.
     #[error("an entity is not named by `type` and `id`")]
     Unnamed,
-    /// A type that PAR's schema does not have.
-    #[error("`{0}` is no entity type")]
+    /// An entity type that PAR's schema does not have.
+    #[error("unknown entity type `{0}`")]
     UnknownType(String),
-    /// A number that Cedar has not.
-    #[error("`{0}` is no integer")]
+    /// A number that Cedar does not have.
+    #[error("`{0}` is not an integer")]
     NoInteger(serde_json::Number),
     /// Cedar has no `null`.
-    #[error("`null` is no value")]
+    #[error("`null` is not a value")]
     Null,
     /// An extension function that PAR does not record.
-    #[error("`{0}` makes no value")]
+    #[error("unknown function `{0}`")]
     UnknownFunction(String),
-    /// A value that should be made by an extension function.
-    #[error("a value is not made by `fn` and `arg`")]
+    /// An extension value without its function.
+    #[error("a value made by a function needs `fn` and `arg`")]
     NoFunction,
     /// The request is for a tool that the catalog does not have.
     #[error("no tool is named `{0}`")]
@@ -68,14 +68,18 @@ pub struct Again {
     pub answer: Ruling,
     /// What policies in shadow mode would have changed.
     pub shadow: Option<Shadow>,
-    /// Whether the request fits the bundle's schema. One that does not is a deny.
+    /// Whether the request matches the bundle's schema. One that does not is a deny.
     pub fits: bool,
 }
 
 impl Recorded {
-    /// Reads `request` of a decision's payload. An error names what is not of the form that is recorded.
+    /// Reads the `request` of a decision's payload.
+    ///
+    /// # Errors
+    ///
+    /// Names the first member that is missing or has another form than the recorded one.
     pub fn read(request: &Json) -> Result<Self, RecordedError> {
-        let member = |name: &'static str| request.get(name).ok_or(RecordedError::RequestLacks(name));
+        let member = |name: &'static str| request.get(name).ok_or(RecordedError::MissingInRequest(name));
         let action = uid(member("action")?)?;
         if action.0 != "Action" {
             return Err(RecordedError::OtherAction(action.0));
@@ -87,12 +91,12 @@ impl Recorded {
             resource: uid(member("resource")?)?,
             context: record(member("context")?.as_object().ok_or(RecordedError::NoObject("context"))?)?,
             nodes: nodes.iter().map(node).collect::<Result<_, _>>()?,
-            // It was held against its question before it was recorded.
+            // It was checked against its question before it was recorded.
             owed: Owed::default(),
         }))
     }
 
-    /// The same request about another path: `resource`, with the paths that it is in as `entities`.
+    /// The same request about another path: `resource`, with its parent paths as `entities`.
     pub fn about(&self, resource: &Json, entities: &Json) -> Result<Self, RecordedError> {
         let paths = entities.as_array().ok_or(RecordedError::NoList("entities"))?;
         let paths = paths.iter().map(node).collect::<Result<Vec<_>, _>>()?;
@@ -105,25 +109,25 @@ impl Recorded {
         Ok(Self(Built { resource, nodes: kept.chain(paths).collect(), ..self.0.clone() }))
     }
 
-    /// The tool.
+    /// Name of the tool; for a use of a power, of its action.
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.0.action
     }
 
-    /// The session's identifier.
+    /// Identifier of the session.
     #[must_use]
     pub fn session(&self) -> &str {
         &self.0.principal.1
     }
 
-    /// Who asked: of a power the caller, as the ledger names it.
+    /// The principal; for a power, the caller as the ledger names it.
     #[must_use]
     pub fn principal(&self) -> &str {
         &self.0.principal.1
     }
 
-    /// Whether the session is of the key or user that the ledger calls `principal`.
+    /// Whether the session belongs to the key or user that the ledger calls `principal`.
     #[must_use]
     pub fn is_by(&self, principal: &str) -> bool {
         let session = self.0.nodes.iter().find(|node| node.uid == self.0.principal);
@@ -135,7 +139,7 @@ impl Recorded {
         session.is_some_and(|session| session.parents.iter().any(is))
     }
 
-    /// The resource: its type, without the namespace, and id.
+    /// Type, without the namespace, and id of the resource.
     #[must_use]
     pub fn resource(&self) -> (&str, &str) {
         (self.0.resource.0, &self.0.resource.1)
@@ -143,15 +147,15 @@ impl Recorded {
 }
 
 impl Bundle {
-    /// Decides a request that was recorded under this very bundle, as [`Bundle::decide`] decided it.
+    /// Decides a request that was recorded under this bundle, as [`Bundle::decide`] decided it.
     #[must_use]
     pub fn decide_again(&self, recorded: &Recorded) -> Again {
         let (answer, shadow) = self.answers(&recorded.0);
         Again { answer, shadow, fits: true }
     }
 
-    /// Decides a request that was recorded under another bundle. It was built for the schema of that one: where
-    /// any of it does not fit this one's it is a deny.
+    /// Decides a request that was recorded under another bundle, and so built for that bundle's
+    /// schema: if any part of it does not match this bundle's schema, the answer is a deny.
     #[must_use]
     pub fn decide_other(&self, recorded: &Recorded) -> Again {
         match recorded.0.cedar_checked(&self.schema) {
@@ -160,8 +164,12 @@ impl Bundle {
         }
     }
 
-    /// What this bundle says to the `request` of a `call.decision`, and each policy that it considered. The
-    /// error says why this is no request of a tool in `catalog`.
+    /// The answer of this bundle to the `request` of a `call.decision`, and each policy that it
+    /// considered.
+    ///
+    /// # Errors
+    ///
+    /// `request` is not a request for a tool in `catalog`.
     pub fn explain_recorded(
         &self,
         catalog: &Catalog,
@@ -176,7 +184,7 @@ impl Bundle {
 }
 
 fn node(json: &Json) -> Result<Node, RecordedError> {
-    let member = |name: &'static str| json.get(name).ok_or(RecordedError::EntityLacks(name));
+    let member = |name: &'static str| json.get(name).ok_or(RecordedError::MissingInEntity(name));
     let parents = member("parents")?.as_array().ok_or(RecordedError::NoList("parents"))?;
     Ok(Node {
         uid: uid(member("uid")?)?,
@@ -205,7 +213,7 @@ fn value(json: &Json) -> Result<Value, RecordedError> {
         Json::Bool(flag) => Value::Bool(*flag),
         Json::Array(items) => Value::Set(items.iter().map(value).collect::<Result<_, _>>()?),
         Json::Object(members) => match (members.get("__extn"), members.get("__entity")) {
-            // No argument looks like these: no name of one starts so.
+            // No argument looks like these: names that start with `__` are reserved.
             (Some(Json::Object(extension)), None) if members.len() == 1 => extended(extension)?,
             (None, Some(entity @ Json::Object(_))) if members.len() == 1 => Value::Entity(uid(entity)?),
             _ => Value::Record(record(members)?),

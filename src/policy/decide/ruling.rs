@@ -1,44 +1,44 @@
-//! What the policies say to a request.
+//! The answer of the policies to a request.
 
 use crate::types::Decision;
 
-/// What the policies say.
+/// The answer of the policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It may run.
+    /// The call may run.
     Allow {
-        /// The permits that say so.
+        /// The permits that matched.
         policies: Vec<String>,
     },
-    /// It may not run.
+    /// The call may not run.
     Deny {
-        /// The forbids that say so; empty where no permit matched.
+        /// The forbids that matched; empty if no permit matched either.
         policies: Vec<String>,
-        /// For the caller and the model; names no rule's text.
+        /// For the caller and the model; never contains the text of a rule.
         reason: String,
-        /// What the determining policies advise (`@advice`).
+        /// The `@advice` of the determining policies.
         advice: Vec<String>,
-        /// Errors in the evaluation; any one of them is a deny.
+        /// Errors in the evaluation; any error is a deny.
         errors: Vec<String>,
     },
-    /// It may run once a person said yes.
+    /// The call may run once a person has approved it.
     NeedsApproval {
-        /// The forbids that ask for it.
+        /// The forbids that ask for approval.
         policies: Vec<String>,
-        /// Who is asked.
+        /// The required approvals.
         gates: Vec<Obligation>,
     },
 }
 
-/// Whom a forbid asks.
+/// The approval that a `forbid` requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obligation {
-    /// Another user, of this group: `@require_approval("group")`.
+    /// Approval by another user, who is in this group: `@require_approval("group")`.
     Approval {
         /// The group.
         group: String,
     },
-    /// The same user, at a terminal of one's own: `@require_confirm`.
+    /// Confirmation by the same user, at that user's own terminal: `@require_confirm`.
     Confirm,
 }
 
@@ -53,7 +53,7 @@ impl Ruling {
         }
     }
 
-    /// The word on the ledger and in the API.
+    /// The value on the ledger and in the API.
     #[must_use]
     pub fn word(&self) -> &'static str {
         self.decision().as_str()
@@ -69,7 +69,7 @@ impl Ruling {
         }
     }
 
-    /// Errors in the evaluation; any one of them made it a deny.
+    /// Errors in the evaluation; any error makes the answer a deny.
     #[must_use]
     pub fn errors(&self) -> &[String] {
         match self {

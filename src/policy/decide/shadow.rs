@@ -1,35 +1,39 @@
-//! Shadow mode: policies that are evaluated beside the others, and only reported.
+//! Shadow mode: policies that are evaluated in addition to the others, and only reported.
 
 use super::ruling::Ruling;
 use crate::ledger::payload::ShadowDecision;
 use crate::types::Decision;
 
-/// What the answer would have been, had the policies in shadow mode decided too.
+/// The answer if the policies in shadow mode had decided too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shadow {
-    /// What would have been decided.
+    /// The decision.
     pub decision: Decision,
-    /// The policies that would have determined it.
+    /// The determining policies.
     pub policies: Vec<String>,
     /// Errors of policies in shadow mode.
     pub errors: Vec<String>,
 }
 
 impl Shadow {
-    /// What `beside`, the answer with the policies in shadow mode, changes in `answer`: another word, a
-    /// question for other reasons, or an error. `None` where it changes nothing.
-    pub(in crate::policy) fn from_rulings(answer: &Ruling, beside: &Ruling) -> Option<Self> {
+    /// The change that `shadowed`, the answer with the policies in shadow mode, makes to `answer`:
+    /// another decision, an approval for other reasons, or an error. `None` if it changes nothing.
+    pub(in crate::policy) fn from_rulings(answer: &Ruling, shadowed: &Ruling) -> Option<Self> {
         let errors: Vec<String> =
-            beside.errors().iter().filter(|error| !answer.errors().contains(error)).cloned().collect();
+            shadowed.errors().iter().filter(|error| !answer.errors().contains(error)).cloned().collect();
         let asks_others = matches!(
-            (answer, beside),
+            (answer, shadowed),
             (Ruling::NeedsApproval { gates: now, .. }, Ruling::NeedsApproval { gates: then, .. }) if now != then
         );
-        let differs = answer.word() != beside.word() || asks_others || !errors.is_empty();
-        differs.then(|| Self { decision: beside.decision(), policies: beside.policies().to_vec(), errors })
+        let differs = answer.word() != shadowed.word() || asks_others || !errors.is_empty();
+        differs.then(|| Self {
+            decision: shadowed.decision(),
+            policies: shadowed.policies().to_vec(),
+            errors,
+        })
     }
 
-    /// As the ledger keeps it.
+    /// As it is recorded on the ledger.
     #[must_use]
     pub fn record(&self) -> ShadowDecision {
         ShadowDecision {

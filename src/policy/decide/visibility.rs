@@ -1,8 +1,8 @@
-//! Which tools a principal is shown at all.
+//! Which tools a principal is offered.
 //!
-//! Tried, not proven: a condition that looks at nothing but the principal and the action is evaluated with
-//! what is known of them; of every other one nothing is known before the call. In doubt a tool is shown,
-//! since each call is decided anyway.
+//! This is an estimate, not a proof: a condition that depends only on the principal and the action
+//! is evaluated; any other condition is unknown before a call. In doubt a tool is offered, because
+//! each call is decided anyway.
 
 use crate::auth::Subject;
 use crate::policy::load::bundle::Bundle;
@@ -18,7 +18,7 @@ use std::cell::OnceCell;
 use std::str::FromStr as _;
 use std::sync::Arc;
 
-/// One principal, as it is shown tools.
+/// One principal to which tools are offered.
 pub(in crate::policy) struct Offering<'a> {
     bundle: &'a Bundle,
     subject: &'a Subject,
@@ -40,7 +40,7 @@ impl<'a> Offering<'a> {
         Self { bundle, subject, session, groups, uids, entities: OnceCell::new() }
     }
 
-    /// Whether some permit could be met for the tool of `manifest`, and no forbid is met by every call.
+    /// Whether some permit could match a call of the tool, and no `forbid` matches every call.
     pub(in crate::policy) fn may(&self, manifest: &Manifest) -> bool {
         if !self.session.ceiling.contains(&manifest.name) {
             return false;
@@ -61,7 +61,7 @@ impl<'a> Offering<'a> {
         is_permitted
     }
 
-    /// Whether the conditions of a policy hold; `None` where only a call tells.
+    /// Whether the conditions of a policy hold; `None` if that depends on the call.
     fn holds(&self, looks_at: &LooksAt, manifest: &Manifest) -> Option<bool> {
         match looks_at {
             LooksAt::Nothing => Some(true),
@@ -74,7 +74,7 @@ impl<'a> Offering<'a> {
                 };
                 let principal = uid("Session", &self.session.id)?;
                 let (action, any) = (uid("Action", &manifest.name)?, uid(manifest.resource.kind(), "")?);
-                // Nothing in it looks at resource or context.
+                // Nothing in it depends on resource or context.
                 let request = Request::new(principal, action, any, Context::empty(), None).ok()?;
                 let response = Authorizer::new().is_authorized(&request, alone, entities);
                 let is_sure = response.diagnostics().errors().next().is_none();
@@ -89,14 +89,14 @@ impl<'a> Offering<'a> {
 }
 
 impl Bundle {
-    /// Whether the tool of `manifest` is shown to `subject`: some permit could be met, and no forbid is met
-    /// whatever the call is. In doubt yes: each call is decided anyway.
+    /// Whether the tool of `manifest` is offered to `subject`: some permit could match, and no
+    /// `forbid` matches every call. In doubt true, because each call is decided anyway.
     #[must_use]
     pub fn may_offer(&self, subject: &Subject, session: &Session, manifest: &Manifest) -> bool {
         self.may_offer_among(subject, session, manifest, &self.groups)
     }
 
-    /// As [`Bundle::may_offer`], with other groups than the bundle's.
+    /// Does what [`Bundle::may_offer`] does, with other groups than the bundle's.
     pub(in crate::policy) fn may_offer_among(
         &self,
         subject: &Subject,
@@ -107,7 +107,7 @@ impl Bundle {
         Offering::new(self, subject, session, groups).may(manifest)
     }
 
-    /// Those of `manifests` that [`Bundle::may_offer`] offers.
+    /// The `manifests` that [`Bundle::may_offer`] allows.
     pub fn offered<'a>(
         &self,
         subject: &Subject,

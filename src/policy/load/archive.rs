@@ -1,8 +1,9 @@
-//! A bundle as it is kept: everything that its digest covers and that its decisions hang on, as one JSON
-//! text, from which the same bundle can be made again.
+//! A bundle as it is archived: one JSON text with everything that its digest covers and its
+//! decisions depend on, from which the same bundle can be rebuilt.
 //!
-//! Of tools only the digests are kept, and the schema that they led to: that is what policies see of them. Of
-//! `entities.toml` only the digest: the labels that it gave stand in each request. So of the policies' tests.
+//! It has only the digests of the tools and the schema derived from them, because policies see
+//! nothing else. It has only the digests of `entities.toml` and of the policies' tests, because
+//! each recorded request has its labels and a replay runs no tests.
 
 use super::bundle::Bundle;
 use super::error::SourceFile;
@@ -16,37 +17,37 @@ use cedar_policy::get_sdk_version;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The format's name.
+/// The name of the format.
 const FORMAT: &str = "par/bundle/1";
 
-/// Why a text is not what was kept of a bundle.
+/// Why a text is not the archive of a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// It is of another format.
-    #[error("is not of the form `{FORMAT}`")]
+    /// The text has another format.
+    #[error("unknown format, expected `{FORMAT}`")]
     OtherForm,
     /// A member is missing, or of another type.
-    #[error("has no `{0}`")]
-    Lacks(&'static str),
+    #[error("`{0}` is missing or has the wrong type")]
+    Missing(&'static str),
     /// `entities` is not a digest.
-    #[error("`entities` is no digest")]
+    #[error("`entities` is not a digest")]
     NoDigest,
     /// A member of `tests` is not a digest.
-    #[error("`tests` has no digests")]
+    #[error("`tests` has a value that is not a digest")]
     NoDigests,
     /// Its parts do not make a bundle.
     #[error("{0}")]
     Apart(String),
-    /// It is whole, and another bundle: the digest that it leads to.
-    #[error("leads to the digest {0}")]
+    /// The text is a whole bundle, but another one; this is its digest.
+    #[error("its content has the digest {0}")]
     OtherDigest(Digest),
 }
 
 impl Bundle {
-    /// What is to be kept of the bundle under its digest: canonical JSON, and a newline.
+    /// The archive of this bundle, to be stored under its digest: canonical JSON and a newline.
     #[must_use]
     pub fn keep(&self) -> String {
         let policies = self.recipe.sources.iter().map(|s| json!({ "name": s.name, "text": s.text }));
@@ -61,12 +62,15 @@ impl Bundle {
             "entities": self.labels.digest().map(|digest| digest.hex()),
             "groups": self.groups.users(),
         });
-        // It holds no number, so there is a canonical form.
+        // It contains no number, so it has a canonical form.
         canonical(&kept).unwrap_or_default() + "\n"
     }
 
-    /// Makes a bundle again from what was kept of it. `digest` is what it was kept under: where the text
-    /// does not lead to it, or does not hold together, there is none.
+    /// Rebuilds a bundle from `text`, which was archived under `digest`.
+    ///
+    /// # Errors
+    ///
+    /// The text is malformed, its parts do not make a bundle, or the bundle has another digest.
     pub fn rebuild(text: &[u8], digest: Digest) -> Result<Self, RebuildError> {
         let value = parse_strict(text, 4)?;
         if value.get("t").and_then(Value::as_str) != Some(FORMAT) {
@@ -74,7 +78,7 @@ impl Bundle {
         }
         let word = |name: &'static str| text_of(&value, name);
         let policies =
-            value.get("policies").and_then(Value::as_array).ok_or(RebuildError::Lacks("policies"))?;
+            value.get("policies").and_then(Value::as_array).ok_or(RebuildError::Missing("policies"))?;
         let source =
             |one: &Value| Ok(SourceFile { name: text_of(one, "name")?, text: text_of(one, "text")? });
         let recipe = Recipe {
@@ -89,7 +93,7 @@ impl Bundle {
         let entities = match value.get("entities") {
             Some(Value::Null) => None,
             Some(Value::String(hex)) => Some(Digest::from_hex(hex).ok_or(RebuildError::NoDigest)?),
-            _ => return Err(RebuildError::Lacks("entities")),
+            _ => return Err(RebuildError::Missing("entities")),
         };
         let tests: BTreeMap<String, String> = member(&value, "tests")?;
         let digests = tests.into_iter().map(|(name, hex)| Some((name, Digest::from_hex(&hex)?)));
@@ -101,7 +105,7 @@ impl Bundle {
         if bundle.digest() == digest { Ok(bundle) } else { Err(RebuildError::OtherDigest(bundle.digest())) }
     }
 
-    /// The version of Cedar's SDK that decided, where it is not this program's.
+    /// The version of Cedar's SDK that decided, if it differs from the one in this program.
     #[must_use]
     pub fn other_engine(&self) -> Option<&str> {
         Some(self.recipe.engine.as_str()).filter(|engine| *engine != get_sdk_version().to_string())
@@ -110,9 +114,9 @@ impl Bundle {
 
 fn member<T: serde::de::DeserializeOwned>(value: &Value, name: &'static str) -> Result<T, RebuildError> {
     let found = value.get(name).and_then(|found| T::deserialize(found).ok());
-    found.ok_or(RebuildError::Lacks(name))
+    found.ok_or(RebuildError::Missing(name))
 }
 
 fn text_of(value: &Value, name: &'static str) -> Result<String, RebuildError> {
-    value.get(name).and_then(Value::as_str).map(str::to_owned).ok_or(RebuildError::Lacks(name))
+    value.get(name).and_then(Value::as_str).map(str::to_owned).ok_or(RebuildError::Missing(name))
 }

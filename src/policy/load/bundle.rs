@@ -1,7 +1,7 @@
-//! A bundle: policies, the schema that the catalog leads to, and the digest that names them.
+//! A bundle: policies, the schema derived from the catalog, and the digest that names them.
 //!
-//! Loading is all or nothing: parse, strict validation with warnings as errors, then the canary
-//! (`policy/canary.rs`), without which no bundle leaves the room.
+//! A load is all or nothing: parsing, strict validation with warnings as errors, then the canary
+//! (`policy/canary.rs`). No bundle leaves the room before it has passed the canary.
 
 use super::error::{PolicyError, SourceFile, whole};
 use super::lint::words::{labels_of, words_of};
@@ -26,12 +26,13 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A loaded bundle. Immutable; a reload makes another.
+/// A loaded bundle. Immutable: a reload makes another one.
 #[derive(Debug)]
 pub struct Bundle {
-    /// What decides: never a policy in shadow mode.
+    /// The policies that decide. Never contains a policy in shadow mode.
     pub(in crate::policy) set: PolicySet,
-    /// What decides and the policies in shadow mode, with their slices; `None` where there are none.
+    /// The policies that decide together with those in shadow mode, and their slices; `None` if no
+    /// policy is in shadow mode.
     pub(in crate::policy) with_shadow: Option<(PolicySet, Slices)>,
     pub(in crate::policy) schema: Schema,
     pub(in crate::policy) actions: Actions,
@@ -44,14 +45,14 @@ pub struct Bundle {
     pub(in crate::policy) labels: Labels,
     pub(in crate::policy) recipe: Arc<Recipe>,
     pub(in crate::policy) suite: Suite,
-    /// The policies on powers, as if all that they ask of context and resource were so.
+    /// The policies on powers, as if all their conditions on context and resource held.
     pub(in crate::policy) ever: PolicySet,
-    /// Why the policies of the files are not in it.
+    /// Why the policy files could not be loaded; empty if they were.
     pub(in crate::policy) broken: Vec<String>,
 }
 
 impl Bundle {
-    /// What [`Bundle::load`] loads, before its canary.
+    /// Does what [`Bundle::load`] does before the canary.
     pub(in crate::policy) fn unproven(
         sources: &[SourceFile],
         catalog: &Catalog,
@@ -76,32 +77,33 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// The bundle that `recipe` was written of, without its groups, for requests that were recorded: it has no
-    /// labels to put on entities, no slices, and offers no tool. No check of a load is made again: it was made before these
-    /// rules came into force, perhaps by a version that asked for less.
+    /// The bundle that `recipe` describes, without its groups, for deciding recorded requests: it
+    /// has no labels to put on entities, no slices, and offers no tool. The checks of a load are
+    /// not repeated: the bundle passed them when it came into force, perhaps under a version that
+    /// required less.
     pub(in crate::policy) fn from_recipe(
         recipe: Recipe,
         labels: Labels,
         suite: Suite,
     ) -> Result<Self, String> {
-        let told =
+        let joined =
             |errors: Vec<PolicyError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let tools: Value = serde_json::from_str(&recipe.schema).map_err(|e| format!("schema: {e}"))?;
         let schema = schema(&recipe.base, &tools)?;
-        let (mut set, origins) = parse(&recipe.sources).map_err(told)?;
+        let (mut set, origins) = parse(&recipe.sources).map_err(joined)?;
         add_built_in(&mut set, &tools)?;
         let bundle = Self::put_together(recipe, set, schema, origins)?;
         let digest = labelled(bundle.digest, &labels);
         Ok(Self { digest, labels, ..bundle }.with_suite(suite))
     }
 
-    /// Why the policies of the files are not in force; empty where they are.
+    /// Why the policies in the files are not in force; empty if they are.
     #[must_use]
     pub fn broken(&self) -> &[String] {
         &self.broken
     }
 
-    /// Whether no policy of the files permits a power: what is built in stands for them.
+    /// Whether no policy file permits a power, so that the built-in policies apply.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.set.policy(&PolicyId::new(powers::BARE)).is_some()
@@ -113,7 +115,7 @@ impl Bundle {
         schema: Schema,
         origins: BTreeMap<String, Origin>,
     ) -> Result<Self, String> {
-        let (set, with_shadow) = mode::apart(set)?;
+        let (set, with_shadow) = mode::separate(set)?;
         Ok(Self {
             ever: powers::ever(&set)?,
             broken: Vec::new(),
@@ -133,7 +135,8 @@ impl Bundle {
         })
     }
 
-    /// The same policies with tests of their own, which the digest then covers. They are not run here.
+    /// The same policies with `suite` as their tests, which the digest then covers. Does not run
+    /// them.
     #[must_use]
     pub fn with_suite(self, suite: Suite) -> Self {
         let lines = suite.lines();
@@ -150,7 +153,7 @@ impl Bundle {
         &self.suite
     }
 
-    /// The same policies with users in groups, which the digest then covers.
+    /// The same policies with these groups, which the digest then covers.
     #[must_use]
     pub fn with_groups(self, groups: Groups) -> Self {
         let lines = groups.lines();
@@ -161,7 +164,7 @@ impl Bundle {
         Self { groups, digest, ..self }
     }
 
-    /// Every policy, whether it decides or is in shadow mode.
+    /// Every policy, in shadow mode or not.
     fn all(&self) -> &PolicySet {
         self.with_shadow.as_ref().map_or(&self.set, |(set, _)| set)
     }
@@ -170,17 +173,22 @@ impl Bundle {
         self.all().policy(&PolicyId::new(id))
     }
 
-    /// Policies in shadow mode: they are evaluated beside the others, and only reported.
+    /// Ids of the policies in shadow mode, which are evaluated in addition to the others and only
+    /// reported.
     pub fn in_shadow(&self) -> impl Iterator<Item = &str> {
         self.origins.keys().map(String::as_str).filter(|id| self.set.policy(&PolicyId::new(id)).is_none())
     }
 
-    /// The same policies over labelled entities, which the digest then covers. A label that a policy looks for
-    /// and nothing carries is an error: a forbid that can never fit looks like one that does.
+    /// The same policies over labelled entities, which the digest then covers.
+    ///
+    /// # Errors
+    ///
+    /// A policy tests for a label that nothing carries: a `forbid` that can never match looks like
+    /// one that does.
     pub fn with_labels(self, labels: Labels) -> Result<Self, Vec<PolicyError>> {
         let given: BTreeSet<String> = labels.given().map(|label| label.name).collect();
-        let lacking = self.labels_wanted().filter(|(_, label)| !given.contains(label));
-        let errors: Vec<PolicyError> = lacking.map(|(id, label)| self.uncarried(&id, &label)).collect();
+        let missing = self.labels_wanted().filter(|(_, label)| !given.contains(label));
+        let errors: Vec<PolicyError> = missing.map(|(id, label)| self.uncarried(&id, &label)).collect();
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -190,21 +198,21 @@ impl Bundle {
         Ok(Self { labels, digest, named: named.into_iter().collect(), ..self })
     }
 
-    /// What carries which label.
+    /// Which entity carries which label.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// Labels that no policy looks for, each with the first line that gives it. No error, but a label that is
-    /// spelled wrongly looks the same.
+    /// Labels that no policy tests for, each with the first line that assigns it. Not an error, but
+    /// a misspelled label looks the same.
     #[must_use]
     pub fn unasked_labels(&self) -> Vec<Labelled> {
         let words: BTreeSet<String> = self.all().policies().flat_map(words_of).collect();
         self.labels.given().filter(|label| !words.contains(&label.name)).collect()
     }
 
-    /// Policies of the files with the labels that they look for, in the order of their lines.
+    /// Policies of the files with the labels that they test for, in the order of their lines.
     fn labels_wanted(&self) -> impl Iterator<Item = (String, String)> {
         self.origins.keys().flat_map(|id| {
             let wanted = self.policy(id).map(labels_of).unwrap_or_default();
@@ -214,12 +222,11 @@ impl Bundle {
 
     fn uncarried(&self, id: &str, label: &str) -> PolicyError {
         let reason = format!("for policy `{id}`, nothing carries the label `{label}`");
-        self.at_words(id, &format!("\"{label}\""), reason)
-            .mended("labels are given in policies/entities.toml")
+        self.at_words(id, &format!("\"{label}\""), reason).mended("assign labels in policies/entities.toml")
     }
 
-    /// Forbids that name a group which is not there at all: they would never fit. One that is there and empty
-    /// is somebody's intention, and a permit for nobody permits nothing.
+    /// Forbids that name an undefined group, which would never match. A group that is defined and
+    /// empty is deliberate, and a permit for an empty group permits nothing.
     #[must_use]
     pub fn unknown_groups(&self) -> Vec<PolicyError> {
         let forbids = self.origins.keys().filter_map(|id| self.set.policy(&PolicyId::new(id)));
@@ -229,16 +236,17 @@ impl Bundle {
             groups.into_iter().map(|group| (policy.id().to_string(), group))
         });
         let unknown = named.filter(|(_, group)| !self.groups.has(group));
-        let told = |(id, group): (String, String)| {
+        let error = |(id, group): (String, String)| {
             let reason =
-                format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not have");
-            let mend = format!("write `{group} = []` there where nobody is in it");
+                format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not define");
+            let mend = format!("if the group has no members, write `{group} = []` there");
             self.at_words(&id, &format!("Group::\"{group}\""), reason).mended(mend)
         };
-        unknown.map(told).collect()
+        unknown.map(error).collect()
     }
 
-    /// At the last place of a policy that has `words`: the name of the policy may have them too.
+    /// An error at the last place in a policy that contains `words`, because the policy's id may
+    /// contain them too.
     fn at_words(&self, id: &str, words: &str, reason: String) -> PolicyError {
         let origin = self.origins.get(id);
         let text = self.text(id).unwrap_or_default();
@@ -252,7 +260,8 @@ impl Bundle {
         }
     }
 
-    /// The same with other policies, to try them out. Its digest stays, since nothing is decided by it.
+    /// The same bundle with other policies, for mutation tests. Its digest stays, because no call
+    /// is decided under it.
     pub(in crate::policy) fn with_set(&self, set: PolicySet, catalog: &Catalog) -> Self {
         Self {
             slices: Slices::new(&set, catalog),
@@ -267,33 +276,33 @@ impl Bundle {
             labels: self.labels.clone(),
             suite: self.suite.clone(),
             with_shadow: None,
-            // Asked of no change.
+            // No mutant is asked about `ever`.
             ever: self.ever.clone(),
             broken: Vec::new(),
             recipe: self.recipe.clone(),
         }
     }
 
-    /// Who is in which group.
+    /// Which user is in which group.
     #[must_use]
     pub fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema and
-    /// the engine's version.
+    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema
+    /// and the engine's version.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// Absolute paths that policies name, for prepare to compare with the object.
+    /// Absolute paths that policies name, which prepare compares with the object.
     #[must_use]
     pub fn named(&self) -> &[String] {
         &self.named
     }
 
-    /// `file:line` of a policy, of a linked one also that of the link; built-in ones have none.
+    /// `file:line` of a policy, and of its link if it has one. `None` for a built-in policy.
     #[must_use]
     pub fn origin(&self, policy: &str) -> Option<String> {
         self.origins.get(policy).map(Origin::place)
@@ -305,19 +314,20 @@ impl Bundle {
         self.policy(policy).map(ToString::to_string)
     }
 
-    /// What a policy advises whom it stops (`@advice`).
+    /// The `@advice` of a policy, for the caller that it denies.
     #[must_use]
     pub fn advice(&self, policy: &str) -> Option<String> {
         self.policy(policy)?.annotation("advice").map(str::to_owned)
     }
 
-    /// Policies in the files.
+    /// Policies in the files, with their places.
     pub fn policies(&self) -> impl Iterator<Item = (&str, String)> {
         self.origins.iter().map(|(id, origin)| (id.as_str(), origin.place()))
     }
 
-    /// Groups that policies name and nobody is in, each with a policy that does: `release`, `deploy-needs-release`.
-    /// No error, since users come and go, but a name that is spelled wrongly looks the same.
+    /// Groups without members that policies name, each with one such policy: `release`,
+    /// `deploy-needs-release`. Not an error, since users come and go, but a misspelled group looks
+    /// the same.
     #[must_use]
     pub fn empty_groups(&self) -> BTreeMap<String, String> {
         let named = |policy: &Policy| {
@@ -336,7 +346,7 @@ impl Bundle {
     }
 }
 
-/// The groups that scope and conditions name; not those that annotations ask.
+/// The groups in scope and conditions, without those in annotations.
 fn groups_named(policy: &Policy) -> impl Iterator<Item = String> {
     let literals = policy.entity_literals().into_iter();
     literals

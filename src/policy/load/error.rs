@@ -1,4 +1,4 @@
-//! Why a bundle is not loaded, and where in which file that stands.
+//! Why a bundle is not loaded, with file and line.
 
 use super::origin::{Origin, line_of};
 use crate::types::{limits, text};
@@ -8,25 +8,25 @@ use std::collections::BTreeMap;
 /// One policy file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Its name for people and for the digest, such as `policies/10-read.cedar`.
+    /// Its name in messages and in the digest, such as `policies/10-read.cedar`.
     pub name: String,
     /// Its text.
     pub text: String,
 }
 
-/// Why a bundle was not loaded, with the place where it can be mended.
+/// Why a bundle was not loaded, and where to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.words())]
 pub struct PolicyError {
-    /// The file, or the tool whose schema is at fault.
+    /// The file, or the tool with the faulty schema.
     pub file: String,
     /// Line in the file, from 1.
     pub line: Option<usize>,
-    /// The line's text.
+    /// The text of that line.
     pub shown: Option<String>,
     /// The reason.
     pub reason: String,
-    /// How to mend it, where that is known.
+    /// How to fix it, if known.
     pub mend: Option<String>,
 }
 
@@ -43,14 +43,15 @@ impl PolicyError {
     }
 }
 
-/// How to mend an error in Cedar's words: its help, or else what it expected.
+/// How to fix an error, in Cedar's words: its help, or else what it expected.
 pub(in crate::policy) fn help(error: &dyn Diagnostic) -> Option<String> {
     let expected = || error.labels()?.next()?.label().map(str::to_owned);
     error.help().map(|help| help.to_string()).or_else(expected)
 }
 
-/// One cause makes Cedar tell many: again for each tool, and for what follows from it. One of a line stands
-/// for all of them: a name that is not there before the rest, and that nothing can match behind it.
+/// Keeps one error per line. One cause makes Cedar report many errors: one for each tool, and one
+/// for each consequence. An unknown name is kept before the others, and "is impossible" is kept
+/// last.
 pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Result<(), Vec<PolicyError>> {
     errors.sort_by_cached_key(|error| {
         let rank = match &error.reason {
@@ -64,7 +65,7 @@ pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Result<()
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Where `words` first stand in a policy, or behind it: for people to look at, nothing hangs on it.
+/// The first place at or after the start of a policy that contains `words`. Used in messages only.
 pub(in crate::policy) fn near(
     id: &str,
     words: &str,
@@ -76,7 +77,8 @@ pub(in crate::policy) fn near(
     text.get(start..)?.find(words).map(|at| start + at)
 }
 
-/// The text that offsets into a policy count in: its file's, or a link's own, which has the same lines.
+/// The text that a policy's offsets refer to: its file, or the text of a link, which has the same
+/// lines.
 fn parsed<'a>(
     id: &str,
     origins: &'a BTreeMap<String, Origin>,
@@ -92,7 +94,7 @@ fn source_of<'a>(origin: &Origin, sources: &'a [SourceFile]) -> Option<&'a Sourc
     sources.iter().find(|source| source.name == origin.file)
 }
 
-/// At the place that an error points to, or else where the policy starts.
+/// An error at the place that Cedar points to, or else at the start of the policy.
 pub(in crate::policy) fn placed(
     id: &str,
     offset: Option<usize>,

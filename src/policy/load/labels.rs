@@ -1,8 +1,8 @@
-//! What carries which label: `etc/policies/entities.toml`.
+//! Which entity carries which label: `etc/policies/entities.toml`.
 //!
-//! A policy asks `resource.labels.contains("secret")`; this file says what that is. A label on a folder holds
-//! for all that lies below it, by whatever name it is reached: a labelled path is looked for by device and
-//! inode, like one that a policy names.
+//! A policy tests `resource.labels.contains("secret")`; this file assigns that label. A label on a
+//! folder applies to everything below it, whatever name is used to reach it: a labelled path is
+//! compared by device and inode, as a path in a policy is.
 
 use super::error::{PolicyError, SourceFile, located};
 use super::paths::is_plain;
@@ -14,10 +14,10 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
-/// A label is no longer than this, in bytes.
+/// The longest label, in bytes.
 const LABEL_BYTES_MAX: usize = 64;
 
-/// The file, table by table.
+/// The tables of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawLabels {
@@ -42,8 +42,12 @@ struct Entry {
 }
 
 impl Labels {
-    /// Reads the file's text. `names` are those of `[paths]`, as paths write them (`@logs`). All of it is
-    /// taken, or every fault is told.
+    /// Reads the text of the file. `names` are those of `[paths]`, as policies write them
+    /// (`@logs`).
+    ///
+    /// # Errors
+    ///
+    /// Every fault, in the order of the file. Then no label is taken.
     pub fn parse(source: &SourceFile, names: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
         let raw: RawLabels = toml::from_str(&source.text)
             .map_err(|e| vec![located(source, e.span().map(|span| span.start), e.message().to_owned())])?;
@@ -97,7 +101,7 @@ fn carried(
     Ok(Carried { labels, origin: format!("{}:{line}", source.name) })
 }
 
-/// Whether there can be an entity of that id; otherwise why not, and how to mend it.
+/// Checks that an entity with this id can exist; otherwise returns the reason and how to fix it.
 fn check_carrier(kind: &str, id: &str, names: &BTreeSet<String>) -> Result<(), (String, Option<String>)> {
     match kind {
         "Path" => {
@@ -107,12 +111,12 @@ fn check_carrier(kind: &str, id: &str, names: &BTreeSet<String>) -> Result<(), (
             let known = names.iter().map(|name| format!("`@{name}`")).collect::<Vec<_>>().join(", ");
             Err((
                 format!("`{id}` is neither a plain absolute path nor a name of `[paths]`"),
-                Some(format!("write it without `.`, `..` and a last `/`; the names are {known}")),
+                Some(format!("write it without `.`, `..` and a trailing `/`; the names are {known}")),
             ))
         }
         "Host" if id == "localhost" => Ok(()),
         "Host" => HostForm::Host.read(id).map(drop).map_err(|e| {
-            let mend = "this host is `localhost`, another one its name with its port".to_owned();
+            let mend = "write `localhost` for this host, and name and port for another".to_owned();
             (format!("`{id}` {e}"), Some(mend))
         }),
         _ => check_id(id).map_err(|reason| (format!("`{id}` {reason}"), None)),
@@ -130,7 +134,7 @@ fn check_label(label: &str) -> Result<(), String> {
     }
     let shown = crate::types::text::visible_line(label);
     Err(format!(
-        "`{shown}` is no label: a small letter, then small letters, digits and `-_.:`, {LABEL_BYTES_MAX} bytes at most"
+        "`{shown}` is not a label: expected a lowercase letter, then lowercase letters, digits and `-_.:`, at most {LABEL_BYTES_MAX} bytes"
     ))
 }
 
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_with_its_line() {
+    fn a_fault_is_reported_with_its_line() {
         let check = |text: &str, line: usize, reason: &str| {
             let errors = parse(text).expect_err(text);
             let [error] = errors.as_slice() else { panic!("{text}\n{errors:?}") };
@@ -181,36 +185,36 @@ mod tests {
         }
         for kind in ["project", "service", "job"] {
             for id in ["", "..", "a/b", "Demo", "-x", "a b"] {
-                check(&format!("[{kind}.\"{id}\"]\nlabels = [\"x\"]"), 1, "is no id");
+                check(&format!("[{kind}.\"{id}\"]\nlabels = [\"x\"]"), 1, "is not an id");
             }
         }
         check("[host.web1]\nlabels = [\"x\"]", 1, "`web1` has no port");
-        check("[host.\"WEB1:443\"]\nlabels = [\"x\"]", 1, "is to be written `web1:443`");
+        check("[host.\"WEB1:443\"]\nlabels = [\"x\"]", 1, "must be written `web1:443`");
         check("[path.\"/a\"]\nlabels = [\n  \"fine\",\n  \"par:outside\"\n]", 4, "PAR's own");
         for label in ["", "Secret", "1st", "a b", "s\u{e9}cret", "\u{430}", &"a".repeat(65)] {
-            check(&format!("[path.\"/a\"]\nlabels = [\"x\", \"{label}\"]"), 2, "is no label");
+            check(&format!("[path.\"/a\"]\nlabels = [\"x\", \"{label}\"]"), 2, "is not a label");
         }
-        // Each is told, in the order of the file.
+        // Each fault is reported, in the order of the file.
         let errors = parse("[host.x]\nlabels = [\"x\"]\n[path.a]\nlabels = [\"x\"]").expect_err("two");
         assert_eq!(errors.iter().map(|e| e.line).collect::<Vec<_>>(), [Some(1), Some(3)]);
     }
 
     #[test]
-    fn what_is_given_has_its_line() {
+    fn an_assigned_label_has_its_line() {
         let labels = parse(
             "[path.\"/b\"]\nlabels = [\"secret\", \"x\"]\n[path.\"@logs\"]\nlabels = [\"x\"]\n[project.demo]\nlabels = [\"prod\"]",
         )
         .expect("labels");
-        let told = |given: Vec<crate::policy::Labelled>| {
+        let places = |given: Vec<crate::policy::Labelled>| {
             given.into_iter().map(|one| format!("{} {}", one.name, one.origin)).collect::<Vec<_>>()
         };
-        assert_eq!(told(labels.paths().collect()), ["/b policies/entities.toml:1"]);
+        assert_eq!(places(labels.paths().collect()), ["/b policies/entities.toml:1"]);
         let given = [
             "prod policies/entities.toml:5",
             "secret policies/entities.toml:1",
             "x policies/entities.toml:1",
         ];
-        assert_eq!(told(labels.given().collect()), given);
+        assert_eq!(places(labels.given().collect()), given);
         assert_eq!(parse("# nothing\n").expect("empty").given().count(), 0);
     }
 
@@ -265,9 +269,10 @@ mod tests {
         (verdict.answer, verdict.request)
     }
 
-    /// A label holds for the object, for all below it, and for what is known to lie there under another name.
+    /// A label applies to the object, to everything below it, and to a path that is known to lie
+    /// there under another name.
     #[test]
-    fn a_label_holds_below_and_by_every_name() {
+    fn a_label_applies_below_and_under_every_name() {
         let bundle = load(RULES, FILE).expect("bundle");
         let check = |tool: &str, resource: Resource, expect: &[&str]| {
             let (answer, request) = ask(&bundle, tool, &resource);
@@ -298,7 +303,7 @@ mod tests {
             Resource::Outside { lexical: "/var/log/auth".to_owned() },
             &["par.outside", "prod", "secret"],
         );
-        // Prepare is told to look for the paths, and the record has what counted.
+        // Prepare gets the paths to look for, and the record contains what counted.
         assert_eq!(bundle.named(), ["/var/log/auth"]);
         let (_, request) = ask(&bundle, "read_file", &path("/var/log/auth/a", &[]));
         let labels: Vec<(&Value, &Value)> = request["entities"]
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_nothing_carries_is_refused_and_one_that_nobody_asks_for_is_noted() {
+    fn a_label_that_nothing_carries_is_refused_and_an_unused_one_is_noted() {
         let errors = load(RULES, "[path.\"/a\"]\nlabels = [\"secrets\", \"prod\", \"live\"]")
             .expect_err("spelled otherwise");
         let [error] = errors.as_slice() else { panic!("{errors:?}") };

@@ -1,7 +1,8 @@
-//! Links of templates: `policies/links.toml` says for whom and for what a template counts.
+//! Links of templates: `policies/links.toml` says for which principal and resource a template
+//! applies.
 //!
-//! A link becomes a policy of its own, as if it had been written out at the template's place with the names in
-//! the slots: whatever is done with policies is done with it.
+//! A link becomes a policy of its own, as if it were written in place of the template with the
+//! names in the slots. Every check of a policy therefore applies to it.
 
 use super::error::{PolicyError, SourceFile, located};
 use super::origin::{Linked, Origin, line_of};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr as _;
 use toml::Spanned;
 
-/// The file's name among the sources.
+/// The file's name in messages and in the digest.
 pub(in crate::policy) const LINKS: &str = "policies/links.toml";
 
 /// Templates by their ids.
@@ -34,8 +35,8 @@ struct RawLink {
     resource: Option<String>,
 }
 
-/// Adds a policy to `set` for each link of `source`. A template that nothing links is an error: it reads like a
-/// rule, and is none.
+/// Adds a policy to `set` for each link in `source`. A template without a link is an error: it
+/// reads like a rule, but has no effect.
 pub(in crate::policy) fn add_links(
     source: Option<&SourceFile>,
     templates: &Templates,
@@ -68,8 +69,8 @@ pub(in crate::policy) fn add_links(
             file: origin.file.clone(),
             line: Some(origin.line),
             shown: template.to_cedar().lines().next().map(str::to_owned),
-            reason: format!("nothing links the template `{id}`, so that it is no rule"),
-            mend: Some(format!("write a `[[link]]` in {LINKS}, or a name in the place of the slot")),
+            reason: format!("nothing links the template `{id}`, so it has no effect"),
+            mend: Some(format!("add a `[[link]]` to {LINKS}, or write a name in place of the slot")),
         }));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
@@ -86,10 +87,10 @@ fn link<'a>(
         format!("no template has the id `{template}`: a policy without slots needs no link")
     })?;
     if id.is_empty() || id.starts_with("par.") {
-        return Err(format!("`{id}` is no name for a policy: names that start with `par.` are PAR's own"));
+        return Err(format!("`{id}` is not a valid policy id: names that start with `par.` are PAR's own"));
     }
     if origins.contains_key(id) || templates.contains_key(id) {
-        return Err(format!("the policy id `{id}` is there already"));
+        return Err(format!("the policy id `{id}` is already taken"));
     }
     let mut values = Vec::new();
     for (key, slot, given) in
@@ -98,30 +99,32 @@ fn link<'a>(
         match (template.slots().any(|one| *one == slot), given) {
             (true, Some(words)) => values.push((slot.to_string(), entity(key, words)?)),
             (true, None) => {
-                return Err(format!("`{name}` has the slot `{slot}`: `{key}` must say who or what"));
+                return Err(format!("`{name}` has the slot `{slot}`: `{key}` must fill it"));
             }
             (false, Some(_)) => return Err(format!("`{name}` has no slot for `{key}`")),
             (false, None) => {}
         }
     }
-    // Below as many lines as in the file, so that each part of the policy tells the line that it stands at.
+    // After as many newlines as precede it in the file, so that each part of the policy reports the
+    // line of the template.
     let text = "\n".repeat(origin.line.saturating_sub(1)) + &filled(&template.to_cedar(), &values);
     let parsed = PolicySet::from_str(&text).map_err(|e| e.to_string())?;
-    let policy = parsed.policies().next().ok_or("the template with its slots filled is no policy")?;
+    let policy = parsed.policies().next().ok_or("the template with its slots filled is not a policy")?;
     set.add(policy.new_id(PolicyId::new(id))).map_err(|e| e.to_string())?;
     Ok((name, Origin { linked: Some(Linked { at: String::new(), text }), ..origin.clone() }))
 }
 
-/// What a slot is filled with, in Cedar's own spelling. The namespace may be left out.
+/// The value of a slot in Cedar's own spelling. The namespace may be left out.
 fn entity(key: &str, words: &str) -> Result<String, String> {
     let whole = if words.starts_with("PAR::") { words.to_owned() } else { format!("PAR::{words}") };
     let uid = EntityUid::from_str(&whole)
-        .map_err(|_| format!("`{key}`: `{words}` names no entity, such as `User::\"ana\"`"))?;
-    Uid::from_entity(&uid).ok_or_else(|| format!("`{key}`: `{}` is no entity type", uid.type_name()))?;
+        .map_err(|_| format!("`{key}`: `{words}` is not an entity, expected the form `User::\"ana\"`"))?;
+    Uid::from_entity(&uid).ok_or_else(|| format!("`{key}`: unknown entity type `{}`", uid.type_name()))?;
     Ok(uid.to_string())
 }
 
-/// The template's text with each slot filled. A slot's name in a text or a comment is none.
+/// The text of the template with its slots filled. A slot's name inside a string or a comment is
+/// left alone.
 fn filled(text: &str, values: &[(String, String)]) -> String {
     let mut out = String::new();
     let (mut in_string, mut in_comment) = (false, false);

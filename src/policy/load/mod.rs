@@ -1,14 +1,20 @@
 //! From policy files to a [`Bundle`](bundle::Bundle), all or nothing.
 //!
-//! Files come as text, so nothing here reads a disk. A policy that Cedar takes but that can err or mislead is refused
-//! with its line. Nothing here evaluates a policy: `policy/canary.rs` does, before a bundle leaves the room.
+//! Files come as text, so nothing here reads a disk. A policy that Cedar accepts but that can err
+//! or mislead is refused with its line. Nothing here evaluates a policy: `policy/canary.rs` does,
+//! before a bundle leaves the room.
 //!
 //! # Layout
 //!
-//! `origin`, `error`: where something stands, and what is wrong there · `parse`, `links`: policies and linked templates
-//! · `paths`, `labels`: what they name · `scope`: what a policy can meet · `mode`: shadow mode · `powers`, `schema`: what
-//! is built in · `lint/`, `validate`: what is refused · `slice`, `offer_index`: policies by what they can meet ·
-//! `suite/`: their tests · `recipe`, `archive`: what a bundle is made from, and made again from · `bundle`.
+//! * `origin`, `error`: the place of a policy, and an error at a place.
+//! * `links`, `parse`: linked templates and policies.
+//! * `paths`, `labels`: the paths that policies name, and the labels of entities.
+//! * `scope`, `mode`: what a policy can match, and shadow mode.
+//! * `powers`, `schema`: the built-in policies and the schema.
+//! * `lint/`, `validate`: what is refused.
+//! * `slice`, `offer_index`: policies by what they can match.
+//! * `suite/`: the bundle's own tests, parsed.
+//! * `recipe`, `bundle`, `archive`: what a bundle is made from, the bundle, and its stored form.
 
 pub(super) mod origin;
 pub(super) mod error;

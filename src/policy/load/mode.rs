@@ -1,16 +1,16 @@
-//! Policies in shadow mode (`@mode("shadow")`) are set apart from those that decide.
+//! Separates policies in shadow mode (`@mode("shadow")`) from those that decide.
 //!
-//! INVARIANT: what decides is a set without them. A shadow permit permits nothing, a shadow forbid forbids
-//! nothing, and an error of either denies nothing.
+//! INVARIANT: the set that decides contains none of them. A shadow permit permits nothing, a shadow
+//! forbid forbids nothing, and an error in either denies nothing.
 
 use cedar_policy::{Policy, PolicySet};
 
-/// The one value of `@mode`.
+/// The only value of `@mode`.
 pub(in crate::policy) const MODE: &str = "shadow";
 
-/// The policies that decide, and all of them where some are in shadow mode. A mode that is not known is an
-/// error: it must neither decide nor be passed over.
-pub(in crate::policy) fn apart(all: PolicySet) -> Result<(PolicySet, Option<PolicySet>), String> {
+/// The policies that decide, and the set of all policies if some are in shadow mode. An unknown
+/// mode is an error: such a policy must neither decide nor be ignored.
+pub(in crate::policy) fn separate(all: PolicySet) -> Result<(PolicySet, Option<PolicySet>), String> {
     let odd = all.policies().find(|policy| policy.annotation("mode").is_some_and(|mode| mode != MODE));
     if let Some(policy) = odd {
         return Err(format!("`{}` has an unknown `@mode`", policy.id()));

@@ -1,4 +1,5 @@
-//! The policies of each tool, as far as they are known before there is a call: what decides whether the tool is shown.
+//! The policies of each tool, as far as they are known before a call: they decide whether the tool
+//! is offered.
 
 use super::scope::{fits_action, fits_resource, is_of_all, looks_at_call};
 use crate::tools::{Catalog, Manifest, ResourceSpec};
@@ -7,34 +8,35 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of the policies for each tool before there is a call.
+/// What is known about the policies of each tool before a call.
 #[derive(Debug, Default)]
 pub(in crate::policy) struct OfferIndex(BTreeMap<String, Vec<OfferRule>>);
 
-/// A policy whose action and resource scope fit a tool.
+/// A policy whose action and resource scope can match a tool.
 #[derive(Debug)]
 pub(in crate::policy) struct OfferRule {
     pub(in crate::policy) effect: Effect,
-    /// What the principal has to be or to be in; `None` is anybody.
+    /// What the principal must be or be in; `None` matches every principal.
     pub(in crate::policy) principal: Option<EntityUid>,
-    /// Whether a forbid that is met by every call hides the tool: it asks nobody, and fits all resources.
+    /// Whether a `forbid` that matches every call hides the tool: it asks for no approval and
+    /// covers all resources.
     pub(in crate::policy) may_hide: bool,
     pub(in crate::policy) looks_at: Arc<LooksAt>,
 }
 
-/// What the conditions of a policy look at.
+/// What the conditions of a policy depend on.
 #[derive(Debug)]
 pub(in crate::policy) enum LooksAt {
-    /// There are none.
+    /// The policy has no conditions.
     Nothing,
-    /// The principal and the action alone; a permit of anything under these conditions.
+    /// Only the principal and the action. Holds a permit of everything under these conditions.
     Principal(Box<PolicySet>),
     /// The call.
     Call,
 }
 
 impl OfferIndex {
-    /// The policies that can meet a call of `tool`.
+    /// The policies that can match a call of `tool`.
     pub(in crate::policy) fn rules(&self, tool: &str) -> &[OfferRule] {
         self.0.get(tool).map(Vec::as_slice).unwrap_or_default()
     }
@@ -64,7 +66,7 @@ impl OfferRule {
         };
         let is_asking =
             ["require_approval", "require_confirm"].iter().any(|name| policy.annotation(name).is_some());
-        // The ceiling is looked at beside.
+        // The ceiling is checked separately.
         let is_ceiling = policy.id().to_string().starts_with("par.ceiling.");
         let may_hide = !is_asking && !is_ceiling && is_of_all(policy, resource);
         Self { effect: policy.effect(), principal, may_hide, looks_at }

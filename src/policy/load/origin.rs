@@ -1,6 +1,6 @@
-//! Where a policy stands in its file.
+//! The place of a policy in its file.
 
-/// Where a policy stands; of a link its template.
+/// The place of a policy; for a link, that of its template.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Origin {
     pub(in crate::policy) file: String,
@@ -9,7 +9,7 @@ pub(in crate::policy) struct Origin {
 }
 
 impl Origin {
-    /// `file:line`, and of a link also where that stands.
+    /// `file:line`, and for a link also the place of the link.
     pub(in crate::policy) fn place(&self) -> String {
         let linked = self.linked.as_ref().map(|linked| format!(" by {}", linked.at));
         format!("{}:{}{}", self.file, self.line, linked.unwrap_or_default())
@@ -21,11 +21,11 @@ impl Origin {
 pub(in crate::policy) struct Linked {
     /// `file:line` of the link.
     pub(in crate::policy) at: String,
-    /// What was parsed, at the template's line.
+    /// The policy as it was parsed, at the template's line.
     pub(in crate::policy) text: String,
 }
 
-/// The line of `text` that the byte at `offset` is in, from 1.
+/// The line of `text` that contains the byte at `offset`, from 1.
 pub(in crate::policy) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }

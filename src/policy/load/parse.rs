@@ -1,4 +1,4 @@
-//! Policy files read: every policy under its own name, and where it stands.
+//! Parses policy files: every policy under its own id, with its place.
 
 use super::error::{PolicyError, SourceFile, first_offset, help, located};
 use super::links::{LINKS, Templates, add_links};
@@ -7,7 +7,7 @@ use cedar_policy::{Policy, PolicyId, PolicySet, Template};
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
 
-/// Policies under their own names, and where each stands.
+/// Policies under their own ids, and the place of each.
 pub(in crate::policy) fn parse(
     sources: &[SourceFile],
 ) -> Result<(PolicySet, BTreeMap<String, Origin>), Vec<PolicyError>> {
@@ -35,16 +35,16 @@ fn add_source(
 ) -> Result<(), Vec<PolicyError>> {
     if let Some(offset) = too_deep(&source.text) {
         let reason = format!(
-            "a policy has brackets {BRACKETS_MAX} deep, or more than {MARKS_MAX} words and operators: it takes the \
-             stack of whoever evaluates it"
+            "a policy has brackets {BRACKETS_MAX} deep, or more than {MARKS_MAX} words and operators: evaluating it \
+             would exhaust the stack"
         );
-        return Err(vec![located(source, Some(offset), reason).mended("make several policies of it")]);
+        return Err(vec![located(source, Some(offset), reason).mended("split it into several policies")]);
     }
     let parsed = PolicySet::from_str(&source.text).map_err(|errors| {
-        let told = errors
+        let found = errors
             .iter()
             .map(|e| PolicyError { mend: help(e), ..located(source, first_offset(e), e.to_string()) });
-        told.collect::<Vec<_>>()
+        found.collect::<Vec<_>>()
     })?;
     let starts = statements(&source.text);
     let start = |id: &PolicyId| {
@@ -63,15 +63,15 @@ fn add_source(
         let at = |reason: String| located(source, offset, reason);
         let Some(id) = statement.id().filter(|id| !id.is_empty()).map(str::to_owned) else {
             let error = at("a policy has no `@id(\"…\")`".to_owned());
-            errors.push(error.mended("write one above it: decisions name the policy by it"));
+            errors.push(error.mended("write one above it: decisions name the policy by its id"));
             continue;
         };
         let other = origins.get(&id).or_else(|| templates.get(&id).map(|(_, origin)| origin));
         if id.starts_with("par.") {
             errors.push(at(format!("`{id}`: names that start with `par.` are PAR's own")));
         } else if let Some(other) = other {
-            let error = at(format!("the policy id `{id}` is there already"));
-            errors.push(error.mended(format!("the other stands at {}:{}", other.file, other.line)));
+            let error = at(format!("the policy id `{id}` is already taken"));
+            errors.push(error.mended(format!("the other policy is at {}:{}", other.file, other.line)));
         } else {
             let line = offset.map_or(1, |offset| line_of(&source.text, offset));
             let origin = Origin { file: source.name.clone(), line, linked: None };
@@ -89,7 +89,7 @@ fn add_source(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What ends in a `;`.
+/// A policy or a template: whatever ends in a `;`.
 enum Statement<'a> {
     Policy(&'a Policy),
     Template(&'a Template),
@@ -104,13 +104,15 @@ impl Statement<'_> {
     }
 }
 
-/// Brackets within brackets that a policy may have. Cedar parses and evaluates by recursion: some 150 end a thread.
+/// Nested brackets that a policy may have. Cedar parses and evaluates by recursion: about 150
+/// levels overflow a thread's stack.
 const BRACKETS_MAX: usize = 32;
 
-/// Words and operators that a policy may have: a chain of them is as deep as it is long.
+/// Words and operators that a policy may have: a chain of them nests as deep as it is long.
 const MARKS_MAX: usize = 1_024;
 
-/// Where each statement of a policy file starts. A statement ends at a `;` outside strings and comments.
+/// The offset of each statement in a policy file. A statement ends at a `;` outside strings and
+/// comments.
 fn statements(text: &str) -> Vec<usize> {
     let (mut starts, mut is_open) = (Vec::new(), false);
     each_mark(text, |at, c| {
@@ -124,7 +126,7 @@ fn statements(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Where a policy becomes deeper than Cedar can be trusted with.
+/// The offset at which a policy nests deeper than Cedar can safely process.
 fn too_deep(text: &str) -> Option<usize> {
     let (mut depth, mut marks, mut found, mut word_end) = (0_usize, 0_usize, None, 0);
     each_mark(text, |at, c| {
@@ -147,7 +149,7 @@ fn too_deep(text: &str) -> Option<usize> {
     found
 }
 
-/// Hands over each character that is neither white space nor within a string or a comment.
+/// Calls `mark` for each character that is neither white space nor inside a string or a comment.
 fn each_mark(text: &str, mut mark: impl FnMut(usize, char)) {
     let (mut in_string, mut in_comment) = (false, false);
     let mut chars = text.char_indices().peekable();

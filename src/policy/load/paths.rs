@@ -24,7 +24,7 @@ pub(in crate::policy) fn named_paths(
                 let reason =
                     format!("`Path::\"{path}\"` is neither a plain absolute path nor a name of `[paths]`");
                 let known = names.iter().map(|name| format!("`@{name}`")).collect::<Vec<_>>().join(", ");
-                let mend = format!("write it without `.`, `..` and a last `/`; the names are {known}");
+                let mend = format!("write it without `.`, `..` and a trailing `/`; the names are {known}");
                 let id: &str = policy.id().as_ref();
                 let at = near(id, &format!("Path::\"{path}\""), origins, sources);
                 errors.push(placed(id, at, reason, origins, sources).mended(mend));
@@ -34,7 +34,7 @@ pub(in crate::policy) fn named_paths(
     if errors.is_empty() { Ok(named.into_iter().collect()) } else { Err(errors) }
 }
 
-/// Absolute, and spelled without `.`, `..`, empty names and a last `/`.
+/// Whether `path` is absolute, without `.`, `..`, empty names and a trailing `/`.
 pub(in crate::policy) fn is_plain(path: &str) -> bool {
     let is_name = |name: &str| !matches!(name, "" | "." | "..");
     path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_name))

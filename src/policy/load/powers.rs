@@ -1,12 +1,12 @@
-//! The policies on powers: those that decide what somebody may ever do, and what stands for them where no file
-//! has any.
+//! The policies on powers: those that decide whether a principal could ever hold one, and the
+//! built-in ones that apply if no file permits a power.
 
 use super::scope::looks_at_call;
 use crate::policy::power::{Power, fits_power, permits_powers};
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet};
 use serde_json::json;
 
-/// The policies of `set` on powers, as if whatever they ask of context and resource were so.
+/// The policies of `set` on powers, as if all their conditions on context and resource held.
 pub(in crate::policy) fn ever(set: &PolicySet) -> Result<PolicySet, String> {
     let on_powers = |policy: &&Policy| Power::ALL.into_iter().any(|power| fits_power(policy, power));
     let mut ever = PolicySet::new();
@@ -25,11 +25,12 @@ pub(in crate::policy) fn ever(set: &PolicySet) -> Result<PolicySet, String> {
     Ok(ever)
 }
 
-/// The built-in policy that is there where no file permits a power.
+/// The built-in policy that applies if no file permits a power.
 pub(in crate::policy) const BARE: &str = "par.bare.read";
 
-/// What an administrator may do where no file permits any power: read, and by the admin socket manage keys and put
-/// rules on disk in force. So a home whose policies are broken or gone can be looked at and mended, and nothing runs.
+/// What an administrator may do if no file permits a power: read, and over the admin socket manage
+/// keys and load the rules on disk. A home with broken or missing policies can then be inspected
+/// and repaired, and nothing runs.
 pub(in crate::policy) fn add_bare(set: &mut PolicySet) -> Result<(), String> {
     if set.policies().any(permits_powers) {
         return Ok(());

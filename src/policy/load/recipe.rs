@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Recipe {
     pub(in crate::policy) sources: Vec<SourceFile>,
-    /// The schema that is there without any tool, in Cedar's own language.
+    /// The schema without any tool, in Cedar's own language.
     pub(in crate::policy) base: String,
     /// The schema of the tools, in Cedar's JSON form, to the byte.
     pub(in crate::policy) schema: String,
     /// The version of Cedar's SDK.
     pub(in crate::policy) engine: String,
-    /// What the digest is of: sorted lines `name sha256`.
+    /// What the digest covers: sorted lines `name sha256`.
     pub(in crate::policy) lines: String,
 }
 
@@ -31,25 +31,25 @@ impl Recipe {
         let mut lines: BTreeSet<String> = sources.iter().map(of_source).collect();
         lines.extend(catalog.manifests().map(|m| line(&format!("tools.d/{}", m.name), m.digest)));
         lines.extend(catalog.manifests().filter_map(|m| m.script()).map(|s| line(s.name(), s.digest())));
-        // The schema's members stand in the order of the catalog, which is sorted.
+        // The members of the schema are in the order of the catalog, which is sorted.
         lines.insert(of_schema(base, &schema));
         lines.insert(of_engine(&engine));
         let lines = lines.into_iter().collect();
         Self { sources: sources.to_vec(), base: base.to_owned(), schema, engine, lines }
     }
 
-    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema and
-    /// the engine's version.
+    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema
+    /// and the engine's version.
     pub(in crate::policy) fn digest(&self) -> Digest {
         Digest::sha256(self.lines.as_bytes())
     }
 
-    /// What is lacking among the lines, or too much: each source has its own, and each policy its source.
+    /// Checks that each source has its line and each policy line its source.
     pub(in crate::policy) fn check(&self) -> Result<(), String> {
         let has = |wanted: &String| self.lines.split_inclusive('\n').any(|line| line == wanted);
         let mut wanted: BTreeSet<String> = self.sources.iter().map(of_source).collect();
-        // Every such file is a policy, or the links of templates, whoever else may name it; a script of any other
-        // name is none.
+        // Every file with such a name is a policy file or the file of links, even if a manifest
+        // names it as its script. A script with any other name is not.
         let is_policy = |line: &&str| {
             let name = line.rsplit_once(' ').and_then(|(name, _)| name.strip_prefix("policies/"));
             name.is_some_and(|name| (name.ends_with(".cedar") && !name.contains('/')) || name == "links.toml")
@@ -61,7 +61,7 @@ impl Recipe {
         wanted.extend([of_schema(&self.base, &self.schema), of_engine(&self.engine)]);
         match wanted.iter().find(|line| !has(line)) {
             None => Ok(()),
-            Some(line) => Err(format!("its lines lack `{}`", line.trim_end())),
+            Some(line) => Err(format!("its lines are missing `{}`", line.trim_end())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The schema that a catalog leads to, and the forbids that follow from it.
+//! The schema derived from a catalog, and the forbids that follow from it.
 
 use super::error::{PolicyError, SourceFile, located};
 use super::powers;
@@ -8,7 +8,7 @@ use crate::tools::{Catalog, Class};
 use cedar_policy::{Policy, PolicyId, PolicySet, Schema, SchemaFragment};
 use serde_json::{Map, Value, json};
 
-/// What every schema has beside the tools.
+/// The part of every schema that does not depend on the tools.
 pub(in crate::policy) const BASE: &str = include_str!("base.cedarschema");
 
 pub(in crate::policy) fn schema_json(catalog: &Catalog) -> Result<Value, Vec<PolicyError>> {
@@ -37,8 +37,8 @@ pub(in crate::policy) fn schema(base: &str, tools: &Value) -> Result<Schema, Str
     Schema::from_schema_fragments([base, tools]).map_err(|e| e.to_string())
 }
 
-/// Forbids that no file can remove: what is not in the ceiling, and what is outside the roots. They follow
-/// from the schema of the `tools`, which the digest covers.
+/// Adds the forbids that no file can remove: for tools outside the ceiling, and for paths outside
+/// the roots. They follow from the schema of the `tools`, which the digest covers.
 pub(in crate::policy) fn add_built_in(set: &mut PolicySet, tools: &Value) -> Result<(), String> {
     let mut add = |id: String, text: String| {
         let policy = Policy::parse(Some(PolicyId::new(id)), text).map_err(|e| e.to_string())?;
@@ -55,7 +55,7 @@ pub(in crate::policy) fn add_built_in(set: &mut PolicySet, tools: &Value) -> Res
             ),
         )?;
     }
-    // Administration by a session that has read what nobody vouches for is not even shown.
+    // A tool of class `admin` is not even offered to a session that has read untrusted output.
     if actions.values().any(|tool| tool.pointer("/memberOf/0/id") == Some(&json!(Class::Admin.as_str()))) {
         let tainted = "forbid(principal, action in PAR::Action::\"admin\", resource) \
                        when { principal.taint.contains(\"untrusted\") };";

@@ -1,10 +1,10 @@
-//! What the scope of a policy can meet, and what its conditions look at.
+//! What the scope of a policy can match, and what its conditions depend on.
 
 use crate::tools::{Class, ResourceSpec};
 use cedar_policy::{ActionConstraint, EntityTypeName, EntityUid, Policy, ResourceConstraint};
 use serde_json::Value;
 
-/// Whether the scope of `policy` can meet a call of `tool`, which is of `class`.
+/// Whether the scope of `policy` can match a call of `tool`, which has the class `class`.
 pub(in crate::policy) fn fits_action(policy: &Policy, tool: &str, class: Class) -> bool {
     let names = |uid: &EntityUid| [tool, class.as_str(), "call_tool"].contains(&uid.id().unescaped());
     match policy.action_constraint() {
@@ -14,7 +14,7 @@ pub(in crate::policy) fn fits_action(policy: &Policy, tool: &str, class: Class) 
     }
 }
 
-/// No entity but a path is in another, so a scope that names a resource fits its own type only.
+/// Only paths have parents, so a scope that names a resource matches that resource's type only.
 pub(in crate::policy) fn fits_resource(policy: &Policy, resource: &ResourceSpec) -> bool {
     let is_kind = |kind: &EntityTypeName| kind.basename() == resource.kind();
     match policy.resource_constraint() {
@@ -30,7 +30,7 @@ pub(in crate::policy) fn fits_resource(policy: &Policy, resource: &ResourceSpec)
     }
 }
 
-/// Whether a scope that fits a tool's resources fits all of them.
+/// Whether a scope that can match a tool's resources matches all of them.
 pub(in crate::policy) fn is_of_all(policy: &Policy, resource: &ResourceSpec) -> bool {
     match policy.resource_constraint() {
         ResourceConstraint::Any | ResourceConstraint::Is(_) => true,
@@ -40,8 +40,8 @@ pub(in crate::policy) fn is_of_all(policy: &Policy, resource: &ResourceSpec) -> 
     }
 }
 
-/// Whether a condition names the resource or the context anywhere. What is no literal of Cedar's own tree
-/// and has that name is taken for one: in doubt a tool is shown.
+/// Whether a condition mentions the resource or the context anywhere. A literal that looks like
+/// such a variable in Cedar's JSON tree counts as one: in doubt a tool is offered.
 pub(in crate::policy) fn looks_at_call(tree: &Value) -> bool {
     match tree {
         Value::Object(members) => members.iter().any(|(name, value)| {

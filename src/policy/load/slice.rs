@@ -1,9 +1,10 @@
-//! Slicing: of many policies only those are evaluated whose scope can match.
+//! Slicing: evaluates only those policies whose scope can match.
 //!
-//! A policy is filed for each tool and power that its action scope names, under what its principal and its resource scope
-//! name, or under anything. A request looks under each entity that it has, and under anything. What is not
-//! found there has a scope that is false, which can neither match nor err: the answer is that of all policies.
-//! Proved by a property test, and looked at by a canary at each load.
+//! A policy is filed for each tool and power in its action scope, under the entities in its
+//! principal and resource scope, or under "any". A request looks under each entity that it
+//! contains, and under "any". A policy that is not found there has a scope that is false: it can
+//! neither match nor err, so the answer is that of all policies. A property test shows this, and a
+//! canary checks it at each load.
 
 use super::scope::fits_action;
 use crate::policy::power::{Power, fits_power};
@@ -14,7 +15,8 @@ use cedar_policy::{EntityTypeName, Policy, PolicyId, PolicySet, PrincipalConstra
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sets that were made are kept while they hold no more policies than this, beside twice those of the bundle.
+/// Sets are cached as long as they hold no more policies than this, in addition to twice those of
+/// the bundle.
 const KEPT_POLICIES_MAX: usize = 1_024;
 
 /// The policies of a bundle by action, principal and resource.
@@ -27,7 +29,7 @@ pub(in crate::policy) struct Slices {
     made: Mutex<Made>,
 }
 
-/// Of one action: principal → resource → file. `None` is anything.
+/// For one action: principal → resource → file. `None` is "any".
 type Drawer = HashMap<Option<Uid>, HashMap<Option<Uid>, usize>>;
 
 /// Sets by the files that they are made of.
@@ -65,8 +67,9 @@ impl Slices {
         self.actions.insert(action.to_owned(), drawer);
     }
 
-    /// The policies of `set` that a call or use of `action` can meet whose entities are `uids`: all of them, known or
-    /// only named as a parent. `None`: most or all.
+    /// The policies of `set` that a call or use of `action` can match. `uids` are all entities of
+    /// the request, including those that are only named as a parent. `None` means most or all of
+    /// them.
     pub(in crate::policy) fn slice<'a>(
         &self,
         set: &PolicySet,
@@ -111,13 +114,14 @@ fn is_for(policy: &Policy, manifest: &Manifest) -> bool {
     let is_kind = |kind: &EntityTypeName| kind.basename() == manifest.resource.kind();
     fits_action(policy, &manifest.name, manifest.class)
         && match policy.resource_constraint() {
-            // The schema has one type of resource for each tool, and requests are held to it.
+            // The schema has one resource type per tool, and requests are checked against it.
             ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => is_kind(&kind),
             ResourceConstraint::Any | ResourceConstraint::In(_) | ResourceConstraint::Eq(_) => true,
         }
 }
 
-/// What its scope names. What no request names is filed under anything, and evaluated.
+/// The entity in the principal scope. A policy whose entity type no request contains is filed under
+/// "any", and evaluated.
 fn principal(policy: &Policy) -> Option<Uid> {
     match policy.principal_constraint() {
         PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,

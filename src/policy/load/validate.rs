@@ -1,4 +1,4 @@
-//! What is checked of policies at load: Cedar's own validation, and PAR's lints.
+//! The checks of policies at load: Cedar's own validation, and PAR's lints.
 
 use super::error::{PolicyError, SourceFile, first_offset, help, near, one_per_line, placed};
 use super::lint::finding::LintPlace;
@@ -37,20 +37,22 @@ pub(in crate::policy) fn validate(
     one_per_line(warned.collect())
 }
 
-const OF_ALL: &str = "a rule without an action is one of every tool and of every power of the API: say \
+const OF_ALL: &str = "a rule without an action covers every tool and every power of the API: write \
                       `action in PAR::Action::\"call_tool\"`, or name the tools that have this";
 
-/// Cedar's own advice, but where PAR knows better what there is.
+/// Cedar's own advice, unless PAR knows better which names exist.
 fn mend_error(error: &ValidationError) -> Option<String> {
     let classes = || Class::ALL.map(Class::as_str).join(", ");
     match error {
         ValidationError::UnrecognizedActionId(_) => {
             let powers = POWERS.join(", ");
-            Some(format!("`par tool list` names the tools; classes are {}; powers are {powers}", classes()))
+            Some(format!("`par tool list` lists the tools; classes are {}; powers are {powers}", classes()))
         }
-        // Of another tool's arguments Cedar would name whichever is spelled the most alike.
+        // For an argument of another tool, Cedar would suggest whichever name is spelled most
+        // alike.
         ValidationError::UnsafeAttributeAccess(e) if e.to_string().contains(" in context for ") => Some(
-            "`par tool show TOOL` lists the arguments; `action` has to name tools that have this".to_owned(),
+            "`par tool show TOOL` lists the arguments; `action` must name tools that have this one"
+                .to_owned(),
         ),
         other => help(other),
     }
@@ -66,10 +68,10 @@ fn mend_warning(warning: &ValidationWarning) -> Option<String> {
     }
 }
 
-const NO_CALL: &str = "no call is like that: `par tool list` shows actions and resources, and a principal is \
+const NO_CALL: &str = "no call matches this: `par tool list` shows actions and resources, and a principal is \
                        always `in` a role, group, user or key";
 
-/// What Cedar takes and PAR does not.
+/// Refuses what Cedar accepts and PAR does not.
 pub(in crate::policy) fn lint(
     set: &PolicySet,
     catalog: &Catalog,

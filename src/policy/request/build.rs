@@ -1,7 +1,7 @@
-//! What a question to the policy becomes: the whole Cedar request.
+//! Builds the Cedar request for a question.
 //!
-//! The request is built once, as plain values. From them come both what Cedar evaluates and what the
-//! ledger keeps, so that the record is what was decided on.
+//! The request is built once, as plain values. Both what Cedar evaluates and what the ledger
+//! records are made from them, so the record is what was decided on.
 
 use super::cedar::{Built, Node, Owed, Uid, Value};
 use super::error::RequestError;
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 /// The label of a path outside the tool's roots; a built-in forbid denies it.
 pub(in crate::policy) const OUTSIDE: &str = "par:outside";
 
-/// Builds the request for `question`; `input` are its lowered arguments.
+/// Builds the request for `question`; `input` contains its lowered arguments.
 pub(in crate::policy) fn build(
     question: &Question<'_>,
     groups: &Groups,
@@ -74,7 +74,8 @@ fn call_record(
     source_ip: Option<IpAddr>,
     counts: Counts,
 ) -> BTreeMap<String, Value> {
-    // Always there, so that a forbid needs no `has`: without a failure it is longer ago than anybody asks.
+    // Always present, so that a `forbid` needs no `has`: without a failure it is larger than any
+    // limit that a policy tests.
     let failed_ago_s = counts.failed_ago_s.unwrap_or(json::INTEGER_MAX);
     let mut call = BTreeMap::from([
         ("calls_hour".to_owned(), Value::Long(counts.calls_hour)),
@@ -115,8 +116,8 @@ fn built(
     }
 }
 
-/// A request that the built-in forbids must deny: nobody, with an empty ceiling, for a path outside or for what
-/// else the tool is about.
+/// A request that the built-in forbids must deny: an unknown principal with an empty ceiling, about
+/// a path outside the roots or about the tool's resource.
 pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
     let input = lower::least(&manifest.input).unwrap_or_default();
     let session = Session {
@@ -140,12 +141,12 @@ pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
     built(&session, &manifest.name, resource, input, call, nodes)
 }
 
-/// The identifiers of a principal's session and of everything that it is in.
+/// The identifiers of a principal's session and of all its ancestors.
 pub(in crate::policy) fn principal_uids(subject: &Subject, session: &Session, groups: &Groups) -> Vec<Uid> {
     principal_nodes(subject, session, groups).into_iter().map(|node| node.uid).collect()
 }
 
-/// The principal with everything that it is in, and the schema's actions.
+/// The principal with all its ancestors, and the schema's actions.
 pub(in crate::policy) fn principal_entities(
     subject: &Subject,
     session: &Session,
@@ -163,10 +164,11 @@ fn principal_nodes(subject: &Subject, session: &Session, groups: &Groups) -> Vec
     nodes
 }
 
-/// The credential of `subject` with everything that it is in, and what stands for it in a request is in.
+/// The credential of `subject` with all its ancestors, and the parents of the principal that
+/// represents it in a request.
 pub(in crate::policy) fn credential_nodes(subject: &Subject, groups: &Groups) -> (Vec<Node>, Vec<Uid>) {
     let role = Uid("Role", subject.role.as_str().to_owned());
-    // An administrator is an operator and a viewer too; the other roles stand apart.
+    // An administrator is also an operator and a viewer; the other roles are separate.
     let mut nodes = match subject.role {
         Role::Admin => {
             let below = [Role::Operator, Role::Viewer].map(|role| Uid("Role", role.as_str().to_owned()));
@@ -182,7 +184,7 @@ pub(in crate::policy) fn credential_nodes(subject: &Subject, groups: &Groups) ->
             let key = Uid("ApiKey", id.as_str().to_owned());
             nodes.push(plain(key.clone(), vec![role]));
             parents.push(key);
-            // The user behind a key is named for policies; its powers are the key's.
+            // The user of a key is there for policies to name; its powers are the key's.
             if let Some(user) = &subject.user {
                 nodes.extend(user_nodes(user, groups, Vec::new()));
                 parents.push(Uid("User", user.clone()));
@@ -197,7 +199,7 @@ pub(in crate::policy) fn credential_nodes(subject: &Subject, groups: &Groups) ->
     (nodes, parents)
 }
 
-/// A user in its groups and in `parents`, and those groups.
+/// A user with its groups and `parents` as parents, and those groups.
 fn user_nodes(user: &str, groups: &Groups, mut parents: Vec<Uid>) -> Vec<Node> {
     let mut nodes: Vec<Node> =
         groups.containing(user).map(|group| plain(Uid("Group", group.to_owned()), Vec::new())).collect();
@@ -206,7 +208,8 @@ fn user_nodes(user: &str, groups: &Groups, mut parents: Vec<Uid>) -> Vec<Node> {
     nodes
 }
 
-/// Adds nodes whose entities are not there yet: the approver may be who asked, or of the same group.
+/// Adds nodes whose entities are missing: the approver may be the requester, or a member of the
+/// same group.
 fn add_missing(nodes: &mut Vec<Node>, more: Vec<Node>) {
     for node in more {
         if nodes.iter().all(|known| known.uid != node.uid) {
@@ -257,16 +260,17 @@ fn labelled(kind: &'static str, id: &str, labels: &Labels, nodes: &mut Vec<Node>
 }
 
 fn with_labels<'a>(uid: Uid, labels: impl IntoIterator<Item = &'a str>, parents: Vec<Uid>) -> Node {
-    // Each once, and in one order: the record is the same each time.
+    // Without duplicates and sorted, so that the record is the same each time.
     let labels: BTreeSet<&str> = labels.into_iter().collect();
     let labels = labels.into_iter().map(|label| Value::String(label.to_owned())).collect();
     Node { uid, attributes: BTreeMap::from([("labels".to_owned(), Value::Set(labels))]), parents }
 }
 
-/// Each folder above the object, each name that holds it, and last the object, with what it carries itself
-/// and what all of those carry.
+/// Each folder above the object, each name that contains it, and finally the object. Each has its
+/// own labels and those of all its parents.
 ///
-/// A name that is the object or stands above it becomes a parent of the object, however it is spelled.
+/// A name that is the object or one of its ancestors becomes a parent of the object, however it is
+/// spelled.
 fn path_nodes(path: &str, within: &[String], labels: &Labels, nodes: &mut Vec<Node>) -> Uid {
     let uid = |path: &str| Uid("Path", path.to_owned());
     let mut above: Vec<&str> = Vec::new();
@@ -279,7 +283,7 @@ fn path_nodes(path: &str, within: &[String], labels: &Labels, nodes: &mut Vec<No
     named.retain(|name| *name != path && !above.contains(name));
     let mut parents: Vec<Uid> = above.first().map(|parent| uid(parent)).into_iter().collect();
     parents.extend(named.iter().map(|name| uid(name)));
-    // From the top, so that each folder has what those above it carry.
+    // Downwards from the root, so that each folder has the labels of those above it.
     let mut carried: Vec<&str> = Vec::new();
     for (at, folder) in above.iter().enumerate().rev() {
         carried.extend(labels.get("Path", folder));

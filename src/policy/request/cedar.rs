@@ -1,5 +1,5 @@
-//! The whole Cedar request as plain values, and what becomes of it: what Cedar evaluates, and what the ledger
-//! keeps.
+//! The whole Cedar request as plain values, and its conversions: to what Cedar evaluates, and to
+//! what the ledger records.
 
 use super::error::RequestError;
 use super::question::Approved;
@@ -23,7 +23,7 @@ pub(in crate::policy) enum Value {
     Bool(bool),
     Set(Vec<Value>),
     Record(BTreeMap<String, Value>),
-    /// With a point, and one to four digits behind it.
+    /// With a point, followed by one to four digits.
     Decimal(String),
     /// RFC 3339 with milliseconds.
     Datetime(String),
@@ -50,32 +50,32 @@ pub(in crate::policy) struct Built {
     pub(in crate::policy) resource: Uid,
     pub(in crate::policy) context: BTreeMap<String, Value>,
     pub(in crate::policy) nodes: Vec<Node>,
-    /// What the nodes have to say.
+    /// What the nodes must contain.
     pub(in crate::policy) owed: Owed,
 }
 
-/// What principal and resource have to be in, and which label of PAR's own the resource has to carry: from the
-/// question, not from the nodes that were built for it.
+/// What principal and resource must be in, and which label of PAR's own the resource must carry.
+/// Derived from the question, not from the nodes that were built for it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::policy) struct Owed {
     pub(in crate::policy) principal: Vec<Uid>,
     pub(in crate::policy) resource: Vec<Uid>,
     pub(in crate::policy) label: Option<&'static str>,
-    /// Who the resource has to say that it is of.
+    /// The owner that the resource must have.
     pub(in crate::policy) owner: Option<Uid>,
 }
 
-/// The actions of a schema: each with those that it is in, up to `call_tool`.
+/// The actions of a schema: each with its ancestors, up to `call_tool`.
 #[derive(Clone, Debug, Default)]
 pub(in crate::policy) struct Actions(pub(in crate::policy) BTreeMap<String, Vec<Arc<ast::Entity>>>);
 
 impl Actions {
-    /// Whether a call of `tool` is known to be of its class and a call.
+    /// Whether `tool` is in the action group of its class and in `call_tool`.
     pub(in crate::policy) fn holds(&self, tool: &str, class: &str) -> bool {
         [class, "call_tool"].into_iter().all(|group| self.is_in(tool, group))
     }
 
-    /// Whether `action` is known to be in `group`.
+    /// Whether `action` is in `group`.
     pub(in crate::policy) fn is_in(&self, action: &str, group: &str) -> bool {
         let action = self.0.get(action).and_then(|entities| entities.first());
         let group = Uid("Action", group.to_owned()).core();
@@ -90,7 +90,8 @@ impl Actions {
             .map(|entity| (entity.uid(), Arc::new(entity.clone())))
             .collect();
         let of = |entity: &Arc<ast::Entity>| {
-            let above = entity.ancestors().map(|uid| all.get(uid).cloned().ok_or(RequestError::ActionLacks));
+            let above =
+                entity.ancestors().map(|uid| all.get(uid).cloned().ok_or(RequestError::ActionGroupMissing));
             let id: &str = entity.uid().eid().as_ref();
             Ok((
                 id.to_owned(),
@@ -102,14 +103,14 @@ impl Actions {
 }
 
 impl Built {
-    /// Whether nobody was asked yet.
+    /// Whether no approval has been given.
     pub(in crate::policy) fn is_unasked(&self) -> bool {
         let Some(Value::Record(call)) = self.context.get("call") else { return false };
         call.get("approved") == Some(&Value::String(Approved::No.as_str().to_owned()))
     }
 
-    /// The same request, had somebody said yes whose name is not known.
-    pub(in crate::policy) fn with_yes(&self, approved: Approved<'_>) -> Self {
+    /// The same request as if an unnamed person had approved it.
+    pub(in crate::policy) fn with_approval(&self, approved: Approved<'_>) -> Self {
         let mut built = self.clone();
         if let Some(Value::Record(call)) = built.context.get_mut("call") {
             call.insert("approved".to_owned(), Value::String(approved.as_str().to_owned()));
@@ -117,9 +118,10 @@ impl Built {
         built
     }
 
-    /// What Cedar evaluates, the entities as they are: this action and what it is in, and the nodes with all
-    /// that they are in reckoned out. That these are the entities that a check against the schema gives is
-    /// shown by a property test; at each load the canary looks at it.
+    /// What Cedar evaluates, without validation of the entities: this action and its ancestors, and
+    /// the nodes with their transitive ancestors already computed. A property test shows that these
+    /// are the entities that validation against the schema gives; the canary checks it at each
+    /// load.
     pub(in crate::policy) fn cedar(
         &self,
         schema: &Schema,
@@ -139,8 +141,8 @@ impl Built {
         Ok((self.request(schema)?, entities.map_err(RequestError::entities)?.into()))
     }
 
-    /// The same by Cedar's own way: every entity is checked against the schema, and all of the schema's actions
-    /// with their hierarchy are among them.
+    /// The same through Cedar's own path: every entity is validated against the schema, and all of
+    /// the schema's actions with their hierarchy are included.
     pub(in crate::policy) fn cedar_checked(
         &self,
         schema: &Schema,
@@ -168,15 +170,15 @@ impl Built {
         &self.action
     }
 
-    /// Every entity, also one that only another is said to be in.
+    /// Every entity, including those that are only named as a parent.
     pub(in crate::policy) fn uids(&self) -> impl Iterator<Item = &Uid> {
         let ends = [&self.principal, &self.resource].into_iter();
         ends.chain(self.nodes.iter().flat_map(|node| std::iter::once(&node.uid).chain(&node.parents)))
     }
 
-    /// What the ledger keeps, in Cedar's own JSON form.
+    /// What the ledger records, in Cedar's own JSON form.
     pub(in crate::policy) fn json(&self) -> Json {
-        // Made member by member: `json!` would copy each level once more.
+        // Built member by member: `json!` would copy each level again.
         let entity = |node: &Node| {
             record([
                 ("uid", node.uid.json()),
@@ -211,7 +213,7 @@ impl Node {
         Entity::new(self.uid.cedar()?, attributes, parents).map_err(RequestError::cedar)
     }
 
-    /// What it is in, directly or by way of `known` ones.
+    /// Its ancestors, direct or through `known` nodes.
     pub(in crate::policy) fn above<'a>(&'a self, known: &HashMap<&'a Uid, &'a Self>) -> HashSet<&'a Uid> {
         let mut above: HashSet<&Uid> = self.parents.iter().collect();
         let mut next: Vec<&Uid> = self.parents.iter().collect();
@@ -222,7 +224,7 @@ impl Node {
         above
     }
 
-    /// With everything that it is in.
+    /// The entity with all its ancestors.
     fn entity(&self, known: &HashMap<&Uid, &Self>) -> Result<ast::Entity, RequestError> {
         let mut parents = HashSet::new();
         for uid in &self.parents {
@@ -242,7 +244,7 @@ impl Node {
 }
 
 impl Uid {
-    /// As requests name it; `None` for what they never name.
+    /// The form that requests use; `None` for an entity that they never name.
     pub(in crate::policy) fn from_entity(uid: &EntityUid) -> Option<Self> {
         let (kind, _) = TYPES.iter().find(|(_, name)| *name == uid.type_name())?;
         Some(Self(kind, uid.id().unescaped().to_owned()))
@@ -283,7 +285,7 @@ impl Value {
         })
     }
 
-    /// The value itself, without an evaluation: of the kinds that attributes of entities have.
+    /// The value itself, without an evaluation; only the kinds that attributes of entities have.
     fn core(&self) -> Result<ast::Value, RequestError> {
         Ok(match self {
             Self::String(text) => text.as_str().into(),
@@ -318,7 +320,8 @@ fn extension(name: &str, argument: &str) -> Json {
     record([("__extn", record([("fn", Json::from(name)), ("arg", Json::from(argument))]))])
 }
 
-/// The entity types by their short names. Parsing a name costs more than a decision: it is done once.
+/// The entity types by their short names. Parsed only once, because parsing a name costs more than
+/// a decision.
 static TYPES: LazyLock<BTreeMap<&'static str, EntityTypeName>> = LazyLock::new(|| {
     let kinds = ["Role", "Group", "User", "ApiKey", "Session", "Host", "Path", "Action"];
     let of_powers = ["Caller", "Server", "Run", "Approval"];
@@ -330,11 +333,11 @@ static TYPES: LazyLock<BTreeMap<&'static str, EntityTypeName>> = LazyLock::new(|
         .collect()
 });
 
-/// The type's name as the schema has it; `None` where there is no such type.
+/// The type's name as in the schema; `None` for an unknown type.
 pub(in crate::policy) fn kind(name: &str) -> Option<&'static str> {
     TYPES.get_key_value(name).map(|(kind, _)| *kind)
 }
-/// The same in Cedar's syntax tree.
+/// The same types in Cedar's syntax tree.
 static CORE_TYPES: LazyLock<BTreeMap<&'static str, ast::EntityType>> =
     LazyLock::new(|| TYPES.iter().map(|(kind, name)| (*kind, name.as_ref().clone())).collect());
 

@@ -1,7 +1,8 @@
-//! That a request lacks nothing that a policy could ask for, looked at before it is evaluated.
+//! Checks, before the evaluation, that a request is missing nothing that a policy could ask for.
 //!
-//! To Cedar an entity that is not there is in nothing: a forbid on a role that the request lost would be switched
-//! off in silence. What is looked for here is reckoned from other sources than the nodes that were built.
+//! To Cedar an entity that is missing is in nothing: a `forbid` on a role would be silently
+//! switched off if the request lost that role. The expected entities are computed from other
+//! sources than the nodes that were built.
 
 use super::cedar::{Built, Node, Uid, Value};
 use super::error::RequestError;
@@ -10,21 +11,21 @@ use super::labels::Labels;
 use std::collections::HashSet;
 
 impl Built {
-    /// Refuses a request that lacks an entity, a membership or a label.
+    /// Refuses a request with a missing entity, membership or label.
     pub(in crate::policy) fn check_complete(
         &self,
         groups: &Groups,
         labels: &Labels,
     ) -> Result<(), RequestError> {
         let known = self.known();
-        let lacks = |uid: &Uid| Err(RequestError::Lacks(uid.0, uid.1.clone()));
+        let missing = |uid: &Uid| Err(RequestError::Missing(uid.0, uid.1.clone()));
         let mut roots = vec![&self.principal, &self.resource];
         let attributes = known.get(&self.resource).map(|node| node.attributes.values());
         for value in self.context.values().chain(attributes.into_iter().flatten()) {
             value.entities(&mut roots);
         }
         if let Some(uid) = self.uids().chain(roots.iter().copied()).find(|uid| !known.contains_key(uid)) {
-            return lacks(uid);
+            return missing(uid);
         }
         let above = |uid: &Uid| known.get(uid).map(|node| node.above(&known)).unwrap_or_default();
         let (above_principal, above_resource) = (above(&self.principal), above(&self.resource));
@@ -32,16 +33,16 @@ impl Built {
         if let Some(uid) =
             lost.or_else(|| self.owed.resource.iter().find(|uid| !above_resource.contains(uid)))
         {
-            return lacks(uid);
+            return missing(uid);
         }
         if let Some(owner) = &self.owed.owner {
             let node = known.get(&self.resource);
-            let told = node.and_then(|node| node.attributes.get("owner"));
-            if !matches!(told, Some(Value::Entity(uid)) if uid == owner) {
-                return lacks(owner);
+            let found = node.and_then(|node| node.attributes.get("owner"));
+            if !matches!(found, Some(Value::Entity(uid)) if uid == owner) {
+                return missing(owner);
             }
         }
-        // What nothing is in any more has lost who was in it.
+        // A group or folder that nothing is in has lost its member.
         let reached: HashSet<&Uid> =
             roots.iter().flat_map(|uid| above(uid)).chain(roots.iter().copied()).collect();
         if let Some(node) = self.nodes.iter().find(|node| !reached.contains(&node.uid)) {
@@ -50,17 +51,18 @@ impl Built {
         for user in self.nodes.iter().filter(|node| node.uid.0 == "User") {
             let is_in = |group: &str| user.parents.iter().any(|uid| uid.0 == "Group" && uid.1 == group);
             if let Some(group) = groups.containing(&user.uid.1).find(|group| !is_in(group)) {
-                return Err(RequestError::LacksGroup { user: user.uid.1.clone(), group: group.to_owned() });
+                return Err(RequestError::MissingGroup { user: user.uid.1.clone(), group: group.to_owned() });
             }
         }
         known.get(&self.resource).map_or_else(
-            || lacks(&self.resource),
+            || missing(&self.resource),
             |resource| check_resource(resource, &above_resource, labels, self.owed.label),
         )
     }
 }
 
-/// A path is in every folder above it by its name, and carries what all that it is in carries.
+/// Checks that a path is in every folder above it by name, and carries the labels of all its
+/// ancestors.
 fn check_resource(
     resource: &Node,
     above: &HashSet<&Uid>,
@@ -74,18 +76,18 @@ fn check_resource(
         while let Some((parent, _)) = at.rsplit_once('/').filter(|_| at != "/") {
             at = if parent.is_empty() { "/" } else { parent };
             if !names.contains(at) {
-                return Err(RequestError::Lacks("Path", at.to_owned()));
+                return Err(RequestError::Missing("Path", at.to_owned()));
             }
         }
     }
     let carried = resource.attributes.get("labels");
     let has = |label: &str| matches!(carried, Some(Value::Set(all)) if all.iter().any(|one| matches!(one, Value::String(text) if text == label)));
     if let Some(label) = owed.filter(|label| !has(label)) {
-        return Err(RequestError::LacksLabel(label.to_owned()));
+        return Err(RequestError::MissingLabel(label.to_owned()));
     }
     for uid in above.iter().copied().chain([&resource.uid]) {
         if let Some(label) = labels.get(kind, &uid.1).find(|label| !has(label)) {
-            return Err(RequestError::LacksLabelOf { label: label.to_owned(), of: uid.1.clone() });
+            return Err(RequestError::MissingLabelOf { label: label.to_owned(), of: uid.1.clone() });
         }
     }
     Ok(())

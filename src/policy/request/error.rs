@@ -1,17 +1,18 @@
-//! Why a request cannot be put to Cedar.
+//! Why a request cannot be evaluated.
 
 use crate::types::json::JsonError;
 use std::error::Error;
 
-/// Why a tool's schema has no Cedar type. Each names the argument that it is about; the schema itself has no name.
+/// Why a tool's schema has no Cedar type. Each error names the argument at fault; an empty name
+/// stands for the schema itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::policy) enum InputSchemaError {
     #[error("`{0}`: names that start with `__` are PAR's own")]
     Reserved(String),
-    /// What policies see as the length of another argument.
-    #[error("`{0}` is the name of a length")]
+    /// The name under which policies see the length of another argument.
+    #[error("`{0}` is reserved for the length of another argument")]
     LengthName(String),
-    #[error("`{0}`: `opaque` is `true` or is not there")]
+    #[error("`{0}`: `opaque` must be `true` or absent")]
     OpaqueWord(String),
     #[error("`{0}`: an array needs `items`")]
     NoItems(String),
@@ -19,9 +20,9 @@ pub(in crate::policy) enum InputSchemaError {
         "`{argument}`: policies have no type for {what}; with `opaque = true` they see its length and digest"
     )]
     OnlyOpaque { argument: String, what: String },
-    #[error("`{0}` is no schema")]
+    #[error("`{0}` is not a schema")]
     NoSchema(String),
-    #[error("`{argument}`: the schema word `{word}` is not supported")]
+    #[error("`{argument}`: the schema keyword `{word}` is not supported")]
     UnknownWord { argument: String, word: String },
 }
 
@@ -34,13 +35,13 @@ impl InputSchemaError {
 /// Why the arguments of a call have no Cedar value. The call is denied.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::policy) enum LowerError {
-    #[error("the arguments are no object")]
+    #[error("the arguments are not an object")]
     NoObject,
     #[error("`{0}` is not declared")]
     Undeclared(String),
-    #[error("`{0}` is no array")]
+    #[error("`{0}` is not an array")]
     NoArray(String),
-    #[error("`{0}` has not the declared type")]
+    #[error("`{0}` does not have the declared type")]
     OtherType(String),
     #[error("`{0}` is too long")]
     TooLong(String),
@@ -50,31 +51,31 @@ pub(in crate::policy) enum LowerError {
     Schema(#[from] InputSchemaError),
 }
 
-/// What is wrong with a request, or with the schema that it is built for. Whichever it is, the call is denied.
+/// A fault in a request, or in the schema that it is built for. Either way the call is denied.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::policy) enum RequestError {
-    #[error("`{0}` is no entity type")]
+    #[error("unknown entity type `{0}`")]
     UnknownType(String),
-    #[error("`{0}` is no action")]
+    #[error("unknown action `{0}`")]
     UnknownAction(String),
-    #[error("`{0}` is in itself")]
+    #[error("`{0}` is its own ancestor")]
     InItself(String),
-    #[error("an entity has an attribute that it cannot have")]
+    #[error("an entity has an attribute that its type does not allow")]
     Attribute,
-    #[error("an action lacks what it is in")]
-    ActionLacks,
-    /// It lacks an entity: type and id.
-    #[error("the request lacks {0} `{1}`")]
-    Lacks(&'static str, String),
-    #[error("in the request nothing is in {0} `{1}`")]
+    #[error("an action is missing one of its groups")]
+    ActionGroupMissing,
+    /// A missing entity: type and id.
+    #[error("the request is missing {0} `{1}`")]
+    Missing(&'static str, String),
+    #[error("nothing in the request is in {0} `{1}`")]
     Unreached(&'static str, String),
-    #[error("the request lacks that `{user}` is in the group `{group}`")]
-    LacksGroup { user: String, group: String },
-    #[error("the request lacks the label `{0}`")]
-    LacksLabel(String),
-    #[error("the request lacks the label `{label}` of `{of}`")]
-    LacksLabelOf { label: String, of: String },
-    #[error("a policy was lost from its slice")]
+    #[error("the request is missing the membership of `{user}` in the group `{group}`")]
+    MissingGroup { user: String, group: String },
+    #[error("the request is missing the label `{0}`")]
+    MissingLabel(String),
+    #[error("the request is missing the label `{label}` of `{of}`")]
+    MissingLabelOf { label: String, of: String },
+    #[error("a policy is missing from its slice")]
     LostPolicy,
     #[error("entities: {0}")]
     Entities(#[source] Box<dyn Error + Send + Sync>),
@@ -85,12 +86,12 @@ pub(in crate::policy) enum RequestError {
 }
 
 impl RequestError {
-    /// What Cedar says.
+    /// An error from Cedar.
     pub(in crate::policy) fn cedar(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Cedar(error.into())
     }
 
-    /// What Cedar says of entities.
+    /// An error from Cedar about entities.
     pub(in crate::policy) fn entities(error: impl Error + Send + Sync + 'static) -> Self {
         Self::Entities(error.into())
     }

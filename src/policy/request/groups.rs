@@ -1,4 +1,4 @@
-//! Who is in which group: `[groups]` of `par.toml`.
+//! Which user is in which group: `[groups]` of `par.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ impl Groups {
         Self(users.into_iter().map(|(group, users)| (group, users.into_iter().collect())).collect())
     }
 
-    /// Whether `user` is in `group`. Nobody is in a group that is not there.
+    /// Whether `user` is in `group`. An undefined group has no members.
     #[must_use]
     pub fn holds(&self, group: &str, user: &str) -> bool {
         self.0.get(group).is_some_and(|users| users.contains(user))
@@ -24,12 +24,12 @@ impl Groups {
         &self.0
     }
 
-    /// Whether nobody is in `group`.
+    /// Whether `group` has no members.
     pub(in crate::policy) fn is_empty(&self, group: &str) -> bool {
         self.0.get(group).is_none_or(BTreeSet::is_empty)
     }
 
-    /// Whether there is such a group, also an empty one.
+    /// Whether `group` is defined, even without members.
     pub(in crate::policy) fn has(&self, group: &str) -> bool {
         self.0.contains_key(group)
     }
@@ -40,7 +40,7 @@ impl Groups {
     }
 
     /// One line for each user of each group, sorted, for the bundle's digest; empty without groups.
-    /// Neither name holds a space: the configuration refuses one that does.
+    /// Neither name contains a space: the configuration refuses one that does.
     pub(in crate::policy) fn lines(&self) -> String {
         let line = |group: &str, user: &String| format!("{group} {user}\n");
         self.0.iter().flat_map(|(group, users)| users.iter().map(move |user| line(group, user))).collect()
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_policies_name_and_nobody_is_in() {
+    fn groups_without_members_that_policies_name() {
         let groups = Groups::new([("a".to_owned(), vec!["ana".to_owned()]), ("b".to_owned(), Vec::new())]);
         assert!(!groups.is_empty("a") && groups.is_empty("b") && groups.is_empty("c"));
         let text = ["a", "b", "c", "d"].map(|group| {
@@ -132,7 +132,7 @@ mod tests {
         let unknown: Vec<(Option<usize>, String)> =
             bundle.unknown_groups().into_iter().map(|error| (error.line, error.reason)).collect();
         let reason = |group: &str| {
-            format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not have")
+            format!("a `forbid` names the group `{group}`, which `[groups]` of par.toml does not define")
         };
         assert_eq!(unknown, [("c", 1), ("d", 1), ("d", 1)].map(|(group, line)| (Some(line), reason(group))));
         let found = bundle.empty_groups();
@@ -140,7 +140,8 @@ mod tests {
         assert_eq!(found, [("b", "by-b"), ("c", "by-c"), ("d", "by-d"), ("e", "gate")]);
     }
 
-    /// Policies see the groups of who asks and of who approved, and the bundle's digest covers them.
+    /// Policies see the groups of the requester and of the approver, and the bundle's digest covers
+    /// them.
     #[test]
     fn groups_are_entities_and_part_of_the_digest() {
         let groups = |night: &[&str]| {

@@ -1,7 +1,8 @@
-//! JSON Schema to Cedar: the type of a tool's `context.input`, and the value of one call's arguments.
+//! JSON Schema to Cedar: the type of a tool's `context.input`, and the value of one call's
+//! arguments.
 //!
-//! Total or refused at load: a schema word that is not in the table here is an error, so that no
-//! argument reaches a tool without a policy being able to see it.
+//! A schema is lowered completely or refused at load: a schema keyword that is missing from this
+//! table is an error, so that no argument reaches a tool without being visible to policies.
 //!
 //! | JSON Schema | Cedar |
 //! |---|---|
@@ -10,7 +11,7 @@
 //! | `number` | `decimal` |
 //! | `boolean` | `Bool` |
 //! | array of one of these | `Set`, and `<name>__len: Long` |
-//! | any other `string`, an array of such, and whatever says `opaque = true` | `{ length: Long, sha256: String }` |
+//! | other `string`, array of such, any `opaque = true` | `{ length: Long, sha256: String }` |
 //! | `[T, "null"]` | optional attribute of `T`; null is absent |
 //! | not in `required` | optional attribute |
 
@@ -21,7 +22,7 @@ use crate::types::{Digest, limits};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Why a schema is not taken: the reason names the argument, if it is about one.
+/// Why a schema is refused; the reason names the argument, if it is about one.
 #[derive(Debug)]
 pub(in crate::policy) struct Unfit {
     pub(in crate::policy) argument: Option<String>,
@@ -78,8 +79,8 @@ pub(in crate::policy) fn record_type(input: &Value) -> Result<Value, Unfit> {
     Ok(json!({ "type": "Record", "attributes": attributes }))
 }
 
-/// The Cedar record of `arguments`, which fit `input`. An argument that cannot be lowered is an error,
-/// and so a deny.
+/// The Cedar record of `arguments`, which match `input`. An argument that cannot be lowered is an
+/// error, and so a deny.
 pub(in crate::policy) fn record(
     input: &Value,
     arguments: &Value,
@@ -107,7 +108,7 @@ pub(in crate::policy) fn record(
     Ok(out)
 }
 
-/// The least record that fits the type of `input`: what must be there, and nothing in it.
+/// The smallest record that matches the type of `input`: only required members, all empty.
 pub(in crate::policy) fn least(input: &Value) -> Result<BTreeMap<String, Cedar>, LowerError> {
     let required = required(input);
     let mut out = BTreeMap::new();
@@ -132,7 +133,7 @@ pub(in crate::policy) fn least(input: &Value) -> Result<BTreeMap<String, Cedar>,
     Ok(out)
 }
 
-/// Length in bytes and SHA-256 of a text's UTF-8, and of anything else's canonical JSON.
+/// Length in bytes and SHA-256, of a string's UTF-8 or of any other value's canonical JSON.
 fn opaque(name: &str, value: &Value) -> Result<Cedar, LowerError> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -168,7 +169,7 @@ impl Flat {
             Self::Text => value.as_str().map(|text| Cedar::String(text.to_owned())),
             Self::Integer => value.as_i64().map(Cedar::Long),
             Self::Number => value.as_number().and_then(decimal).map(|text| {
-                // Cedar wants a point in it.
+                // Cedar requires a decimal point.
                 Cedar::Decimal(if text.contains('.') { text } else { text + ".0" })
             }),
             Self::Truth => value.as_bool().map(Cedar::Bool),
@@ -177,8 +178,8 @@ impl Flat {
     }
 }
 
-/// A name that no other attribute takes: a model that fills an argument of it would choose the length that
-/// policies see, or what the record on the ledger is read as.
+/// Refuses a reserved name. A model that fills an argument with such a name would choose the length
+/// that policies see, or the type of a recorded value.
 fn check_name(input: &Value, name: &str) -> Result<(), InputSchemaError> {
     if name.starts_with("__") {
         return Err(InputSchemaError::Reserved(name.to_owned()));
@@ -224,7 +225,7 @@ fn lowered(name: &str, property: &Value) -> Result<Lowered, InputSchemaError> {
     Ok(Lowered { seen, may_be_null })
 }
 
-/// A text of which there is too much to look at.
+/// Whether this is a string without a short bound.
 fn is_free(property: &Value) -> bool {
     let is_short = |max: &Value| max.as_u64().is_some_and(|max| max <= limits::TEXT_CHARS_MAX);
     property.get("type").is_some_and(|kind| *kind == "string" || kind.is_array())
@@ -233,7 +234,7 @@ fn is_free(property: &Value) -> bool {
         && !property.get("maxLength").is_some_and(is_short)
 }
 
-/// The one type beside `null`.
+/// The one type, apart from `null`.
 fn kind<'a>(name: &str, property: &'a Value) -> Result<&'a str, InputSchemaError> {
     match property.get("type") {
         Some(Value::String(kind)) => Ok(kind),
@@ -263,8 +264,8 @@ fn only_opaque(name: &str, what: &str) -> InputSchemaError {
     InputSchemaError::OnlyOpaque { argument: name.to_owned(), what: what.to_owned() }
 }
 
-/// The schema words that may stand in what is opaque: what JSON Schema itself asserts. Of others nobody
-/// would notice that they assert nothing.
+/// Refuses a schema keyword in an opaque argument unless JSON Schema asserts it. An unknown keyword
+/// asserts nothing, and a reader would not notice.
 fn check_nested(name: &str, schema: &Value, is_top: bool) -> Result<(), InputSchemaError> {
     let Value::Object(words) = schema else {
         let is_schema = schema.is_boolean() && !is_top;

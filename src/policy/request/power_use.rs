@@ -1,8 +1,9 @@
-//! The Cedar request that a use of a power becomes.
+//! The Cedar request for a use of a power.
 //!
-//! The principal is a `Caller`: a key or a user of this host under its name on the ledger, in everything that its
-//! sessions are in. One type for both, so that a policy can say `resource.owner == principal` of either. A key owns
-//! what was asked for with it, whether or not it names a user: another key of the same user is another caller.
+//! The principal is a `Caller`: a key or a user of this host under its name on the ledger, with the
+//! same ancestors as its sessions. Keys and users share one type so that a policy can compare
+//! either with `resource.owner`. A key owns what was asked for with it, whether or not it names a
+//! user: another key of the same user is another caller.
 
 use super::build;
 use super::cedar::{Built, Node, Owed, Uid, Value};
@@ -20,7 +21,7 @@ pub(in crate::policy) fn build(asked: &Use<'_>, groups: &Groups) -> Built {
         Over::Server => ("self", None),
         Over::Of { id, owner } => (id, Some(Uid("Caller", owner.to_owned()))),
     };
-    // What somebody else is in is not looked up: a lint refuses rules that would ask for it.
+    // The ancestors of other callers are not looked up: a lint refuses rules that would need them.
     nodes.extend(owner.iter().filter(|uid| **uid != principal).map(|uid| build::plain(uid.clone(), vec![])));
     let resource = Uid(asked.power.over().as_str(), id.to_owned());
     let attributes = owner.clone().map(|uid| ("owner".to_owned(), Value::Entity(uid)));
@@ -32,7 +33,7 @@ pub(in crate::policy) fn build(asked: &Use<'_>, groups: &Groups) -> Built {
     ]);
     context.extend(asked.door.source_ip.map(|ip| ("source_ip".to_owned(), Value::Ip(ip.to_string()))));
     context.extend(asked.expires_us.map(|us| ("expires".to_owned(), datetime(us))));
-    // Always there, so that a forbid needs no `has`.
+    // Always present, so that a `forbid` needs no `has`.
     context.extend((asked.power == Power::Run).then(|| ("run".to_owned(), ran_record(asked.ran))));
     let owed = Owed { principal: build::credential(asked.subject), owner, ..Owed::default() };
     Built { principal, action: asked.power.as_str().to_owned(), resource, context, nodes, owed }

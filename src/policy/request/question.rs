@@ -1,4 +1,4 @@
-//! A question to the policy: who asks for what, on which object, and how things stand.
+//! A question to the policies: who asks for what, on which object, under which circumstances.
 
 use crate::auth::Subject;
 use crate::tools::{IdKind, Manifest};
@@ -6,70 +6,70 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The label of a session that has read what nobody vouches for.
+/// The label of a session that has read untrusted output.
 pub const UNTRUSTED: &str = "untrusted";
 
-/// One call, as the policy is asked about it.
+/// One call, as the policies see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Who asks.
+    /// The caller.
     pub subject: &'a Subject,
     /// The conversation that the call is part of.
     pub session: &'a Session,
-    /// The tool.
+    /// Manifest of the tool.
     pub manifest: &'a Manifest,
-    /// Arguments that fit the manifest's schema.
+    /// Arguments that match the manifest's schema.
     pub arguments: &'a Json,
     /// The object, in canonical form.
     pub resource: &'a Resource,
-    /// Whether a person said yes to this exact call.
+    /// Whether a person has approved exactly this call.
     pub approved: Approved<'a>,
     /// Wall clock, in microseconds since 1970.
     pub now_us: u64,
     /// Where the request came from, if over the network.
     pub source_ip: Option<IpAddr>,
-    /// How the tool was used of late.
+    /// How the tool was used within the last hour.
     pub counts: Counts,
 }
 
-/// How a tool was used within the last hour, by anybody.
+/// How a tool was used within the last hour, by all callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Calls that were allowed, this one not among them.
+    /// Calls that were allowed, without this one.
     pub calls_hour: i64,
-    /// Calls that did not end well.
+    /// Calls that failed.
     pub failures_hour: i64,
-    /// Seconds since the newest of those.
+    /// Seconds since the newest of those; `None` without a failure.
     pub failed_ago_s: Option<i64>,
 }
 
-/// The state of a session that policies may look at.
+/// The state of a session that policies can test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// Its identifier.
     pub id: String,
-    /// The tools that are left to it; all others are denied.
+    /// The tools in the session's ceiling; all others are denied.
     pub ceiling: BTreeSet<String>,
-    /// What untrusted output it has seen, as labels.
+    /// Labels of the untrusted output that it has seen.
     pub taint: BTreeSet<String>,
-    /// Where the labels come from, oldest first: for people. Policies see the labels alone.
+    /// Where those labels come from, oldest first, for display. Policies see only the labels.
     pub tainted_by: Vec<TaintSource>,
     /// Tool calls so far in this run.
     pub calls_used: i64,
     /// Tool calls that this run may make.
     pub budget: i64,
-    /// A measure that agents may raise; 0 to begin with.
+    /// A measure that agents may raise; initially 0.
     pub risk: i64,
 }
 
-/// A result that a session has seen and that nobody vouches for.
+/// An untrusted result that a session has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaintSource {
-    /// The tool that gave it.
+    /// The tool that returned it.
     pub tool: String,
-    /// The object that it was read from, such as a canonical path.
+    /// The object that it came from, such as a canonical path.
     pub resource: String,
-    /// The result's number on the ledger.
+    /// The result's entry on the ledger.
     pub result: u64,
 }
 
@@ -83,7 +83,7 @@ pub enum Resource {
         /// Entity id.
         id: String,
     },
-    /// What an argument names by its id, such as `Project::"demo"`.
+    /// An entity that an argument names by its id, such as `Project::"demo"`.
     Id {
         /// Entity type.
         kind: IdKind,
@@ -92,39 +92,39 @@ pub enum Resource {
     },
     /// A path inside the tool's roots.
     Path {
-        /// Canonical absolute path, of what is there or would be.
+        /// Canonical absolute path of what exists, or would be created.
         canonical: String,
-        /// Names of paths that hold it by device and inode: absolute, or `@name`.
+        /// Named paths that contain it by device and inode: absolute, or `@name`.
         within: Vec<String>,
     },
-    /// A path outside the tool's roots, in the words of the argument.
+    /// A path outside the tool's roots, as the argument spells it.
     Outside {
-        /// The path as words: no `.`, `..` or empty names.
+        /// The path in lexical form: without `.`, `..` or empty names.
         lexical: String,
     },
 }
 
 impl Resource {
-    /// A host with its port, in their one spelling, such as `Host::"git.example.com:443"`.
+    /// A host with its port, both in canonical form, such as `Host::"git.example.com:443"`.
     #[must_use]
     pub fn host(id: &str) -> Self {
         Self::Fixed { kind: "Host".to_owned(), id: id.to_owned() }
     }
 }
 
-/// Whether a person said yes.
+/// Whether a person has approved the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approved<'a> {
-    /// Nobody was asked.
+    /// No person has answered.
     No,
-    /// Somebody confirmed, perhaps the user who asked.
+    /// A person confirmed it, perhaps the user who asked.
     Confirmed {
-        /// The user, where the credential names one.
+        /// The user, if the credential names one.
         by: Option<&'a str>,
     },
     /// Another user of the asked group approved.
     Approved {
-        /// The user, where the credential names one.
+        /// The user, if the credential names one.
         by: Option<&'a str>,
     },
 }

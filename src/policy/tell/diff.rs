@@ -1,7 +1,8 @@
-//! What a change of rules changes: the decisions that two bundles make otherwise.
+//! The effect of a change of rules: the decisions that differ between two bundles.
 //!
-//! Asked are the cases of both, and a table of every role, untainted and tainted, every tool and the resources that
-//! either of them speaks of. That is no proof: what neither names is not asked about.
+//! The questions are the cases of both sides, and a table of every role, untainted and tainted,
+//! with every tool and the resources that either side names. This proves nothing about
+//! other questions.
 
 use crate::auth::Role;
 use crate::policy::decide::ruling::Ruling;
@@ -9,7 +10,7 @@ use crate::policy::load::bundle::Bundle;
 use crate::policy::load::suite::case::{Case, NOW_US, Who};
 use crate::policy::request::question::{Approved, Counts, Question, Resource, UNTRUSTED};
 use crate::policy::testing::folders::{Folders, expand, place};
-use crate::policy::testing::outcome::told;
+use crate::policy::testing::outcome::described;
 use crate::policy::testing::ready::ReadyCase;
 use crate::tools::{Catalog, IdKind, Manifest, ResourceSpec};
 use crate::types::{Decision, HostPort, limits};
@@ -17,7 +18,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rules with what they are asked over.
+/// Rules, with the tools and folders that questions need.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     /// The policies.
@@ -28,18 +29,18 @@ pub struct Side<'a> {
     pub folders: &'a Folders,
 }
 
-/// A question that both sides answer, differently.
+/// A question that the two sides answer differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flip {
-    /// Who asks for what.
+    /// The request.
     pub asked: String,
-    /// What the first side says.
+    /// The answer of the first side.
     pub old: SideRuling,
-    /// What the second side says.
+    /// The answer of the second side.
     pub new: SideRuling,
 }
 
-/// What one side says.
+/// The answer of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SideRuling {
     /// The side has no such tool, or the tool takes no such argument.
@@ -53,7 +54,7 @@ pub enum SideRuling {
     },
 }
 
-/// The flips between two sides, and how many questions were asked.
+/// The questions that the two sides answer differently, and how many were asked.
 #[must_use]
 pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
     let mut found = Vec::new();
@@ -77,9 +78,9 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
             let kinds: BTreeSet<&str> = kinds.collect();
             for (_, words) in objects.iter().filter(|(kind, _)| kinds.contains(kind.as_str())) {
                 let cells = |who: &Who| (old.cell(who, tool, words), new.cell(who, tool, words));
-                let (who, tainted) = (someone(role, false), someone(role, true));
+                let (who, tainted) = (caller_with(role, false), caller_with(role, true));
                 let ((old, new), (mut old_tainted, new_tainted)) = (cells(&who), cells(&tainted));
-                // What flips for everybody alike is told once.
+                // A change that does not depend on taint is listed once.
                 if (old_tainted.effect(), new_tainted.effect()) == (old.effect(), new.effect()) {
                     old_tainted = new_tainted.clone();
                 }
@@ -92,8 +93,8 @@ pub fn flips(old: Side<'_>, new: Side<'_>) -> (Vec<Flip>, usize) {
     (found, count)
 }
 
-/// Somebody of `role`, whose session has seen nothing that taints, or something.
-fn someone(role: Role, is_tainted: bool) -> Who {
+/// A caller with `role`, whose session is tainted or not.
+fn caller_with(role: Role, is_tainted: bool) -> Who {
     let taint = is_tainted.then(|| UNTRUSTED.to_owned()).into_iter().collect();
     let budget = i64::from(limits::CALLS_PER_RUN_MAX);
     Who { role, user: None, groups: Arc::default(), ceiling: None, taint, calls_used: 0, budget, risk: 0 }
@@ -118,7 +119,7 @@ impl SideRuling {
         }
     }
 
-    /// What the caller gets: a call that cannot be made is as good as denied.
+    /// The effect for the caller: a call that cannot be made counts as denied.
     fn effect(&self) -> &str {
         match self {
             Self::NoCall => Decision::Deny.as_str(),
@@ -130,7 +131,7 @@ impl SideRuling {
 impl Side<'_> {
     fn case(self, case: &Case) -> SideRuling {
         match ReadyCase::new(case, self.catalog, self.folders, self.bundle.named()) {
-            Ok(ready) => said(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
+            Ok(ready) => ruled(&self.bundle.decide_among(&ready.question(), &case.who.groups).answer),
             Err(_) => SideRuling::NoCall,
         }
     }
@@ -150,10 +151,10 @@ impl Side<'_> {
             source_ip: None,
             counts: Counts::default(),
         };
-        said(&self.bundle.decide_among(&question, &who.groups).answer)
+        ruled(&self.bundle.decide_among(&question, &who.groups).answer)
     }
 
-    /// The object of `words` for a tool, and arguments that name it.
+    /// The object that `words` name for a tool, and arguments that name it.
     fn object(self, manifest: &Manifest, words: &str) -> Option<(Resource, Value)> {
         let mut arguments = sample(&manifest.input);
         let resource = match &manifest.resource {
@@ -179,7 +180,7 @@ impl Side<'_> {
         Some((resource, Value::Object(arguments)))
     }
 
-    /// What these rules speak of, each with something else of its kind.
+    /// The resources that these rules name, each with another one of its kind.
     fn objects(self) -> BTreeSet<(String, String)> {
         let path = |words: String| ("Path".to_owned(), words);
         let mut found: BTreeSet<(String, String)> = [path("/etc/shadow".to_owned())].into();
@@ -219,7 +220,7 @@ impl Bundle {
     }
 }
 
-/// The arguments that a tool must have, of the right types.
+/// The required arguments of a tool, with values of the right types.
 fn sample(input: &Value) -> Map<String, Value> {
     let required = input.get("required").and_then(Value::as_array).into_iter().flatten();
     let each = required.filter_map(Value::as_str).map(|name| {
@@ -241,6 +242,6 @@ fn sample(input: &Value) -> Map<String, Value> {
     each.collect()
 }
 
-fn said(answer: &Ruling) -> SideRuling {
-    SideRuling::Ruled { answer: told(answer), policies: answer.policies().to_vec() }
+fn ruled(answer: &Ruling) -> SideRuling {
+    SideRuling::Ruled { answer: described(answer), policies: answer.policies().to_vec() }
 }

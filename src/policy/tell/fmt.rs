@@ -1,21 +1,25 @@
-//! Laying out policy files in one way.
+//! Formats policy files.
 
 use crate::policy::load::error::{PolicyError, SourceFile, first_offset, help, located};
 use cedar_policy_formatter::{Config, policies_str_to_pretty};
 
-/// As the shipped policies are written.
+/// The layout of the shipped policies.
 const LAYOUT: Config = Config { line_width: 100, indent_width: 4 };
 
-/// The text of `source` laid out, with its comments. Policies and their order stay what they are: the
-/// formatter reads its own text again and compares. The error tells where the file is no Cedar.
+/// The text of `source` in the standard layout, with its comments. Policies and their order do not
+/// change: the formatter parses its own output and compares.
+///
+/// # Errors
+///
+/// The place where the file is not Cedar.
 pub fn laid_out(source: &SourceFile) -> Result<String, PolicyError> {
     if let Err(errors) = source.text.parse::<cedar_policy::PolicySet>() {
         let error = errors.iter().next();
-        let told = error.map_or_else(|| errors.to_string(), ToString::to_string);
-        let place = located(source, error.and_then(|e| first_offset(e)), told);
+        let reason = error.map_or_else(|| errors.to_string(), ToString::to_string);
+        let place = located(source, error.and_then(|e| first_offset(e)), reason);
         return Err(PolicyError { mend: error.and_then(|e| help(e)), ..place });
     }
-    // A file without a policy is its comments.
+    // A file without a policy consists of its comments.
     if !source.text.parse::<cedar_policy::PolicySet>().is_ok_and(|set| set.policies().next().is_some()) {
         return Ok(source.text.clone());
     }
@@ -24,8 +28,8 @@ pub fn laid_out(source: &SourceFile) -> Result<String, PolicyError> {
     laid.map(|laid| format!("{header}{laid}")).map_err(|e| located(source, None, format!("{e:?}")))
 }
 
-/// What is said of the whole file: comments at its top, with an empty line behind them. The formatter would
-/// make them a comment of the first policy.
+/// Splits off the comments at the top of the file that an empty line follows. The formatter would
+/// attach them to the first policy.
 fn split_header(text: &str) -> (&str, &str) {
     let mut end = 0;
     for line in text.split_inclusive('\n') {
@@ -64,13 +68,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cedar_is_refused_with_its_line() {
+    fn text_that_is_not_cedar_is_refused_with_its_line() {
         let error =
             laid_out(&source("p.cedar", "// a\npermit (principal action, resource);\n")).expect_err("none");
         assert_eq!((error.line, error.reason.as_str()), (Some(2), "unexpected token `action`"));
     }
 
-    /// What is shipped is laid out, so that `par policy fmt` shows a person only what that person wrote.
+    /// The shipped files are formatted, so that `par policy fmt` shows an operator only the
+    /// operator's own changes.
     #[test]
     fn the_shipped_policies_are_laid_out() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");

@@ -1,22 +1,22 @@
-//! What a change of the bundle's own tests changes: cases that came, went, or are others.
+//! Compares two suites: cases that were added, removed or changed.
 
 use crate::policy::load::suite::case::{Case, CasePlace, Expect, Offered, Who};
 use crate::policy::load::suite::file::Suite;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Cases by file and name, in the order of these.
+/// Cases by file and name, in that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaseChanges {
-    /// Those that only the new tests have.
+    /// Cases that only the new suite has.
     pub added: Vec<String>,
-    /// Those that only the old tests have.
+    /// Cases that only the old suite has.
     pub removed: Vec<String>,
-    /// Those that say something else.
+    /// Cases whose content differs.
     pub changed: Vec<String>,
 }
 
 impl CaseChanges {
-    /// Whether all cases say what they said.
+    /// Whether the suites have the same cases.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -24,40 +24,40 @@ impl CaseChanges {
 }
 
 impl Suite {
-    /// What is different in `next`. Where a case stands in its file is no difference.
+    /// What differs in `next`. The line of a case does not count.
     #[must_use]
     pub fn changes(&self, next: &Self) -> CaseChanges {
-        let (old, new) = (self.said(), next.said());
-        let lacking = |from: &Said, those: &Said| {
+        let (old, new) = (self.texts(), next.texts());
+        let missing_from = |from: &CaseTexts, those: &CaseTexts| {
             those.keys().filter(|name| !from.contains_key(*name)).cloned().collect::<Vec<_>>()
         };
         let changed = new.iter().filter(|(name, said)| old.get(*name).is_some_and(|old| old != *said));
         CaseChanges {
-            added: lacking(&old, &new),
-            removed: lacking(&new, &old),
+            added: missing_from(&old, &new),
+            removed: missing_from(&new, &old),
             changed: changed.map(|(name, _)| name.clone()).collect(),
         }
     }
 
-    fn said(&self) -> Said {
-        let mut said = Said::new();
+    fn texts(&self) -> CaseTexts {
+        let mut texts = CaseTexts::new();
         for case in &self.cases {
-            said.entry(format!("{}: {}", case.place.file, case.name)).or_default().insert(of_case(case));
+            texts.entry(format!("{}: {}", case.place.file, case.name)).or_default().insert(of_case(case));
         }
         for offered in &self.offered {
             let Offered { place: CasePlace { file, .. }, who, tools } = offered;
             let name = format!("{file}: offered {who}");
-            said.entry(name).or_default().insert(format!("{tools:?} {}", of_who(who)));
+            texts.entry(name).or_default().insert(format!("{tools:?} {}", of_who(who)));
         }
-        said
+        texts
     }
 }
 
-/// What each case says, of each combination.
-type Said = BTreeMap<String, BTreeSet<String>>;
+/// The content of each case, for each combination.
+type CaseTexts = BTreeMap<String, BTreeSet<String>>;
 
 fn of_case(case: &Case) -> String {
-    // Every member by name: one more would not compile here before it is compared.
+    // Names every member, so that a new one does not compile until it is compared.
     let Case {
         place: _,
         name: _,
@@ -103,7 +103,7 @@ mod tests {
                        [[offered]]\nrole = \"viewer\"\ntools = []\n";
 
     #[test]
-    fn a_case_that_says_otherwise_is_told() {
+    fn a_changed_case_is_reported() {
         check(OLD, [&[], &[], &[]]);
         check(&format!("# moved\n\n{OLD}"), [&[], &[], &[]]);
         check(&OLD.replace("name = \"b\"", "name = \"c\""), [&["c"], &["b"], &[]]);

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 /// The folders of `[paths]`, by their names without `@`.
 pub type Folders = BTreeMap<String, NamedFolder>;
 
-/// A folder of `[paths]`: as written, and where that leads.
+/// A folder of `[paths]`, as written and resolved.
 #[derive(Clone, Debug)]
 pub struct NamedFolder {
     /// As written.
     pub lexical: PathBuf,
-    /// Without links; as written where it is not there.
+    /// Without links; as written if the folder does not exist.
     pub real: PathBuf,
 }
 
-/// `@logs/syslog` with the folder's own path.
+/// `@logs/syslog` with the real path of the folder.
 pub(in crate::policy) fn expand(words: &str, folders: &Folders) -> Result<String, String> {
     let path = match words.strip_prefix('@') {
         None => words.to_owned(),
@@ -36,11 +36,12 @@ pub(in crate::policy) fn expand(words: &str, folders: &Folders) -> Result<String
     if is_plain {
         Ok(path)
     } else {
-        Err(format!("`{words}` is no plain absolute path, nor below a name of `[paths]`"))
+        Err(format!("`{words}` is neither a plain absolute path nor below a name of `[paths]`"))
     }
 }
 
-/// Where prepare would find `path`, if no link but those on the way to a folder of `[paths]` is on it.
+/// Where prepare would find `path`, if the only links on its way are those to a folder of
+/// `[paths]`.
 pub(in crate::policy) fn place(
     path: &str,
     manifest: &Manifest,

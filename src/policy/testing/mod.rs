@@ -1,12 +1,17 @@
-//! A bundle's own tests: run, compared, and tried by changes of the policies.
+//! The bundle's own tests: running them, comparing them, and measuring them with mutants of the
+//! policies.
 //!
-//! What a test is stands in `load/suite/`, since a bundle is loaded with its tests. Here they are put to a bundle.
+//! Tests are parsed in `load/suite/`, because a bundle is loaded with its tests. Here they run
+//! against a bundle.
 //!
 //! # Layout
 //!
-//! `folders`: objects by the names of `[paths]` · `outcome`: expected against got · `ready`: a case with its catalog ·
-//! `power_case`, `runner`: running them · `case_diff`: what a change of the tests changes · `mutants`: what the tests
-//! would notice.
+//! * `folders`: objects by the names of `[paths]`.
+//! * `outcome`: expected against actual answers.
+//! * `ready`: a case with its catalog.
+//! * `power_case`, `runner`: running cases.
+//! * `case_diff`: cases that differ between two suites.
+//! * `mutants`: which changes of the policies the tests notice.
 
 pub(super) mod folders;
 pub(super) mod outcome;

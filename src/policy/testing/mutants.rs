@@ -1,12 +1,12 @@
-//! How much the bundle's tests would notice: each policy is changed in each of a few ways, and the tests are
-//! run on what that leaves.
+//! Mutation tests of the policies: each policy is changed in a few ways, and the bundle's tests run
+//! on the result.
 //!
-//! The changes: the policy is dropped; its effect is flipped; each condition, and each operand of the `&&`
-//! and `||` in it, is taken out. A change that would not load is none.
+//! The changes: the policy is dropped; its effect is flipped; each condition, and each operand of
+//! `&&` and `||` in it, is removed. A change that would not load does not count.
 
 use super::folders::Folders;
 use super::runner::ReadySuite;
-use crate::policy::decide::parts::behind_unless;
+use crate::policy::decide::parts::unless_condition;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::lint::rules;
 use crate::policy::load::origin::line_of;
@@ -17,7 +17,7 @@ use cedar_policy_core::ast::{self, Expr, ExprKind};
 use cedar_policy_core::parser::Loc;
 use serde_json::json;
 
-/// A changed part is shown up to this length, in bytes.
+/// The longest changed part that is shown in full, in bytes.
 const WORDS_BYTES_MAX: usize = 120;
 
 /// How many changes the tests notice.
@@ -25,7 +25,7 @@ const WORDS_BYTES_MAX: usize = 120;
 pub struct MutationScore {
     /// Changes that load.
     pub made: usize,
-    /// What no case noticed, by policies.
+    /// Changes that no case noticed, in the order of the policies.
     pub survivors: Vec<Survivor>,
 }
 
@@ -34,25 +34,25 @@ pub struct MutationScore {
 pub struct Survivor {
     /// The policy.
     pub policy: String,
-    /// `file:line` of what was changed.
+    /// `file:line` of the changed part.
     pub at: String,
     /// The change.
     pub change: Change,
 }
 
-/// What is done to a policy.
+/// A change of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The policy is not there.
+    /// The policy is removed.
     Drop,
-    /// It permits what it forbids, or the other way round, and asks nobody.
+    /// A permit becomes a forbid or the reverse, without its approvals.
     Flip,
-    /// A part of its conditions does not count; its words.
+    /// A part of its conditions is removed; this is its text.
     Without(String),
 }
 
 impl MutationScore {
-    /// Changes that were noticed, of a hundred; 100 where there is nothing to change.
+    /// Percentage of changes that the tests noticed; 100 if there is nothing to change.
     #[must_use]
     pub fn percent(&self) -> usize {
         let noticed = self.made.saturating_sub(self.survivors.len());
@@ -64,18 +64,18 @@ impl std::fmt::Display for Survivor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { policy, at, change } = self;
         match change {
-            Change::Drop => write!(f, "{at}: no case notices where `{policy}` is dropped"),
-            Change::Flip => write!(f, "{at}: no case notices where the effect of `{policy}` is flipped"),
+            Change::Drop => write!(f, "{at}: no case notices when `{policy}` is dropped"),
+            Change::Flip => write!(f, "{at}: no case notices when the effect of `{policy}` is flipped"),
             Change::Without(words) => {
-                write!(f, "{at}: no case notices where `{policy}` is without `{words}`")
+                write!(f, "{at}: no case notices when `{policy}` is without `{words}`")
             }
         }
     }
 }
 
 impl Bundle {
-    /// Changes the policies of the files one by one and runs the bundle's tests on each change. The tests
-    /// have to hold as things are.
+    /// Changes the policies of the files one by one and runs the bundle's tests on each change. The
+    /// tests must pass on the unchanged policies.
     #[must_use]
     pub fn score(&self, catalog: &Catalog, folders: &Folders) -> MutationScore {
         let (run, _) = self.ready(catalog, folders);
@@ -111,7 +111,7 @@ impl Bundle {
         let mut set = self.set.clone();
         let is_changed =
             set.remove_static(PolicyId::new(id)).is_ok() && other.is_none_or(|other| set.add(other).is_ok());
-        // A change that could not be made is one that nobody noticed.
+        // A change that could not be applied counts as not noticed.
         is_changed && run.notices(&self.with_set(set, catalog))
     }
 }
@@ -119,7 +119,7 @@ impl Bundle {
 struct Mutant {
     change: Change,
     line: usize,
-    /// `None`: nothing in its place.
+    /// `None`: the policy is removed.
     policy: Option<Policy>,
 }
 
@@ -146,14 +146,15 @@ fn mutants(policy: &Policy, line: usize) -> Vec<Mutant> {
     found
 }
 
-/// Each part of a condition that can be taken out, with what takes its place without a say.
+/// Each part of a condition that can be removed, with the neutral literal that replaces it.
 fn sites_of<'a>(expr: &'a Expr, neutral: &'static str, sites: &mut Vec<(&'a Expr, &'static str)>) {
     match expr.expr_kind() {
         ExprKind::And { left, right } if left.source_loc() != right.source_loc() => {
             let mut operands = Vec::new();
             sites_of(left, "true", &mut operands);
             sites_of(right, "true", &mut operands);
-            // All of a chain below an `||` or an `unless`; at the top each member is a part of its own.
+            // The whole chain, if it is below an `||` or an `unless`; at the top each member is a
+            // separate part.
             if neutral == "false" {
                 sites.push((expr, neutral));
             }
@@ -166,7 +167,7 @@ fn sites_of<'a>(expr: &'a Expr, neutral: &'static str, sites: &mut Vec<(&'a Expr
             sites_of(left, "false", sites);
             sites_of(right, "false", sites);
         }
-        _ => match behind_unless(expr) {
+        _ => match unless_condition(expr) {
             Some(arg) => {
                 if let ExprKind::Or { .. } = arg.expr_kind() {
                     sites.push((arg, "false"));

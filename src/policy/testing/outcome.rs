@@ -1,4 +1,4 @@
-//! What a case expects against what it got, in words.
+//! Compares the expected answer of a case with the actual one.
 
 use crate::policy::decide::explain::{Considered, nearest};
 use crate::policy::decide::ruling::{Obligation, Ruling};
@@ -10,17 +10,17 @@ use std::fmt;
 /// A case that was not answered as expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaseFailure {
-    /// Where the case stands.
+    /// The place of the case.
     pub place: CasePlace,
-    /// Its name; `offered` of a tool list.
+    /// Its name; `offered` for a tool list.
     pub name: String,
-    /// Who asks for what: `operator read_file @logs/syslog`.
+    /// The request: `operator read_file @logs/syslog`.
     pub asked: String,
-    /// The answer that it wants.
+    /// The expected answer.
     pub expected: String,
-    /// The answer that it got.
+    /// The actual answer.
     pub got: String,
-    /// What that answer comes from.
+    /// What that answer follows from.
     pub why: String,
 }
 
@@ -51,29 +51,29 @@ impl fmt::Display for Who {
 }
 
 impl Expect {
-    pub(in crate::policy) fn meets(&self, answer: &Ruling) -> bool {
+    pub(in crate::policy) fn matches(&self, answer: &Ruling) -> bool {
         let policies: BTreeSet<String> = answer.policies().iter().cloned().collect();
         self.word == answer.word()
             && self.policies.as_ref().is_none_or(|expect| *expect == policies)
             && self.asks.as_ref().is_none_or(|expect| *expect == groups_asked(answer))
     }
 
-    /// The answer in a few words.
-    pub(in crate::policy) fn told(&self) -> String {
+    /// The expected answer, briefly.
+    pub(in crate::policy) fn described(&self) -> String {
         let list = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(", ");
-        let mut told = self.word.to_owned();
+        let mut words = self.word.to_owned();
         if let Some(policies) = self.policies.as_ref().filter(|policies| !policies.is_empty()) {
-            told.push_str(&format!(" by {}", list(policies)));
+            words.push_str(&format!(" by {}", list(policies)));
         }
         if let Some(groups) = &self.asks {
-            told.push_str(&format!(" from {}", list(groups)));
+            words.push_str(&format!(" from {}", list(groups)));
         }
-        told
+        words
     }
 }
 
 impl Case {
-    /// Who asks for what, in a few words.
+    /// The request, briefly.
     pub(in crate::policy) fn asked(&self) -> String {
         let on = self.resource.as_ref().map_or_else(String::new, |resource| format!(" {resource}"));
         let yes = match self.approved {
@@ -86,13 +86,13 @@ impl Case {
 
     pub(in crate::policy) fn failure(&self, got: &str, why: String) -> CaseFailure {
         let (place, name, asked) = (self.place.clone(), self.name.clone(), self.asked());
-        CaseFailure { place, name, asked, expected: self.expect.told(), got: got.to_owned(), why }
+        CaseFailure { place, name, asked, expected: self.expect.described(), got: got.to_owned(), why }
     }
 }
 
 impl Bundle {
-    /// What an answer comes from, with places: the determining policies, else the errors, else what is the
-    /// nearest to a permit.
+    /// What an answer follows from, with places: the determining policies, else the errors, else
+    /// the permit that was nearest to matching.
     pub(in crate::policy) fn why(
         &self,
         answer: &Ruling,
@@ -131,8 +131,8 @@ fn groups_asked(answer: &Ruling) -> BTreeSet<String> {
     groups.collect()
 }
 
-/// An answer in a word, with the groups that it asks.
-pub(in crate::policy) fn told(answer: &Ruling) -> String {
+/// The decision, with the groups that it asks.
+pub(in crate::policy) fn described(answer: &Ruling) -> String {
     let groups: Vec<String> = groups_asked(answer).into_iter().collect();
     match answer {
         Ruling::NeedsApproval { .. } if groups.is_empty() => format!("{} from a person", answer.word()),

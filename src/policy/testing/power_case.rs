@@ -1,4 +1,4 @@
-//! Cases about powers of the API, run.
+//! Runs cases about powers of the API.
 
 use super::outcome::CaseFailure;
 use crate::policy::decide::ruling::Ruling;
@@ -11,11 +11,11 @@ impl Bundle {
     pub(in crate::policy) fn check_use(&self, case: &PowerCase) -> Option<CaseFailure> {
         let groups: &Groups = &case.who.groups;
         let answer = case.answer(self);
-        (!case.expect.meets(&answer)).then(|| CaseFailure {
+        (!case.expect.matches(&answer)).then(|| CaseFailure {
             place: case.place.clone(),
             name: case.name.clone(),
             asked: case.asked(),
-            expected: case.expect.told(),
+            expected: case.expect.described(),
             got: answer.word().to_owned(),
             why: self.why(&answer, || case.with(|asked| self.explain_use_among(asked, groups))),
         })
@@ -25,7 +25,7 @@ impl Bundle {
 impl PowerCase {
     /// Whether `bundle` answers as expected.
     pub(in crate::policy) fn holds(&self, bundle: &Bundle) -> bool {
-        self.expect.meets(&self.answer(bundle))
+        self.expect.matches(&self.answer(bundle))
     }
 
     fn answer(&self, bundle: &Bundle) -> Ruling {
@@ -38,7 +38,7 @@ impl PowerCase {
         let over = match self.owner.as_deref() {
             None => Over::Server,
             Some("self") => Over::Of { id: "case", owner: &own },
-            Some("other") => Over::Of { id: "case", owner: "key:somebody" },
+            Some("other") => Over::Of { id: "case", owner: "key:other" },
             Some(name) => Over::Of { id: "case", owner: name },
         };
         let Self { power, door, expires_us, now_us, ran, .. } = *self;
@@ -102,18 +102,18 @@ when { resource.owner == principal };
     }
 
     #[test]
-    fn what_is_no_case_is_refused_with_its_line() {
+    fn an_invalid_case_is_refused_with_its_line() {
         let check = |more: &str, reason: &str| {
             let text = format!("\n[[use]]\nname = \"n\"\nrole = \"operator\"\n{more}\n");
             let errors = Suite::parse(&[source("policies/tests/p.toml", &text)]).expect_err(more);
             let told = errors[0].to_string();
             assert!(told.starts_with("policies/tests/p.toml:") && told.contains(reason), "{told}");
         };
-        check("power = \"rune\"\nexpect = \"deny\"", "`rune` is no power");
+        check("power = \"rune\"\nexpect = \"deny\"", "unknown power `rune`");
         check("power = \"run\"\nowner = \"self\"\nexpect = \"deny\"", "has no `owner`");
-        check("power = \"approve\"\nexpect = \"deny\"", "say the `owner`");
-        check("power = \"run\"\nvia = \"window\"\nexpect = \"deny\"", "`window` is no door");
-        check("power = \"run\"\nexpect = \"needs_approval\"", "is no answer");
+        check("power = \"approve\"\nexpect = \"deny\"", "needs an `owner`");
+        check("power = \"run\"\nvia = \"window\"\nexpect = \"deny\"", "unknown door `window`");
+        check("power = \"run\"\nexpect = \"needs_approval\"", "unknown answer");
         check("power = \"run\"\nexpect = \"deny\"\ntool = \"read_file\"", "unknown field");
     }
 }

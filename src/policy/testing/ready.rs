@@ -1,4 +1,4 @@
-//! Cases brought together with a catalog.
+//! Resolves cases against a catalog.
 
 use super::folders::{Folders, expand, place};
 use crate::auth::{Source, Subject};
@@ -9,7 +9,7 @@ use crate::types::KeyId;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A case brought together with a catalog: everything that a question borrows.
+/// A case resolved against a catalog: everything that a question borrows.
 #[derive(Debug)]
 pub(in crate::policy) struct ReadyCase<'a> {
     pub(in crate::policy) case: &'a Case,
@@ -70,7 +70,7 @@ impl<'a> ReadyCase<'a> {
 }
 
 impl Who {
-    /// A key of the user, or a user of the host where the name starts with `os:`.
+    /// A key of the user, or a user of the host if the name starts with `os:`.
     pub(in crate::policy) fn subject(&self) -> Subject {
         let key = || KeyId::parse("testcase").map(|id| Source::Key { id, name: "case".to_owned() });
         let (source, user) = match self.user.as_deref().and_then(|user| user.strip_prefix("os:")) {
@@ -98,7 +98,7 @@ impl Who {
 }
 
 impl Case {
-    /// The object; the argument that names it is filled in where the case leaves it out.
+    /// The object; if the case leaves out the argument that names it, it is filled in.
     fn resource(
         &self,
         manifest: &Manifest,
@@ -110,7 +110,7 @@ impl Case {
             let words = self.resource.clone();
             words.or_else(|| self.arguments.get(argument).and_then(Value::as_str).map(str::to_owned))
         };
-        let missing = || "it says no `resource`".to_owned();
+        let missing = || "`resource` is missing".to_owned();
         match &manifest.resource {
             ResourceSpec::Fixed { kind, id } => match &self.resource {
                 Some(other) if other != id => Err(format!("`{}` has the resource `{id}`", self.tool)),

@@ -1,7 +1,7 @@
-//! Running a bundle's own tests.
+//! Runs a bundle's own tests.
 
 use super::folders::Folders;
-use super::outcome::{CaseFailure, told};
+use super::outcome::{CaseFailure, described};
 use super::ready::ReadyCase;
 use crate::policy::load::bundle::Bundle;
 use crate::policy::load::suite::case::{Offered, PowerCase, Who};
@@ -9,7 +9,7 @@ use crate::tools::{Catalog, Manifest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A suite ready to run: under its own bundle, and under each mutant of it.
+/// A suite that is ready to run: against its own bundle, and against each mutant.
 #[derive(Debug)]
 pub(in crate::policy) struct ReadySuite<'a> {
     pub(in crate::policy) ready: Vec<ReadyCase<'a>>,
@@ -19,7 +19,7 @@ pub(in crate::policy) struct ReadySuite<'a> {
 }
 
 impl Bundle {
-    /// Runs the bundle's tests: those that fail, in the order of the files. Empty where all hold.
+    /// Runs the bundle's tests. Returns those that fail, in the order of the files.
     #[must_use]
     pub fn prove(&self, catalog: &Catalog, folders: &Folders) -> Vec<CaseFailure> {
         let (run, mut failures) = self.ready(catalog, folders);
@@ -30,7 +30,7 @@ impl Bundle {
         failures
     }
 
-    /// The suite over `catalog`, and the cases that no call can be made from.
+    /// The suite over `catalog`, and the cases that do not make a valid call.
     pub(in crate::policy) fn ready<'a>(
         &'a self,
         catalog: &'a Catalog,
@@ -49,9 +49,9 @@ impl Bundle {
     fn check(&self, ready: &ReadyCase<'_>) -> Option<CaseFailure> {
         let (case, groups) = (ready.case, &*ready.case.who.groups);
         let answer = self.decide_among(&ready.question(), groups).answer;
-        (!case.expect.meets(&answer)).then(|| {
+        (!case.expect.matches(&answer)).then(|| {
             let why = self.why(&answer, || self.explain_among(&ready.question(), groups));
-            case.failure(&told(&answer), why)
+            case.failure(&described(&answer), why)
         })
     }
 
@@ -59,12 +59,14 @@ impl Bundle {
         let found = self.offer(&offered.who, catalog);
         (found != offered.tools).then(|| {
             let list = |tools: &BTreeSet<String>| tools.iter().cloned().collect::<Vec<_>>().join(", ");
-            let lacking = |what: &str, from: &BTreeSet<String>, those: &BTreeSet<String>| {
+            let missing_from = |what: &str, from: &BTreeSet<String>, those: &BTreeSet<String>| {
                 let names = list(&those.difference(from).cloned().collect());
                 if names.is_empty() { String::new() } else { format!("{what} {names}") }
             };
-            let parts =
-                [lacking("too many:", &offered.tools, &found), lacking("lacks", &found, &offered.tools)];
+            let parts = [
+                missing_from("too many:", &offered.tools, &found),
+                missing_from("missing:", &found, &offered.tools),
+            ];
             CaseFailure {
                 place: offered.place.clone(),
                 name: "offered".to_owned(),
@@ -85,10 +87,10 @@ impl Bundle {
 }
 
 impl ReadySuite<'_> {
-    /// Whether `bundle` answers anything otherwise than the suite wants.
+    /// Whether `bundle` answers any case differently than the suite expects.
     pub(in crate::policy) fn notices(&self, bundle: &Bundle) -> bool {
         let is_met = |ready: &ReadyCase<'_>| {
-            ready.case.expect.meets(&bundle.decide_among(&ready.question(), &ready.case.who.groups).answer)
+            ready.case.expect.matches(&bundle.decide_among(&ready.question(), &ready.case.who.groups).answer)
         };
         !self.ready.iter().all(is_met)
             || !self.uses.iter().all(|case| case.holds(bundle))

@@ -1,4 +1,4 @@
-//! Every known way in which a policy engine says yes by mistake, and that each is shut.
+//! Known ways in which a policy engine allows by mistake, each of which must be closed.
 
 use super::{
     ERRS, PERMIT_ALL, answer, arguments, ask, at, catalog, host, load, os_subject, session, subject,
@@ -25,7 +25,7 @@ fn a_forbid_that_errors_is_a_deny() {
     let Ruling::Deny { policies, errors, reason, .. } = with(0, 1) else { panic!("an overflow allowed") };
     assert!(policies.is_empty() && errors.len() == 1 && errors[0].contains("overflow"), "{errors:?}");
     assert_eq!(reason, "the policy could not be evaluated");
-    // So is a permit that errors, beside one that does not.
+    // A permit that errors is a deny too, even if another permit matches.
     let bundle = load(&format!(
         "{PERMIT_ALL}@id(\"odd\") permit(principal, action == PAR::Action::\"health_check\", resource)
          when {{ {ERRS} }};"
@@ -86,7 +86,7 @@ fn no_file_can_widen_the_ceiling_or_the_roots() {
         panic!("allowed")
     };
     assert_eq!((policies, reason.as_str()), (vec!["par.outside".to_owned()], "not permitted or not found"));
-    // Default deny, and what is said of it.
+    // The default deny, and its reason.
     let Ruling::Deny { policies, reason, .. } = answer(&load(""), "read_file", &inside) else {
         panic!("allowed")
     };
@@ -94,7 +94,7 @@ fn no_file_can_widen_the_ceiling_or_the_roots() {
 }
 
 #[test]
-fn a_person_is_asked_only_where_a_yes_would_help() {
+fn a_person_is_asked_only_if_approval_would_help() {
     const APPROVE: &str = "@id(\"two\") @require_approval(\"admins\")
         forbid(principal, action in PAR::Action::\"read\", resource) unless { context.call.approved == \"approved\" };\n";
     const CONFIRM: &str = "@id(\"sure\") @require_confirm
@@ -127,9 +127,10 @@ fn a_person_is_asked_only_where_a_yes_would_help() {
     check(&[PERMIT_ALL], "allow", &[]);
 }
 
-/// A recorded request that does not fit another bundle's schema is a deny there, and told apart.
+/// A recorded request that does not match another bundle's schema is a deny there, and marked as
+/// such.
 #[test]
-fn a_request_that_does_not_fit_is_a_deny() {
+fn a_request_that_does_not_match_is_a_deny() {
     let bundle = load(PERMIT_ALL);
     let verdict = ask(&bundle, &subject(Role::Operator), &session(catalog()), "health_check", &host());
     let recorded = Recorded::read(&verdict.request).expect("read");
@@ -164,9 +165,9 @@ fn a_request_that_does_not_fit_is_a_deny() {
     }
 }
 
-/// What did not hold is told in the rule's own words, each with its line.
+/// What did not hold is reported as the rule writes it, each part with its line.
 #[test]
-fn what_does_not_hold_is_told_in_the_rules_own_words() {
+fn what_does_not_hold_is_reported_as_the_rule_writes_it() {
     let text = r#"@id("far") permit (principal in PAR::Role::"viewer", action, resource in PAR::Path::"/srv")
 when { principal.risk > 3 };
 @id("near") permit (
@@ -223,7 +224,7 @@ when { !(principal.risk > 5) && !principal.taint.isEmpty() };
         considered.iter().find(|c| c.policy == "near").and_then(|c| c.failed_at.as_deref()),
         Some("p.cedar:10")
     );
-    // Fewest parts, not those of the first policy.
+    // The permit with the fewest failing parts, not the first policy.
     assert_eq!(nearest(&considered).map(|one| one.policy.as_str()), Some("far"));
     let elsewhere = question(&at("/elsewhere", &[]));
     assert_eq!(told(&elsewhere, "near")[0], "7 resource is not a PAR::Path in PAR::Path::\"/var\"");

@@ -1,9 +1,9 @@
-//! Faults, each put into many requests and bundles: the answer is never more than without it.
+//! Faults injected into many requests and bundles: no fault gives more than the answer without it.
 //!
-//! Each bundle is the shipped one, or one rule of it or of [`GUARDS`] beside a permit of everything. What a
-//! fault does not change is `same`; `narrower` is a deny, or a question to a person where there was a yes;
-//! `refused` is that nothing of it is loaded. Optional facts (`approver`, `source_ip`) are not taken away: a request
-//! without them is one that there is.
+//! Each bundle is the shipped one, or one rule of it or of [`GUARDS`] together with a permit of
+//! everything. `same` counts faults that change nothing; `narrower` counts answers that became a
+//! deny, or a request for approval instead of an allow; `refused` counts bundles that do not load.
+//! Optional facts (`approver`, `source_ip`) are not removed: a request without them is valid.
 
 use super::{
     Approved, ERRS, PERMIT_ALL, Question, Resource, Role, Ruling, Session, SourceFile, Subject, arguments,
@@ -20,7 +20,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-/// Rules that a request which lost something could escape.
+/// Rules that a request could escape if it lost something.
 const GUARDS: [&str; 12] = [
     "@id(\"g-operator\") forbid(principal in PAR::Role::\"operator\", action, resource);",
     "@id(\"g-viewer\") forbid(principal in PAR::Role::\"viewer\", action, resource is PAR::Path);",
@@ -36,7 +36,7 @@ const GUARDS: [&str; 12] = [
     "@id(\"g-fact\") forbid(principal, action in PAR::Action::\"call_tool\", resource) when { context.call.calls_hour > 2 && context.call.approved == \"no\" };",
 ];
 
-/// How the answers to `cases` requests compare.
+/// How the answers to the requests compare.
 #[derive(Clone, Copy, Debug, Default)]
 struct FaultCounts {
     same: usize,
@@ -103,7 +103,7 @@ fn load(sources: &[SourceFile]) -> Result<Bundle, Vec<super::PolicyError>> {
     Ok(bundle.with_groups(groups()))
 }
 
-/// Each rule as text: those that are shipped, and the guards.
+/// The text of each rule: the shipped ones, and the guards.
 fn rules() -> Vec<String> {
     let whole = load(&shipped_files()).expect("shipped");
     let shipped = whole.policies().map(|(id, _)| whole.text(id).expect("text"));
@@ -111,7 +111,7 @@ fn rules() -> Vec<String> {
     shipped.chain(GUARDS.map(str::to_owned)).collect()
 }
 
-/// The shipped bundle, and each rule beside a permit of everything.
+/// The shipped bundle, and each rule together with a permit of everything.
 static SOURCES: LazyLock<Vec<Vec<SourceFile>>> = LazyLock::new(|| {
     let alone =
         rules().into_iter().map(|rule| vec![source("all.cedar", PERMIT_ALL), source("one.cedar", &rule)]);
@@ -126,7 +126,7 @@ struct FaultRequest {
     approved: Approved<'static>,
 }
 
-/// Requests that between them meet each rule.
+/// Requests that together match each rule.
 fn requests() -> Vec<FaultRequest> {
     let ask = |who: Subject, tool, resource, approved| FaultRequest {
         who,
@@ -137,7 +137,7 @@ fn requests() -> Vec<FaultRequest> {
     };
     let demo = || Resource::Id { kind: IdKind::Project, id: "demo".to_owned() };
     let by = |by| Approved::Approved { by: Some(by) };
-    let nobody = || Subject { user: None, ..subject(Role::Viewer) };
+    let without_user = || Subject { user: None, ..subject(Role::Viewer) };
     vec![
         ask(subject(Role::Operator), "read_file", at("/var/log/syslog", &["@logs"]), Approved::No),
         ask(
@@ -152,7 +152,7 @@ fn requests() -> Vec<FaultRequest> {
             at("/var/log/audit/x", &["@logs", "/var/log/audit"]),
             Approved::No,
         ),
-        ask(nobody(), "list_dir", at("/var/log", &["@logs"]), Approved::Confirmed { by: None }),
+        ask(without_user(), "list_dir", at("/var/log", &["@logs"]), Approved::Confirmed { by: None }),
         ask(os_subject(Role::Operator), "read_file", at("/srv/w/notes", &["@workspace"]), Approved::No),
         ask(os_subject(Role::Operator), "health_check", host(), Approved::No),
         ask(subject(Role::Admin), "deploy", demo(), by("ben")),
@@ -189,7 +189,7 @@ fn build(bundle: &Bundle, question: &Question<'_>) -> Built {
     build::build(question, bundle.groups(), bundle.labels(), input)
 }
 
-/// Every way in which each fault can be put into a request.
+/// Every place at which each fault can be injected into a request.
 fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
     let mut out = Vec::new();
     let changed = |change: &dyn Fn(&mut Built)| {
@@ -200,13 +200,13 @@ fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
     for (at, node) in built.nodes.iter().enumerate() {
         let is_folder = node.uid.0 == "Path" && node.uid != built.resource;
         let [alone, with_ties] = match node.uid.0 {
-            "Role" => ["role lacks", "role and ties lack"],
-            "Group" => ["group lacks", "group and ties lack"],
-            "User" => ["user lacks", "user and ties lack"],
-            "ApiKey" => ["key lacks", "key and ties lack"],
-            "Session" => ["session lacks", "session and ties lack"],
-            _ if is_folder => ["folder or name above lacks", "folder or name above and ties lack"],
-            _ => ["object lacks", "object and ties lack"],
+            "Role" => ["role missing", "role and ties missing"],
+            "Group" => ["group missing", "group and ties missing"],
+            "User" => ["user missing", "user and ties missing"],
+            "ApiKey" => ["key missing", "key and ties missing"],
+            "Session" => ["session missing", "session and ties missing"],
+            _ if is_folder => ["folder or name above missing", "folder or name above and ties missing"],
+            _ => ["object missing", "object and ties missing"],
         };
         let without = changed(&|built| {
             built.nodes.remove(at);
@@ -218,7 +218,7 @@ fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
         out.extend([(alone, without), (with_ties, untied)]);
         for parent in 0..node.parents.len() {
             out.push((
-                "membership lacks",
+                "membership missing",
                 changed(&|built| {
                     built.nodes[at].parents.remove(parent);
                 }),
@@ -231,7 +231,7 @@ fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
                     built.nodes[at].attributes.extend(value.clone().map(|value| (name.clone(), value)));
                 })
             };
-            out.push(("attribute lacks", of(None)));
+            out.push(("attribute missing", of(None)));
             out.push(("attribute of another type", of(Some(Value::Record(BTreeMap::new())))));
             let other = if name == "labels" { Value::Set(Vec::new()) } else { Value::Bool(true) };
             let fault = if name == "labels" { "labels lost" } else { "attribute of another type" };
@@ -247,7 +247,7 @@ fn faulty(built: &Built) -> Vec<(&'static str, Built)> {
     out
 }
 
-/// Of the facts and of the arguments.
+/// Faults in the facts and in the arguments.
 fn in_context(built: &Built, out: &mut Vec<(&'static str, Built)>) {
     let changed = |change: &dyn Fn(&mut Built)| {
         let mut built = built.clone();
@@ -256,7 +256,7 @@ fn in_context(built: &Built, out: &mut Vec<(&'static str, Built)>) {
     };
     for (part, record) in &built.context {
         out.push((
-            "facts or arguments lack",
+            "facts or arguments missing",
             changed(&|built| {
                 built.context.remove(part);
             }),
@@ -272,7 +272,7 @@ fn in_context(built: &Built, out: &mut Vec<(&'static str, Built)>) {
             };
             let is_optional = part == "input" && ["limit", "offset"].contains(&name.as_str());
             if !is_optional {
-                out.push(("fact or argument lacks", of(None)));
+                out.push(("fact or argument missing", of(None)));
             }
             out.push(("fact or argument of another type", of(Some(Value::Set(Vec::new())))));
         }
@@ -314,7 +314,8 @@ fn in_requests(table: &mut FaultTable) {
     }
 }
 
-/// Faults of what is loaded: an erring rule beside the others, another schema, actions without their classes.
+/// Faults in what is loaded: an erring rule in addition to the others, another schema, actions
+/// without their classes.
 fn in_bundles(table: &mut FaultTable) {
     let errs = ["permit", "forbid"].map(|effect| {
         source("errs.cedar", &format!("@id(\"errs\") {effect}(principal, action in PAR::Action::\"call_tool\", resource) when {{ {ERRS} }};"))
@@ -348,7 +349,7 @@ fn in_bundles(table: &mut FaultTable) {
                 }
             });
             bundle.canary(catalog()).expect_err("an action without its class");
-            table.refuse("action or its class lacks");
+            table.refuse("action or its class missing");
         }
     }
 }
@@ -390,7 +391,7 @@ fn in_files(table: &mut FaultTable) {
     let mut before = String::new();
     for entry in text.split_inclusive("\n\n") {
         let from = entry.find("[path.").filter(|_| !entry.contains("# [")).unwrap_or(entry.len());
-        // Behind the header's bracket as well: a table without its labels.
+        // Also after the header's bracket: a table without its labels.
         for cut in (from + 1..entry.trim_end().len()).filter_map(|end| entry.get(..end)) {
             let cut = format!("{before}{cut}");
             labels(&cut).expect_err(&cut);
@@ -406,7 +407,7 @@ fn in_files(table: &mut FaultTable) {
     }
 }
 
-/// Two bundles, asked at the same time by many: each answers as if it were alone.
+/// Two bundles that many threads query at the same time: each answers as if it were alone.
 fn in_a_race(table: &mut FaultTable) {
     let shipped = load(&shipped_files()).expect("shipped");
     for sources in SOURCES.iter().skip(1).take(8) {

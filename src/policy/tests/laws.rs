@@ -1,5 +1,5 @@
-//! Laws of decisions: each can be made again from its record, a folder holds what is below it, and no tool that may run
-//! is hidden.
+//! Laws of decisions: each can be repeated from its record, a rule on a folder covers exactly what
+//! is below it, and no tool that may run is hidden.
 
 use super::{
     PERMIT_ALL, answer, arguments, ask, at, catalog, groups, host, is_below, load, names, names_of_paths,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
-/// Makes the decision again from its record alone, as anybody can who has the bundle.
+/// Repeats the decision from its record alone, as anyone with the bundle can.
 fn again(bundle: &Bundle, request: &Value) -> Result<(Decision, Vec<String>, usize), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     let uid = |name: &str| EntityUid::from_json(request[name].clone()).map_err(|e| text(&e));
@@ -33,9 +33,10 @@ fn again(bundle: &Bundle, request: &Value) -> Result<(Decision, Vec<String>, usi
 proptest! {
     #![proptest_config(crate::types::laws::cases(160))]
 
-    /// A decision is the same each time, and again from its record, written and read as the ledger does.
+    /// A decision is the same each time, and the same again from its record, written and read as
+    /// the ledger does.
     #[test]
-    fn a_decision_can_be_made_again_from_its_record(
+    fn a_decision_can_be_repeated_from_its_record(
         path in names_of_paths(), kind in 0_u8..4, who in subjects(), session in sessions(),
         tool in prop::sample::select(vec!["read_file", "list_dir", "tail_file", "health_check"]),
         now_us in 0_u64..4_000_000_000_000_000, words in ".{0,30}", number in -(1_i64 << 53) + 1..1_i64 << 53, v6 in any::<[u8; 16]>(),
@@ -56,7 +57,7 @@ proptest! {
                          && context.call.now < datetime(\"2030-01-01\") };"));
             Bundle::load(&sources, catalog(), &names()).expect("bundle").with_groups(groups())
         });
-        /// The same bundle, made again from what is kept of it.
+        /// The same bundle, rebuilt from its archive.
         static KEPT: LazyLock<Bundle> = LazyLock::new(|| {
             Bundle::rebuild(BUNDLE.keep().as_bytes(), BUNDLE.digest()).expect("rebuilt")
         });
@@ -93,7 +94,7 @@ proptest! {
 
         let (decision, policies, errors) = again(bundle, &read).map_err(TestCaseError::fail)?;
 
-        // What explains it agrees with it: from the question and from the record, and part by part.
+        // The explanation agrees with it: from the question and from the record, and part by part.
         let (told, considered) = bundle.explain_recorded(catalog, &read).map_err(|e| TestCaseError::fail(e.to_string()))?;
         prop_assert_eq!(&told, &verdict.answer);
         prop_assert_eq!(&considered, &bundle.explain(&question));
@@ -119,7 +120,8 @@ proptest! {
         }
     }
 
-    /// A path is allowed below the folder that a policy names, and nowhere else: by whole names.
+    /// A path is allowed below the folder that a policy names, and nowhere else: only whole names
+    /// match.
     #[test]
     fn a_folder_holds_what_is_below_it_and_nothing_else(path in names_of_paths()) {
         static PERMITS: LazyLock<Bundle> =
@@ -132,13 +134,13 @@ proptest! {
             let answer = answer(&PERMITS, tool, &at(&path, &[]));
             prop_assert_eq!(matches!(answer, Ruling::Allow { .. }), expect, "{}", &path);
         }
-        // A forbid on it holds too when the object is known to lie there under another name.
+        // A `forbid` on it also holds if the object is known to lie there under another name.
         let denied = |resource: &Resource| matches!(answer(&FORBIDS, "read_file", resource), Ruling::Deny { .. });
         prop_assert_eq!(denied(&at(&path, &[])), expect);
         prop_assert!(denied(&at(&path, &["/var/log"])));
     }
 
-    /// What would be allowed is offered: hiding is never stricter than deciding, nor is it a decision.
+    /// What would be allowed is offered: hiding is never stricter than deciding.
     #[test]
     fn no_allowed_tool_is_hidden(
         principal in prop::sample::select(vec![
@@ -174,11 +176,11 @@ proptest! {
             session.taint.insert("untrusted".to_owned());
         }
         let forbid = if forbid.is_empty() { String::new() } else { format!("@id(\"f\") {forbid}") };
-        // A scope that nothing can meet is refused at load.
+        // A scope that nothing can match is refused at load.
         let text = format!("@id(\"x\") permit({principal}, {action}, {scope}) {condition};\n{forbid}");
         let Ok(bundle) = try_load(&text) else { return Ok(()) };
         let catalog = catalog();
-        // The deploy job has a resource of its own, which no scope above names.
+        // The deploy job has its own resource, which no scope above names.
         for manifest in catalog.manifests().filter(|manifest| manifest.name != "deploy") {
             let resource = if manifest.name == "health_check" { host() } else { at("/var/log/syslog", &["@logs"]) };
             let answer = ask(&bundle, &who, &session, &manifest.name, &resource).answer;

@@ -1,4 +1,4 @@
-//! Templates and their links: each link is a rule like any other, and what is no link is refused.
+//! Templates and their links: each link is a rule like any other, and an invalid link is refused.
 
 use super::{answer, arguments, ask, at, catalog, names, os_subject, session, source, subject};
 use crate::auth::Role;
@@ -64,7 +64,7 @@ fn a_link_is_a_rule() {
     let root =
         ask(&bundle, &os_subject(Role::Operator), &session(catalog()), "read_file", &at("/srv/x", &[]));
     assert_eq!(root.answer.policies(), ["root-reads-all"]);
-    // Prepare is to look for what links name, and a place tells both lines.
+    // Prepare must look for the paths that links name, and a place has both lines.
     assert_eq!(bundle.named(), ["/", "/var/log", "/var/log/apt"]);
     assert_eq!(
         bundle.policies().map(|(id, place)| format!("{id} {place}")).collect::<Vec<_>>(),
@@ -74,11 +74,11 @@ fn a_link_is_a_rule() {
             "root-reads-all policies/50.cedar:2 by policies/links.toml:7",
         ]
     );
-    // A slot's name in a text or a comment is none.
+    // A slot's name in a string or a comment is left alone.
     assert_eq!(bundle.advice("ann-reads-logs").as_deref(), Some("no ?principal of \"?resource\""));
 }
 
-/// A part of a link that does not hold is told with its line of the template, and the link's own names.
+/// A failing part of a link is reported with the template's line and the link's own names.
 #[test]
 fn a_link_is_explained() {
     let bundle = load(TEMPLATES, LINKS);
@@ -105,7 +105,7 @@ fn a_link_is_explained() {
 }
 
 #[test]
-fn what_is_no_link_is_refused_with_its_line() {
+fn an_invalid_link_is_refused_with_its_line() {
     let one = "[[link]]\ntemplate = \"reads\"\nid = \"x\"\nprincipal = \"User::\\\"ann\\\"\"\nresource = \"Path::\\\"/srv\\\"\"\n";
     let check = |links: &str, line: usize, reason: &str| {
         let errors = try_load(TEMPLATES, links).expect_err(links);
@@ -117,16 +117,16 @@ fn what_is_no_link_is_refused_with_its_line() {
     check("\n[[lnk]]\n", 2, "unknown field `lnk`");
     check(&format!("{one}action = \"read\"\n"), 6, "unknown field `action`");
     check(&one.replace("\"reads\"", "\"raeds\""), 1, "no template has the id `raeds`");
-    check(&one.replace("id = \"x\"", "id = \"\""), 1, "no name");
+    check(&one.replace("id = \"x\"", "id = \"\""), 1, "not a valid policy id");
     check(&one.replace("id = \"x\"", "id = \"par.x\""), 1, "PAR's own");
-    check(&one.replace("id = \"x\"", "id = \"never\""), 1, "is there already");
-    check(&format!("{one}\n{one}"), 7, "is there already");
+    check(&one.replace("id = \"x\"", "id = \"never\""), 1, "is already taken");
+    check(&format!("{one}\n{one}"), 7, "is already taken");
     check(&one.replace("principal =", "# principal ="), 1, "has the slot `?principal`");
     check(&one.replace("\"reads\"", "\"never\""), 1, "has no slot for `principal`");
-    check(&one.replace("User::", "Usr::"), 1, "`PAR::Usr` is no entity type");
-    check(&one.replace("User::\\\"ann\\\"", "ann"), 1, "names no entity");
-    check(&one.replace("ann\\\"", "ann\\\", action, resource) when { true } //"), 1, "names no entity");
-    // A policy that is none of a template's is not linked, and a template that nothing links is no rule.
+    check(&one.replace("User::", "Usr::"), 1, "unknown entity type `PAR::Usr`");
+    check(&one.replace("User::\\\"ann\\\"", "ann"), 1, "is not an entity");
+    check(&one.replace("ann\\\"", "ann\\\", action, resource) when { true } //"), 1, "is not an entity");
+    // A link to a policy without slots is refused, and so is a template without a link.
     let fixed = "@id(\"reads\") permit(principal, action in PAR::Action::\"read\", resource);";
     let errors = try_load(fixed, one).expect_err("a policy");
     assert!(errors[0].reason.contains("needs no link"), "{errors:?}");
@@ -137,7 +137,7 @@ fn what_is_no_link_is_refused_with_its_line() {
     assert_eq!(errors.len(), 2, "{errors:?}");
 }
 
-/// What is refused of a rule is refused of a link, at the template's line and with the link's.
+/// What is refused in a rule is refused in a link, with the lines of the template and of the link.
 #[test]
 fn links_are_held_to_what_rules_are() {
     let check = |templates: &str, links: &str, line: usize, reason: &str| {
@@ -154,7 +154,7 @@ fn links_are_held_to_what_rules_are() {
         )
     };
     check(&template("context.call.calls_hour + principal.risk > 3"), &linked(long), 6, "may overflow");
-    check(&template("context.input.path == \"/x\""), &linked(long), 6, "in the caller's words");
+    check(&template("context.input.path == \"/x\""), &linked(long), 6, "as the caller wrote it");
     check(&template("principal.nonsense == 1"), &linked(long), 6, "nonsense");
     check(&template("true"), &linked("resource = \"Path::\\\"/srv/\\\"\""), 4, "neither a plain");
     check(&template("true"), &linked("resource = \"Path::\\\"@lags\\\"\""), 4, "neither a plain");
@@ -162,7 +162,7 @@ fn links_are_held_to_what_rules_are() {
         "@id(\"t\")\nforbid (principal in ?principal, action, resource);\n",
         &linked("principal = \"Role::\\\"chef\\\"\""),
         2,
-        "`chef` is no role",
+        "unknown role `chef`",
     );
 }
 
@@ -174,13 +174,13 @@ fn links_are_part_of_the_digest_and_of_what_is_kept() {
     let again = Bundle::rebuild(bundle.keep().as_bytes(), bundle.digest()).expect("rebuilt");
     assert_eq!(again.text("ann-reads-logs"), bundle.text("ann-reads-logs"));
     assert!(again.text("no-lists").is_some_and(|text| text.contains("PAR::Path::\"/var/log/apt\"")));
-    // Without its links, or with others, it is not that bundle.
+    // Without its links, or with others, it is another bundle.
     for (from, to) in [("/var/log/apt", "/var/log/apx"), ("policies/links.toml", "policies/lonks.toml")] {
         Bundle::rebuild(bundle.keep().replace(from, to).as_bytes(), bundle.digest()).expect_err(to);
     }
 }
 
-/// The cases of a bundle are to notice where a link is lost, too.
+/// The cases of a bundle must notice a lost link too.
 #[test]
 fn a_link_is_changed_like_a_rule() {
     let suite = "[[case]]\nname = \"ann reads\"\nrole = \"operator\"\nuser = \"ann\"\ntool = \"read_file\"\n\

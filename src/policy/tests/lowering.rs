@@ -1,4 +1,5 @@
-//! JSON Schema to Cedar: a schema is lowered or refused, and what fits it is a request that Cedar takes.
+//! JSON Schema to Cedar: a schema is lowered or refused, and arguments that match it make a request
+//! that Cedar accepts.
 
 use super::{host, names, session, source, subject, top};
 use crate::auth::Role;
@@ -16,7 +17,7 @@ fn lowered(property: &Value) -> Result<Value, Unfit> {
     record_type(&input).map(|record| record["attributes"].clone())
 }
 
-/// Case by case: what is in the table.
+/// Each row of the table.
 #[test]
 fn the_lowering_is_total_or_refused() {
     let flat = |kind: &str| json!({ "x": { "type": kind, "required": false } });
@@ -48,7 +49,7 @@ fn the_lowering_is_total_or_refused() {
         (json!({ "type": "array", "items": { "type": "integer" } }), many("Long")),
         (json!({ "type": "array", "items": { "type": "boolean" } }), many("Boolean")),
         (json!({ "type": ["array", "null"], "items": { "type": "boolean" } }), many("Boolean")),
-        // Free text, and what says so itself.
+        // Free text, and what sets `opaque` itself.
         (json!({ "type": "string" }), opaque.clone()),
         (json!({ "type": "string", "pattern": "^a$" }), opaque.clone()),
         (json!({ "type": "string", "maxLength": longest + 1 }), opaque.clone()),
@@ -76,7 +77,7 @@ fn the_lowering_is_total_or_refused() {
     }
 }
 
-/// And that nothing else is.
+/// Nothing outside the table is lowered.
 #[test]
 fn what_is_not_in_the_table_is_refused_by_its_argument() {
     for property in [
@@ -113,7 +114,7 @@ fn what_is_not_in_the_table_is_refused_by_its_argument() {
 }
 
 #[test]
-fn no_other_word_of_a_schema_is_passed_over() {
+fn no_other_keyword_of_a_schema_is_ignored() {
     for word in [
         "format",
         "const",
@@ -135,7 +136,8 @@ fn no_other_word_of_a_schema_is_passed_over() {
         let unfit = record_type(&json!({ "type": "object", "properties": {}, word: {} })).expect_err(word);
         assert!(unfit.reason.to_string().contains(word) && unfit.argument.is_none(), "{unfit:?}");
     }
-    // No argument can stand where the policy reads the length of another, or the ledger a value's type.
+    // No argument can take the name under which policies read the length of another, or the ledger
+    // a value's type.
     let both = json!({ "type": "object", "properties": {
         "x": { "type": "array", "items": { "type": "integer" } }, "x__len": { "type": "integer" } } });
     assert!(record_type(&both).is_err());
@@ -189,7 +191,7 @@ fn an_argument_is_lowered_or_a_deny() {
     }
 }
 
-/// A catalog of one tool, `any`, with these arguments.
+/// A catalog with one tool, `any`, with these arguments.
 fn catalog_of(properties: &Map<String, Value>, required: &[String]) -> Catalog {
     let input = json!({ "type": "object", "additionalProperties": false, "required": required,
                         "properties": properties });
@@ -209,9 +211,10 @@ fn load(catalog: &Catalog) -> Result<Bundle, Vec<PolicyError>> {
     Bundle::load(&[source("p.cedar", all)], catalog, &names())
 }
 
-/// What policies see of a number, and that one which two readers might read as two is no call at all.
+/// What policies see of a number. A number that two readers could read differently makes the call
+/// invalid.
 #[test]
-fn a_number_is_what_it_is_written_as_or_no_call() {
+fn a_number_keeps_its_value_or_the_call_is_invalid() {
     let properties = json!({ "rate": { "type": "number" }, "count": { "type": "integer" },
                              "all": { "type": "array", "items": { "type": "number" } }, "more": { "opaque": true } });
     let catalog = catalog_of(properties.as_object().expect("object"), &[]);
@@ -240,7 +243,7 @@ fn a_number_is_what_it_is_written_as_or_no_call() {
         r#"{"more":{"x":[1e300]}}"#,
     ] {
         let invalid = check(arguments).expect_err(arguments);
-        assert!(invalid.reason.contains("more than four places"), "{}", invalid.reason);
+        assert!(invalid.reason.contains("more than four decimal places"), "{}", invalid.reason);
     }
     for arguments in [r#"{"count":1.0}"#, r#"{"count":1e3}"#, r#"{"less":1.5}"#, "[0.5]"] {
         let invalid = check(arguments).expect_err(arguments);
@@ -251,7 +254,8 @@ fn a_number_is_what_it_is_written_as_or_no_call() {
     }
 }
 
-/// Each line of the table in docs/policy.md: the rule in it loads over the schema in it, or the schema is refused.
+/// Each row of the table in docs/policy.md: its rule loads over its schema, or the schema is
+/// refused.
 #[test]
 fn the_table_in_the_docs_is_true() {
     let docs = std::fs::read_to_string(top().join("docs/policy.md")).expect("docs");
@@ -283,16 +287,16 @@ fn the_table_in_the_docs_is_true() {
                 assert_eq!(errors[0].file, "tools.d/any.toml", "{row}");
             }
         }
-        // What the table calls optional is so.
+        // What the table calls optional is optional.
         if let Some((_, rest)) = is_optional.then(|| cells[2].split_once("&& ")).flatten() {
             loaded(rest.split('`').next().expect("rule")).expect_err(row);
         }
     }
 }
 
-/// What is refused is told with the file and line of the argument.
+/// A refusal has the file and line of the argument.
 #[test]
-fn what_is_refused_stands_at_its_line() {
+fn a_refusal_names_its_line() {
     let mut properties = Map::new();
     properties.insert("good".to_owned(), json!({ "type": "boolean" }));
     properties.insert("wild".to_owned(), json!({ "type": ["string", "integer"] }));
@@ -305,7 +309,7 @@ fn what_is_refused_stands_at_its_line() {
     assert!(errors[0].reason.contains("more than one type"), "{errors:?}");
 }
 
-/// An argument's schema, a value, and what is to come of them.
+/// An argument's schema, a value, and the expected result.
 #[derive(Clone, Debug)]
 struct Piece {
     schema: Value,
@@ -336,7 +340,7 @@ fn array() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-/// What policies have no type for.
+/// Schemas that have no policy type.
 fn wild() -> impl Strategy<Value = (Value, Value)> {
     let leaf = flat().prop_map(|(_, value)| value);
     let tree = leaf.prop_recursive(2, 8, 3, |inner| {
@@ -379,8 +383,9 @@ fn pieces() -> impl Strategy<Value = Piece> {
 proptest! {
     #![proptest_config(crate::types::laws::cases(128))]
 
-    /// A schema is refused, or whatever fits it is a request that Cedar's strict check takes and that can be
-    /// read back from the ledger; a call with a number that does not come back is none. There is no third.
+    /// A schema is refused, or all arguments that match it make a request that passes Cedar's
+    /// strict check and can be read back from the ledger; a number that does not round-trip makes
+    /// the call invalid. These are the only outcomes.
     #[test]
     fn what_fits_is_a_request_or_the_schema_is_refused(
         pieces in prop::collection::vec((pieces(), any::<bool>(), any::<bool>()), 0..5),
@@ -392,7 +397,7 @@ proptest! {
             if *is_required {
                 required.push(name.clone());
             }
-            // What has a null somewhere in it may be told from JSON Schema's own validator only.
+            // Only JSON Schema's own validator can judge a value with a null inside.
             if *is_required || *is_given {
                 arguments.insert(name, piece.value.clone());
             }
@@ -412,7 +417,7 @@ proptest! {
         let valid = match catalog.validate(proposed, |_| true) {
             Ok(valid) => valid,
             Err(invalid) => {
-                let is_number = invalid.reason.contains("more than four places");
+                let is_number = invalid.reason.contains("more than four decimal places");
                 prop_assert!(is_number || text.contains("null"), "{}", invalid.reason);
                 return Ok(());
             }
@@ -434,7 +439,7 @@ proptest! {
         let recorded = Recorded::read(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let again = bundle.decide_other(&recorded);
         prop_assert_eq!((&again.answer, again.fits), (&verdict.answer, true));
-        // The least record too, which the canary asks with.
+        // The smallest record too, which the canary uses.
         prop_assert!(least(&valid.manifest().input).is_ok());
     }
 }

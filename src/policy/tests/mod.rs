@@ -1,4 +1,4 @@
-//! Tests of the room as a whole, with what they share.
+//! Tests of the room as a whole, and their helpers.
 
 use crate::auth::{Role, Source as Credential, Subject};
 use crate::policy::{
@@ -101,7 +101,7 @@ fn arguments(tool: &str, path: &str) -> Value {
     }
 }
 
-/// The answer for an operator's key, or for the session and subject given.
+/// The answer to `who` in `session`.
 fn ask(bundle: &Bundle, who: &Subject, session: &Session, tool: &str, resource: &Resource) -> Evaluation {
     let catalog = catalog();
     bundle.decide(&Question {
@@ -123,7 +123,7 @@ fn answer(bundle: &Bundle, tool: &str, resource: &Resource) -> Ruling {
 
 const PERMIT_ALL: &str = "@id(\"all\") permit(principal, action in PAR::Action::\"call_tool\", resource);\n";
 
-/// What errs beyond the year 292277026596; of all that can err this is what no check at load finds.
+/// An error beyond the year 292277026596; the only kind of error that no check at load finds.
 const ERRS: &str = "context.call.now.offset(duration(\"9223372036854775807ms\")) > context.call.now";
 
 fn groups() -> Groups {

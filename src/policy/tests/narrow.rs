@@ -1,4 +1,4 @@
-//! A session that is left fewer tools is never allowed more: what a part of a session's powers may, the whole may.
+//! A session with fewer tools in its ceiling is never allowed more.
 
 use super::slices::{PolicyRequest, asked, bundle};
 use super::{arguments, catalog};
@@ -26,7 +26,7 @@ fn answer(bundle: &Bundle, asked: &PolicyRequest, session: &Session) -> Ruling {
     bundle.decide(&question).answer
 }
 
-/// How much an answer gives.
+/// How much an answer allows.
 fn rank(answer: &Ruling) -> u8 {
     match answer {
         Ruling::Deny { .. } => 0,

@@ -1,4 +1,4 @@
-//! Powers of the API: the shipped table, what no policy lifts, and what is left where there are no policies.
+//! Powers of the API: the shipped table, what no policy lifts, and what remains without policies.
 
 use super::{Subject, catalog, load, names, os_subject, shipped, source, subject, top, try_load};
 use crate::auth::Role;
@@ -33,7 +33,7 @@ fn api() -> Bundle {
     Bundle::load(&sources, catalog(), &names()).expect("shipped policies")
 }
 
-/// `yes`: of everybody's. `own`: of what the same caller has asked for.
+/// `yes`: on everyone's objects. `own`: only on those that the same caller asked for.
 fn table(bundle: &Bundle, who: fn(Role) -> Subject, door: Door) -> String {
     let row = |first: &str, cells: [&str; 4]| {
         let [a, b, c, d] = cells;
@@ -45,7 +45,7 @@ fn table(bundle: &Bundle, who: fn(Role) -> Subject, door: Door) -> String {
             let who = who(role);
             let (own, other) = (
                 allows(bundle, &who, power, &who.id(), door),
-                allows(bundle, &who, power, "key:somebody", door),
+                allows(bundle, &who, power, "key:other", door),
             );
             match (own, other) {
                 (true, true) => "yes",
@@ -59,7 +59,7 @@ fn table(bundle: &Bundle, who: fn(Role) -> Subject, door: Door) -> String {
     table
 }
 
-/// The whole table of the shipped policies, to be read in a diff.
+/// The whole table of the shipped policies, for review in a diff.
 #[test]
 fn the_table_of_roles_and_powers() {
     let golden = "\
@@ -82,9 +82,10 @@ export         yes    -        -        yes
     }
 }
 
-/// Nothing runs and nothing is approved; what is there can be looked at, and mended from the host itself.
+/// Nothing runs and nothing is approved; an administrator can read, and repair from the host
+/// itself.
 #[test]
-fn without_policies_an_administrator_reads_and_mends() {
+fn without_policies_an_administrator_reads_and_repairs() {
     let by_key = "\
 power          viewer operator approver admin
 run            -      -        -        -
@@ -109,7 +110,8 @@ export         -      -        -        -
     );
     let closed = Bundle::closed(catalog(), vec!["policies/x.cedar:1: a fault".to_owned()]).expect("closed");
     assert_eq!(closed.broken().len(), 1);
-    // A file of tools alone, a rule in shadow mode and a forbid give nobody a power: what is built in stays.
+    // A file with rules on tools only, a rule in shadow mode and a `forbid` grant no power: the
+    // built-in policies stay.
     let shadow = load(
         "@id(\"s\") @mode(\"shadow\") permit(principal in PAR::Role::\"viewer\", action == PAR::Action::\"run\", resource);",
     );
@@ -118,7 +120,8 @@ export         -      -        -        -
         assert_eq!(table(bundle, subject, HTTP), by_key);
         assert_eq!(table(bundle, os_subject, Door::SOCKET), by_socket);
     }
-    // One permit of a power, and what is built in is gone: it adds nothing to what somebody has written.
+    // One permit of a power removes the built-in policies: they add nothing to an operator's own
+    // rules.
     let own = load(
         "@id(\"h\") permit(principal in PAR::Role::\"viewer\", action == PAR::Action::\"health_read\", resource);",
     );
@@ -126,7 +129,8 @@ export         -      -        -        -
     assert!(allows(&own, &subject(Role::Admin), Power::HealthRead, "", HTTP), "an admin is a viewer too");
 }
 
-/// A rule lets a key run from one network only. From another it cannot run now, and is no approver for that.
+/// A rule lets a key run from one network only. From another network it cannot run now, but that
+/// does not make it an approver.
 #[test]
 fn a_key_that_runs_elsewhere_may_run() {
     let run = "permit(principal in PAR::Role::\"approver\", action == PAR::Action::\"run\", resource)";
@@ -141,7 +145,7 @@ fn a_key_that_runs_elsewhere_may_run() {
     assert!(allows(&bundle, &subject(Role::Approver), Power::Run, "", here));
     assert!(bundle.may_ever(&subject(Role::Approver), Power::Run), "it may run from where the rule says");
     assert!(!bundle.may_ever(&subject(Role::Viewer), Power::Run));
-    assert!(may("when { context.via == \"page\" };"), "a door is no other person");
+    assert!(may("when { context.via == \"page\" };"), "another door is not another person");
     assert!(may("when { context.now > datetime(\"2100-01-01\") };"));
     assert!(may("when { context has expires };"));
     let forbid = "; @id(\"f\") forbid(principal, action == PAR::Action::\"run\", resource)";
@@ -152,7 +156,7 @@ fn a_key_that_runs_elsewhere_may_run() {
     assert!(may("when { principal in PAR::User::\"ann\" };"));
 }
 
-/// Each a rule that a reader would take for another one.
+/// Each is a rule that a reader would misunderstand.
 #[test]
 fn what_could_mislead_about_powers_is_refused() {
     let check = |text: &str, reason: &str| {
@@ -161,7 +165,7 @@ fn what_could_mislead_about_powers_is_refused() {
         assert!(error.line.is_some() && error.mend.is_some(), "{text}\n{error}");
         assert!(error.reason.contains(reason), "{text}\n{error}");
     };
-    let both = "of tools and of powers of the API alike";
+    let both = "permits tools and powers of the API alike";
     check("permit(principal in PAR::Role::\"viewer\", action, resource);", both);
     check("permit(principal is PAR::Caller in PAR::Role::\"viewer\", action, resource);", both);
     check("permit(principal, action, resource is PAR::Run);", both);
@@ -170,24 +174,27 @@ fn what_could_mislead_about_powers_is_refused() {
     load("@id(\"x\") forbid(principal in PAR::Role::\"viewer\", action, resource);");
 
     let read = "(principal, action == PAR::Action::\"run_read\", resource)";
-    check(&format!("@require_approval(\"a\") forbid{read};"), "asks nobody");
-    check(&format!("@require_confirm forbid{read};"), "asks nobody");
-    check(&format!("forbid{read} when {{ resource == PAR::Run::\"run_1\" }};"), "names one `Run`");
+    check(&format!("@require_approval(\"a\") forbid{read};"), "has no effect");
+    check(&format!("@require_confirm forbid{read};"), "has no effect");
+    check(&format!("forbid{read} when {{ resource == PAR::Run::\"run_1\" }};"), "names a single `Run`");
     check(
         "forbid(principal, action == PAR::Action::\"approve\", resource == PAR::Approval::\"apr_1\");",
-        "names one `Approval`",
+        "names a single `Approval`",
     );
-    check(&format!("forbid{read} when {{ resource.owner == PAR::Caller::\"ann\" }};"), "no Caller `ann`");
-    check("forbid(principal == PAR::Caller::\"Ab3dEf9h\", action, resource);", "no Caller `Ab3dEf9h`");
+    check(
+        &format!("forbid{read} when {{ resource.owner == PAR::Caller::\"ann\" }};"),
+        "unknown Caller `ann`",
+    );
+    check("forbid(principal == PAR::Caller::\"Ab3dEf9h\", action, resource);", "unknown Caller `Ab3dEf9h`");
     check(
         "forbid(principal, action == PAR::Action::\"run\", resource == PAR::Server::\"prod\");",
-        "no Server `prod`",
+        "unknown Server `prod`",
     );
     let in_group = "what an owner is in";
     check(&format!("forbid{read} when {{ resource.owner in PAR::Role::\"admin\" }};"), in_group);
     check(&format!("forbid{read} when {{ {{\"a\": resource.owner}}.a in PAR::User::\"ann\" }};"), in_group);
-    check(&format!("forbid{read} when {{ context.via == \"pages\" }};"), "`pages` is no door");
-    check(&format!("forbid{read} when {{ \"tcp\" != context.via }};"), "`tcp` is no door");
+    check(&format!("forbid{read} when {{ context.via == \"pages\" }};"), "unknown door `pages`");
+    check(&format!("forbid{read} when {{ \"tcp\" != context.via }};"), "unknown door `tcp`");
     check(&format!("permit{read} when {{ context.source_ip.isLoopback() }};"), "source_ip");
     check("forbid(principal, action == PAR::Action::\"shred\", resource);", "unrecognized action");
     load(&format!("@id(\"x\") forbid{read} when {{ resource.owner == PAR::Caller::\"os:root\" }};"));
@@ -210,9 +217,9 @@ fn a_tool_cannot_take_the_name_of_an_action() {
     }
 }
 
-/// Rules on the caller's user, group, key and class of powers, and on what the context has.
+/// Rules on the caller's user, group, key and class of powers, and on the context.
 #[test]
-fn rules_on_powers_see_who_from_where_and_until_when() {
+fn rules_on_powers_see_caller_address_and_expiry() {
     let all = "@id(\"all\") permit(principal, action in PAR::Action::\"api\", resource);\n";
     let (ann, door) =
         (subject(Role::Viewer), Door { via: Via::Page, source_ip: Some(IpAddr::from([10, 0, 0, 9])) });
@@ -263,10 +270,10 @@ fn rules_on_powers_see_who_from_where_and_until_when() {
     }
 }
 
-/// An error among the policies is a deny, a power that is asked of the wrong thing too; and what was decided can be
-/// decided again from its record.
+/// An error in a policy is a deny, and so is a power on the wrong type of object; and the decision
+/// can be repeated from its record.
 #[test]
-fn a_use_fails_closed_and_can_be_made_again() {
+fn a_use_fails_closed_and_can_be_repeated() {
     let far = "context.now.offset(duration(\"9223372036854775807ms\")) > context.now";
     let bundle = load(&format!(
         "@id(\"all\") permit(principal, action in PAR::Action::\"api\", resource);\n\
@@ -298,7 +305,7 @@ fn a_use_fails_closed_and_can_be_made_again() {
     }
 }
 
-/// Of hundreds of rules only those in reach are evaluated, and the answer is that of all of them.
+/// Only those of many rules that apply are evaluated, and the answer is that of all of them.
 #[test]
 fn a_slice_answers_a_use_as_all_policies_do() {
     let mut text = std::fs::read_to_string(top().join("policies/00-api.cedar")).expect("shipped policy");
@@ -329,7 +336,7 @@ fn a_slice_answers_a_use_as_all_policies_do() {
     }
 }
 
-/// To Cedar what is not there is in nothing, and is nobody's: a request that has lost anything is refused.
+/// To Cedar a missing entity is in nothing and has no owner: an incomplete request is refused.
 #[test]
 fn a_use_that_has_lost_something_is_refused() {
     use crate::policy::request::cedar::Built;

@@ -1,4 +1,4 @@
-//! What is refused at load: what could mislead, what takes the stack, and sums that overflow.
+//! Refusals at load: what could mislead, what exhausts the stack, and sums that overflow.
 
 use super::{at, catalog, load, names, session, source, subject, try_load};
 use crate::auth::Role;
@@ -21,7 +21,7 @@ fn what_could_mislead_is_refused_at_load_with_its_line() {
     check("// first\n\npermit(principal action, resource);", 3, "unexpected token");
     check(&format!("@id(\"a\") {all}\n\n{all}"), 3, "has no `@id");
     check(&format!("// \";\" and \\\n@id(\"a;\\\"\") {all}\n@id(\"\")\n{all}"), 3, "has no `@id");
-    check(&format!("@id(\"a\") {all}\n@id(\"a\")\n{all}"), 2, "`a` is there already");
+    check(&format!("@id(\"a\") {all}\n@id(\"a\")\n{all}"), 2, "`a` is already taken");
     check(&format!("\n@id(\"par.mine\") {all}"), 2, "PAR's own");
     check(
         &format!("@id(\"a\") {all}\n@id(\"t\") permit(principal == ?principal, action, resource);"),
@@ -54,7 +54,7 @@ fn what_could_mislead_is_refused_at_load_with_its_line() {
     );
     check(&scoped("principal in PAR::Path::\"/var\", action, resource"), 3, "applicable action");
     check(&scoped("principal in PAR::Rolle::\"operator\", action, resource"), 3, "Rolle");
-    // The first letter is Cyrillic, in each of these.
+    // The first letter of each is Cyrillic.
     check(&scoped("principal in PAR::Role::\"\u{43e}perator\", action, resource"), 3, "mixed scripts");
     for path in ["var/log", "/var//log", "/var/../log", "/var/log/", "/var/./log", "@nowhere", "", "~/x"] {
         check(
@@ -63,7 +63,7 @@ fn what_could_mislead_is_refused_at_load_with_its_line() {
             "neither a plain",
         );
     }
-    // Nothing of a broken bundle is taken, and each file's fault is told.
+    // No part of a broken bundle is loaded, and each file's fault is reported.
     let broken = [source("a.cedar", "permit("), source("b.cedar", all)];
     let errors = Bundle::load(&broken, catalog(), &names()).expect_err("broken");
     assert_eq!(
@@ -76,7 +76,7 @@ fn what_could_mislead_is_refused_at_load_with_its_line() {
     assert!(errors[0].to_string().starts_with("b.cedar:2: "), "{errors:?}");
 }
 
-/// Refused at this line, for this reason, with a way to mend it.
+/// Refused at this line, for this reason, with a fix.
 fn check(text: &str, line: usize, reason: &str) {
     let errors = try_load(text).expect_err(text);
     let [error] = errors.as_slice() else { panic!("{text}\n{errors:?}") };
@@ -87,9 +87,9 @@ fn check(text: &str, line: usize, reason: &str) {
     assert!(error.mend.is_some(), "{text}\n{error}");
 }
 
-/// Cedar parses and evaluates by recursion: what is too deep never gets there.
+/// Cedar parses and evaluates by recursion: text that nests too deep never gets there.
 #[test]
-fn what_would_take_the_stack_is_refused() {
+fn what_would_exhaust_the_stack_is_refused() {
     let rule = move |condition: &str| {
         format!(
             "@id(\"deep\") forbid(principal, action == PAR::Action::\"deploy\", resource)\nwhen {{ {condition} }};"
@@ -105,7 +105,7 @@ fn what_would_take_the_stack_is_refused() {
         format!("{one} // {}\n", "(".repeat(5_000)),
         format!("context.input.version == \"{}\"", "(".repeat(5_000)),
     ] {
-        // Unoptimised, Cedar's parser wants more than the stack of a test.
+        // Without optimisation, Cedar's parser needs more than the stack of a test.
         let big = std::thread::Builder::new().stack_size(16 << 20);
         big.spawn(move || load(&rule(&fine))).expect("thread").join().expect("is loaded");
     }
@@ -129,9 +129,9 @@ fn what_would_take_the_stack_is_refused() {
     );
 }
 
-/// What Cedar would load: each with the line that is told, the reason, and the way to mend it.
+/// What Cedar would load: each with the reported line, the reason, and a fix.
 #[test]
-fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
+fn what_cedar_accepts_and_par_does_not_is_refused_with_its_line() {
     let tail = |condition: &str| {
         format!(
             "@id(\"x\")\nforbid(principal, action == PAR::Action::\"tail_file\", resource)\nwhen {{\n{condition} }};"
@@ -179,9 +179,9 @@ fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
         "(if context.input.lines > 3 then context.input else context.input).path like \"*\"",
         "!(context.input has path) || context.input.path like \"*\"",
     ] {
-        check(&tail(path), 4, "the path in the caller's words");
+        check(&tail(path), 4, "the path as the caller wrote it");
     }
-    // The id of a project is one word, and names one project.
+    // The id of a project has one spelling, and names one project.
     loads(
         "@id(\"x\") forbid(principal, action == PAR::Action::\"deploy\", resource) when { context.input.project like \"shop-*\" };",
     );
@@ -206,14 +206,14 @@ fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
             check(
                 &format!("\n@id(\"x\") {effect}(principal in PAR::Role::\"{role}\", action, resource);"),
                 2,
-                "is no role",
+                "unknown role",
             );
             check(
                 &format!(
                     "\n@id(\"x\") {effect}(principal, action, resource is PAR::Path)\nwhen {{ principal in [PAR::Role::\"{role}\"] }};"
                 ),
                 3,
-                "is no role",
+                "unknown role",
             );
         }
     }
@@ -230,15 +230,15 @@ fn what_cedar_takes_and_par_does_not_is_refused_with_its_line() {
     for asks in
         ["@require_approval(\"release\")", "@require_approval", "@require_confirm", "@require_confirm(\"\")"]
     {
-        check(&format!("\n@id(\"x\") {asks} permit{deploy};"), 2, "on a permit asks nobody");
+        check(&format!("\n@id(\"x\") {asks} permit{deploy};"), 2, "has no effect on a permit");
     }
     check(&format!("\n@id(\"x\") @require_approval forbid{deploy};"), 2, "names no group");
     check(&format!("\n@id(\"x\") @require_approval(\"\") forbid{deploy};"), 2, "names no group");
 }
 
-/// An error of Cedar's is told once for its line, by its cause, and says how to mend it.
+/// An error from Cedar is reported once for its line, by its cause, with a fix.
 #[test]
-fn one_mistake_is_told_once_and_with_its_remedy() {
+fn one_mistake_is_reported_once_with_its_fix() {
     let check = |text: &str, reason: &str, mend: &str| {
         let errors = try_load(text).expect_err(text);
         let [error] = errors.as_slice() else { panic!("{text}\n{errors:?}") };
@@ -276,10 +276,10 @@ fn one_mistake_is_told_once_and_with_its_remedy() {
     let errors = try_load(
         "@id(\"x\") forbid(principal, action, resource);\n@id(\"x\") forbid(principal, action, resource);",
     );
-    assert_eq!(errors.expect_err("twice")[0].mend.as_deref(), Some("the other stands at p.cedar:1"));
+    assert_eq!(errors.expect_err("twice")[0].mend.as_deref(), Some("the other policy is at p.cedar:1"));
 }
 
-/// Sums as a policy may write them, and numbers as a caller would choose them.
+/// Sums as a policy may contain them, and numbers as a caller would choose them.
 fn sums() -> impl Strategy<Value = String> {
     let numbers = prop_oneof![any::<i64>(), -3_i64..3, Just(i64::MIN), Just(i64::MAX)];
     let leaf = prop_oneof![
@@ -300,7 +300,8 @@ fn sums() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(crate::types::laws::cases(160))]
 
-    /// A rule that was loaded never overflows, whatever the numbers; and one without arithmetic is loaded.
+    /// A rule that loads never overflows, whatever the numbers; and a rule without arithmetic
+    /// loads.
     #[test]
     fn no_rule_that_loads_can_overflow(
         sum in sums(), than in sums(), lines in prop_oneof![Just(i64::MIN), Just(i64::MAX), any::<i64>()],

@@ -1,4 +1,4 @@
-//! Policies in shadow mode, the digest, and bundles made again from what is kept of them.
+//! Policies in shadow mode, the digest, and bundles rebuilt from their archive.
 
 use super::{
     ERRS, PERMIT_ALL, ask, catalog, groups, host, load, names, session, shipped, source, subject, try_load,
@@ -8,10 +8,10 @@ use crate::policy::{Bundle, Labels, SourceFile, Suite};
 use crate::tools::Catalog;
 use serde_json::{Value, json};
 
-/// A shadow permit permits nothing, a shadow forbid forbids nothing, an error of either denies nothing; each
-/// is told where it would have made a difference, and only there.
+/// A shadow permit permits nothing, a shadow forbid forbids nothing, and an error in either denies
+/// nothing; each is reported only if it would have changed the decision.
 #[test]
-fn what_is_in_shadow_mode_is_only_reported() {
+fn a_policy_in_shadow_mode_is_only_reported() {
     let check = |policies: &str, answer: (&str, &str), beside: Option<(&str, &str, usize)>| {
         let bundle = load(policies);
         let verdict = ask(&bundle, &subject(Role::Operator), &session(catalog()), "health_check", &host());
@@ -41,15 +41,15 @@ fn what_is_in_shadow_mode_is_only_reported() {
     check(&permit, ("deny", ""), Some(("allow", "s", 0)));
     check(&format!("{PERMIT_ALL}{errs}"), ("allow", "all"), Some(("deny", "", 1)));
     check(&errs, ("deny", ""), Some(("deny", "", 1)));
-    // What would be decided all the same is not told.
+    // A rule that would not change the decision is not reported.
     check(&format!("{PERMIT_ALL}{permit}"), ("allow", "all"), None);
     check(&forbid, ("deny", ""), None);
-    // A question that is only a shadow asks nobody; one that asks others is told.
+    // A shadow `forbid` with an approval asks no person; one that asks other groups is reported.
     let gate = asks("s", "night", "@mode(\"shadow\")");
     check(&format!("{PERMIT_ALL}{gate}"), ("allow", "all"), Some(("needs_approval", "s", 0)));
     let both = format!("{PERMIT_ALL}{}{gate}", asks("g", "day", ""));
     check(&both, ("needs_approval", "g"), Some(("needs_approval", "g s", 0)));
-    // A shadow permit does not make a yes count, and offers no tool.
+    // A shadow permit does not make an approval count, and offers no tool.
     check(&format!("{permit}{}", asks("g", "day", "")), ("deny", "g"), Some(("needs_approval", "g", 0)));
     let manifest = catalog().find("health_check").expect("tool");
     assert!(!load(&permit).may_offer(&subject(Role::Operator), &session(catalog()), manifest));
@@ -57,17 +57,18 @@ fn what_is_in_shadow_mode_is_only_reported() {
 }
 
 #[test]
-fn a_mode_that_is_not_known_is_refused() {
+fn an_unknown_mode_is_refused() {
     for mode in ["@mode(\"shado\")", "@mode(\"Shadow\")", "@mode(\"\")", "@mode", "@mode(\"enforce\")"] {
         let errors = try_load(&format!("@id(\"a\")\n{mode}\n{PERMIT_ALL}").replace("@id(\"all\") ", ""));
         let told = errors.expect_err(mode)[0].to_string();
-        assert!(told.starts_with("p.cedar:2: `@mode(") && told.contains("is no mode"), "{told}");
+        assert!(told.starts_with("p.cedar:2: unknown mode `@mode("), "{told}");
     }
 }
 
-/// What is kept of a bundle makes the same bundle, and nothing that differs from it is taken for it.
+/// The archive of a bundle rebuilds the same bundle, and nothing that differs from it passes for
+/// it.
 #[test]
-fn a_bundle_is_made_again_from_what_is_kept() {
+fn a_bundle_is_rebuilt_from_its_archive() {
     let sources = [
         shipped(),
         vec![source(
@@ -116,11 +117,11 @@ fn a_bundle_is_made_again_from_what_is_kept() {
         *changed.pointer_mut(place).expect(place) = new;
         refused(&changed.to_string());
     }
-    // A line more, of a file that does not count, changes the digest.
+    // Another line, for a file that does not count, changes the digest.
     let mut more = value.clone();
     more["lines"] =
         json!(format!("{}tools.d/zz {}\n", value["lines"].as_str().expect("lines"), "0".repeat(64)));
-    assert!(refused(&more.to_string()).to_string().contains("leads to the digest"));
+    assert!(refused(&more.to_string()).to_string().contains("its content has the digest"));
     refused(kept.split_at(kept.len() / 2).0);
     refused("");
 }

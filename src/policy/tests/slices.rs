@@ -1,4 +1,4 @@
-//! A slice answers what all policies answer, and the entities made by hand are those that Cedar makes.
+//! A slice answers as all policies do, and the entities built by hand are those that Cedar builds.
 
 use super::{ERRS, Session, arguments, at, catalog, host, load, names, sessions, source, subjects};
 use crate::auth::{Source as Credential, Subject};
@@ -77,8 +77,8 @@ static POLICIES: LazyLock<Vec<String>> = LazyLock::new(|| {
             }
         }
     }
-    // Each load tells all that it refuses, first what can match nothing and then what PAR itself does not take;
-    // they stand on lines of their own.
+    // Each load reports all refusals of one stage: first what can match nothing, then what PAR's
+    // lints refuse. Each policy has its own line.
     loop {
         let text: String =
             all.iter().enumerate().map(|(at, text)| format!("@id(\"p{at}\")\n{text}\n")).collect();
@@ -176,7 +176,8 @@ fn told(response: &Response) -> (String, BTreeSet<String>, BTreeSet<String>) {
     (format!("{:?}", response.decision()), diagnostics.reason().map(ToString::to_string).collect(), errors)
 }
 
-/// Each entity as Cedar makes it under the schema; of its actions only those that this one is in are left out.
+/// Compares each entity with the one that Cedar builds under the schema. Only actions that this one
+/// is not in may be missing.
 fn are_alike(ours: &Entities, checked: &Entities, tool: &str) -> Result<(), TestCaseError> {
     for entity in ours.iter() {
         let same = checked.get(&entity.uid()).is_some_and(|other| other.deep_eq(entity));
@@ -191,7 +192,7 @@ fn are_alike(ours: &Entities, checked: &Entities, tool: &str) -> Result<(), Test
     Ok(())
 }
 
-/// Of many policies few are evaluated, and their set is made once.
+/// Few of many policies are evaluated, and their set is built once.
 #[test]
 fn a_slice_is_small_and_kept() {
     assert!(POLICIES.len() > 400, "{}", POLICIES.len());

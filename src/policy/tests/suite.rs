@@ -1,4 +1,4 @@
-//! The bundle's own tests: what they say, and what they notice.
+//! The bundle's own tests: what they report, and what they notice.
 
 use super::{catalog, names, source};
 use crate::policy::{Bundle, Change, Folders, Labels, NamedFolder, Suite};
@@ -25,7 +25,7 @@ fn bundle(policies: &str, suite: &str) -> Bundle {
     bundle.expect("policies").with_suite(suite)
 }
 
-/// What fails, each in a line.
+/// The expected failures, one per line.
 fn check(suite: &str, expect: &[&str]) {
     let failures = bundle(POLICIES, suite).prove(catalog(), &folders());
     assert_eq!(failures.iter().map(ToString::to_string).collect::<Vec<_>>(), expect, "{suite}");
@@ -62,7 +62,7 @@ fn a_case_that_does_not_hold_says_where_what_and_why() {
         );
 }
 
-/// Everything that a policy may look at can be said.
+/// A case can set everything that a policy can test.
 #[test]
 fn a_case_says_what_policies_see() {
     let on = "resource = \"/var/log/syslog\"\nexpect =";
@@ -94,12 +94,12 @@ fn a_case_says_what_policies_see() {
 }
 
 #[test]
-fn what_no_call_can_be_made_from_fails() {
+fn a_case_without_a_valid_call_fails() {
     for (more, expect) in [
-        ("expect = \"deny\"", "it says no `resource`"),
+        ("expect = \"deny\"", "`resource` is missing"),
         ("ceiling = [\"raed_file\"]\nresource = \"/var/log\"\nexpect = \"deny\"", "`ceiling`: no tool"),
         ("resource = \"@lags/a\"\nexpect = \"deny\"", "`[paths]` has no `lags`"),
-        ("resource = \"/var/log/../x\"\nexpect = \"deny\"", "is no plain absolute path"),
+        ("resource = \"/var/log/../x\"\nexpect = \"deny\"", "is neither a plain absolute path"),
         ("resource = \"/var/log\"\narguments = { lines = 3 }\nexpect = \"deny\"", "arguments: "),
     ] {
         let failures = bundle(POLICIES, &case(more)).prove(catalog(), &folders());
@@ -123,25 +123,25 @@ fn a_list_of_tools_is_exact() {
         &offered("\"read_file\", \"tail_file\", \"deploy\""),
         &[
             "policies/tests/p.toml:1: offered: operator: expected [deploy, read_file, tail_file], got [list_dir, \
-               read_file, search_files, tail_file]: too many: list_dir, search_files; lacks deploy",
+               read_file, search_files, tail_file]: too many: list_dir, search_files; missing: deploy",
         ],
     );
 }
 
 #[test]
-fn what_is_no_case_is_refused_with_its_line() {
+fn an_invalid_case_is_refused_with_its_line() {
     for (text, line, reason) in [
         ("[[case]]\nnam = 1\n", 2, "unknown field `nam`"),
         ("\n[[cases]]\n", 2, "unknown field `cases`"),
         ("[[case]\n", 1, ""),
-        (&case("expect = \"yes\""), 1, "`yes` is no answer"),
+        (&case("expect = \"yes\""), 1, "unknown answer `yes`"),
         (&case("expect = \"deny\"\nrole2 = 1"), 6, "unknown field `role2`"),
-        (&case("expect = \"deny\"").replace("operator", "chef"), 1, "`chef` is no role"),
-        (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` goes with"),
+        (&case("expect = \"deny\"").replace("operator", "chef"), 1, "unknown role `chef`"),
+        (&case("expect = \"deny\"\nasks = [\"x\"]"), 1, "`asks` needs"),
         (&case("expect = \"deny\"\ngroups = [\"x\"]"), 1, "name one"),
-        (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is no time"),
-        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is no address"),
-        (&case("expect = \"deny\"\nresource = 5"), 6, "a text or a list of texts"),
+        (&case("expect = \"deny\"\nnow = \"noon\""), 1, "`noon` is not a time"),
+        (&case("expect = \"deny\"\nsource_ip = \"here\""), 1, "`here` is not an IP address"),
+        (&case("expect = \"deny\"\nresource = 5"), 6, "a string or a list of strings"),
         ("[[offered]]\nrole = \"viewer\"\ntools = []\ntool = 1\n", 4, "unknown field `tool`"),
     ] {
         let errors = Suite::parse(&[source("t.toml", text)]).expect_err(text);
@@ -150,7 +150,7 @@ fn what_is_no_case_is_refused_with_its_line() {
     }
 }
 
-/// The digest is of the tests too, so that what proved the rules is what the ledger names.
+/// The digest covers the tests too, so that the ledger names what proved the rules.
 #[test]
 fn the_digest_covers_the_tests() {
     let digest = |suite: &str| bundle(POLICIES, suite).digest();
@@ -162,7 +162,7 @@ fn the_digest_covers_the_tests() {
     assert_eq!(without.digest(), without.with_suite(Suite::default()).digest());
 }
 
-/// What a suite does not look at survives, and by name.
+/// A change that no case covers survives, and is named.
 #[test]
 fn changes_that_no_case_notices_survive() {
     let survivors = |suite: &str| {
@@ -202,7 +202,7 @@ fn changes_that_no_case_notices_survive() {
     assert_eq!(survivors(&suite), (made, Vec::new()));
 }
 
-/// Both of what is shipped: for several people, and for one.
+/// Both shipped variants: for several people, and for one.
 #[test]
 fn the_shipped_suite_holds_and_notices_every_change() {
     for people in ["", "one/"] {
@@ -210,7 +210,7 @@ fn the_shipped_suite_holds_and_notices_every_change() {
     }
 }
 
-/// The shipped files, those of `people` in the place of others.
+/// The shipped files, with those of `people` in place of others.
 fn check_shipped(people: &str) {
     let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("policies");
     let read = |below: &str, ending: &str| -> Vec<crate::policy::SourceFile> {

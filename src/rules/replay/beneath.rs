@@ -1,12 +1,12 @@
-//! What a recorded call leaves out below its object, made again from the record.
+//! Repeats the exclusions of a recorded call from its record.
 
 use crate::gate::ANY_NAME;
 use crate::ledger::payload::{CallDecisionPayload, Excluded};
 use crate::policy::{Bundle, Recorded, Ruling};
 use serde_json::Value;
 
-/// What differs between the `beneath` and `exclusions` of a decision's payload and what the rules say to
-/// them. Only a call that may come to run has them.
+/// What differs between the `beneath` and `exclusions` of a decision's payload and the answer of
+/// the rules. Only a call that may run has them.
 pub(super) fn difference(
     payload: &CallDecisionPayload,
     recorded: &Recorded,
@@ -20,12 +20,12 @@ pub(super) fn difference(
         let answer = match recorded.about(&one.resource, &one.entities) {
             Ok(about) => bundle.decide_again(&about).answer,
             Err(e) => {
-                return Some(format!("what is recorded of `{id}` below the object cannot be read: {e}"));
+                return Some(format!("the record for `{id}` below the object cannot be read: {e}"));
             }
         };
         if one.decision != answer.decision() || one.policies != answer.policies() {
             let (then, now) = (one.decision, answer.word());
-            return Some(format!("recorded `{then}` of `{id}` below the object; the rules say `{now}`"));
+            return Some(format!("recorded `{then}` for `{id}` below the object; the rules say `{now}`"));
         }
         if !matches!(answer, Ruling::Allow { .. }) {
             let canonical = id.trim_end_matches(&in_folder).to_owned();
@@ -34,9 +34,8 @@ pub(super) fn difference(
     }
     let is_object = |one: &Excluded| one.canonical == recorded.resource().1;
     if is_allowed && exclusions.iter().any(is_object) {
-        return Some("recorded `allow` of a search that may read nothing below its object".to_owned());
+        return Some("recorded `allow` for a search that may read nothing below its object".to_owned());
     }
     let is_recorded = payload.exclusions.as_deref().unwrap_or_default() == exclusions;
-    (!is_recorded)
-        .then(|| "what is recorded as left out below the object is not what the rules leave out".to_owned())
+    (!is_recorded).then(|| "the recorded exclusions below the object are not those of the rules".to_owned())
 }

@@ -1,4 +1,4 @@
-//! A decision made again from the request that its entry keeps.
+//! Repeats a decision from the request in its entry.
 
 use super::beneath;
 use super::kept::KeptBundles;
@@ -10,7 +10,7 @@ use crate::types::json::parse_strict;
 use crate::types::{Decision, Digest, limits, text};
 use serde_json::Value;
 
-/// Makes one decision again: under its own rules, and under those that it is put `against`.
+/// Repeats one decision: under its own rules, and under those in `against`.
 pub(super) fn check(
     stored: &Stored,
     against: Option<&Bundle>,
@@ -19,14 +19,14 @@ pub(super) fn check(
 ) {
     let header = &stored.header;
     let policy = header.str("policy").unwrap_or_default();
-    share.told.decisions += 1;
+    share.report.decisions += 1;
     share.under(policy, header.seq);
     let word = header.str("decision").unwrap_or_default();
     let payload = stored.body.as_deref().map(|body| parse_strict(body, limits::JSON_DEPTH_MAX + 8));
     let payload = match payload {
-        None => return share.told.without_payload += 1,
-        Some(Err(e)) => return share.differs(header.seq, format!("the payload is no JSON: {e}")),
-        Some(Ok(payload)) if payload.get("cut").is_some() => return share.told.without_payload += 1,
+        None => return share.report.without_payload += 1,
+        Some(Err(e)) => return share.differs(header.seq, format!("the payload is not JSON: {e}")),
+        Some(Ok(payload)) if payload.get("cut").is_some() => return share.report.without_payload += 1,
         Some(Ok(payload)) => payload,
     };
     let payload = match serde_json::from_value::<CallDecisionPayload>(payload) {
@@ -36,22 +36,22 @@ pub(super) fn check(
     let is_empty = |request: &Value| request.as_object().is_none_or(serde_json::Map::is_empty);
     let request = payload.request.as_ref().filter(|request| !is_empty(request));
     if header.decision() == Some(Decision::Invalid) {
-        // What is no valid call was never a question to the policies.
+        // An invalid call was never a question to the policies.
         if request.is_some() || header.fields.contains_key("policies") {
             return share.differs(
                 header.seq,
-                "recorded `invalid` of a call that policies were asked about".to_owned(),
+                "recorded `invalid` for a call that policies were asked about".to_owned(),
             );
         }
-        share.told.invalid += 1;
+        share.report.invalid += 1;
         return;
     }
     let Some(request) = request else {
         if header.decision() != Some(Decision::Deny) || header.fields.contains_key("policies") {
-            let what = format!("recorded `{word}` of a call that no policy was asked about");
+            let what = format!("recorded `{word}` for a call that no policy was asked about");
             return share.differs(header.seq, what);
         }
-        share.told.without_request += 1;
+        share.report.without_request += 1;
         return;
     };
     match Recorded::read(request) {
@@ -59,15 +59,15 @@ pub(super) fn check(
         Ok(recorded) => {
             check_own(header, &payload, &recorded, against.is_none(), kept, share);
             if let Some(against) = against {
-                share.told.compared += 1;
+                share.report.compared += 1;
                 share.compare(header, &recorded, &against.decide_other(&recorded));
             }
         }
     }
 }
 
-/// Under its own bundle the request must lead to what is recorded. `counts_shadow`: what policies in shadow
-/// mode would change is noted by the decision's own bundle.
+/// Under its own bundle the request must lead to what is recorded. `counts_shadow`: the decision's
+/// own bundle also reports what its policies in shadow mode would change.
 fn check_own(
     header: &Header,
     payload: &CallDecisionPayload,
@@ -85,38 +85,38 @@ fn check_own(
     }
     let bundle = kept.find(digest);
     match &*bundle {
-        Err(what) => share.differs(seq, format!("the kept bundle is not what decided: {what}")),
-        Ok(None) => *share.told.not_kept.entry(digest.hex()).or_default() += 1,
+        Err(what) => share.differs(seq, format!("the kept bundle is not the one that decided: {what}")),
+        Ok(None) => *share.report.not_kept.entry(digest.hex()).or_default() += 1,
         Ok(Some(bundle)) => {
             if let Some(engine) = bundle.other_engine() {
-                *share.told.other_engines.entry(engine.to_owned()).or_default() += 1;
+                *share.report.other_engines.entry(engine.to_owned()).or_default() += 1;
             }
-            *share.told.bundles.entry(digest.hex()).or_default() += 1;
+            *share.report.bundles.entry(digest.hex()).or_default() += 1;
             let again = bundle.decide_again(recorded);
             if counts_shadow {
-                share.beside(header, recorded, &again);
+                share.count_shadow(header, recorded, &again);
             }
             let is_allowed = matches!(again.answer, Ruling::Allow { .. });
             let may_run = !matches!(again.answer, Ruling::Deny { .. });
             let below = || beneath::difference(payload, recorded, bundle, is_allowed).filter(|_| may_run);
             match difference(header, payload, &again).or_else(below) {
-                None => share.told.as_recorded += 1,
+                None => share.report.as_recorded += 1,
                 Some(what) => share.differs(seq, format!("{what}, under the bundle {}", digest.short())),
             }
         }
     }
 }
 
-/// A request that is another call's than the header's.
+/// Describes a request that belongs to another call than the header.
 fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
     let pairs = [("tool", recorded.tool()), ("session", recorded.session())];
-    let odd = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
-    if let Some((name, is)) = odd {
-        return Some(format!("the request is of the {name} `{is}`, and the header of another"));
+    let other = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
+    if let Some((name, is)) = other {
+        return Some(format!("the request names the {name} `{is}`, and the header another"));
     }
     let by = header.str("principal").unwrap_or_default();
     (!recorded.is_by(by))
-        .then(|| format!("the header says `{}`, and the request is another's", text::visible_line(by)))
+        .then(|| format!("the header names `{}`, and the request another principal", text::visible_line(by)))
 }
 
 /// What differs between a record and the answer that its request leads to.
@@ -137,8 +137,8 @@ fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> 
         let (then, now) = if has_errors { ("an error", "none") } else { ("no error", "one") };
         return Some(format!("recorded {then}; the rules lead to {now}"));
     }
-    // Errors are told in words, which may change: that there are any is what counts.
+    // The text of errors may change between versions: only whether there are any is compared.
     let then = payload.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
     let now = again.shadow.as_ref().map(|shadow| (shadow.decision, &shadow.policies));
-    (then != now).then(|| "what is recorded of policies in shadow mode is not what they say".to_owned())
+    (then != now).then(|| "the record of policies in shadow mode differs from what they say".to_owned())
 }

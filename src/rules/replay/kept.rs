@@ -1,4 +1,4 @@
-//! Kept bundles, each made again once for all threads.
+//! Stored bundles, each rebuilt once for all threads.
 
 use crate::policy::Bundle;
 use crate::rules::bundles::{KeptError, kept_bundle};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bundles that were asked for, each made once.
+/// The bundles that were requested, each rebuilt once.
 pub(super) struct KeptBundles<'a> {
     data: &'a Path,
     made: Mutex<BTreeMap<Digest, Kept>>,
@@ -20,9 +20,9 @@ impl<'a> KeptBundles<'a> {
         Self { data, made: Mutex::default() }
     }
 
-    /// The bundle of `digest`; `None` if none is kept.
+    /// The bundle with `digest`; `None` if it is not stored.
     pub(super) fn find(&self, digest: Digest) -> Kept {
-        // A panic elsewhere leaves the map whole: each change is one insertion.
+        // A panic elsewhere leaves the map consistent: each change is one insertion.
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.entry(digest).or_insert_with(|| Arc::new(kept_bundle(self.data, digest))).clone()
     }

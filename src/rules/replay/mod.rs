@@ -1,14 +1,20 @@
-//! Every decision of a ledger made again from its own record.
+//! Repeats every decision of a ledger from its own record.
 //!
-//! Under the bundle that its header names it must come out as it is recorded; under another bundle it may
-//! not, and those that do not are the flips. Nothing is written, and nothing but the ledger and the kept
-//! bundles is read. The chain is not verified here: that is `ledger::audit`.
+//! Under the bundle that its header names, a decision must come out as recorded; under another
+//! bundle it may not, and those that do not are the flips. Nothing is written, and only the ledger
+//! and the stored bundles are read. The chain is not verified here: `ledger::audit` does that.
+//!
+//! What is compared: decisions, ids of the determining policies, exclusions, and whether there were
+//! errors. Reasons and error texts are not compared, so their wording may change between versions.
 //!
 //! # Layout
 //!
-//! `told`: what is found · `share`: what one thread finds, and how shares add up · `kept`: bundles, each made
-//! again once · `beneath`: what a call leaves out below its object · `decision`, `power`: one decision, one
-//! use of a power · `walk`: all of them.
+//! * `told`: the report.
+//! * `share`: what one thread finds, and how shares add up.
+//! * `kept`: stored bundles, each rebuilt once.
+//! * `beneath`: the exclusions of a call.
+//! * `decision`, `power`: one decision, one use of a power.
+//! * `walk`: the whole ledger.
 
 mod told;
 mod share;

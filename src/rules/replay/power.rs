@@ -1,4 +1,4 @@
-//! What was done by a power of the API: granted again from the request that the entry carries.
+//! Repeats the grant of a power from the request in the entry that it led to.
 
 use super::kept::KeptBundles;
 use super::share::WalkShare;
@@ -9,19 +9,19 @@ use crate::types::json::parse_strict;
 use crate::types::{Decision, Digest, limits};
 use serde::Deserialize;
 
-/// Of the payloads of all kinds that are written by a power, what is compared.
+/// The compared members, in the payloads of all kinds that record a power.
 #[derive(Deserialize)]
-struct ToldPower {
+struct RecordedPower {
     power: PowerUsed,
-    /// Of an approval, a key or its revocation.
+    /// The id of an approval, a key or its revocation.
     #[serde(default)]
     id: Option<String>,
-    /// Of a reload.
+    /// The earlier bundle of a reload.
     #[serde(default)]
     was: Option<Digest>,
 }
 
-/// The power that an entry of this kind is written by.
+/// The power that entries of this kind require.
 pub(super) fn power_of(header: &Header) -> Option<Power> {
     [
         (Kind::ApprovalGrant, Power::Approve),
@@ -37,8 +37,8 @@ pub(super) fn power_of(header: &Header) -> Option<Power> {
     .find_map(|(kind, power)| header.is(kind).then_some(power))
 }
 
-/// Grants again what `stored` was written by, where it says so: what nobody asked for, and what was done
-/// without a server, does not.
+/// Repeats the grant that `stored` records. Entries without a caller, and those of commands without
+/// a server, record none.
 pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkShare) {
     let (header, seq) = (&stored.header, stored.header.seq);
     let Some(wanted) = power_of(header) else { return };
@@ -47,27 +47,27 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
     if payload.get("power").is_none() {
         return;
     }
-    share.told.powers += 1;
-    let told = ToldPower::deserialize(&payload).map_err(|e| e.to_string());
+    share.report.powers += 1;
+    let entry = RecordedPower::deserialize(&payload).map_err(|e| e.to_string());
     let recorded =
-        told.and_then(|told| Ok((Recorded::read(&told.power.request).map_err(|e| e.to_string())?, told)));
-    let (recorded, told) = match recorded {
+        entry.and_then(|entry| Ok((Recorded::read(&entry.power.request).map_err(|e| e.to_string())?, entry)));
+    let (recorded, entry) = match recorded {
         Ok(recorded) => recorded,
         Err(e) => return share.differs(seq, format!("the request of its power cannot be read: {e}")),
     };
-    let power = told.power;
+    let power = entry.power;
     let (kind, id) = recorded.resource();
     let of_another = [
         (recorded.tool() != wanted.as_str() || power.name != wanted.as_str(), "another power"),
         (header.str("principal") != Some(recorded.principal()), "another caller"),
-        (kind == "Approval" && told.id.as_deref() != Some(id), "another approval"),
+        (kind == "Approval" && entry.id.as_deref() != Some(id), "another approval"),
     ];
     if let Some((_, what)) = of_another.iter().find(|(is_other, _)| *is_other) {
-        return share.differs(seq, format!("the request of its power is of {what}"));
+        return share.differs(seq, format!("the request of its power names {what}"));
     }
-    // The rules before a load let it in; all else is done under the rules in force.
+    // The rules before a load granted it; everything else is done under the rules in force.
     let in_force = match wanted {
-        Power::Reload => told.was,
+        Power::Reload => entry.was,
         Power::Approve => header.str("policy").and_then(Digest::from_hex),
         _ => None,
     };
@@ -75,8 +75,10 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
         return share.differs(seq, "its power was granted under other rules than those in force".to_owned());
     }
     match &*kept.find(power.policy) {
-        Err(what) => share.differs(seq, format!("the kept bundle is not what granted its power: {what}")),
-        Ok(None) => *share.told.not_kept.entry(power.policy.hex()).or_default() += 1,
+        Err(what) => {
+            share.differs(seq, format!("the kept bundle is not the one that granted its power: {what}"))
+        }
+        Ok(None) => *share.report.not_kept.entry(power.policy.hex()).or_default() += 1,
         Ok(Some(bundle)) => {
             let answer = bundle.decide_again(&recorded).answer;
             if answer.decision() != Decision::Allow || answer.policies() != power.policies {

@@ -1,22 +1,22 @@
-//! What one thread finds in its share of the ledger, and how the shares add up.
+//! What one thread finds in its share of the ledger, and how shares add up.
 
 use super::told::{Difference, Example, Flips, Replayed};
 use crate::ledger::Header;
 use crate::policy::{Again, Recorded};
 use std::collections::BTreeMap;
 
-/// Differences that are told one by one; all are counted.
+/// Differences that are listed; all are counted.
 const DIFFERENCES_MAX: usize = 100;
 /// Examples of one group of flips.
 const EXAMPLES_MAX: usize = 5;
 
-/// From, to and by → how many, and the oldest of them.
+/// From, to and by → how many, and the oldest examples.
 pub(super) type Groups = BTreeMap<[String; 3], (u64, Vec<Example>)>;
 
 /// What one thread found in its share.
 #[derive(Default)]
 pub(super) struct WalkShare {
-    pub(super) told: Replayed,
+    pub(super) report: Replayed,
     flips: Groups,
     shadow_flips: Groups,
     /// Digests of decisions before the share's first `policy.load`: the first entry, and how many.
@@ -27,13 +27,14 @@ pub(super) struct WalkShare {
 
 impl WalkShare {
     pub(super) fn differs(&mut self, seq: u64, what: String) {
-        self.told.different += 1;
-        if self.told.differences.len() < DIFFERENCES_MAX {
-            self.told.differences.push(Difference { seq, what });
+        self.report.different += 1;
+        if self.report.differences.len() < DIFFERENCES_MAX {
+            self.report.differences.push(Difference { seq, what });
         }
     }
 
-    /// A decision under `policy` must come behind the `policy.load` of that bundle, with none between.
+    /// A decision under `policy` must follow the `policy.load` of that bundle, without another one
+    /// in between.
     pub(super) fn under(&mut self, policy: &str, seq: u64) {
         match &self.in_force {
             Some(in_force) if in_force == policy => {}
@@ -50,18 +51,18 @@ impl WalkShare {
         let (now, policies) = (again.answer.word(), again.answer.policies());
         if header.decision() != Some(again.answer.decision()) {
             let by = match policies {
-                _ if !again.fits => "a request that does not fit the new tools and schema".to_owned(),
+                _ if !again.fits => "a request that does not match the new tools and schema".to_owned(),
                 [] if !again.answer.errors().is_empty() => "an error in the evaluation".to_owned(),
                 [] => format!("no policy that permits it, as {} did", header.policies().join(", ")),
                 some => some.join(", "),
             };
             note(&mut self.flips, [was, now, &by], || example(header, recorded));
         }
-        self.beside(header, recorded, again);
+        self.count_shadow(header, recorded, again);
     }
 
-    /// What policies in shadow mode would change.
-    pub(super) fn beside(&mut self, header: &Header, recorded: &Recorded, again: &Again) {
+    /// Counts what policies in shadow mode would change.
+    pub(super) fn count_shadow(&mut self, header: &Header, recorded: &Recorded, again: &Again) {
         let Some(shadow) = &again.shadow else { return };
         let by = match shadow.policies.as_slice() {
             _ if !shadow.errors.is_empty() => "an error in the evaluation".to_owned(),
@@ -71,7 +72,7 @@ impl WalkShare {
         note(&mut self.shadow_flips, group, || example(header, recorded));
     }
 
-    /// Takes in the share that comes behind this one.
+    /// Adds the share that follows this one.
     pub(super) fn add(&mut self, next: Self) {
         for (policy, (seq, count)) in &next.before {
             if self.in_force.is_none() {
@@ -79,27 +80,27 @@ impl WalkShare {
                 first.1 += count;
             } else if self.in_force.as_ref() != Some(policy) {
                 self.differs(*seq, "decided under another bundle than the one in force".to_owned());
-                self.told.different += count - 1;
+                self.report.different += count - 1;
             }
         }
         if next.in_force.is_some() {
             self.in_force = next.in_force;
         }
-        let (told, more) = (&mut self.told, next.told);
-        told.decisions += more.decisions;
-        told.as_recorded += more.as_recorded;
-        told.powers += more.powers;
-        told.invalid += more.invalid;
-        told.without_request += more.without_request;
-        told.without_payload += more.without_payload;
-        told.compared += more.compared;
-        told.different += more.different;
-        told.differences.extend(more.differences);
-        told.differences.truncate(DIFFERENCES_MAX);
+        let (report, more) = (&mut self.report, next.report);
+        report.decisions += more.decisions;
+        report.as_recorded += more.as_recorded;
+        report.powers += more.powers;
+        report.invalid += more.invalid;
+        report.without_request += more.without_request;
+        report.without_payload += more.without_payload;
+        report.compared += more.compared;
+        report.different += more.different;
+        report.differences.extend(more.differences);
+        report.differences.truncate(DIFFERENCES_MAX);
         for (into, from) in [
-            (&mut told.not_kept, more.not_kept),
-            (&mut told.bundles, more.bundles),
-            (&mut told.other_engines, more.other_engines),
+            (&mut report.not_kept, more.not_kept),
+            (&mut report.bundles, more.bundles),
+            (&mut report.other_engines, more.other_engines),
         ] {
             from.into_iter().for_each(|(name, count)| *into.entry(name).or_default() += count);
         }
@@ -116,9 +117,9 @@ impl WalkShare {
     pub(super) fn finish(mut self) -> Replayed {
         for (seq, count) in std::mem::take(&mut self.before).into_values() {
             self.differs(seq, "decided before any rules were loaded".to_owned());
-            self.told.different += count - 1;
+            self.report.different += count - 1;
         }
-        self.told.differences.sort_by_key(|one| one.seq);
+        self.report.differences.sort_by_key(|one| one.seq);
         let listed = |groups: Groups| {
             let mut flips: Vec<Flips> = groups
                 .into_iter()
@@ -127,9 +128,9 @@ impl WalkShare {
             flips.sort_by_key(|flips| std::cmp::Reverse(flips.count));
             flips
         };
-        self.told.flips = listed(self.flips);
-        self.told.shadow_flips = listed(self.shadow_flips);
-        self.told
+        self.report.flips = listed(self.flips);
+        self.report.shadow_flips = listed(self.shadow_flips);
+        self.report
     }
 }
 

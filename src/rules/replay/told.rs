@@ -1,83 +1,83 @@
-//! What a replay finds, as it is told.
+//! The report of a replay.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came of it.
+/// The result of a replay.
 #[derive(Debug, Default, Serialize)]
 pub struct Replayed {
-    /// Entries looked at.
+    /// Entries read.
     pub entries: u64,
-    /// Decisions among them, of the time that was asked for.
+    /// Decisions among them, within the requested time.
     pub decisions: u64,
-    /// Made again, with the recorded answer.
+    /// Decisions that came out as recorded.
     pub as_recorded: u64,
-    /// Uses of powers of the API that entries say they were written by.
+    /// Entries that record the use of a power of the API.
     pub powers: u64,
-    /// Not asked: proposed calls that were none.
+    /// Decisions not repeated: the proposed call was invalid.
     pub invalid: u64,
-    /// Not asked: denied before there was a request.
+    /// Decisions not repeated: denied before there was a request.
     pub without_request: u64,
-    /// Not asked: the payload was erased, or is cut.
+    /// Decisions not repeated: the payload was erased or truncated.
     pub without_payload: u64,
-    /// Not made again under their own bundle, which is not kept: digest → decisions.
+    /// Decisions not repeated under their own bundle, which is not stored: digest → decisions.
     pub not_kept: BTreeMap<String, u64>,
-    /// Bundles under which decisions were made again: digest → decisions.
+    /// Bundles under which decisions were repeated: digest → decisions.
     pub bundles: BTreeMap<String, u64>,
-    /// Versions of Cedar, other than this program's, that bundles were made by.
+    /// Versions of Cedar, other than this program's, under which bundles were made.
     pub other_engines: BTreeMap<String, u64>,
-    /// Where the record and the rules differ: how many.
+    /// Number of differences between the record and the rules.
     pub different: u64,
-    /// The first of them.
+    /// The first differences.
     pub differences: Vec<Difference>,
-    /// Decisions put to the other rules.
+    /// Decisions that were compared with the other rules.
     pub compared: u64,
-    /// Those that come out otherwise, by what decides them there.
+    /// Those that come out differently, by what decides them there.
     pub flips: Vec<Flips>,
-    /// What policies in shadow mode would change besides: those of the other rules, or without such those
-    /// of each decision's own bundle.
+    /// What policies in shadow mode would change: those of the other rules, or else those of each
+    /// decision's own bundle.
     pub shadow_flips: Vec<Flips>,
 }
 
 /// A decision whose record does not follow from the rules that it names.
 #[derive(Debug, Serialize)]
 pub struct Difference {
-    /// The entry.
+    /// Number of the entry.
     pub seq: u64,
-    /// What is wrong.
+    /// The difference, in words.
     pub what: String,
 }
 
-/// Decisions that come out otherwise for one reason.
+/// Decisions that come out differently for one reason.
 #[derive(Debug, Serialize)]
 pub struct Flips {
-    /// The word on the ledger.
+    /// The decision on the ledger.
     pub from: String,
-    /// The word under the other rules.
+    /// The decision under the other rules.
     pub to: String,
-    /// What determines the new answer, in words where no policy does.
+    /// The policies that determine the new answer, or else a reason in words.
     pub by: String,
-    /// How many.
+    /// Number of decisions.
     pub count: u64,
-    /// Some of them, the oldest.
+    /// The oldest of them.
     pub examples: Vec<Example>,
 }
 
-/// One of many.
+/// One such decision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Example {
-    /// The decision's entry.
+    /// Number of the decision's entry.
     pub seq: u64,
-    /// Who asked.
+    /// The caller.
     pub principal: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// The object, as the policies saw it.
     pub resource: String,
 }
 
 impl Replayed {
-    /// Whether nothing was found that differs from its record.
+    /// Whether every record matches the rules.
     #[must_use]
     pub fn is_as_recorded(&self) -> bool {
         self.different == 0

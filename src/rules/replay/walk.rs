@@ -1,4 +1,4 @@
-//! The walk over a ledger, each thread over its share.
+//! Walks a ledger, each thread over its share.
 
 use super::kept::KeptBundles;
 use super::share::WalkShare;
@@ -10,20 +10,20 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What to make again, and from what.
+/// What to repeat, and from what.
 #[derive(Debug)]
 pub struct Replay<'a> {
-    /// The folder with the kept bundles in it.
+    /// The data folder that contains the stored bundles.
     pub data: &'a Path,
-    /// Rules to put the same requests to.
+    /// Rules to compare with.
     pub against: Option<&'a Bundle>,
-    /// Decisions before this are left out: wall time in microseconds.
+    /// Earlier decisions are left out: wall time in microseconds.
     pub since_us: u64,
 }
 
 impl Replay<'_> {
-    /// Walks the ledger, each of `readers` its share of it in a thread of its own. `progress` is told now and
-    /// then how many entries of how many were looked at. Blocking.
+    /// Walks the ledger in `readers` threads, each over its share. Calls `progress` now and then
+    /// with the number of entries read and of all entries. Blocking.
     pub fn run(
         &self,
         readers: &[Reader],
@@ -56,7 +56,7 @@ impl Replay<'_> {
         })?;
         let mut whole = WalkShare::default();
         shares.into_iter().for_each(|share| whole.add(share));
-        whole.told.entries = size;
+        whole.report.entries = size;
         Ok(whole.finish())
     }
 

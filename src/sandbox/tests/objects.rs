@@ -261,7 +261,10 @@ pub(super) fn refuses_what_the_manifest_does_not_say() {
             ("is not the one that this launcher loaded", Ask { manifest: "00".repeat(32), ..good.clone() }),
             ("required", Ask { arguments: "{}".to_owned(), ..good.clone() }),
             ("canonical", Ask { arguments: format!("{{ \"path\":\"{file}\"}}"), ..good.clone() }),
-            ("over", Ask { arguments: format!("{{\"path\":\"/{}\"}}", "x".repeat(70_000)), ..good.clone() }),
+            (
+                "longer than",
+                Ask { arguments: format!("{{\"path\":\"/{}\"}}", "x".repeat(70_000)), ..good.clone() },
+            ),
         ] {
             let refused = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect_err(what).to_string();
             assert!(refused.contains(what), "{refused} does not tell `{what}`");

@@ -1,20 +1,22 @@
-//! What a builtin tool answers, and how that is written.
+//! The answer of a builtin tool, and how it is written.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// What an absent, unreadable or foreign object is called, so that the three are not told apart.
+/// The one error for an absent, an unreadable and a forbidden object, so that they cannot be
+/// distinguished.
 pub const NOT_FOUND: &str = "not permitted or not found";
 
-/// Bytes of the output limit that are kept for the frame around text and entries.
+/// Bytes of the output limit that are reserved for JSON around text and entries.
 pub(super) const FRAME_BYTES: usize = 1 << 10;
 
-/// A tool's answer: one JSON object of strings, integers and flags, or the reason why there is none.
+/// A tool's answer: one JSON object of strings, integers and booleans, or the reason for its
+/// absence.
 pub type Answer = Result<Value, String>;
 
-/// Writes `answer` as one line of JSON and tells the exit code: 0, or 1 for `{"error": …}`.
+/// Writes `answer` as one line of JSON and returns the exit code: 0, or 1 for `{"error": …}`.
 pub fn write_answer(answer: Answer, out: &mut impl Write) -> io::Result<u8> {
     let (value, code) = match answer {
         Ok(value) => (value, 0),
@@ -26,7 +28,7 @@ pub fn write_answer(answer: Answer, out: &mut impl Write) -> io::Result<u8> {
     Ok(code)
 }
 
-/// Bytes that `text` takes as a JSON string.
+/// Length of `text` as a JSON string, in bytes.
 pub(super) fn json_len(text: &str) -> usize {
     2 + text.bytes().map(escaped_len).sum::<usize>()
 }
@@ -39,8 +41,9 @@ fn escaped_len(byte: u8) -> usize {
     }
 }
 
-/// `bytes` as one member of an answer, with how many of them it holds: `text` where they are UTF-8 that takes at most
-/// `room` bytes as JSON, less a last character that a limit cut in two, else `base64`.
+/// `bytes` as one member of an answer, with the number of bytes it contains. It is `text` if they
+/// are UTF-8 that takes at most `room` bytes as JSON, without a last character that a limit cut in
+/// two; otherwise `base64`.
 pub(super) fn shown(bytes: &[u8], truncated: bool, room: usize) -> (&'static str, String, usize) {
     match text_of(bytes, truncated).filter(|text| json_len(text) <= room) {
         Some(text) => ("text", text.to_owned(), text.len()),
@@ -58,7 +61,7 @@ fn text_of(bytes: &[u8], truncated: bool) -> Option<&str> {
     }
 }
 
-/// The integer argument `name`, or `otherwise` where it is absent.
+/// The integer argument `name`, or `otherwise` if it is absent.
 pub(super) fn integer(arguments: &Value, name: &str, otherwise: u64) -> u64 {
     arguments.get(name).and_then(Value::as_u64).unwrap_or(otherwise)
 }

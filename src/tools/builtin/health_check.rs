@@ -1,6 +1,7 @@
-//! The host's figures with a verdict, from descriptors that were opened before anything was confined.
+//! The host's figures with a verdict, from descriptors that were opened before the process was
+//! confined.
 //!
-//! Integers and text only: a load is the kernel's own `0.25`.
+//! Integers and text only: a load average is the kernel's own `0.25`.
 
 use super::answer::Answer;
 use rustix::fs::fstatvfs;
@@ -10,20 +11,20 @@ use rustix::time::Timespec;
 use serde_json::{Value, json};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Load of one minute per processor, in hundredths.
+/// Load average over one minute per processor, in hundredths.
 const LOAD_PER_CPU_X100_WARN: u64 = 150;
 const LOAD_PER_CPU_X100_CRITICAL: u64 = 400;
-/// Memory that is still available, in percent.
+/// Available memory, in percent.
 const MEMORY_AVAILABLE_PERCENT_WARN: u64 = 10;
 const MEMORY_AVAILABLE_PERCENT_CRITICAL: u64 = 4;
-/// Swap in use, in percent; full swap alone harms nobody.
+/// Swap in use, in percent; full swap alone does no harm.
 const SWAP_USED_PERCENT_WARN: u64 = 80;
 /// Blocks or inodes in use, in percent.
 const DISK_USED_PERCENT_WARN: u64 = 85;
 const DISK_USED_PERCENT_CRITICAL: u64 = 95;
-/// Time between the two looks at the processors, in nanoseconds.
+/// Time between the two samples of the processors, in nanoseconds.
 const CPU_SAMPLE_NS: i64 = 50_000_000;
-/// One file of `/proc`, in bytes.
+/// The longest part of a `/proc` file that is read, in bytes.
 const FIGURE_BYTES_MAX: usize = 64 << 10;
 
 /// What the check reads: descriptors of the host, opened by the launcher.
@@ -41,20 +42,20 @@ pub struct Host {
     pub kernel: String,
     /// The host's name.
     pub hostname: String,
-    /// Where real file systems are mounted.
+    /// The mount points of real file systems.
     pub disks: Vec<Disk>,
 }
 
 /// One mounted file system.
 #[derive(Debug)]
 pub struct Disk {
-    /// Where it is mounted.
+    /// The mount point.
     pub mount: String,
-    /// The folder there, opened with `O_PATH`.
+    /// The folder at the mount point, opened with `O_PATH`.
     pub folder: OwnedFd,
 }
 
-/// How bad a figure is; the worst of all is the verdict.
+/// The severity of a figure; the worst of all is the verdict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Status {
     Ok,
@@ -87,11 +88,11 @@ struct HealthCheck {
     detail: String,
 }
 
-/// Reads every figure and judges it. A figure that cannot be read is left out and is a warning.
+/// Reads every figure and judges it. An unreadable figure is left out and counts as a warning.
 pub fn health_check(host: &Host) -> Answer {
     let mut checks = Vec::new();
     let before = read(&host.stat);
-    // An interrupted sleep makes the sample shorter, no more.
+    // An interrupted sleep only makes the sample shorter.
     let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: CPU_SAMPLE_NS });
     let cpu = cpu(&before, &read(&host.stat));
     let load = load(&read(&host.loadavg), cpu.get("count").and_then(Value::as_u64).unwrap_or(1), &mut checks);
@@ -130,7 +131,7 @@ fn load(text: &str, cpus: u64, checks: &mut Vec<HealthCheck>) -> Value {
         status,
         detail: format!("{shown} on {cpus} processors"),
     });
-    // The kernel's own words: PAR's JSON has no fractions.
+    // As the kernel writes them: PAR's JSON has no fractions.
     let mut words = text.split(' ').map(|word| json!(word));
     let mut word = || words.next().unwrap_or_default();
     json!({ "1m": word(), "5m": word(), "15m": word() })
@@ -157,7 +158,7 @@ fn cpu(before: &str, after: &str) -> Value {
     json!({ "count": count.max(1), "busy_percent": busy })
 }
 
-/// Busy and all ticks of the first line: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Busy and total ticks of the first line: user, nice, system, idle, iowait, irq, softirq, steal.
 fn ticks(stat: &str) -> (u64, u64) {
     let line = stat.lines().next().unwrap_or_default();
     let values: Vec<u64> =
@@ -203,7 +204,7 @@ fn disk(disk: &Disk, checks: &mut Vec<HealthCheck>) -> Value {
         return json!({ "mount": disk.mount });
     };
     let used_blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
-    // As `df` counts: what only root may still write is not free.
+    // As `df` counts: blocks reserved for root are not free.
     let used = percent_up(used_blocks, used_blocks.saturating_add(stat.f_bavail));
     let inodes = percent_up(stat.f_files.saturating_sub(stat.f_ffree), stat.f_files);
     let status = Status::above(used.max(inodes), DISK_USED_PERCENT_WARN, DISK_USED_PERCENT_CRITICAL);
@@ -232,7 +233,7 @@ fn percent_up(part: u64, whole: u64) -> u64 {
         .unwrap_or(0)
 }
 
-/// The text of a figure from its start, lossy and bounded; empty where it cannot be read.
+/// The start of a file as text, lossy and bounded; empty if it cannot be read.
 fn read(figure: &OwnedFd) -> String {
     let mut bytes = vec![0_u8; FIGURE_BYTES_MAX];
     let mut filled = 0;

@@ -1,22 +1,24 @@
-//! One answer of a web server, over a connection that was made for the call.
+//! One response of a web server, over a connection that was made for the call.
 
 use super::answer::{Answer, FRAME_BYTES, integer, json_len, shown};
 use crate::types::{WebUrl, limits, text};
 use serde_json::{Map, Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-/// Bytes of the body that are read where the call names no limit.
+/// Bytes of the body that are read if the call sets no limit.
 const LIMIT_DEFAULT: u64 = 16_384;
-/// Headers of an answer.
+/// Most headers of a response.
 const HEADERS_MAX: usize = 100;
-/// The line that begins a chunk, in bytes.
+/// The longest line before a chunk, in bytes.
 const CHUNK_LINE_BYTES_MAX: u64 = 256;
 
-/// Asks for `url` over `socket`, which is connected to its host, under TLS where the URL says so, and has a deadline.
+/// Requests `url` over `socket`, which is connected to its host, uses TLS if the URL does, and has
+/// a deadline.
 ///
-/// The answer holds `url`, `status`, `location` and `content_type` where the server sent them, `bytes`, `truncated`,
-/// and `text` where the body is UTF-8, else `base64`. It fits `output_bytes_max`. No redirect is followed and nothing is
-/// unpacked. `truncated` says that there is, or was to be, more of the body: the limit was reached, or the connection
+/// The answer holds `url`, `status`, `location` and `content_type` if the server sent them,
+/// `bytes`, `truncated`, and `text` if the body is UTF-8, else `base64`. It fits
+/// `output_bytes_max`. Redirects are not followed and nothing is decompressed. `truncated` says
+/// that the body has, or was meant to have, more bytes: the limit was reached, or the connection
 /// ended early.
 pub fn http_get(
     mut socket: impl Read + Write,
@@ -32,11 +34,11 @@ pub fn http_get(
     socket.write_all(request.as_bytes()).and_then(|()| socket.flush()).map_err(broke)?;
     let mut from = BufReader::new(socket);
     let head = AnswerHead::read(&mut from)?;
-    let mut answer = head.told(url);
+    let mut answer = head.members(url);
     let taken: usize = answer.values().filter_map(Value::as_str).map(json_len).sum();
     let room = output_bytes_max.saturating_sub(FRAME_BYTES + taken);
     let limit = usize::try_from(integer(arguments, "limit", LIMIT_DEFAULT)).unwrap_or(usize::MAX);
-    // Base64 takes four bytes for three, so that much fits whatever the bytes are.
+    // Base64 takes four bytes for three, so this much fits whatever the bytes are.
     let (body, truncated) = head.body.read(&mut from, limit.min(room / 4 * 3)).map_err(broke)?;
     let (key, content, bytes) = shown(&body, truncated, room);
     answer.insert(key.to_owned(), content.into());
@@ -60,12 +62,12 @@ enum BodyFraming {
 }
 
 impl AnswerHead {
-    /// The head of the final answer: those of interim ones are passed over.
+    /// The head of the final response; interim responses are skipped.
     fn read(from: &mut impl BufRead) -> Result<Self, String> {
         let mut left = from.take(limits::HEADER_BYTES_MAX as u64);
         loop {
-            let bytes = read_block(&mut left).map_err(|e| format!("no whole head: {e}"))?;
-            let head = Self::parse(&bytes).map_err(|why| format!("no HTTP answer: {why}"))?;
+            let bytes = read_block(&mut left).map_err(|e| format!("the head is incomplete: {e}"))?;
+            let head = Self::parse(&bytes).map_err(|why| format!("not an HTTP response: {why}"))?;
             if !(100..200).contains(&head.status) {
                 return Ok(head);
             }
@@ -76,9 +78,9 @@ impl AnswerHead {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut answer = httparse::Response::new(&mut headers);
         if answer.parse(bytes).map_err(|e| e.to_string())?.is_partial() {
-            return Err("the head is not whole".to_owned());
+            return Err("the head is incomplete".to_owned());
         }
-        let status = answer.code.ok_or("there is no status")?;
+        let status = answer.code.ok_or("the status is missing")?;
         let values = |name: &str| {
             let named = answer.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
             named.map(|header| String::from_utf8_lossy(header.value).trim().to_owned()).collect::<Vec<_>>()
@@ -98,7 +100,7 @@ impl AnswerHead {
         })
     }
 
-    fn told(&self, url: &WebUrl) -> Map<String, Value> {
+    fn members(&self, url: &WebUrl) -> Map<String, Value> {
         let mut answer = Map::new();
         answer.insert("url".to_owned(), json!(url.as_str()));
         answer.insert("status".to_owned(), json!(self.status));
@@ -112,19 +114,19 @@ impl AnswerHead {
 }
 
 impl BodyFraming {
-    /// Of two lengths, or a length beside chunks, somebody else may have taken the other one.
+    /// With two lengths, or a length and chunks, another party may have used the other one.
     fn parse(encodings: &[String], lengths: &[String]) -> Result<Self, String> {
         match (encodings, lengths) {
             ([], []) => Ok(Self::UntilClose),
             ([one], []) if one.eq_ignore_ascii_case("chunked") => Ok(Self::Chunks),
             ([], [one]) if one.bytes().all(|b| b.is_ascii_digit()) => {
-                one.parse().map(Self::Length).map_err(|_| "the length is no number".to_owned())
+                one.parse().map(Self::Length).map_err(|_| "the length is not a number".to_owned())
             }
-            _ => Err("the end of its body is told in no clear way".to_owned()),
+            _ => Err("the end of its body is ambiguous".to_owned()),
         }
     }
 
-    /// At most `limit` bytes of the body, and whether there was to be more.
+    /// At most `limit` bytes of the body, and whether it was meant to have more.
     fn read(&self, from: &mut impl BufRead, limit: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut body = Vec::new();
         let room = limit as u64;
@@ -144,8 +146,8 @@ impl BodyFraming {
     }
 }
 
-/// Reads chunks (RFC 9112 section 7.1) until the last one, which is told by `true`, or until `room` is used up or the
-/// connection ended. What comes behind the last chunk is not read.
+/// Reads chunks (RFC 9112 section 7.1) until the last one, and then returns `true`, or until `room`
+/// is used up or the connection ends. Reads nothing after the last chunk.
 fn read_chunks(from: &mut impl BufRead, room: u64, body: &mut Vec<u8>) -> io::Result<bool> {
     let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
     loop {
@@ -154,10 +156,9 @@ fn read_chunks(from: &mut impl BufRead, room: u64, body: &mut Vec<u8>) -> io::Re
         if line.is_empty() {
             return Ok(false);
         }
-        let parsed =
-            httparse::parse_chunk_size(&line).map_err(|_| invalid("no chunk where one should be"))?;
+        let parsed = httparse::parse_chunk_size(&line).map_err(|_| invalid("expected a chunk"))?;
         let httparse::Status::Complete((_, size)) = parsed else {
-            return Err(invalid("the line before a chunk is too long or not whole"));
+            return Err(invalid("the line before a chunk is too long or incomplete"));
         };
         if size == 0 {
             return Ok(true);
@@ -171,12 +172,12 @@ fn read_chunks(from: &mut impl BufRead, room: u64, body: &mut Vec<u8>) -> io::Re
             Ok(()) if end == *b"\r\n" => {}
             Err(e) if e.kind() != io::ErrorKind::UnexpectedEof => return Err(e),
             Err(_) => return Ok(false),
-            Ok(()) => return Err(invalid("a chunk is longer than it says")),
+            Ok(()) => return Err(invalid("a chunk is longer than its stated size")),
         }
     }
 }
 
-/// Everything up to an empty line, with it.
+/// Reads up to and including an empty line.
 fn read_block(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut block = Vec::new();
     loop {
@@ -200,7 +201,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::io::{self, Read, Write};
 
-    /// What a server sends, in pieces of one size, and what it was asked.
+    /// A server that sends fixed bytes in pieces of one size, and the request that it got.
     struct PlainServer {
         answer: Vec<u8>,
         at: usize,
@@ -238,8 +239,8 @@ mod tests {
         (http_get(&mut server, &url, arguments, cap), server)
     }
 
-    /// The same answer, however its bytes come.
-    fn told(answer: impl AsRef<[u8]>, arguments: Value) -> Result<Value, String> {
+    /// The same answer, however its bytes arrive.
+    fn answer_of(answer: impl AsRef<[u8]>, arguments: Value) -> Result<Value, String> {
         let [one, seven, all] =
             [1, 7, usize::MAX].map(|piece| get(answer.as_ref(), piece, &arguments, 4_096).0);
         assert_eq!(one, all);
@@ -283,7 +284,7 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nA\r\nhel", part("hel")),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel", part("hel")),
         ] {
-            assert_eq!(told(answer, none()), Ok(expect), "{answer:?}");
+            assert_eq!(answer_of(answer, none()), Ok(expect), "{answer:?}");
         }
         let limited = json!({"limit":3});
         for answer in [
@@ -293,18 +294,18 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nhello",
         ] {
-            assert_eq!(told(answer, limited.clone()), Ok(part("hel")), "{answer:?}");
+            assert_eq!(answer_of(answer, limited.clone()), Ok(part("hel")), "{answer:?}");
         }
         for answer in [
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhel",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n0\r\n\r\n",
         ] {
-            assert_eq!(told(answer, limited.clone()), Ok(whole("hel")), "{answer:?}");
+            assert_eq!(answer_of(answer, limited.clone()), Ok(whole("hel")), "{answer:?}");
         }
     }
 
     #[test]
-    fn what_is_no_clear_answer_is_an_error() {
+    fn an_ambiguous_response_is_an_error() {
         let headers = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(101));
         let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "b".repeat(16 << 10));
         let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000);
@@ -330,17 +331,17 @@ mod tests {
             interim.as_str(),
             line.as_str(),
         ] {
-            let read = told(answer, json!({}));
+            let read = answer_of(answer, json!({}));
             assert!(read.is_err(), "{answer:.90?} is {read:?}");
         }
     }
 
     #[test]
-    fn a_redirect_is_told_and_not_followed() {
+    fn a_redirect_is_reported_and_not_followed() {
         let answer =
             "HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Type: text/plain\r\n\r\n";
         assert_eq!(
-            told(answer, json!({})),
+            answer_of(answer, json!({})),
             Ok(
                 json!({"status":302,"location":"http://169.254.169.254/","content_type":"text/plain","text":"","bytes":0,"truncated":false})
             )
@@ -348,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_base64_and_everything_fits() {
+    fn binary_bytes_are_base64_and_everything_fits() {
         assert_eq!(
-            told(b"HTTP/1.1 200 OK\r\n\r\na\xff", json!({})),
+            answer_of(b"HTTP/1.1 200 OK\r\n\r\na\xff", json!({})),
             Ok(json!({"status":200,"base64":"Yf8=","bytes":2,"truncated":false}))
         );
         for byte in [1_u8, b'a', 0xff] {

@@ -10,16 +10,16 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-/// Entries that are listed where the call names no limit.
+/// Entries that are listed if the call sets no limit.
 const LIMIT_DEFAULT: u64 = 200;
 /// One read of the folder, in bytes.
 const READ_BYTES: usize = 32 << 10;
 
-/// Lists `folder`, which is open for reading and is called `path`.
+/// Lists `folder`, which is open for reading; `path` is its name.
 ///
 /// Reads at most as many entries as the limit allows, in the folder's own order, and sorts these by
-/// name; `truncated` tells that there are more, or that they do not fit `output_bytes_max`. Links are
-/// not followed. A name that is not UTF-8 stands as `name_base64`.
+/// name. `truncated` says that there are more entries, or that they do not fit `output_bytes_max`.
+/// Links are not followed. A name that is not UTF-8 is given as `name_base64`.
 pub fn list_dir(folder: BorrowedFd<'_>, path: &str, arguments: &Value, output_bytes_max: usize) -> Answer {
     let stat = fstat(folder).map_err(|_| NOT_FOUND.to_owned())?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -70,7 +70,7 @@ fn describe(folder: BorrowedFd<'_>, name: &CStr) -> Value {
         Ok(text) => entry.insert("name".to_owned(), json!(text)),
         Err(_) => entry.insert("name_base64".to_owned(), json!(STANDARD.encode(name.to_bytes()))),
     };
-    // An entry that went away in between keeps its name.
+    // An entry that was removed in between keeps its name.
     if let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         entry.insert("type".to_owned(), json!(kind(&stat)));
         entry.insert("size".to_owned(), json!(u64::try_from(stat.st_size).unwrap_or(0)));

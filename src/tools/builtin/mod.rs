@@ -1,7 +1,14 @@
 //! The builtin tools, as plain functions that run in the sandboxed child.
 //!
-//! They open nothing: the sandbox hands them descriptors that were opened under the call's own rights, or connected for it.
-//! Architecture invariant: no function here opens a path, starts anything or connects to anyone.
+//! They open nothing: the sandbox gives them descriptors that were opened with the call's own
+//! permissions, or connected for it.
+//!
+//! Architecture invariant: no function here opens a path, starts a process or makes a connection.
+//!
+//! # Layout
+//!
+//! * `answer`: the answer of a tool, and how it is written.
+//! * `health_check`, `http_get`, `list_dir`, `read_file`, `search_files`: the tools.
 
 mod answer;
 mod health_check;

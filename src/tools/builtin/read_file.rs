@@ -7,14 +7,15 @@ use rustix::io::{Errno, pread};
 use serde_json::{Value, json};
 use std::os::fd::BorrowedFd;
 
-/// Bytes that are read where the call names no limit.
+/// Bytes that are read if the call sets no limit.
 const LIMIT_DEFAULT: u64 = 16_384;
 
-/// Reads from `file`, which is open for reading and is called `path`, what `arguments` ask for.
+/// Reads the part of `file` that `arguments` ask for. The file is open for reading; `path` is its
+/// name.
 ///
-/// The answer holds `path`, `size`, `offset`, `bytes`, `truncated`, and `text` where the bytes are
-/// UTF-8, else `base64`. It fits `output_bytes_max`. A file that grows, shrinks or is sparse changes
-/// only what is read: the loop is bounded by the limit, never by the size.
+/// The answer holds `path`, `size`, `offset`, `bytes`, `truncated`, and `text` if the bytes are
+/// UTF-8, else `base64`. It fits `output_bytes_max`. A file that grows, shrinks or is sparse
+/// changes only what is read: the loop is bounded by the limit, never by the size.
 pub fn read_file(file: BorrowedFd<'_>, path: &str, arguments: &Value, output_bytes_max: usize) -> Answer {
     let stat = fstat(file).map_err(|_| NOT_FOUND.to_owned())?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -23,7 +24,7 @@ pub fn read_file(file: BorrowedFd<'_>, path: &str, arguments: &Value, output_byt
     let offset = integer(arguments, "offset", 0);
     let room = output_bytes_max.saturating_sub(FRAME_BYTES + json_len(path));
     let limit = usize::try_from(integer(arguments, "limit", LIMIT_DEFAULT)).unwrap_or(usize::MAX);
-    // Base64 takes four bytes for three, so that much fits whatever the bytes are.
+    // Base64 takes four bytes for three, so this much fits whatever the bytes are.
     let bytes = read_at(file, offset, limit.min(room / 4 * 3)).map_err(|e| format!("`{path}`: {e}"))?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let truncated = offset.saturating_add(bytes.len() as u64) < size;
@@ -34,7 +35,7 @@ pub fn read_file(file: BorrowedFd<'_>, path: &str, arguments: &Value, output_byt
 }
 
 fn read_at(file: BorrowedFd<'_>, offset: u64, limit: usize) -> Result<Vec<u8>, Errno> {
-    // Not cleared first: most files are shorter than the limit.
+    // Not zeroed first: most files are shorter than the limit.
     let mut bytes = Vec::with_capacity(limit);
     while bytes.len() < limit {
         let at = offset.saturating_add(bytes.len() as u64);
@@ -44,7 +45,7 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, limit: usize) -> Result<Vec<u8>, E
             Err(e) => return Err(e),
         }
     }
-    // More may be reserved than was asked for.
+    // The vector may reserve more than requested.
     bytes.truncate(limit);
     Ok(bytes)
 }

@@ -1,6 +1,6 @@
-//! Lines of files that hold a text or match a pattern.
+//! Lines of files that contain a text or match a pattern.
 //!
-//! The walk that finds the files is the sandbox's: what is read here was opened there.
+//! The sandbox walks the folders: every file that is read here was opened there.
 
 use super::answer::{FRAME_BYTES, integer, json_len};
 use crate::types::clock::mono_us;
@@ -12,24 +12,24 @@ use rustix::io::{Errno, pread};
 use serde_json::{Map, Value, json};
 use std::os::fd::BorrowedFd;
 
-/// Lines that are told where the call names no limit.
+/// Lines that are returned if the call sets no limit.
 const LIMIT_DEFAULT: u64 = 100;
-/// Folders below the first one that are looked into where the call does not say.
+/// Depth of the search if the call sets none: levels below the first folder.
 const DEPTH_DEFAULT: u64 = 8;
-/// What one call reads, in bytes.
+/// Most bytes that one call reads.
 const BYTES_MAX: usize = 128 << 20;
 /// One read, in bytes.
 const READ_BYTES: usize = 64 << 10;
-/// A line is searched in parts of this length, in bytes, where it is longer.
+/// A longer line is searched in parts of this length, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// What is told of a line, in bytes.
+/// Bytes of a line that are returned.
 const SHOWN_BYTES_MAX: usize = 400;
-/// What is told of a line before its match, in bytes.
+/// Bytes of a line that are returned before its match.
 const BEFORE_BYTES: usize = 100;
-/// A compiled pattern, and what matching with it may keep, in bytes.
+/// Size of a compiled pattern, and of its cache while matching, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// A search under way: what it looks for, and what it found.
+/// A search under way: what it searches for, and what it found.
 #[derive(Debug)]
 pub struct Search {
     path: String,
@@ -49,8 +49,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Below `path`, as `arguments` say: `pattern`, `regex`, `name`, `limit`, `depth`. The answer fits
-    /// `output_bytes_max`; at `end_us` ([`mono_us`]) nothing more is read.
+    /// A search below `path`, as `arguments` say: `pattern`, `regex`, `name`, `limit`, `depth`. The
+    /// answer fits `output_bytes_max`; after `end_us` ([`mono_us`]) nothing more is read.
     pub fn new(path: &str, arguments: &Value, output_bytes_max: usize, end_us: u64) -> Result<Self, String> {
         let words = |name: &str| arguments.get(name).and_then(Value::as_str);
         let pattern = words("pattern").unwrap_or_default();
@@ -76,19 +76,19 @@ impl Search {
         })
     }
 
-    /// Folders below the first one that are looked into.
+    /// Levels of folders below the first one that are searched.
     #[must_use]
     pub fn depth(&self) -> u64 {
         self.depth
     }
 
-    /// Whether a file of this name is asked for.
+    /// Whether a file with this name is searched.
     #[must_use]
     pub fn wants(&self, name: &[u8]) -> bool {
-        self.name.as_ref().is_none_or(|glob| fits(glob, name))
+        self.name.as_ref().is_none_or(|glob| matches_glob(glob, name))
     }
 
-    /// Whether there is room and time for more.
+    /// Whether room and time are left.
     pub fn goes_on(&mut self) -> bool {
         if mono_us() >= self.end_us {
             self.stop("time");
@@ -96,7 +96,7 @@ impl Search {
         self.stopped_by.is_none()
     }
 
-    /// Looks no further, for this reason; the first counts.
+    /// Stops the search for this reason; the first reason counts.
     pub fn stop(&mut self, by: &'static str) {
         self.stopped_by.get_or_insert(by);
     }
@@ -106,19 +106,21 @@ impl Search {
         self.files_skipped += 1;
     }
 
-    /// Counts a folder that was not looked into: too deep, on another mount, or one that cannot be opened.
+    /// Counts a folder that was not searched: too deep, on another mount, or one that cannot be
+    /// opened.
     pub fn skip_folder(&mut self) {
         self.folders_skipped += 1;
     }
 
-    /// Counts what policies exclude. Its name is not told.
+    /// Counts a path that policies exclude. Its name is not returned.
     pub fn exclude(&mut self) {
         self.excluded += 1;
     }
 
-    /// Searches `file`, which is called `path`. A file with a NUL byte is no text: nothing behind that is read.
+    /// Searches `file`, whose name is `path`. A file with a NUL byte is not text: nothing after it
+    /// is read.
     pub fn read(&mut self, path: &[u8], file: BorrowedFd<'_>) {
-        // What grows while it is read ends where it ended.
+        // A file that grows while it is read ends at its size at the start.
         let Ok(size) = fstat(file).map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
             return self.skip_file();
         };
@@ -153,7 +155,7 @@ impl Search {
         self.files_read += 1;
     }
 
-    /// What was found.
+    /// The matches.
     #[must_use]
     pub fn answer(self) -> Value {
         let mut answer = json!({
@@ -171,7 +173,7 @@ impl Search {
         answer
     }
 
-    /// The whole lines of `bytes`; how long they are together.
+    /// Searches the whole lines of `bytes`; returns their total length.
     fn lines(&mut self, at: &mut Spot<'_>, bytes: &[u8]) -> usize {
         let mut whole = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
@@ -192,30 +194,30 @@ impl Search {
         if self.matches.len() >= self.limit {
             return self.stop("limit");
         }
-        let mut told = Map::new();
-        put(&mut told, ["path", "path_base64"], at.path);
-        told.insert("line".to_owned(), json!(at.line));
+        let mut shown = Map::new();
+        put(&mut shown, ["path", "path_base64"], at.path);
+        shown.insert("line".to_owned(), json!(at.line));
         let part = around(line, found.start());
-        put(&mut told, ["text", "base64"], part);
+        put(&mut shown, ["text", "base64"], part);
         if part.len() < line.len() {
-            told.insert("cut".to_owned(), json!(true));
+            shown.insert("cut".to_owned(), json!(true));
         }
-        let told = Value::Object(told);
-        match self.room.checked_sub(told.to_string().len() + 1) {
+        let shown = Value::Object(shown);
+        match self.room.checked_sub(shown.to_string().len() + 1) {
             Some(room) => self.room = room,
             None => return self.stop("output"),
         }
-        self.matches.push(told);
+        self.matches.push(shown);
     }
 }
 
-/// Where in which file a line stands; counted from 1.
+/// A place in a file; lines count from 1.
 struct Spot<'a> {
     path: &'a [u8],
     line: u64,
 }
 
-/// Appends what is read; how much that was.
+/// Appends bytes of `file` to `into`; returns their number.
 fn read_at(file: BorrowedFd<'_>, offset: u64, most: usize, into: &mut Vec<u8>) -> Result<usize, Errno> {
     let before = into.len();
     into.resize(before + most, 0);
@@ -230,15 +232,16 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, most: usize, into: &mut Vec<u8>) -
 }
 
 /// As text under the first name, or as base64 under the second.
-fn put(told: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
+fn put(shown: &mut Map<String, Value>, names: [&str; 2], bytes: &[u8]) {
     let [text, base64] = names;
     match std::str::from_utf8(bytes) {
-        Ok(words) => told.insert(text.to_owned(), json!(words)),
-        Err(_) => told.insert(base64.to_owned(), json!(STANDARD.encode(bytes))),
+        Ok(words) => shown.insert(text.to_owned(), json!(words)),
+        Err(_) => shown.insert(base64.to_owned(), json!(STANDARD.encode(bytes))),
     };
 }
 
-/// The part of a line that is told: whole, or around its match, without half a character at its ends.
+/// The part of a line that is returned: all of it, or what surrounds its match, without incomplete
+/// characters at its ends.
 fn around(line: &[u8], found: usize) -> &[u8] {
     if line.len() <= SHOWN_BYTES_MAX {
         return line;
@@ -251,10 +254,10 @@ fn around(line: &[u8], found: usize) -> &[u8] {
     line.get(from..to).unwrap_or_default()
 }
 
-/// Whether `name` fits `glob`, in which `*` is any text and `?` any one byte.
-fn fits(glob: &[u8], name: &[u8]) -> bool {
+/// Whether `name` matches `glob`, in which `*` matches any text and `?` any one byte.
+fn matches_glob(glob: &[u8], name: &[u8]) -> bool {
     let (mut glob, mut name) = (glob, name);
-    // What is tried next where it goes wrong: behind the last `*`, one byte further on.
+    // Where to resume after a mismatch: after the last `*`, one byte further on.
     let mut again: Option<(&[u8], &[u8])> = None;
     loop {
         match (glob.split_first(), name.split_first()) {
@@ -278,7 +281,7 @@ fn fits(glob: &[u8], name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHOWN_BYTES_MAX, Search, fits};
+    use super::{SHOWN_BYTES_MAX, Search, matches_glob};
     use serde_json::{Value, json};
     use std::io::Write as _;
     use std::os::fd::AsFd as _;
@@ -294,12 +297,12 @@ mod tests {
     fn lines(content: &[u8], arguments: &Value) -> Vec<(u64, String)> {
         let answer = search(content, arguments, 65_536).expect("an answer");
         let matches = answer["matches"].as_array().expect("a list").iter();
-        let told = |one: &Value| one["text"].as_str().or(one["base64"].as_str()).expect("a line").to_owned();
-        matches.map(|one| (one["line"].as_u64().expect("a number"), told(one))).collect()
+        let text = |one: &Value| one["text"].as_str().or(one["base64"].as_str()).expect("a line").to_owned();
+        matches.map(|one| (one["line"].as_u64().expect("a number"), text(one))).collect()
     }
 
     #[test]
-    fn lines_that_hold_a_text_or_match() {
+    fn lines_that_contain_a_text_or_match() {
         let check = |content: &[u8], arguments: Value, expect: &[(u64, &str)]| {
             let expect: Vec<_> = expect.iter().map(|(line, text)| (*line, (*text).to_owned())).collect();
             assert_eq!(lines(content, &arguments), expect, "{arguments}");
@@ -313,12 +316,12 @@ mod tests {
         check(text, json!({"pattern": "two", "limit": 1}), &[(2, "two.")]);
         check(b"", json!({"pattern": "x"}), &[]);
         check(b"\xff x\ny", json!({"pattern": "x"}), &[(1, "/yB4")]);
-        // No text: what stands behind its NUL is not read, and nothing of the part that has it.
+        // Not text: neither what follows the NUL is searched, nor the part that contains it.
         check(b"x\n\0x\n", json!({"pattern": "x"}), &[]);
     }
 
     #[test]
-    fn a_pattern_that_is_none_or_too_much_is_an_error() {
+    fn an_invalid_or_too_large_pattern_is_an_error() {
         for pattern in ["(", "a{1000}{1000}{1000}", "(?P<x>a)(?P<x>b)", "[\\p{L}]{20000}"] {
             let refused =
                 search(b"", &json!({"pattern": pattern, "regex": true}), 65_536).expect_err(pattern);
@@ -364,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_a_glob() {
+    fn names_match_a_glob() {
         let check = |glob: &str, name: &str, expect: bool| {
-            assert_eq!(fits(glob.as_bytes(), name.as_bytes()), expect, "{glob} {name}");
+            assert_eq!(matches_glob(glob.as_bytes(), name.as_bytes()), expect, "{glob} {name}");
         };
         check("*.log", "a.log", true);
         check("*.log", "a.log.1", false);

@@ -1,4 +1,4 @@
-//! Checks of single words of a manifest.
+//! Checks of single members of a manifest.
 
 use super::reserved::taken;
 use super::words::{Element, Limits, Program};
@@ -20,15 +20,15 @@ pub(super) fn required_string(from: &str, input: &Value) -> Result<String, Strin
     }
 }
 
-/// An absolute path of a regular file that is there.
+/// An absolute path of an existing regular file.
 pub(super) fn program_path(path: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(path);
     if !path.is_absolute() {
-        return Err(format!("`{}` is no absolute path", path.display()));
+        return Err(format!("`{}` is not an absolute path", path.display()));
     }
     let there = std::fs::metadata(&path).map_err(|e| format!("program `{}`: {e}", path.display()))?;
     if !there.is_file() {
-        return Err(format!("program `{}` is no regular file", path.display()));
+        return Err(format!("program `{}` is not a regular file", path.display()));
     }
     Ok(path)
 }
@@ -38,7 +38,7 @@ pub(super) fn element(word: &str) -> Result<Element, String> {
     match inner {
         Some(name) if !name.contains(['{', '}']) => Ok(Element::Argument(name.to_owned())),
         None if !word.contains(['{', '}']) => Ok(Element::Literal(word.to_owned())),
-        _ => Err(format!("in `{word}` a placeholder does not fill the whole element")),
+        _ => Err(format!("the placeholder in `{word}` must fill the whole element")),
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     }
     match taken(name) {
         None => Ok(()),
-        Some(what) => Err(format!("`{name}` is the name of {what} in policies: take another")),
+        Some(what) => Err(format!("`{name}` is the name of {what} in policies: choose another name")),
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn check_limits(limits: &Limits) -> Result<(), String> {
     ];
     for (name, value, most) in bounds {
         if value == 0 || value > most {
-            return Err(format!("`{name} = {value}` is not within 1 and {most}"));
+            return Err(format!("`{name} = {value}` is not between 1 and {most}"));
         }
     }
     Ok(())

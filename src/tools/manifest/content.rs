@@ -7,7 +7,8 @@ use std::fmt;
 /// One name on a path, in bytes (`NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;
 
-/// A folder below the first folder that a tool may change, by its names, and where the tool has its copy.
+/// A folder below the first folder that a tool may change, by its names, and the place of the
+/// tool's copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentFolder {
     names: Vec<Element>,
@@ -15,8 +16,9 @@ pub struct ContentFolder {
 }
 
 impl ContentFolder {
-    /// Reads `incoming/{version}`: names, of which each is one word or one argument; and `copy_in`, where the copy is
-    /// made: words alone. `is_required` says whether an argument is a required string.
+    /// Reads `incoming/{version}`, a path in which each name is a literal or an argument, and
+    /// `copy_in`, the folder for the copy, which takes literals only. `is_required` says whether an
+    /// argument is a required string.
     pub(super) fn parse(
         words: &str,
         copy_in: Option<&str>,
@@ -24,14 +26,14 @@ impl ContentFolder {
     ) -> Result<Self, String> {
         let name = |word: &str| match word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             Some(argument) if is_required(argument) => Ok(Element::Argument(argument.to_owned())),
-            Some(argument) => Err(format!("`{{{argument}}}` is not a required string of the top level")),
+            Some(argument) => Err(format!("`{{{argument}}}` is not a required top-level string")),
             None if word.contains(['{', '}']) => {
-                Err(format!("in `{word}` a placeholder does not fill the whole name"))
+                Err(format!("the placeholder in `{word}` must fill the whole name"))
             }
             None => check(word).map(|()| Element::Literal(word.to_owned())),
         };
         let word = |word: &str| match word.contains(['{', '}']) {
-            true => Err(format!("`{word}`: the place of the copy has no placeholder")),
+            true => Err(format!("`{word}`: `copy_in` takes no placeholder")),
             false => check(word).map(|()| word.to_owned()),
         };
         Ok(Self {
@@ -44,13 +46,18 @@ impl ContentFolder {
         })
     }
 
-    /// The folder that the copy is made in, by its names below the first folder that the tool may change.
+    /// The folder that the copy is made in, by its names below the first folder that the tool may
+    /// change.
     #[must_use]
     pub fn copy_in(&self) -> &[String] {
         &self.copy_in
     }
 
-    /// The names for a call with these `arguments`. An error: an argument is no plain name.
+    /// The names for a call with these `arguments`.
+    ///
+    /// # Errors
+    ///
+    /// An argument is not a plain name.
     pub fn names<'a>(&'a self, arguments: &'a Value) -> Result<Vec<&'a str>, String> {
         let name = |element: &'a Element| match element {
             Element::Literal(word) => Ok(word.as_str()),
@@ -77,13 +84,13 @@ impl fmt::Display for ContentFolder {
     }
 }
 
-/// One plain name. Those that begin with a dot are PAR's, and the tool's own.
+/// Checks one plain name. Names that begin with a dot are reserved for PAR and for the tool itself.
 fn check(name: &str) -> Result<(), String> {
     let is_plain = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX
         && !name.starts_with('.')
         && !name.contains(['/', '\0']);
-    if is_plain { Ok(()) } else { Err(format!("`{name}` is not a plain name that begins without a dot")) }
+    if is_plain { Ok(()) } else { Err(format!("`{name}` is not a plain name without a leading dot")) }
 }
 
 #[cfg(test)]

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-/// Why a manifest was refused, with the place where it can be mended.
+/// Why a manifest was refused, and where to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {reason}", .file.display(), .line.map_or_else(String::new, |line| format!(":{line}")))]
 pub struct ManifestError {
     /// The file.
     pub file: PathBuf,
-    /// Line in the file, from 1, where one is known.
+    /// Line in the file, from 1, if known.
     pub line: Option<usize>,
     /// The reason.
     pub reason: String,
 }
 
-/// Builds errors that point into the file.
+/// Makes errors that point into the file.
 #[derive(Clone, Copy)]
 pub(super) struct InFile<'a> {
     pub(super) file: &'a Path,
@@ -22,7 +22,7 @@ pub(super) struct InFile<'a> {
 }
 
 impl InFile<'_> {
-    /// An error at the first line that starts with `key`, where there is one.
+    /// An error at the first line that starts with `key`, if any.
     pub(super) fn at(&self, key: Option<&str>, reason: &str) -> ManifestError {
         let text = String::from_utf8_lossy(self.bytes);
         let line = key.and_then(|key| {

@@ -11,20 +11,20 @@ pub enum HostForm {
     Url,
 }
 
-/// Why words do not name a host in the one spelling that there is; to stand behind the argument's name.
+/// Why a value is not a host in canonical form. The message follows the argument's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpellingError {
-    /// They name none.
+    /// It does not name a host.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// This is how it is to be written.
-    #[error("is to be written `{0}`")]
+    /// It must be written in this form.
+    #[error("must be written `{0}`")]
     Other(String),
 }
 
 impl HostForm {
-    /// The host that `words` name. They are to be in the one spelling that there is: what is decided on, recorded
-    /// and run is the same text. No name is looked up.
+    /// The host that `words` name. They must be in canonical form: what is decided on, recorded and
+    /// run is the same text. No name is looked up.
     pub fn read(self, words: &str) -> Result<HostPort, SpellingError> {
         let (spelled, host) = match self {
             Self::Host => {
@@ -39,7 +39,7 @@ impl HostForm {
         if spelled == words { Ok(host) } else { Err(SpellingError::Other(text::visible_line(&spelled))) }
     }
 
-    /// Words that name `host`.
+    /// `host` in this form.
     #[must_use]
     pub fn spell(self, host: &HostPort) -> String {
         match self {

@@ -1,18 +1,18 @@
-//! Where on the network a tool may be connected to.
+//! The hosts that a tool may connect to.
 
 use super::host_form::HostForm;
 use super::words::ResourceSpec;
 use crate::types::HostPort;
 use ipnet::IpNet;
 
-/// What a manifest lets its tool be connected to. Empty: to nothing.
+/// The hosts that a manifest lets its tool connect to. Empty: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Hosts with their ports.
     pub hosts: Vec<HostPort>,
-    /// Ports at which any host may be reached, if the call is about it and was decided on: `*:443`.
+    /// Ports on which any host may be reached, if the call is about it and was allowed: `*:443`.
     pub ports: Vec<u16>,
-    /// Ranges of addresses that are not public and may be connected to all the same.
+    /// Address ranges that are not public and may be connected to nevertheless.
     pub named: Vec<IpNet>,
 }
 
@@ -28,7 +28,7 @@ impl Reach {
             let at = |reason: String| ("connect =", format!("`{entry}` {reason}"));
             match entry.strip_prefix("*:") {
                 Some(_) if !matches!(resource, ResourceSpec::Host { .. }) => {
-                    return Err(at("is for tools whose resource is the host".to_owned()));
+                    return Err(at("is only for tools whose resource is the host".to_owned()));
                 }
                 Some(port) => {
                     let known =
@@ -40,25 +40,26 @@ impl Reach {
         }
         for range in addresses {
             let at = |reason: &str| ("addresses =", format!("`{range}` {reason}"));
-            let net: IpNet = range.parse().map_err(|_| at("is no range such as `10.1.0.0/16`"))?;
+            let net: IpNet =
+                range.parse().map_err(|_| at("is not an address range, expected the form `10.1.0.0/16`"))?;
             if net != net.trunc() {
-                return Err(at("has bits behind its prefix"));
+                return Err(at("has bits set after its prefix"));
             }
             reach.named.push(net);
         }
         if connect.is_empty() && !addresses.is_empty() {
-            return Err(("addresses =", "`addresses` is for tools with `connect`".to_owned()));
+            return Err(("addresses =", "`addresses` is only for tools with `connect`".to_owned()));
         }
         Ok(reach)
     }
 
-    /// Whether the tool is connected to nothing.
+    /// Whether the tool connects to no host.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty() && self.ports.is_empty()
     }
 
-    /// Whether the tool may be connected to `host`.
+    /// Whether the tool may connect to `host`.
     #[must_use]
     pub fn holds(&self, host: &HostPort) -> bool {
         self.hosts.contains(host) || self.ports.contains(&host.port())

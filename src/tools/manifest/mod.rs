@@ -1,13 +1,18 @@
 //! One tool, as its file in `tools.d/` declares it.
 //!
-//! Reading is in two stages: `RawManifest` is the file, [`Manifest`](tool::Manifest) is what was checked. The file, the
-//! script that it names and the paths that it grants are looked at; nothing is run and nothing is changed.
+//! Parsing has two stages: `RawManifest` is the file, [`Manifest`](tool::Manifest) is its checked
+//! form. The file, its script and the paths that it grants are read; nothing is run and nothing is
+//! changed.
 //!
 //! # Layout
 //!
-//! `error`: why a file was refused · `host_form`, `script`, `words`: what its words stand for · `paths`, `content`,
-//! `hosts`, `sockets`, `secrets`: what it grants · `reserved`: names that no tool may have · `check`, `raw`: the file ·
-//! `tool`: the tool · `source`: where the file declares what.
+//! * `error`: why a file was refused.
+//! * `host_form`, `script`, `words`: the values of its members.
+//! * `paths`, `content`, `hosts`, `sockets`, `secrets`: what it grants.
+//! * `reserved`: names that no tool may have.
+//! * `check`, `raw`: the file.
+//! * `tool`: the tool.
+//! * `source`: where the file declares an argument.
 
 pub(super) mod error;
 pub(super) mod host_form;

@@ -1,10 +1,10 @@
-//! What the paths of a manifest are resolved against.
+//! The folders that the paths of a manifest are resolved against.
 
 use crate::config::Config;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a manifest's words are resolved against.
+/// The folders that the paths of a manifest are resolved against.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// `[paths]` of `par.toml`: name without `@` → absolute folder.
@@ -14,20 +14,21 @@ pub struct Places {
 }
 
 impl Places {
-    /// Of the home that `config` is for.
+    /// The places of the home that `config` is for.
     #[must_use]
     pub fn from_config(config: &Config) -> Self {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self { names: config.paths.clone(), private: vec![real(&config.home.etc), real(&config.home.data)] }
     }
 
-    /// What a grant says: an absolute path, or `@name` from the configuration with folders below it.
+    /// The path of a grant: absolute, or `@name` from the configuration followed by folders below
+    /// it.
     pub(super) fn spell(&self, grant: &str) -> Result<PathBuf, String> {
         let path = match grant.strip_prefix('@').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
             Some((name, below)) => {
                 let known = self.names.get(name);
                 let known = known.ok_or_else(|| format!("`@{name}` is not in `[paths]` of par.toml"))?;
-                // Not by `join`, which an absolute rest would lead elsewhere.
+                // Not with `join`, which an absolute rest would lead elsewhere.
                 let mut path = known.clone().into_os_string();
                 path.push("/");
                 path.push(below);
@@ -40,16 +41,16 @@ impl Places {
                 .components()
                 .all(|c| matches!(c, std::path::Component::RootDir | std::path::Component::Normal(_)));
         if !plain {
-            return Err(format!("`{grant}` is no absolute path without `.` and `..`"));
+            return Err(format!("`{grant}` is not an absolute path without `.` and `..`"));
         }
-        // Behind a name may stand more than one slash.
+        // A name may be followed by more than one slash.
         Ok(path.components().collect())
     }
 
-    /// The folder, or socket, that a grant names, without links.
+    /// The folder or socket that a grant names, without links.
     pub(super) fn resolve(&self, grant: &str) -> Result<PathBuf, String> {
         let path = self.spell(grant)?;
-        // A grant through a link is judged by where it leads; an absent one by its words.
+        // A grant through a link is judged by where it leads; an absent one by its path.
         let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         for private in &self.private {
             if real.starts_with(private) || private.starts_with(&real) {

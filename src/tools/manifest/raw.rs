@@ -1,5 +1,5 @@
-//! The file as it is written, and what its parts mean together. What a later version will support is refused by name,
-//! never ignored.
+//! The file as it is written, and checks of members that depend on each other. A member for a later
+//! version is refused by name, never ignored.
 
 use super::check::{element, program_path, required_string};
 use super::content::ContentFolder;
@@ -83,7 +83,7 @@ impl RawManifest {
     pub(super) fn runner(&self, file: &Path) -> Result<Runner, (&'static str, String)> {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         if self.args.is_some() && self.script.is_none() {
-            return say("args", "`args` is for scripts; those of a program stand in `command`");
+            return say("args", "`args` is for scripts; write the arguments of a program in `command`");
         }
         if self.runtime.is_some() && self.command.is_none() {
             return say("runtime", "`runtime` is for programs");
@@ -99,7 +99,7 @@ impl RawManifest {
                 say("output", "a builtin's output is always one JSON object")
             }
             (Some(_), None, None, None) if self.stdin != Stdin::None => {
-                say("stdin", "a builtin has its arguments without a standard input")
+                say("stdin", "a builtin gets its arguments without standard input")
             }
             (Some(builtin), None, None, None) => Ok(Runner::Builtin(*builtin)),
             (None, Some(command), None, None) => self.program(command),
@@ -123,8 +123,8 @@ impl RawManifest {
         Ok(Runner::Program(Program { path, args, runtime, script: None, exec: self.exec()? }))
     }
 
-    /// What an interpreter and the programs that a script starts need is not known, so that it is as
-    /// for a dynamic one.
+    /// The needs of an interpreter, and of the programs that a script starts, are unknown: they
+    /// count as dynamic.
     fn script(&self, file: &Path, interpreter: &str, script: &str) -> Result<Runner, (&'static str, String)> {
         let path = program_path(interpreter).map_err(|reason| ("interpreter", reason))?;
         let script = Script::load(file, script).map_err(|reason| ("script", reason))?;
@@ -158,17 +158,17 @@ impl RawManifest {
             ("Host", None, None, Some(id)) if id == "localhost" => {
                 Ok(ResourceSpec::Fixed { kind: "Host".to_owned(), id: id.clone() })
             }
-            _ => {
-                Err("is none of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
+            _ => Err(
+                "expected one of: `type = \"Path\"` with `from` and `canonical = \"path\"`; `type` Project, \
                       Service or Job with `from` and `canonical = \"id\"`; `type = \"Host\"` with \
                       `is = \"localhost\"`, or with `from` and `canonical = \"host\"` or `\"url\"`"
-                    .to_owned())
-            }
+                    .to_owned(),
+            ),
         }
     }
 
-    /// The folder whose content a call is about. The copy of it that the tool is given lies in the first folder that it
-    /// may change.
+    /// The folder whose content a call is about. The tool's copy of it lies in the first folder
+    /// that the tool may change.
     pub(super) fn content(
         &self,
         resource: &ResourceSpec,
@@ -185,15 +185,15 @@ impl RawManifest {
             || self.sandbox.write.is_empty()
             || matches!(resource, ResourceSpec::Path { .. })
         {
-            return say("content", "`content` is for programs that write, and whose resource is no path");
+            return say("content", "`content` is for programs that write, and whose resource is not a path");
         }
         let is_required = |name: &str| required_string(&format!("/{name}"), &self.input).is_ok();
         let folder = ContentFolder::parse(words, copy_in.as_deref(), is_required);
         folder.map(Some).map_err(|reason| ("content", reason))
     }
 
-    /// The folders that may be changed. One that ends in `/{argument}` is, of each call, the folder that
-    /// the resource's id names there.
+    /// The folders that may be changed. A grant that ends in `/{argument}` gives each call the
+    /// folder below it that the resource's id names.
     pub(super) fn write(&self, resource: &ResourceSpec, places: &Places) -> Result<Vec<WriteRoot>, String> {
         let id = match resource {
             ResourceSpec::Id { argument, .. } => Some(format!("/{{{argument}}}")),
@@ -202,7 +202,7 @@ impl RawManifest {
         let root = |grant: &String| {
             let stem = id.as_ref().and_then(|id| grant.strip_suffix(id));
             if stem.is_none() && grant.contains(['{', '}']) {
-                return Err(format!("in `{grant}` a placeholder is not the resource's id at the end"));
+                return Err(format!("the placeholder in `{grant}` must be the resource's id, at the end"));
             }
             let folder = places.resolve(stem.unwrap_or(grant))?;
             Ok(WriteRoot { folder, by_id: stem.is_some() })
@@ -211,7 +211,7 @@ impl RawManifest {
     }
 
     pub(super) fn spelled(&self, places: &Places) -> Result<Vec<PathBuf>, String> {
-        // A placeholder is a name of its own behind the folder.
+        // A placeholder is a separate name after the folder.
         let folder = |grant: &String| places.spell(grant.split("/{").next().unwrap_or(grant));
         self.sandbox.read.iter().chain(&self.sandbox.write).map(folder).collect()
     }
@@ -220,7 +220,7 @@ impl RawManifest {
         let say = |key, reason: &str| Err((key, reason.to_owned()));
         if self.sandbox.write.is_empty() {
             if self.sandbox.modes != Modes::Refuse {
-                return say("modes", "`modes` is for tools that write");
+                return say("modes", "`modes` is only for tools that write");
             }
             let said = [
                 ("file_bytes_max", self.limits.file_bytes_max),
@@ -229,17 +229,20 @@ impl RawManifest {
             ];
             return match said.into_iter().find(|(_, most)| *most > 0) {
                 None => Ok(()),
-                Some((key, _)) => say(key, &format!("`{key}` is for tools that write")),
+                Some((key, _)) => say(key, &format!("`{key}` is only for tools that write")),
             };
         }
         if self.builtin.is_some() {
             return say("write =", "a builtin writes nothing");
         }
         if !matches!(self.class, Class::Write | Class::Exec | Class::Admin) {
-            return say("class", "a tool that writes is of class `write`, `exec` or `admin`");
+            return say("class", "a tool that writes must be of class `write`, `exec` or `admin`");
         }
         if self.resource.r#type == "Path" {
-            return say("write =", "a tool that writes has a resource with an id, or `Host`, not a path");
+            return say(
+                "write =",
+                "a tool that writes must have a resource with an id, or `Host`, not a path",
+            );
         }
         match self.limits.file_bytes_max {
             0 => say("[limits]", "a tool that writes needs `file_bytes_max`"),
@@ -247,7 +250,7 @@ impl RawManifest {
         }
     }
 
-    /// Who reads below a folder says so, and nobody else does.
+    /// A tool that reads below a folder must declare it, and no other tool may.
     pub(super) fn check_recursive(&self) -> Result<(), (&'static str, String)> {
         let say = |reason: String| Err(("recursive", reason));
         match self.builtin {
@@ -265,8 +268,8 @@ impl RawManifest {
         }
     }
 
-    /// The sockets, and the entries that are hosts. What is done over a connection nobody here sees: it is more than
-    /// reading.
+    /// The sockets, and the entries that are hosts. PAR does not see what is done over a
+    /// connection: it is more than reading.
     pub(super) fn connect(&self, places: &Places) -> Result<Ends, (&'static str, String)> {
         let entries = &self.sandbox.connect;
         let say = |key, reason: &str| Err((key, reason.to_owned()));
@@ -274,17 +277,18 @@ impl RawManifest {
             entries.iter().cloned().partition(|entry| entry.starts_with("unix:"));
         match self.builtin {
             Some(Builtin::HttpGet) if !sockets.is_empty() => {
-                return say("connect =", "`http_get` is connected to hosts");
+                return say("connect =", "`http_get` connects only to hosts");
             }
             Some(builtin) if builtin != Builtin::HttpGet && !entries.is_empty() => {
-                return say("connect =", "this builtin is connected to nothing");
+                return say("connect =", "this builtin makes no connections");
             }
             _ if self.class == Class::Read && !entries.is_empty() => {
-                return say("class", "a tool that is connected is not of class `read`");
+                return say("class", "a tool with `connect` cannot be of class `read`");
             }
-            // Who has calls for connections of its own could pass descriptors over a socket that it is given.
+            // A program that can open connections of its own could pass descriptors over a socket
+            // that it is given.
             _ if !sockets.is_empty() && !hosts.is_empty() => {
-                return say("connect =", "a tool is connected to hosts or to sockets, not to both");
+                return say("connect =", "`connect` lists hosts or sockets, not both");
             }
             _ if sockets.len() > limits::CONNECTIONS_GIVEN_MAX => {
                 return Err((
@@ -298,7 +302,7 @@ impl RawManifest {
         Ok((sockets.collect::<Result<_, _>>().map_err(|reason| ("connect =", reason))?, hosts))
     }
 
-    /// Who reaches hosts says which, and bounds it.
+    /// A tool that reaches hosts must list them, and bound its traffic.
     pub(super) fn check_reach(
         &self,
         reach: &Reach,
@@ -309,7 +313,7 @@ impl RawManifest {
         match (self.builtin, reach.is_empty()) {
             (Some(Builtin::HttpGet), true) => say("builtin", "`http_get` needs `connect`"),
             (Some(Builtin::HttpGet), false) if !by_url => {
-                say("[resource]", "`http_get` is about `type = \"Host\"` with `canonical = \"url\"`")
+                say("[resource]", "`http_get` needs `type = \"Host\"` with `canonical = \"url\"`")
             }
             (_, false) => match self.limits.network_bytes_max {
                 0 => say("[limits]", "a tool that is connected to hosts needs `network_bytes_max`"),
@@ -325,13 +329,14 @@ impl RawManifest {
         }
     }
 
-    /// Scripts and secrets are told by names in `/proc`, so their tools have one to find them in.
+    /// Scripts and secrets are passed as names in `/proc`, so their tools get a `/proc` to find
+    /// them in.
     pub(super) fn proc(&self) -> Result<ProcView, (&'static str, String)> {
-        let is_told = self.script.is_some() || !self.sandbox.secrets.is_empty();
+        let needs_proc = self.script.is_some() || !self.sandbox.secrets.is_empty();
         match (self.sandbox.proc, self.builtin) {
             (ProcView::Host, None) => Err(("proc", "`proc = \"host\"` is for builtins".to_owned())),
             (ProcView::Own, Some(_)) => Err(("proc", "`proc = \"self\"` is for programs".to_owned())),
-            (ProcView::None, None) if is_told => Ok(ProcView::Own),
+            (ProcView::None, None) if needs_proc => Ok(ProcView::Own),
             (proc, _) => Ok(proc),
         }
     }

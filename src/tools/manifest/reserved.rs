@@ -1,9 +1,9 @@
-//! Names that no tool may have: policies know something else by them.
+//! Names that no tool may have, because policies use them for something else.
 
 use super::words::Class;
 
-/// The actions of the schema that stand for powers of the API. Which they are is for the room `policy` to say, and
-/// a test there holds the two lists together; the launcher, which reads no policy, refuses the same names.
+/// The actions of the schema that are powers of the API. The room `policy` defines them, and a test
+/// there compares the two lists; the launcher, which reads no policy, refuses the same names.
 pub const POWERS: [&str; 11] = [
     "run",
     "run_read",
@@ -18,7 +18,7 @@ pub const POWERS: [&str; 11] = [
     "export",
 ];
 
-/// What `name` stands for in policies, where it is no name for a tool.
+/// What `name` means in policies, if it is reserved.
 pub(super) fn taken(name: &str) -> Option<&'static str> {
     match name {
         "call_tool" | "api" => Some("a group of actions"),

@@ -1,4 +1,4 @@
-//! A script of `etc/`, as it was when its manifest was loaded. Those bytes are what runs.
+//! A script of `etc/`, as it was when its manifest was loaded. Those bytes run.
 
 use crate::config::trusted;
 use crate::types::Digest;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-/// A script: its bytes are read once, by front and launcher alike, and never again.
+/// A script: front and launcher each read its bytes once, and never again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Script {
     name: String,
@@ -15,16 +15,17 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads `name`, such as `jobs.d/deploy.sh`, of the folder above the one that holds `manifest`.
+    /// Reads `name`, such as `jobs.d/deploy.sh`, from the parent of the folder that contains
+    /// `manifest`.
     ///
-    /// Held to the rules of `etc/`: script and folders are writable by their owner alone.
+    /// The rules of `etc/` apply: only their owner may write the script and its folders.
     pub(super) fn load(manifest: &Path, name: &str) -> Result<Self, String> {
         let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
         if name.is_empty() || !plain {
-            return Err(format!("`{name}` is no plain path below etc/"));
+            return Err(format!("`{name}` is not a plain path below etc/"));
         }
         let etc = manifest.parent().and_then(Path::parent);
-        let etc = etc.ok_or_else(|| format!("`{name}`: the manifest lies in no etc/"))?;
+        let etc = etc.ok_or_else(|| format!("`{name}`: the manifest is not in an etc/"))?;
         let bytes = trusted::read_below(etc, Path::new(name)).map_err(|e| format!("`{name}`: {e}"))?;
         let digest = Digest::sha256(&bytes);
         Ok(Self { name: name.to_owned(), bytes: bytes.into(), digest })
@@ -36,7 +37,7 @@ impl Script {
         &self.name
     }
 
-    /// What is interpreted.
+    /// What the interpreter runs.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -48,8 +49,8 @@ impl Script {
         self.digest
     }
 
-    /// SHA-256 over `"par/script/1\0"`, the digest of the manifest's file, and the script's: both name
-    /// one tool, so that whatever is bound to a manifest is bound to its script.
+    /// SHA-256 over `"par/script/1\0"`, the digest of the manifest's file, and the script's:
+    /// together they name one tool, so whatever is bound to a manifest is bound to its script.
     #[must_use]
     pub fn bind(&self, manifest: Digest) -> Digest {
         Digest::sha256_parts(&[b"par/script/1\0", &manifest.0, &self.digest.0])

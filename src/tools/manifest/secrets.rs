@@ -1,8 +1,8 @@
-//! What a manifest says that its program is given beside its arguments.
+//! The secrets that a manifest gives its program.
 
 use crate::types::limits;
 
-/// The word of the environment that tells where the secret `name` is: `PAR_SECRET_BACKUP_PASSWORD` of
+/// The environment variable that says where the secret `name` is: `PAR_SECRET_BACKUP_PASSWORD` for
 /// `backup.password`.
 #[must_use]
 pub fn secret_word(name: &str) -> String {
@@ -10,7 +10,7 @@ pub fn secret_word(name: &str) -> String {
     format!("PAR_SECRET_{}", name.chars().map(plain).collect::<String>())
 }
 
-/// Refuses more than [`limits::SECRETS_GIVEN_MAX`], and two that would be told by one word.
+/// Refuses more than [`limits::SECRETS_GIVEN_MAX`], and two that would share one variable.
 pub(super) fn check_secrets(names: &[String]) -> Result<(), String> {
     if names.len() > limits::SECRETS_GIVEN_MAX {
         return Err(format!("more than {} secrets", limits::SECRETS_GIVEN_MAX));
@@ -18,7 +18,7 @@ pub(super) fn check_secrets(names: &[String]) -> Result<(), String> {
     let mut words: Vec<String> = names.iter().map(|name| secret_word(name)).collect();
     words.sort_unstable();
     match words.iter().zip(words.iter().skip(1)).find(|(word, next)| word == next) {
-        Some((word, _)) => Err(format!("two secrets would be told by `{word}`")),
+        Some((word, _)) => Err(format!("two secrets would share the variable `{word}`")),
         None => Ok(()),
     }
 }

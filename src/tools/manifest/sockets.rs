@@ -1,4 +1,4 @@
-//! Whom a manifest connects its program to.
+//! The sockets that a manifest connects its program to.
 
 use super::paths::Places;
 use std::fmt;
@@ -7,17 +7,17 @@ use std::path::PathBuf;
 /// One connection that a program is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connect {
-    /// A unix socket for streams, by its place without links.
+    /// A unix stream socket, by its path without links.
     Unix(PathBuf),
 }
 
 impl Connect {
-    /// Reads `unix:` and an absolute path. An abstract name is none: nobody keeps others from taking one.
+    /// Reads `unix:` and an absolute path. An abstract name is refused: any process could take it.
     pub(super) fn parse(entry: &str, places: &Places) -> Result<Self, String> {
         match entry.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Ok(Self::Unix(places.resolve(path)?)),
             Some(_) => Err(format!("`{entry}` is not `unix:` with an absolute path")),
-            None => Err(format!("`{entry}` is no `unix:` socket")),
+            None => Err(format!("`{entry}` is not a `unix:` socket")),
         }
     }
 }

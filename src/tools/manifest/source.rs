@@ -1,18 +1,19 @@
-//! Where a manifest's file declares an argument, for messages; and the schema as a model is shown it.
+//! Where a manifest's file declares an argument, for messages; and the schema that a model is
+//! shown.
 
 use super::tool::Manifest;
 use serde_json::Value;
 use toml::de::DeTable;
 
 impl Manifest {
-    /// The file's name for people: `tools.d/deploy.toml`.
+    /// The file's name in messages: `tools.d/deploy.toml`.
     #[must_use]
     pub fn file_name(&self) -> String {
         format!("tools.d/{}", self.file.file_name().unwrap_or_default().display())
     }
 
-    /// The offset in the file at which `argument` is declared, or the first word of its arguments. `None`
-    /// where neither is found.
+    /// The offset in the file at which `argument` is declared, or else that of `input`. `None` if
+    /// the file has no `input`.
     #[must_use]
     pub fn declared(&self, argument: Option<&str>) -> Option<usize> {
         let (file, _) = DeTable::parse_recoverable(&self.text);
@@ -22,7 +23,7 @@ impl Manifest {
         Some(of_argument.map_or(input.0.span().start, |(name, _)| name.span().start))
     }
 
-    /// The schema of the arguments without PAR's own words in it, of which a provider may know nothing.
+    /// The schema of the arguments without PAR's own keywords, which a provider may not know.
     #[must_use]
     pub fn input_shown(&self) -> Value {
         let mut input = self.input.clone();

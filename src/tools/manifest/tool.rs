@@ -19,60 +19,62 @@ use std::path::{Path, PathBuf};
 pub struct Manifest {
     /// The name that a model calls it by: `[a-z][a-z0-9_]*`, at most 64 bytes.
     pub name: String,
-    /// One sentence for the model and for people.
+    /// One sentence, for the model and for people.
     pub summary: String,
-    /// The class action that policies name.
+    /// The class: an action group that policies name.
     pub class: Class,
     /// How much harm a wrong call does, in the author's judgement.
     pub risk: Risk,
     /// What runs.
     pub runner: Runner,
-    /// Whether every result taints the session. Without it the JSON object of a success does not.
+    /// Whether every result taints the session. If false, the JSON object of a success does not.
     pub untrusted_output: bool,
     /// What the policy sees as the resource.
     pub resource: ResourceSpec,
-    /// The folder, below the first that the tool may change, whose content is read before the decision and given to
-    /// the tool as a copy of its own.
+    /// The folder, below the first that the tool may change, whose content is read before the
+    /// decision; the tool gets its own copy of it.
     pub content: Option<ContentFolder>,
-    /// Whether a call reads below its resource, a folder: named paths there are decided on with it.
+    /// Whether a call reads below its resource, a folder: named paths there are decided on with the
+    /// call.
     pub recursive: bool,
     /// Real folders that the tool may read below, in the manifest's order, `@names` resolved; an
-    /// absent one stays in the list and is skipped by the launcher.
+    /// absent one stays in the list, and the launcher skips it.
     pub read: Vec<PathBuf>,
-    /// Folders that the tool may change, in the manifest's order; it works in the first. One call at a
-    /// time in each.
+    /// Folders that the tool may change, in the manifest's order; it starts in the first. Each is
+    /// locked for one call at a time.
     pub write: Vec<WriteRoot>,
-    /// What becomes of a change of modes in those folders.
+    /// What happens to a change of modes in those folders.
     pub modes: Modes,
-    /// What the tool may be connected to; nothing by default.
+    /// The hosts that the tool may connect to; none by default.
     pub reach: Reach,
-    /// `read` and `write` as they are written, `@names` resolved and links not: under these names too tools see them.
+    /// `read` and `write` as written, with `@names` resolved but not links: tools see them under
+    /// these names too.
     pub spelled: Vec<PathBuf>,
-    /// What of `/proc` the tool sees.
+    /// The part of `/proc` that the tool sees.
     pub proc: ProcView,
     /// Named secrets that its program is given, in the manifest's order.
     pub secrets: Vec<String>,
-    /// Whom its program is connected to, likewise.
+    /// Sockets that its program is connected to, in the manifest's order.
     pub connect: Vec<Connect>,
-    /// What standard output means.
+    /// The format of standard output.
     pub output: Output,
-    /// What is on standard input.
+    /// The content of standard input.
     pub stdin: Stdin,
     /// Bounds of one call.
     pub limits: Limits,
-    /// JSON Schema 2020-12 of the arguments; `opaque` in it is PAR's own word.
+    /// JSON Schema 2020-12 of the arguments; `opaque` in it is PAR's own keyword.
     pub input: Value,
     /// The file.
     pub file: PathBuf,
     /// The file's text.
     pub text: String,
-    /// SHA-256 of the file's bytes; with a script, [`Script::bind`] of that and the script's: another
-    /// script is another manifest.
+    /// SHA-256 of the file's bytes; with a script, [`Script::bind`] of that and the script's
+    /// digest: another script is another manifest.
     pub digest: Digest,
 }
 
 impl Manifest {
-    /// The script that the tool's program interprets, where it is one.
+    /// The script that the tool's program interprets, if any.
     #[must_use]
     pub fn script(&self) -> Option<&Script> {
         match &self.runner {
@@ -87,7 +89,7 @@ impl Manifest {
         InFile { file: &self.file, bytes: self.text.as_bytes() }.at(Some(key), reason)
     }
 
-    /// How long a call may take until it is decided, in milliseconds.
+    /// How long the preparation of a call may take, in milliseconds.
     #[must_use]
     pub fn prepare_ms_max(&self) -> u64 {
         if self.content.is_some() { limits::CONTENT_MS_MAX } else { limits::PREPARE_MS_MAX }
@@ -99,7 +101,8 @@ impl Manifest {
         self.output == Output::Json || matches!(self.runner, Runner::Builtin(_))
     }
 
-    /// Whether a call makes its connections itself, through PAR's proxy: a program with hosts to reach.
+    /// Whether a call makes its own connections, through PAR's proxy: a program with hosts to
+    /// reach.
     #[must_use]
     pub fn is_proxied(&self) -> bool {
         !self.reach.is_empty() && matches!(self.runner, Runner::Program(_))
@@ -107,7 +110,7 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// Checks the bytes of the manifest `file`.
+    /// Parses and checks the bytes of the manifest `file`.
     pub fn parse(file: &Path, bytes: &[u8], places: &Places) -> Result<Self, ManifestError> {
         let refuse = InFile { file, bytes };
         let text = std::str::from_utf8(bytes).map_err(|_| refuse.at(None, "is not UTF-8"))?;

@@ -1,11 +1,11 @@
-//! What the words of a manifest stand for.
+//! The values of a manifest's members.
 
 use super::host_form::HostForm;
 use super::script::Script;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The class of an action: policies may name the class instead of the tool.
+/// The class of a tool: policies may name the class instead of the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are the meaning")]
@@ -56,7 +56,7 @@ impl Risk {
     }
 }
 
-/// What a call starts.
+/// What a call runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Runner {
     /// A function of PAR, run in the sandboxed child without exec.
@@ -65,7 +65,7 @@ pub enum Runner {
     Program(Program),
 }
 
-/// The functions that PAR brings.
+/// The builtin functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the meaning")]
@@ -77,16 +77,16 @@ pub enum Builtin {
     SearchFiles,
 }
 
-/// A program and the shape of its argument array.
+/// A program and the form of its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Absolute path; opened once by the launcher and executed by descriptor.
     pub path: PathBuf,
-    /// Elements behind `argv[0]`; of a script behind its name, which is `argv[1]`.
+    /// Arguments after `argv[0]`; for a script, after its name, which is `argv[1]`.
     pub args: Vec<Element>,
     /// Whether the program needs a loader and shared libraries.
     pub runtime: Runtime,
-    /// What the program interprets, where it is an interpreter.
+    /// The script that the program interprets, if it is an interpreter.
     pub script: Option<Script>,
     /// Absolute paths of the other programs that it may start.
     pub exec: Vec<PathBuf>,
@@ -97,51 +97,52 @@ pub struct Program {
 pub struct WriteRoot {
     /// The real folder.
     pub folder: PathBuf,
-    /// Whether not it, but the folder in it that the resource's id names, is what a call may change.
+    /// Whether a call may change only the folder in it that the resource's id names, not the whole
+    /// folder.
     pub by_id: bool,
 }
 
-/// What becomes of a change of modes. No tool makes one: by a path it would be one anywhere, and not only in the
-/// folders that the tool may change.
+/// What happens to a change of modes. No tool can make one: by path it could change modes anywhere,
+/// not only in the folders that the tool may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Modes {
-    /// It is an error.
+    /// It fails.
     #[default]
     Refuse,
-    /// The tool is told that it was made, and nothing is changed: for programs that will not go on otherwise.
+    /// It reports success and changes nothing, for programs that would otherwise stop.
     Ignore,
 }
 
-/// What a tool's standard output means.
+/// The format of a tool's standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
-    /// Text, or bytes: shown as they are.
+    /// Text or bytes, shown as they are.
     #[default]
     Text,
     /// One JSON object. Anything else is shown as text, and is an error.
     Json,
 }
 
-/// What a program finds on its standard input.
+/// The content of a program's standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stdin {
     /// Nothing.
     #[default]
     None,
-    /// The arguments: one line with one JSON object, the resource in its canonical form.
+    /// The arguments: one line with one JSON object, with the resource in canonical form.
     Json,
 }
 
 /// One element of an argument array. An argument fills a whole element: no shell, no splitting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// Given as it stands.
+    /// Passed as written.
     Literal(String),
-    /// The argument of this name; for the resource, its canonical form. A value that starts with `-`
-    /// is refused, an absent one leaves the element out.
+    /// The argument with this name; for the resource, its canonical form. A value that starts with
+    /// `-` is refused; an absent argument leaves the element out.
     Argument(String),
 }
 
@@ -149,7 +150,7 @@ pub enum Element {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
-    /// Nothing but itself.
+    /// Only itself.
     Static,
     /// The dynamic loader and the system's library folders.
     Dynamic,
@@ -163,19 +164,19 @@ pub enum ResourceSpec {
         /// Name of the top-level argument that holds the path.
         argument: String,
     },
-    /// A thing with a name of its own: the argument itself, in the form that [`check_id`](crate::tools::check_id) asks
-    /// for.
+    /// An entity with its own name: the argument itself, in the form that
+    /// [`check_id`](crate::tools::check_id) requires.
     Id {
-        /// What it names.
+        /// The entity type.
         kind: IdKind,
         /// Name of the top-level argument that holds the id.
         argument: String,
     },
-    /// A host with its port, which is not looked up before the decision.
+    /// A host with its port. Its name is not resolved before the decision.
     Host {
         /// Name of the top-level argument that names it.
         argument: String,
-        /// How.
+        /// The form of the name.
         form: HostForm,
     },
     /// The same resource for every call, such as `Host::"localhost"`.
@@ -200,7 +201,7 @@ impl ResourceSpec {
     }
 }
 
-/// Things that policies know by an id.
+/// Entity types that policies know by an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the meaning")]
 pub enum IdKind {
@@ -228,17 +229,18 @@ impl IdKind {
     }
 }
 
-/// What of `/proc` a tool sees.
+/// The part of `/proc` that a tool sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcView {
     /// Nothing.
     #[default]
     None,
-    /// Of a program: the processes of its call, in a `/proc` of the call's own.
+    /// For programs: the processes of the call, in a `/proc` of its own.
     #[serde(rename = "self")]
     Own,
-    /// The host's figures, through descriptors opened before anything was confined; builtins only.
+    /// For builtins: the host's figures, through descriptors that were opened before the process
+    /// was confined.
     Host,
 }
 
@@ -258,34 +260,34 @@ impl ProcView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// From go to the end, in milliseconds, by the launcher's clock.
+    /// Time from the go to the end, in milliseconds, by the launcher's clock.
     pub wall_ms_max: u64,
-    /// Standard output, in bytes; standard error has the same bound of its own.
+    /// Standard output, in bytes; standard error has the same limit separately.
     pub output_bytes_max: usize,
     /// Address space, in bytes.
     pub memory_bytes_max: u64,
-    /// Processes and threads at once.
+    /// Processes and threads at the same time.
     pub processes_max: u64,
-    /// One file that the tool writes, in bytes; 0 for a tool that writes none.
+    /// The largest file that the tool writes, in bytes; 0 for a tool that writes no files.
     #[serde(default)]
     pub file_bytes_max: u64,
-    /// All connections of one call, both ways together, in bytes; 0 for a tool that is connected to nothing.
+    /// All connections of one call, both directions together, in bytes; 0 for a tool without hosts.
     #[serde(default)]
     pub network_bytes_max: u64,
-    /// What one call adds to the folders that it may change, in bytes on the disk; where the file does not say, as
-    /// much as one file.
+    /// What one call adds to the folders that it may change, in bytes on disk; by default the limit
+    /// of one file.
     #[serde(default)]
     pub written_bytes_max: u64,
-    /// Files and folders that one call adds to them; where the file does not say, 10,000.
+    /// Files and folders that one call adds to them; 10,000 by default.
     #[serde(default)]
     pub written_files_max: u64,
 }
 
-/// Files and folders that a call may add where its manifest does not say.
+/// Files and folders that a call may add by default.
 const WRITTEN_FILES: u64 = 10_000;
 
 impl Limits {
-    /// With what the file did not say.
+    /// Fills in the defaults.
     pub(super) fn complete(self) -> Self {
         if self.file_bytes_max == 0 {
             return self;

@@ -27,7 +27,7 @@ fn two_approvals_at_once_count_once_and_a_late_one_does_not() {
     std::thread::sleep(Duration::from_secs(5));
     let late = people.home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
     assert_eq!(late.status.code(), Some(1), "{}", text(&late.stderr));
-    assert!(text(&late.stderr).contains("its time is over"), "{}", text(&late.stderr));
+    assert!(text(&late.stderr).contains("it expired and is refused"), "{}", text(&late.stderr));
     assert_eq!(people.home.entries(&["kind:call.result"]).len(), 1, "nothing more ran");
     people.verify();
 }
@@ -90,7 +90,7 @@ fn a_lone_person_confirms_at_the_terminal_and_the_run_resumes_there() {
     let approval = one(home);
     let own = home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
     assert_eq!(own.status.code(), Some(3), "{}", text(&own.stderr));
-    assert!(text(&own.stderr).contains("who asked cannot approve"), "{}", text(&own.stderr));
+    assert!(text(&own.stderr).contains("the requester cannot approve"), "{}", text(&own.stderr));
     // Another user, a member of the group, once a server runs; the requester's call ends as it
     // would have.
     let server = home.serve();

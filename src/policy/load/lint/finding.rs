@@ -1,4 +1,4 @@
-//! What a lint says of a policy.
+//! A finding of a lint.
 
 use cedar_policy_core::ast::Expr;
 
@@ -10,12 +10,12 @@ pub(in crate::policy) struct LintFinding {
     pub(in crate::policy) mend: String,
 }
 
-/// Where a finding stands.
+/// The place of a finding.
 #[derive(Debug)]
 pub(in crate::policy) enum LintPlace {
-    /// At this offset of the file, or at the policy's first line where the tree does not tell.
+    /// At this offset of the file, or at the policy's first line if the syntax tree has no offset.
     Offset(Option<usize>),
-    /// At the first line of the policy that has this, or else at its first.
+    /// At the first line of the policy that contains this text, or else at its first line.
     Near(String),
 }
 

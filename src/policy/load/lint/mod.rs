@@ -1,9 +1,11 @@
-//! What Cedar takes and PAR refuses, each finding with its place and its remedy.
+//! Policies that Cedar accepts and PAR refuses, each finding with its place and its fix.
 //!
 //! # Layout
 //!
-//! `finding`: what a lint says · `words`: texts in conditions · `powers`: lints of rules on powers · `rules`: all lints
-//! of a rule.
+//! * `finding`: a finding of a lint.
+//! * `words`: the string literals in conditions.
+//! * `powers`: lints of rules on powers.
+//! * `rules`: all lints of a rule.
 
 pub(in crate::policy) mod finding;
 pub(in crate::policy) mod words;

@@ -1,4 +1,4 @@
-//! What Cedar would take and PAR refuses of rules that meet powers of the API.
+//! Rules on powers of the API that Cedar accepts and PAR refuses.
 
 use super::finding::{LintFinding, LintPlace, offset};
 use crate::policy::power::{GROUP, Power, fits_power};
@@ -6,14 +6,15 @@ use crate::policy::uses::Via;
 use cedar_policy::{ActionConstraint, Effect, EntityUid, Policy};
 use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal};
 
-/// Every fault of `policy`, where it can meet a power.
+/// Every fault of `policy`, if it can match a use of a power.
 pub(in crate::policy) fn faults(policy: &Policy) -> Vec<LintFinding> {
     if !Power::ALL.into_iter().any(|power| fits_power(policy, power)) {
         return Vec::new();
     }
-    let mut found: Vec<LintFinding> = [of_both(policy), asks_nobody(policy)].into_iter().flatten().collect();
-    found.extend(names_one(policy));
-    found.extend(names_none(policy));
+    let mut found: Vec<LintFinding> =
+        [permit_of_both(policy), useless_approval(policy)].into_iter().flatten().collect();
+    found.extend(single_object(policy));
+    found.extend(unknown_entity(policy));
     let ast: &ast::Policy = policy.as_ref();
     for expr in ast.non_scope_constraints().into_iter().flat_map(Expr::subexpressions) {
         found.extend(owner_in(expr));
@@ -22,18 +23,19 @@ pub(in crate::policy) fn faults(policy: &Policy) -> Vec<LintFinding> {
     found
 }
 
-/// A permit of tools and of powers alike: who reads it sees a tool, and gives the keys away.
-fn of_both(policy: &Policy) -> Option<LintFinding> {
+/// A permit that covers tools and powers alike: a reader takes it for a rule on tools, and it
+/// grants key management too.
+fn permit_of_both(policy: &Policy) -> Option<LintFinding> {
     let is_any = policy.action_constraint() == ActionConstraint::Any;
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("action".to_owned()),
-        reason: "a permit without an action is one of tools and of powers of the API alike".to_owned(),
-        mend: "say `action in PAR::Action::\"call_tool\"`, or name what it permits".to_owned(),
+        reason: "a permit without an action permits tools and powers of the API alike".to_owned(),
+        mend: "write `action in PAR::Action::\"call_tool\"`, or name the actions that it permits".to_owned(),
     })
 }
 
-/// An annotation that is to ask a person for a power: nobody is asked for one.
-fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
+/// An annotation that asks for approval of a use of a power. Powers have no approvals.
+fn useless_approval(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let is_power =
@@ -45,13 +47,13 @@ fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     };
     names_power.then(|| LintFinding {
         at: LintPlace::Near(format!("@{name}")),
-        reason: format!("`@{name}` on a power of the API asks nobody"),
-        mend: "a power is held or not; people are asked about calls of tools".to_owned(),
+        reason: format!("`@{name}` has no effect on a power of the API"),
+        mend: "a power is either granted or denied; only tool calls can wait for a person".to_owned(),
     })
 }
 
-/// A server or a caller that there cannot be: a forbid on it would never fit.
-fn names_none(policy: &Policy) -> Option<LintFinding> {
+/// A server or caller that cannot exist: a `forbid` on it would never match.
+fn unknown_entity(policy: &Policy) -> Option<LintFinding> {
     let is_none = |kind: &str, id: &str| match kind {
         "Server" => id != "self",
         "Caller" => !["key:", "os:"].into_iter().any(|start| id.starts_with(start)),
@@ -63,39 +65,41 @@ fn names_none(policy: &Policy) -> Option<LintFinding> {
     });
     named.map(|(kind, id)| LintFinding {
         at: LintPlace::Near(format!("{kind}::\"{id}\"")),
-        reason: format!("there is no {kind} `{id}`"),
-        mend: "the one server is `self`; callers are like `key:Ab3dEf9h` and `os:root`, by their names on the ledger"
+        reason: format!("unknown {kind} `{id}`"),
+        mend: "the only server is `self`; a caller is named as on the ledger, such as `key:Ab3dEf9h` or `os:root`"
             .to_owned(),
     })
 }
 
-/// A single run or question: lists are answered by owner, so such a rule would hold in one
-/// place and not in another.
-fn names_one(policy: &Policy) -> Option<LintFinding> {
+/// A single run or approval. Lists are filtered by owner, so such a rule would apply to a request
+/// for one object and not to a list.
+fn single_object(policy: &Policy) -> Option<LintFinding> {
     let named = policy.entity_literals().into_iter().find_map(|uid| {
         let kind = ["Run", "Approval"].into_iter().find(|kind| uid.type_name().basename() == *kind)?;
         Some((kind, uid.id().unescaped().to_owned()))
     });
     named.map(|(kind, id)| LintFinding {
         at: LintPlace::Near(format!("{kind}::\"{id}\"")),
-        reason: format!("a rule names one `{kind}`: these are told apart by their owner alone"),
-        mend: "ask for the owner: `resource.owner == principal`".to_owned(),
+        reason: format!("a rule names a single `{kind}`, but rules can tell these apart only by owner"),
+        mend: "compare the owner: `resource.owner == principal`".to_owned(),
     })
 }
 
-/// What the owner of something is in is not in the request: to Cedar it would be in nothing.
+/// A test of what an owner is in. The request does not contain the owner's parents, so to Cedar it
+/// is in nothing.
 fn owner_in(expr: &Expr) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op: BinaryOp::In, arg1, .. } = expr.expr_kind() else { return None };
     let is_owner =
         |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "owner");
     arg1.subexpressions().any(is_owner).then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: "what an owner is in is not looked up: this would never hold".to_owned(),
-        mend: "compare it: `resource.owner == principal`, or with a `PAR::Caller::\"key:…\"`".to_owned(),
+        reason: "a request does not say what an owner is in, so this never holds".to_owned(),
+        mend: "compare the owner itself: `resource.owner == principal`, or with a `PAR::Caller::\"key:…\"`"
+            .to_owned(),
     })
 }
 
-/// A door that there is not: a forbid on it would never fit.
+/// An unknown door: a `forbid` on it would never match.
 fn unknown_door(expr: &Expr) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op: BinaryOp::Eq, arg1, arg2 } = expr.expr_kind() else { return None };
     let is_via = |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "via");
@@ -106,7 +110,7 @@ fn unknown_door(expr: &Expr) -> Option<LintFinding> {
     let word = word(arg2).filter(|_| is_via(arg1)).or_else(|| word(arg1).filter(|_| is_via(arg2)))?;
     Via::parse(&word).is_none().then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: format!("`{word}` is no door"),
-        mend: format!("doors are {}", Via::ALL.map(Via::as_str).join(", ")),
+        reason: format!("unknown door `{word}`"),
+        mend: format!("expected one of {}", Via::ALL.map(Via::as_str).join(", ")),
     })
 }

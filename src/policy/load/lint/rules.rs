@@ -1,6 +1,7 @@
-//! What Cedar would take and PAR refuses: rules that can err, and rules that say less than they seem to.
+//! Rules that Cedar accepts and PAR refuses: those that can err, and those that say less than they
+//! seem to.
 //!
-//! They look at Cedar's own syntax tree, all of it: where a rule stands in it makes no difference.
+//! The lints walk Cedar's whole syntax tree, so they find a fault wherever it is in a rule.
 
 use super::finding::{LintFinding, LintPlace, offset};
 use super::powers;
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 /// Every fault of `policy`.
 pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintFinding> {
     let mut found: Vec<LintFinding> =
-        [unscoped(policy), asks_nobody(policy), unknown_mode(policy)].into_iter().flatten().collect();
+        [unscoped(policy), useless_approval(policy), unknown_mode(policy)].into_iter().flatten().collect();
     found.extend(unknown_roles(policy));
     found.extend(powers::faults(policy));
     let ast: &ast::Policy = policy.as_ref();
@@ -29,10 +30,10 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
     found
 }
 
-/// A permit of everything, to everybody, on everything. A condition does not help: it is the scope that a
-/// reader looks at, and that decides which tools are offered.
+/// A permit of everything, for everyone, on everything. A condition does not help: a reader looks
+/// at the scope, and the scope decides which tools are offered.
 fn unscoped(policy: &Policy) -> Option<LintFinding> {
-    // Every principal is a session: to say so narrows nothing.
+    // Every principal is a session, so `principal is PAR::Session` narrows nothing.
     let is_any =
         matches!(policy.principal_constraint(), PrincipalConstraint::Any | PrincipalConstraint::Is(_))
             && policy.action_constraint() == ActionConstraint::Any
@@ -40,16 +41,16 @@ fn unscoped(policy: &Policy) -> Option<LintFinding> {
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("principal".to_owned()),
         reason: "a permit names neither principal nor action nor resource".to_owned(),
-        mend: "say whom or what it is for, such as `principal in PAR::Role::\"operator\"`".to_owned(),
+        mend: "name at least one of them, such as `principal in PAR::Role::\"operator\"`".to_owned(),
     })
 }
 
-/// An annotation that is to ask a person, where nobody would be asked.
-fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
+/// An annotation that asks for approval where it would have no effect.
+fn useless_approval(policy: &Policy) -> Option<LintFinding> {
     let name =
         ["require_approval", "require_confirm"].into_iter().find(|name| policy.annotation(name).is_some())?;
     let (reason, mend) = if policy.effect() == Effect::Permit {
-        (format!("`@{name}` on a permit asks nobody"), "write it on a `forbid` of its own, beside the permit")
+        (format!("`@{name}` has no effect on a permit"), "write it on a separate `forbid`")
     } else if policy.annotation("require_approval") == Some("") {
         (
             "`@require_approval` names no group".to_owned(),
@@ -61,31 +62,32 @@ fn asks_nobody(policy: &Policy) -> Option<LintFinding> {
     Some(LintFinding { at: LintPlace::Near(format!("@{name}")), reason, mend: mend.to_owned() })
 }
 
-/// A mode that PAR does not know: what it would mean is not for us to guess.
+/// An unknown mode. PAR does not guess its meaning.
 fn unknown_mode(policy: &Policy) -> Option<LintFinding> {
     let mode = policy.annotation("mode").filter(|mode| *mode != mode::MODE)?;
     Some(LintFinding {
         at: LintPlace::Near("@mode".to_owned()),
-        reason: format!("`@mode(\"{mode}\")` is no mode"),
-        mend: "write `@mode(\"shadow\")` for a rule that is only reported, and nothing for one that decides"
+        reason: format!("unknown mode `@mode(\"{mode}\")`"),
+        mend: "write `@mode(\"shadow\")` for a rule that is only reported, or remove `@mode` for one that decides"
             .to_owned(),
     })
 }
 
-/// Roles are few and fixed: nobody is in one of another name.
+/// An unknown role. The set of roles is fixed, so no principal would be in it.
 fn unknown_roles(policy: &Policy) -> impl Iterator<Item = LintFinding> {
     let roles = policy.entity_literals().into_iter().filter(|uid| uid.type_name().to_string() == "PAR::Role");
     roles.filter_map(|uid| {
         let role = uid.id().unescaped();
         Role::parse(role).is_none().then(|| LintFinding {
             at: LintPlace::Near(format!("Role::\"{role}\"")),
-            reason: format!("`{role}` is no role"),
-            mend: format!("roles are {}", Role::ALL.map(Role::as_str).join(", ")),
+            reason: format!("unknown role `{role}`"),
+            mend: format!("expected one of {}", Role::ALL.map(Role::as_str).join(", ")),
         })
     })
 }
 
-/// A text that what it is compared with never is: the rule says nothing, and a `forbid` forbids nothing.
+/// A string that the compared attribute never has: the rule matches nothing, and a `forbid` forbids
+/// nothing.
 fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
     let ExprKind::BinaryApp { op, arg1, arg2 } = expr.expr_kind() else { return None };
     let member = |expr: &Expr| match expr.expr_kind() {
@@ -110,7 +112,7 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
     (!known.contains(&word)).then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
         reason: format!("`{name}` is never `{word}`"),
-        mend: format!("it knows {}", known.join(", ")),
+        mend: format!("its values are {}", known.join(", ")),
     })
 }
 
@@ -121,8 +123,8 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Arithmetic that may overflow. An error denies every call that the policy looks at, so whoever chooses a
-/// number would choose that.
+/// Arithmetic that may overflow. An error denies every call that the policy applies to, so a caller
+/// who chooses the number would choose one that overflows.
 fn overflow(expr: &Expr) -> Option<LintFinding> {
     let sign = match expr.expr_kind() {
         ExprKind::UnaryApp { op: UnaryOp::Neg, .. } => "-",
@@ -133,12 +135,14 @@ fn overflow(expr: &Expr) -> Option<LintFinding> {
     };
     constant(expr).is_none().then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: format!("`{sign}` may overflow, and an error is a deny: only literals are reckoned with"),
-        mend: "compare the value itself, with a literal or another value".to_owned(),
+        reason: format!(
+            "`{sign}` may overflow, and an error denies the call: only literals can be calculated with"
+        ),
+        mend: "compare the value itself with a literal or another value".to_owned(),
     })
 }
 
-/// The value of what is made of integer literals alone, where it fits.
+/// The value of an expression of integer literals, unless it overflows.
 fn constant(expr: &Expr) -> Option<i64> {
     match expr.expr_kind() {
         ExprKind::Lit(Literal::Long(number)) => Some(*number),
@@ -156,7 +160,7 @@ fn constant(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// The arguments that are paths, of the tools in the policy's reach.
+/// The arguments that are paths, of the tools that the policy applies to.
 fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
     let in_reach = catalog.manifests().filter(|m| fits_action(policy, &m.name, m.class));
     in_reach
@@ -167,13 +171,16 @@ fn path_arguments(policy: &Policy, catalog: &Catalog) -> BTreeSet<String> {
         .collect()
 }
 
-/// A look at a path in the caller's own words, which can spell one file in many ways. Whatever it is asked of:
-/// a record that holds the input would hide it otherwise.
+/// A test of a path as the caller wrote it, which can spell one file in many ways. The lint ignores
+/// the expression that the attribute is read from: a record that contains the input would hide it
+/// otherwise.
 fn words_for_path(expr: &Expr, words: &BTreeSet<String>) -> Option<LintFinding> {
     let ExprKind::GetAttr { attr, .. } = expr.expr_kind() else { return None };
     words.contains(attr.as_str()).then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: format!("`{attr}` is the path in the caller's words, and one file has many: links, `..`"),
-        mend: "ask for the resource, such as `resource in PAR::Path::\"/var/log\"`".to_owned(),
+        reason: format!(
+            "`{attr}` is the path as the caller wrote it, and one file has many paths (links, `..`)"
+        ),
+        mend: "test the resource, such as `resource in PAR::Path::\"/var/log\"`".to_owned(),
     })
 }

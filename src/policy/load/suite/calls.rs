@@ -1,6 +1,6 @@
 //! Cases of calls and lists of tools, as they are written: `[[case]]`, `[[offered]]`.
 //!
-//! `role`, `tool` and `resource` may be lists: the case then stands for each combination.
+//! `role`, `tool` and `resource` may be lists: the case then covers each combination.
 
 use super::case::{Case, CasePlace, Expect, NOW_US, Offered, Who, Yes};
 use super::words::{Many, RawGroups, each, moment};
@@ -68,7 +68,8 @@ pub(in crate::policy) struct RawOffered {
 }
 
 impl RawCase {
-    /// Each combination as a case of its own. The error says what is no role, answer, time or address.
+    /// Each combination as its own case. The error names an unknown role or answer, or a value that
+    /// is not a time or an address.
     pub(in crate::policy) fn cases(
         &self,
         place: &CasePlace,
@@ -76,10 +77,10 @@ impl RawCase {
     ) -> Result<Vec<Case>, String> {
         let word = ["allow", "deny", "needs_approval"].into_iter().find(|word| *word == self.expect);
         let word = word.ok_or_else(|| {
-            format!("`{}` is no answer: answers are allow, deny, needs_approval", self.expect)
+            format!("unknown answer `{}`, expected one of allow, deny, needs_approval", self.expect)
         })?;
         if self.asks.is_some() && word != "needs_approval" {
-            return Err("`asks` goes with `expect = \"needs_approval\"`".to_owned());
+            return Err("`asks` needs `expect = \"needs_approval\"`".to_owned());
         }
         let set = |words: &Option<Vec<String>>| words.as_ref().map(|words| words.iter().cloned().collect());
         let expect = Expect { word, policies: set(&self.policies), asks: set(&self.asks) };
@@ -87,7 +88,7 @@ impl RawCase {
         let source_ip = self
             .source_ip
             .as_deref()
-            .map(|words| words.parse().map_err(|_| format!("`source_ip`: `{words}` is no address")));
+            .map(|words| words.parse().map_err(|_| format!("`source_ip`: `{words}` is not an IP address")));
         let source_ip = source_ip.transpose()?;
         let counts = Counts {
             calls_hour: self.calls_hour,

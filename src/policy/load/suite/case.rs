@@ -1,4 +1,4 @@
-//! What a bundle's own tests expect, not yet brought together with a catalog.
+//! What a bundle's own tests expect, not yet checked against a catalog.
 
 use crate::auth::Role;
 use crate::policy::power::Power;
@@ -12,10 +12,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// When a case plays that does not say when, in microseconds since 1970: 2030-01-01T00:00:00Z.
+/// The time of a case that sets none, in microseconds since 1970: 2030-01-01T00:00:00Z.
 pub(in crate::policy) const NOW_US: u64 = 1_893_456_000_000_000;
 
-/// One expected decision, not yet brought together with a catalog.
+/// One expected decision, not yet checked against a catalog.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Case {
     pub(in crate::policy) place: CasePlace,
@@ -41,13 +41,13 @@ pub(in crate::policy) struct Offered {
     pub(in crate::policy) tools: BTreeSet<String>,
 }
 
-/// Who asks, in which groups, and how far its session is.
+/// The caller, its groups, and the state of its session.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Who {
     pub(in crate::policy) role: Role,
     pub(in crate::policy) user: Option<String>,
     pub(in crate::policy) groups: Arc<Groups>,
-    /// The tools that are left to it; `None` is all of them.
+    /// The tools in the session's ceiling; `None` means all of them.
     pub(in crate::policy) ceiling: Option<BTreeSet<String>>,
     pub(in crate::policy) taint: BTreeSet<String>,
     pub(in crate::policy) calls_used: i64,
@@ -55,17 +55,17 @@ pub(in crate::policy) struct Who {
     pub(in crate::policy) risk: i64,
 }
 
-/// What the answer must be.
+/// The expected answer.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Expect {
     pub(in crate::policy) word: &'static str,
-    /// The determining policies, all of them; `None` where the case does not say.
+    /// All determining policies; `None` if the case does not say.
     pub(in crate::policy) policies: Option<BTreeSet<String>>,
-    /// The groups that are asked; `None` likewise.
+    /// The groups that are asked; `None` if the case does not say.
     pub(in crate::policy) asks: Option<BTreeSet<String>>,
 }
 
-/// Whether a person said yes.
+/// Whether a person has approved the call.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::policy) enum Yes {
@@ -75,12 +75,12 @@ pub(in crate::policy) enum Yes {
     Approved,
 }
 
-/// Where a case stands.
+/// The place of a case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CasePlace {
     /// Such as `policies/tests/10-read.toml`.
     pub file: String,
-    /// From 1.
+    /// Line in the file, from 1.
     pub line: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The files of a suite, read.
+//! Reads the files of a suite.
 
 use super::calls::{RawCase, RawOffered};
 use super::case::{Case, CasePlace, Offered, PowerCase};
@@ -15,7 +15,7 @@ use toml::Spanned;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawSuite {
-    /// Who is in which group in this file's cases.
+    /// The groups in this file's cases, with their users.
     #[serde(default)]
     groups: RawGroups,
     #[serde(default)]
@@ -26,7 +26,7 @@ struct RawSuite {
     uses: Vec<Spanned<RawUse>>,
 }
 
-/// Every case and tool list of a bundle. Empty where it has no tests.
+/// Every case and tool list of a bundle. Empty if it has no tests.
 #[derive(Clone, Debug, Default)]
 pub struct Suite {
     pub(in crate::policy) cases: Vec<Case>,
@@ -37,8 +37,12 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Reads test files. Unknown keys, roles and answers are refused; tools and arguments are looked at when
-    /// the suite is run, since they are the catalog's.
+    /// Reads test files.
+    ///
+    /// # Errors
+    ///
+    /// An unknown key, role or answer. Tools and arguments are checked when the suite runs, because
+    /// they depend on the catalog.
     pub fn parse(sources: &[SourceFile]) -> Result<Self, Vec<PolicyError>> {
         let (mut suite, mut errors) = (Self::default(), Vec::new());
         for source in sources {
@@ -54,7 +58,7 @@ impl Suite {
         if errors.is_empty() { Ok(suite) } else { Err(errors) }
     }
 
-    /// Cases of calls and of powers, and tool lists, each combination counted.
+    /// Number of cases of calls and of powers, and of tool lists; each combination counts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.cases.len() + self.offered.len() + self.uses.len()
@@ -66,7 +70,7 @@ impl Suite {
         self.len() == 0
     }
 
-    /// Tests of which only the files' digests are known: there is nothing to run.
+    /// Tests whose files are known only by their digests: there is nothing to run.
     pub(in crate::policy) fn known_by(files: BTreeMap<String, Digest>) -> Self {
         Self { files, ..Self::default() }
     }

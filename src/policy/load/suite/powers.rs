@@ -1,6 +1,6 @@
-//! Cases that are about powers of the API, as they are written: `[[use]]`.
+//! Cases about powers of the API, as they are written: `[[use]]`.
 //!
-//! `role`, `power`, `owner` and `via` may be lists: the case then stands for each combination.
+//! `role`, `power`, `owner` and `via` may be lists: the case then covers each combination.
 
 use super::case::{CasePlace, Expect, NOW_US, PowerCase, Who};
 use super::words::{Many, RawGroups, each, moment};
@@ -20,13 +20,13 @@ pub(in crate::policy) struct RawUse {
     #[serde(default)]
     groups: Vec<String>,
     power: Many,
-    /// `self`, `other` or the name of a caller; of powers over a run or an approval.
+    /// `self`, `other` or the name of a caller; only for powers over a run or an approval.
     owner: Option<Many>,
     via: Option<Many>,
     source_ip: Option<IpAddr>,
     now: Option<String>,
     expires: Option<String>,
-    /// Of the power `run`; 0 where it is not said.
+    /// Only for the power `run`; 0 by default.
     #[serde(default)]
     runs_hour: u32,
     #[serde(default)]
@@ -36,15 +36,16 @@ pub(in crate::policy) struct RawUse {
 }
 
 impl RawUse {
-    /// Each combination as a case of its own. The error says what is no role, power or door.
+    /// Each combination as its own case. The error names an unknown role, power or door.
     pub(in crate::policy) fn cases(
         &self,
         place: &CasePlace,
         groups: &RawGroups,
     ) -> Result<Vec<PowerCase>, String> {
         let word = ["allow", "deny"].into_iter().find(|word| *word == self.expect);
-        let word =
-            word.ok_or_else(|| format!("`{}` is no answer: of powers these are allow, deny", self.expect))?;
+        let word = word.ok_or_else(|| {
+            format!("unknown answer `{}` for a power, expected one of allow, deny", self.expect)
+        })?;
         let policies = self.policies.as_ref().map(|policies| policies.iter().cloned().collect());
         let expect = Expect { word, policies, asks: None };
         let now_us = self.now.as_deref().map(moment).transpose()?.unwrap_or(NOW_US);
@@ -63,7 +64,7 @@ impl RawUse {
             i64::try_from(self.bytes_hour).map_err(|_| "`bytes_hour` is too large".to_owned())?;
         let ran = Ran { runs_hour: i64::from(self.runs_hour), bytes_hour };
         if ran != Ran::default() && self.power.words() != [Power::Run.as_str()] {
-            return Err("`runs_hour` and `bytes_hour` are asked about with the power `run` alone".to_owned());
+            return Err("`runs_hour` and `bytes_hour` apply only to the power `run`".to_owned());
         }
         let mut cases = Vec::new();
         for who in each(&self.role, &who, &self.groups, groups)? {
@@ -94,9 +95,9 @@ impl RawUse {
         match (&self.owner, power.over()) {
             (None, HeldOver::Server) => Ok(vec![None]),
             (Some(_), HeldOver::Server) => {
-                Err(format!("`{name}` is held over the server, which has no `owner`"))
+                Err(format!("`{name}` is a power over the server, which has no `owner`"))
             }
-            (None, _) => Err(format!("`{name}`: say the `owner`, such as \"self\" or \"other\"")),
+            (None, _) => Err(format!("`{name}` needs an `owner`, such as \"self\" or \"other\"")),
             (Some(owners), _) => Ok(owners.words().iter().cloned().map(Some).collect()),
         }
     }
@@ -106,12 +107,12 @@ impl RawUse {
         let words = if words.is_empty() { vec!["http".to_owned()] } else { words };
         words.into_iter().map(|word| {
             let doors = || Via::ALL.map(Via::as_str).join(", ");
-            Via::parse(&word).ok_or_else(|| format!("`{word}` is no door: doors are {}", doors()))
+            Via::parse(&word).ok_or_else(|| format!("unknown door `{word}`, expected one of {}", doors()))
         })
     }
 }
 
 fn power_of(word: &str) -> Result<Power, String> {
     let powers = || Power::ALL.map(Power::as_str).join(", ");
-    Power::parse(word).ok_or_else(|| format!("`{word}` is no power: powers are {}", powers()))
+    Power::parse(word).ok_or_else(|| format!("unknown power `{word}`, expected one of {}", powers()))
 }

@@ -1,4 +1,4 @@
-//! What the words of any case mean: lists, roles with groups, moments.
+//! Values that all kinds of cases share: lists, roles with groups, times.
 
 use super::case::Who;
 use crate::auth::Role;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 pub(in crate::policy) fn moment(words: &str) -> Result<u64, String> {
     let at: Option<jiff::Timestamp> = words.parse().ok();
     at.and_then(|at| u64::try_from(at.as_microsecond()).ok())
-        .ok_or_else(|| format!("`now`: `{words}` is no time such as 2030-01-01T00:00:00Z"))
+        .ok_or_else(|| format!("`now`: `{words}` is not a time, expected the form 2030-01-01T00:00:00Z"))
 }
 
 pub(in crate::policy) type RawGroups = BTreeMap<String, Vec<String>>;
 
-/// One word, or a list of them that stands for each.
+/// One value, or a list whose members each make a case.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a text or a list of texts was expected")]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 pub(in crate::policy) enum Many {
     One(String),
     Each(Vec<String>),
@@ -32,7 +32,7 @@ impl Many {
     }
 }
 
-/// `who` with each of `roles`, in the file's groups and those of its own.
+/// `who` with each of `roles`, in the file's groups and its own.
 pub(in crate::policy) fn each(
     roles: &Many,
     who: &Who,
@@ -41,16 +41,16 @@ pub(in crate::policy) fn each(
 ) -> Result<Vec<Who>, String> {
     let mut groups = groups.clone();
     for group in own {
-        let user = who.user.clone().ok_or("`groups` says which groups the `user` is in: name one")?;
+        let user = who.user.clone().ok_or("`groups` lists the groups of a `user`: name one")?;
         groups.entry(group.clone()).or_default().push(user);
     }
     if roles.words().is_empty() {
-        return Err("`role` names nobody, and so the case asks nothing".to_owned());
+        return Err("`role` is empty, so the case asks nothing".to_owned());
     }
     let groups = Arc::new(Groups::new(groups));
     let roles = roles.words().iter().map(|word| {
         let role = Role::parse(word).ok_or_else(|| {
-            format!("`{word}` is no role: roles are {}", Role::ALL.map(Role::as_str).join(", "))
+            format!("unknown role `{word}`, expected one of {}", Role::ALL.map(Role::as_str).join(", "))
         })?;
         Ok(Who { role, groups: groups.clone(), ..who.clone() })
     });
