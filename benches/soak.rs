@@ -194,7 +194,7 @@ impl Soak {
             match self.caller.begin(tool, arguments.clone()).await {
                 Ok(permitted) => break permitted,
                 // Those that were released are still being reaped.
-                Err(e) if e.to_string().contains("are there already") => {
+                Err(e) if e.to_string().contains("calls already") => {
                     tokio::time::sleep(LOOK).await;
                     start = Instant::now();
                 }

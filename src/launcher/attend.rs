@@ -53,7 +53,7 @@ pub fn attend(spec: &Spec, fd: RawFd, front_uid: u32) -> Result<u8, StartError> 
     let socket = sys::adopt(fd).map_err(|e| refuse(&e))?;
     let kind = sockopt::socket_type(&socket).map_err(|e| refuse(&e))?;
     if kind != SocketType::SEQPACKET {
-        return Err(refuse(&"is no SOCK_SEQPACKET"));
+        return Err(refuse(&"the socket is not of type SOCK_SEQPACKET"));
     }
     let peer = sockopt::socket_peercred(&socket).map_err(|e| refuse(&e))?.uid.as_raw();
     if peer != front_uid {

@@ -184,7 +184,7 @@ impl Call {
                 Notice::Nothing
             }
             // A word out of turn comes from a child that is not what it should be.
-            _ => self.fail("the child said something that it should not have"),
+            _ => self.fail("the child sent a message out of turn"),
         }
     }
 
@@ -196,7 +196,7 @@ impl Call {
         connected: Option<&OwnedFd>,
         journaled: Result<(), String>,
     ) -> Notice {
-        let Phase::Held(object) = &self.phase else { return self.fail("it is not waiting for go") };
+        let Phase::Held(object) = &self.phase else { return self.fail("the call is not waiting for go") };
         let same = go.tool == self.ask.tool
             && go.manifest == self.ask.manifest
             && go.arguments == Digest::sha256(self.ask.arguments.as_bytes());
@@ -206,7 +206,8 @@ impl Call {
             () => None,
         };
         let left_out = places(&go.exclusions, object);
-        let refused = refused.or(left_out.is_none().then_some("what is left out is not what was prepared"));
+        let refused = refused
+            .or(left_out.is_none().then_some("the permitted exclusions are not those that were prepared"));
         let refused = refused.map(str::to_owned).or(journaled.err());
         let packet = go_packet(&left_out.unwrap_or_default());
         self.enter(Phase::Running(mono_us()), self.limits.wall_ms_max);
@@ -334,7 +335,7 @@ impl Call {
         if let Err(e) = pidfd_send_signal(&self.pidfd, Signal::KILL)
             && e != Errno::SRCH
         {
-            eprintln!("par launcher: a child cannot be killed: {e}");
+            eprintln!("par launcher: cannot kill a child: {e}");
         }
     }
 

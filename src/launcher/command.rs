@@ -15,10 +15,10 @@ Usage: par-launcher [OPTIONS] --front-user <USER>
 
 Options:
       --home <DIR>         The home: etc/, data/, workspace/ [default: the service's folders, else ./par-home; env: PAR_HOME]
-      --etc <DIR>          Configuration and tools, where they are not in the home
+      --etc <DIR>          Configuration and tools, if they are not in the home
       --fd <N>             The descriptor of the accepted connection [default: the one that the service manager passed]
-      --front-user <USER>  Whom the front runs as: a name or a uid. Any other peer is refused
-      --journal <DIR>      Keep a journal of orders and ends in this folder, which is this user's alone
+      --front-user <USER>  User that the front runs as: a name or a uid. Any other peer is refused
+      --journal <DIR>      Keep a journal of orders and ends in this folder, which must belong to this user alone
   -h, --help               Print help
   -V, --version            Print version
 ";
@@ -65,7 +65,9 @@ impl ServeOptions {
     /// The caller has one thread.
     pub fn run(&self, home: Home) -> Result<u8, ExitError> {
         let none = || {
-            ExitError::misused("no connection was passed: start it by par-launcher.socket, or give --fd N")
+            ExitError::misused(
+                "no connection was passed: start it through par-launcher.socket, or pass --fd N",
+            )
         };
         let fd = self.fd.or_else(accepted_connection).ok_or_else(none)?;
         let front = uid(&self.front_user)?;
@@ -84,9 +86,11 @@ fn uid(name: &str) -> Result<u32, ExitError> {
     }
     match User::from_name(name) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
-        Ok(None) => Err(ExitError::misused(format!("this host has no user `{name}`"))),
+        Ok(None) => {
+            Err(ExitError::misused(format!("unknown user `{name}`, expected a user of this host or a uid")))
+        }
         Err(e) => {
-            let reason = format!("the user `{name}` cannot be looked up: {e}");
+            let reason = format!("cannot look up the user `{name}`: {e}");
             Err(ExitError { code: FAILED, reason })
         }
     }
@@ -113,7 +117,7 @@ pub fn main() -> u8 {
             return 0;
         }
         Ok(CommandLine::Run { home, etc, command }) => Home::locate(home.as_deref(), etc.as_deref())
-            .map_err(|e| ExitError::misused(format!("the home cannot be named: {e}")))
+            .map_err(|e| ExitError::misused(format!("cannot locate the home: {e}")))
             .and_then(|home| command.run(home)),
         Err(reason) => Err(ExitError::misused(reason)),
     };

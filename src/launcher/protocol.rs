@@ -222,7 +222,7 @@ pub(crate) fn packet(kind: PacketKind, id: u64, more: bool, bytes: &[u8]) -> Vec
 pub(crate) fn packets(id: u64, message: &impl Serialize) -> Result<Vec<Vec<u8>>, String> {
     let bytes = serde_json::to_vec(message).map_err(|e| e.to_string())?;
     if bytes.len() > LINK_MESSAGE_BYTES_MAX {
-        return Err(format!("a message over {LINK_MESSAGE_BYTES_MAX} bytes"));
+        return Err(format!("a message of more than {LINK_MESSAGE_BYTES_MAX} bytes"));
     }
     let count = bytes.len().div_ceil(PIECE_BYTES_MAX);
     let pieces = bytes.chunks(PIECE_BYTES_MAX).enumerate();
@@ -261,7 +261,7 @@ impl Assembler {
             return Err("too many unfinished messages".to_owned());
         }
         if self.held_bytes + bytes.len() > LINK_UNFINISHED_BYTES_MAX {
-            return Err(format!("unfinished messages over {LINK_UNFINISHED_BYTES_MAX} bytes"));
+            return Err(format!("unfinished messages of more than {LINK_UNFINISHED_BYTES_MAX} bytes"));
         }
         self.held_bytes += bytes.len();
         self.partial.entry(id).or_default().extend(bytes);
@@ -270,7 +270,7 @@ impl Assembler {
         }
         let whole = self.partial.remove(&id).unwrap_or_default();
         self.held_bytes = self.held_bytes.saturating_sub(whole.len());
-        let message = serde_json::from_slice(&whole).map_err(|e| format!("a message that is none: {e}"))?;
+        let message = serde_json::from_slice(&whole).map_err(|e| format!("a malformed message: {e}"))?;
         Ok(Arrival::Message(id, message))
     }
 }

@@ -49,7 +49,7 @@ impl Vault {
         }
         let refuse = |e: &dyn Display| format!("secrets: {e}");
         getrandom(&mut vault.salt, GetRandomFlags::empty()).map_err(|e| refuse(&e))?;
-        let home = spec.secrets.clone().ok_or_else(|| refuse(&"there is no home to read them of"))?;
+        let home = spec.secrets.clone().ok_or_else(|| refuse(&"no home was given to read them from"))?;
         let sources = Config::load(home).map_err(|e| e.to_string())?.secrets;
         let memory = names.into_iter().map(|name| Ok((name.clone(), memory_file("secret")?)));
         let memory: BTreeMap<String, OwnedFd> =
@@ -57,7 +57,8 @@ impl Vault {
         let mut told = read_apart(one, &memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
         for (name, memory) in memory {
             let proof = told.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
-            let proof = proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no proof".to_owned()));
+            let proof =
+                proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no valid proof".to_owned()));
             let kept = proof.and_then(|proof| {
                 seal(&memory).map_err(|e| e.to_string())?;
                 Ok(StoredSecret { memory, proof })
@@ -112,10 +113,10 @@ fn read_apart(
 
 /// Puts one value into `memory`; its proof. It has the same bounds as where it is looked for.
 fn put(source: Option<&SecretSource>, memory: &OwnedFd, salt: &[u8; 32]) -> Result<String, String> {
-    let value = source.ok_or("is not in `[secrets]` of par.toml")?.read()?;
+    let value = source.ok_or("is missing in `[secrets]` of par.toml")?.read()?;
     let (least, most) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
     if !(least..=most).contains(&value.len()) {
-        return Err(format!("the value has not {least} to {most} bytes"));
+        return Err(format!("the value must have {least} to {most} bytes"));
     }
     write_all(memory, &value).map_err(|e| e.to_string())?;
     Ok(secret::proof_of_same(salt, &value).hex())

@@ -287,10 +287,10 @@ impl<'a> EventLoop<'a> {
     /// Checks the call again and starts its child.
     fn prepare(&mut self, id: u64, ask: Ask) -> Result<(), String> {
         if self.calls.len() >= CALLS_MAX {
-            return Err(format!("{CALLS_MAX} calls are there already"));
+            return Err(format!("there are {CALLS_MAX} calls already, which is the limit"));
         }
         if self.calls.contains_key(&id) {
-            return Err("a call with this number is there already".to_owned());
+            return Err("there is a call with this id already".to_owned());
         }
         self.check(&ask)?;
         let refused = self.report.refused.iter().find(|refused| refused.tool == ask.tool);
@@ -334,8 +334,7 @@ impl<'a> EventLoop<'a> {
 
     /// Name, digest, schema and canonical form, against this launcher's own catalog.
     fn check(&self, ask: &Ask) -> Result<(), String> {
-        let manifest =
-            self.catalog.find(&ask.tool).ok_or_else(|| format!("no tool is named `{}`", ask.tool))?;
+        let manifest = self.catalog.find(&ask.tool).ok_or_else(|| format!("unknown tool `{}`", ask.tool))?;
         if manifest.digest.hex() != ask.manifest {
             return Err(format!("the manifest of `{}` is not the one that this launcher loaded", ask.tool));
         }
@@ -357,7 +356,7 @@ impl<'a> EventLoop<'a> {
             });
             self.notify(id, |call| call.go(go, connected, journaled));
         } else {
-            let reason = "the child that was prepared is gone".to_owned();
+            let reason = "the prepared child is gone".to_owned();
             let (level, protections, given) = (None, BTreeMap::new(), Given::default());
             let ended = Ended {
                 end: End::Refused { reason },
@@ -377,7 +376,8 @@ impl<'a> EventLoop<'a> {
         if proof.map(|proof| proof.hex()) == go.secrets {
             return Ok(());
         }
-        Err("the tool's secrets are not those that are replaced in what it prints: `par reload`".to_owned())
+        Err("the tool's secrets are not those that the front replaces in its output: run `par reload`"
+            .to_owned())
     }
 
     fn notify(&mut self, id: u64, step: impl FnOnce(&mut Call) -> Notice) {

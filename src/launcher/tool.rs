@@ -86,7 +86,7 @@ impl OpenTool {
             Runner::Builtin(_) => (None, Vec::new(), None),
             Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
                 let lacking = machine.held.lacking(runs).join("; ");
-                return Err(format!("programs lack a protection on this machine: {lacking}"));
+                return Err(format!("a protection of programs is missing on this machine: {lacking}"));
             }
             Runner::Program(program) if machine.has_namespaces() => {
                 let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
@@ -96,7 +96,7 @@ impl OpenTool {
             Runner::Program(_) => {
                 return Err(
                     "programs need a PID namespace and an empty network namespace, which this machine \
-                            does not give"
+                            does not provide"
                         .to_owned(),
                 );
             }
@@ -106,14 +106,14 @@ impl OpenTool {
         };
         if let (ProcView::Own, Some(Err(reason))) = (manifest.proc, &machine.own_proc) {
             return Err(format!(
-                "the tool needs a `/proc` of its own, which this machine does not give: {reason}"
+                "the tool needs its own `/proc`, which this machine does not provide: {reason}"
             ));
         }
         let (secrets, proof) = vault.give(&manifest.secrets)?;
         let mut roots = Vec::new();
         for path in &manifest.read {
             if path.starts_with("/proc") {
-                return Err(format!("`{}`: no tool is granted `/proc`", path.display()));
+                return Err(format!("`{}`: `/proc` cannot be granted to a tool", path.display()));
             }
             match Root::open(path, manifest, machine) {
                 Some(root) => roots.push(root),
@@ -338,7 +338,7 @@ impl OpenProgram {
         let fd = open_path(path).map_err(|e| at(&e))?;
         let stat = fstat(&fd).map_err(|e| at(&e))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(at(&"is no regular file"));
+            return Err(at(&"not a regular file"));
         }
         let link = format!("self/fd/{}", fd.as_raw_fd());
         let file = openat(&machine.paths.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -365,14 +365,14 @@ fn hash(file: &OwnedFd) -> Result<Digest, String> {
         let read = rustix::io::read(file, &mut buffer).map_err(|e| e.to_string())?;
         let bytes = buffer.get(..read).unwrap_or_default();
         if total == 0 && !bytes.starts_with(ELF) {
-            return Err("is no ELF program".to_owned());
+            return Err("not an ELF program".to_owned());
         }
         if read == 0 {
             return Ok(Digest(hash.finalize().into()));
         }
         total += read;
         if total > PROGRAM_BYTES_MAX {
-            return Err(format!("is over {PROGRAM_BYTES_MAX} bytes"));
+            return Err(format!("larger than {PROGRAM_BYTES_MAX} bytes"));
         }
         hash.update(bytes);
     }

@@ -30,13 +30,13 @@ impl Slots {
         for map in maps {
             let map = map.map_err(refuse)?;
             if !is_mapped((first, last), &map) {
-                return Err(refuse("not all of them are there in this user namespace".to_owned()));
+                return Err(refuse("not all of them are mapped in this user namespace".to_owned()));
             }
         }
         let free: VecDeque<u32> = (first..=last).collect();
         if free.len() < CALLS_MAX {
             return Err(refuse(format!(
-                "{} are less than the {CALLS_MAX} calls that there may be",
+                "{} uids are too few, expected at least {CALLS_MAX}, one for each concurrent call",
                 free.len()
             )));
         }
@@ -62,7 +62,7 @@ fn check_list((first, last): (u32, u32), list: &str) -> Result<(), String> {
         let mut words = line.split(':');
         let (name, id) = (words.next().unwrap_or_default(), words.nth(1).and_then(|id| id.parse().ok()));
         if id.is_some_and(|id: u32| (first..=last).contains(&id)) {
-            return Err(format!("{} is `{name}`'s", id.unwrap_or_default()));
+            return Err(format!("{} belongs to `{name}`", id.unwrap_or_default()));
         }
     }
     Ok(())
@@ -87,7 +87,7 @@ mod tests {
     fn nobody_has_a_uid_of_the_range() {
         let list = "root:x:0:0:root:/root:/bin/sh\nlate:x:60010:60010::/:/bin/false\nbroken\n";
         assert_eq!(check_list((60_011, 60_100), list), Ok(()));
-        assert_eq!(check_list((60_000, 60_100), list), Err("60010 is `late`'s".to_owned()));
+        assert_eq!(check_list((60_000, 60_100), list), Err("60010 belongs to `late`".to_owned()));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const SLACK_MS: u64 = 5_000;
 /// From the request for a new launcher to its first word, in milliseconds.
 const RENEW_MS_MAX: u64 = 20_000;
 
-const ENDED: &str = "the launcher ended, and there is no other one yet";
+const ENDED: &str = "the launcher ended and is not replaced yet";
 const SILENT: &str = "the launcher does not answer";
 
 /// A launcher that was started, before there is a runtime. [`LinkSeed::connect`] makes it usable.
@@ -362,7 +362,7 @@ impl Renewal<'_> {
 
 async fn fresh(source: &LauncherSource) -> Result<(Arc<Link>, Report), StartError> {
     let wait = Duration::from_millis(RENEW_MS_MAX);
-    let late = |_| StartError::new("renew", format!("nothing came within {RENEW_MS_MAX} ms"));
+    let late = |_| StartError::new("renew", format!("no message came within {RENEW_MS_MAX} ms"));
     timeout(wait, new_link(source)).await.map_err(late)?
 }
 
@@ -419,6 +419,6 @@ async fn new_link(source: &LauncherSource) -> Result<(Arc<Link>, Report), StartE
     match events.recv().await {
         Some(Event::Hello(Ok(report))) => Ok((link, report)),
         Some(Event::Hello(Err(reason))) => Err(StartError::new("renew", reason)),
-        _ => Err(StartError::new("renew", "it ended before its first word")),
+        _ => Err(StartError::new("renew", "it ended before its first message")),
     }
 }

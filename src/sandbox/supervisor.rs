@@ -195,20 +195,20 @@ fn greet(socket: OwnedFd, origin: LauncherOrigin) -> Result<LinkSeed, StartError
         let mut fds = [PollFd::new(&socket, PollFlags::IN)];
         let timeout = Timespec { tv_sec: HELLO_S_MAX, tv_nsec: 0 };
         match poll(&mut fds, Some(&timeout)) {
-            Ok(0) => return Err(StartError::new("hello", format!("nothing came within {HELLO_S_MAX} s"))),
+            Ok(0) => return Err(StartError::new("hello", format!("no message came within {HELLO_S_MAX} s"))),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(e) => return Err(StartError::new("hello", e)),
         }
         let Received::Packet(packet) = receive(&socket, PACKET_BYTES_MAX) else {
-            return Err(StartError::new("hello", "it ended before its first word"));
+            return Err(StartError::new("hello", "it ended before its first message"));
         };
         match assembler.take(&packet).map_err(|e| StartError::new("hello", e))? {
             Arrival::Message(0, Reply::Hello(Ok(report))) => return Ok(LinkSeed { socket, origin, report }),
             Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError::from_reason(reason)),
             Arrival::Piece => {}
             Arrival::Message(..) | Arrival::Output(..) => {
-                return Err(StartError::new("hello", "it said something else first"));
+                return Err(StartError::new("hello", "its first message was not a hello"));
             }
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn base() -> Result<Base, String> {
     let mut path = read("/proc/self/mountinfo")?
         .lines()
         .find_map(|line| place(line, own))
-        .ok_or("its own group is not in sight")?;
+        .ok_or("its own group is not visible")?;
     if path.file_name().is_some_and(|name| name == ABOVE) {
         path.pop();
     }
@@ -83,7 +83,7 @@ impl Base {
     /// type. The process above this one goes into a group beside; of others, nobody knows what they are.
     fn vacate(&self) -> Result<(), String> {
         let fd = self.fd.as_fd();
-        let at = |e: Errno| format!("controllers are not handed down: {e}");
+        let at = |e: Errno| format!("cannot enable controllers: {e}");
         if read(fd, "cgroup.type").is_err() {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Base {
             return Ok(());
         }
         if inside.lines().any(|pid| pid != above) {
-            return Err("controllers are not handed down: other processes are in the group that this was \
+            return Err("cannot enable controllers: other processes are in the group that the launcher was \
                         started in"
                 .to_owned());
         }
@@ -110,14 +110,14 @@ pub(super) fn make_own(base: BorrowedFd<'_>) -> Result<OwnedFd, String> {
         match make(base, &name) {
             Ok(()) => {}
             Err(Errno::EXIST) => continue,
-            Err(e) => return Err(format!("its group is not its own to divide: {e}")),
+            Err(e) => return Err(format!("it may not divide its group: {e}")),
         }
         // One that was taken for a dead launcher's in between is gone, or about to go.
         if let Ok(own) = take(base, &name) {
             return Ok(own);
         }
     }
-    Err("no name for the launcher's group is free".to_owned())
+    Err("every name for the launcher's group is taken".to_owned())
 }
 
 /// Removes the groups of launchers that nobody holds any more, with what is left in them.

@@ -124,10 +124,10 @@ impl CallGroups {
         let all = [
             (
                 memory,
-                "memory: the memory of a call is bounded for each of its processes, not for all together",
+                "memory: the memory of a call is bounded for each of its processes, not for all of them together",
             ),
             (pids, "pids: processes are bounded by rlimits alone"),
-            (cpu, "cpu: calls and launcher share the processor as it comes"),
+            (cpu, "cpu: calls and launcher share the processor without weights"),
         ];
         let lacking = all.into_iter().filter(|(there, _)| !there).map(|(_, what)| what.to_owned());
         self.controllers.refused.iter().cloned().chain(lacking).collect()
@@ -173,7 +173,7 @@ impl CallGroups {
             return;
         }
         if !is_empty && let Err(e) = write(self.own.as_fd(), &format!("{}/cgroup.kill", group.name), "1") {
-            eprintln!("par launcher: a group cannot be killed: {e}");
+            eprintln!("par launcher: cannot kill a group: {e}");
         }
         self.leaving.push(group.name);
         self.remove_leaving();

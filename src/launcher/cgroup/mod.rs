@@ -11,7 +11,6 @@
 //! A group adds up what the processes of a call use, and kills them all at once. What is there is an extra: each call has
 //! its other bounds anyway. A group that nothing happened to is used again by a call with the same bounds; one that
 //! was killed is removed, since Linux 6.18 kills whoever starts in it, and so is one that ran out of memory.
-
 //!
 //! # Layout
 //!

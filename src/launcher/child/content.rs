@@ -57,7 +57,7 @@ pub(crate) fn take(
 fn copy(start: &Start<'_>, folder: &OwnedFd, decided: &Content) -> Result<Option<CString>, String> {
     let declared = start.tool.manifest.content.as_ref().map(ContentFolder::copy_in).unwrap_or_default();
     let place = place(folder, declared)?;
-    clear(&place).map_err(|e| format!("an earlier copy of the content: {e}"))?;
+    clear(&place).map_err(|e| format!("cannot remove an earlier copy of the content: {e}"))?;
     let found = read(start, folder, Some(&place));
     match found.and_then(|found| if found == *decided { Ok(found) } else { Err(CHANGED.to_owned()) }) {
         Ok(Content { listing: None, .. }) => Ok(None),
@@ -76,7 +76,7 @@ fn copy(start: &Start<'_>, folder: &OwnedFd, decided: &Content) -> Result<Option
 
 /// The folder that the copy is made in. It is made where it is not there.
 fn place(folder: &OwnedFd, names: &[String]) -> Result<OwnedFd, String> {
-    let refuse = |e: Errno| format!("the place of the copy: {e}");
+    let refuse = |e: Errno| format!("cannot make the folder for the copy of the content: {e}");
     let mut at = folder.try_clone().map_err(|e| e.to_string())?;
     for name in names {
         let name = CString::new(name.as_str()).map_err(|e| e.to_string())?;
@@ -127,7 +127,7 @@ fn find(folder: &OwnedFd, names: &[CString]) -> Result<Option<(OwnedFd, Stat)>, 
         match step(at.as_ref().map_or(folder, |(fd, _)| fd), name) {
             Ok((_, stat)) if kind(&stat) == FileKind::Other => return Err(NOT_PLAIN.to_owned()),
             Ok((_, stat)) if kind(&stat) == FileKind::File => {
-                return Err("the content is no folder".to_owned());
+                return Err("the content is not a folder".to_owned());
             }
             Ok(found) => at = Some(found),
             Err(Errno::NOENT) => return Ok(None),
@@ -230,7 +230,7 @@ impl ContentWalk<'_> {
     fn enter(&mut self, at: &FolderPair, stat: &Stat) -> Result<(), String> {
         self.found.folders += 1;
         if self.path.len() > CONTENT_DEPTH_MAX {
-            return Err(format!("the content has more than {CONTENT_DEPTH_MAX} folders in each other"));
+            return Err(format!("the content is nested more than {CONTENT_DEPTH_MAX} folders deep"));
         }
         self.put(b'd', folder_mode(stat));
         if let (Some(copy), Some(name)) = (&at.copy, self.path.last()) {
@@ -260,11 +260,14 @@ impl ContentWalk<'_> {
             size += read as u64;
             self.found.bytes += read as u64;
             if size > self.limits.file_bytes_max {
-                return Err(format!("a file of the content has over {} bytes", self.limits.file_bytes_max));
+                return Err(format!(
+                    "a file of the content has more than {} bytes",
+                    self.limits.file_bytes_max
+                ));
             }
             let most = CONTENT_BYTES_MAX.min(self.limits.written_bytes_max);
             if self.found.bytes > most {
-                return Err(format!("the content has over {most} bytes"));
+                return Err(format!("the content has more than {most} bytes"));
             }
             hash.update(piece);
             if let Some(copy) = &copy {
@@ -333,11 +336,11 @@ fn write_all(file: &OwnedFd, mut piece: &[u8]) -> Result<(), String> {
 
 /// The kernel's words alone: a name below the root is somebody else's choice.
 fn unreadable(e: Errno) -> String {
-    format!("the content cannot be read whole: {e}")
+    format!("cannot read the whole content: {e}")
 }
 
 fn uncopied(e: Errno) -> String {
-    format!("the content cannot be copied: {e}")
+    format!("cannot copy the content: {e}")
 }
 
 /// Removes the copy that is there, or whatever has its name; no link is followed. As the walk does, it opens each folder

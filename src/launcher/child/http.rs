@@ -22,7 +22,7 @@ pub(crate) fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String>
         let more = CertificateDer::pem_file_iter(file).map_err(|e| refuse(&e))?;
         let more = more.collect::<Result<Vec<_>, _>>().map_err(|e| refuse(&e))?;
         if more.is_empty() {
-            return Err(refuse(&"holds no certificate"));
+            return Err(refuse(&"contains no certificate"));
         }
         more.into_iter().try_for_each(|one| roots.add(one)).map_err(|e| refuse(&e))?;
     }

@@ -84,8 +84,8 @@ impl ProgramInputs {
     }
 
     fn tell(&mut self, word: &str, value: &str) -> Result<(), String> {
-        let word =
-            CString::new(format!("{word}={value}")).map_err(|_| "a word holds a NUL byte".to_owned())?;
+        let word = CString::new(format!("{word}={value}"))
+            .map_err(|_| "an environment variable contains a NUL byte".to_owned())?;
         self.words.push(word);
         Ok(())
     }
@@ -103,7 +103,7 @@ fn line(arguments: &Value, resource: &ResourceSpec, about: Option<&str>) -> Resu
     let mut arguments = arguments.clone();
     if let ResourceSpec::Path { argument } = resource {
         let about = about.ok_or_else(|| format!("`{argument}` has no object"))?;
-        let members = arguments.as_object_mut().ok_or("the arguments are no object")?;
+        let members = arguments.as_object_mut().ok_or("the arguments are not an object")?;
         members.insert(argument.clone(), about.into());
     }
     let mut line = canonical(&arguments).map_err(|e| e.to_string())?.into_bytes();
@@ -123,7 +123,7 @@ fn filled(bytes: &[u8]) -> Result<OwnedFd, String> {
     }
     // It takes all at once or is full: a user with many pipes gets small ones.
     if rustix::io::write(&write, bytes).map_err(refuse)? != bytes.len() {
-        return Err("stdin: the arguments do not fit a pipe".to_owned());
+        return Err("stdin: the arguments do not fit into a pipe".to_owned());
     }
     ioctl_fionbio(&read, false).map_err(refuse)?;
     Ok(read)

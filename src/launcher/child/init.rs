@@ -107,8 +107,8 @@ fn lend(start: &Start<'_>, lock: &OwnedFd) -> Result<(), String> {
     let word = serde_json::to_vec(&Word::Holds).map_err(|e| e.to_string())?;
     match send_with(start.control, &word, Some(lock.as_fd())) {
         Ok(true) => Ok(()),
-        Ok(false) => Err("a lock was not taken over".to_owned()),
-        Err(e) => Err(format!("a lock was not taken over: {e}")),
+        Ok(false) => Err("the launcher did not take a lock".to_owned()),
+        Err(e) => Err(format!("the launcher did not take a lock: {e}")),
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const ENVIRONMENT: [&std::ffi::CStr; 6] = [
 /// Raises the loopback of this process's network namespace and listens on it. For a child that has that namespace
 /// to itself, and still has rights over it.
 pub(crate) fn open() -> Result<OwnedFd, String> {
-    let refuse = |e: &dyn std::fmt::Display| format!("network of its own: {e}");
+    let refuse = |e: &dyn std::fmt::Display| format!("the call's own network: {e}");
     sys::raise_loopback().map_err(|e| refuse(&e))?;
     let listener = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let listener = listener.map_err(|e| refuse(&e))?;

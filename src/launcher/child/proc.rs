@@ -31,7 +31,7 @@ pub(crate) struct OwnProc {
 impl OwnProc {
     /// Mounts it. In a child with [`NAMESPACES`] that is still what the launcher is.
     pub(crate) fn enter(machine: &Machine, tool: &OpenTool) -> Result<Self, String> {
-        let refuse = |e: Errno| format!("a `/proc` of its own: {e}");
+        let refuse = |e: Errno| format!("the call's own `/proc`: {e}");
         mount_here().map_err(refuse)?;
         let root = open_path("/proc").map_err(refuse)?;
         let writes = tool.writes.iter().map(open_again).collect::<Result<_, _>>()?;
@@ -59,5 +59,5 @@ fn open_again(folder: &WriteFolder) -> Result<OwnedFd, String> {
         openat2(CWD, folder.canonical.as_str(), flags, Mode::empty(), resolve).map_err(|e| refuse(&e))?;
     let both =
         fstat(&fd).and_then(|here| Ok((id(&here), id(&fstat(&folder.fd)?)))).map_err(|e| refuse(&e))?;
-    if both.0 == both.1 { Ok(fd) } else { Err(refuse(&"another one is there now")) }
+    if both.0 == both.1 { Ok(fd) } else { Err(refuse(&"a different folder is there now")) }
 }

@@ -85,7 +85,7 @@ impl<'a> Quota<'a> {
         let added = Used { bytes: limits.written_bytes_max, files: limits.written_files_max };
         let any = Used { bytes: u64::MAX, files: u64::MAX };
         let before = count(folders, any).map_err(|reason| format!("quota: {reason}"))?;
-        let before = before.ok_or("quota: its folders do not keep still")?;
+        let before = before.ok_or("quota: its folders keep changing")?;
         let free = |folder| fstatvfs(folder).map(|space| least_free(&space, added));
         let least_free = folders.iter().map(free).collect::<Result<_, _>>();
         Ok(Self {
@@ -301,7 +301,7 @@ fn id(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
 
 /// Says nothing of the name, which somebody else may have chosen.
 fn unreadable(cause: &Errno) -> String {
-    format!("a folder below those that it may change cannot be read: {cause}")
+    format!("cannot read a folder below those that the call may change: {cause}")
 }
 
 #[cfg(test)]
@@ -353,7 +353,7 @@ mod tests {
         std::thread::scope(|scope| {
             let removing = scope.spawn(|| std::fs::remove_dir_all(dir.path().join("a")).expect("removed"));
             while !removing.is_finished() {
-                assert_ne!(quota.look(), QuotaState::Over, "removing is no adding");
+                assert_ne!(quota.look(), QuotaState::Over, "removing counted as adding");
             }
         });
         assert_eq!(quota.look(), QuotaState::Within);

@@ -88,7 +88,7 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     let call = birth.call;
     // In canonical form, which the launcher has held to the schema.
     let arguments = parse_strict(call.arguments.as_bytes(), JSON_DEPTH_MAX)
-        .map_err(|e| format!("the arguments are no JSON: {e}"))?;
+        .map_err(|e| format!("the arguments are not valid JSON: {e}"))?;
     let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
     let object = resolve(&start, origins, own_proc.as_ref())?;
     check_mounts(origins, &object, mounts.as_deref())?;
@@ -118,7 +118,7 @@ pub(crate) fn go_packet(left_out: &[usize]) -> Vec<u8> {
 const GO_BYTES_MAX: usize = 8 + 8 * NAMED_BENEATH_MAX;
 
 fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, String> {
-    let wrong = || "the launcher's go is none".to_owned();
+    let wrong = || "the launcher's go is malformed".to_owned();
     let places = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or_else(wrong)?;
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
@@ -133,7 +133,7 @@ fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, Strin
 fn ready(start: &Start<'_>, object: &Object, proxy: Option<OwnedFd>) -> Result<(), String> {
     let word = serde_json::to_vec(&Word::Ready(object.clone())).map_err(|e| e.to_string())?;
     if word.len() > CHILD_MESSAGE_BYTES_MAX {
-        return Err("the paths that policies name below it take too much room".to_owned());
+        return Err("the paths that policies name below the object exceed the size of a message".to_owned());
     }
     // Nobody to hear it is an end without a word.
     if send_with(start.control, &word, proxy.as_ref().map(OwnedFd::as_fd)) != Ok(true) {
@@ -341,7 +341,7 @@ fn write_folders<'a>(
 ) -> Result<impl Iterator<Item = (&'a WriteFolder, &'a OwnedFd)>, String> {
     let tool = start.tool;
     if tool.writes.len() != tool.manifest.write.len() {
-        return Err("a folder that the tool writes in was not there when the launcher started".to_owned());
+        return Err("a folder that the tool writes to was missing when the launcher started".to_owned());
     }
     let at: Vec<&OwnedFd> = match own_proc {
         Some(own) => own.writes.iter().collect(),

@@ -37,7 +37,7 @@ pub(crate) fn say(start: &Start<'_>, word: &Word) {
 pub(crate) fn tell(control: &OwnedFd, word: &Word) -> Result<(), String> {
     let bytes = serde_json::to_vec(word).map_err(|e| e.to_string())?;
     if bytes.len() > CHILD_MESSAGE_BYTES_MAX {
-        return Err("a word that is too long".to_owned());
+        return Err("a message to the launcher is too long".to_owned());
     }
     // `write`, since it is all that the last filters leave.
     rustix::io::write(control, &bytes).map(drop).map_err(|e| format!("the launcher is gone: {e}"))

@@ -81,7 +81,7 @@ impl<'a> Names<'a> {
             }
             if found.beneath.len() > NAMED_BENEATH_MAX {
                 return Err(format!(
-                    "more than {NAMED_BENEATH_MAX} paths that policies name may lie below it"
+                    "more than {NAMED_BENEATH_MAX} paths that policies name may lie below the folder"
                 ));
             }
         }

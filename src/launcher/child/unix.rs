@@ -31,7 +31,7 @@ fn find_one(tree: &HostTree, wanted: &Connect) -> Result<UnixSocket, String> {
     let fd = tree.find_plain(path).map_err(|e| refuse(&e))?;
     let stat = fstat(&fd).map_err(|e| refuse(&e))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        return Err(refuse(&"is no socket"));
+        return Err(refuse(&"not a socket"));
     }
     Ok(UnixSocket { fd, name: wanted.to_string() })
 }

@@ -45,7 +45,7 @@ pub(crate) fn open(folder: &WriteFolder, at: &OwnedFd, id: Option<&str>) -> Resu
         (true, None) => return Err("the tool's resource has no id".to_owned()),
         (false, _) => openat(at, ".", flags, Mode::empty()),
     };
-    opened.map_err(|e| format!("the folder `{}` cannot be worked in: {e}", name(folder, id)))
+    opened.map_err(|e| format!("cannot open the working folder `{}`: {e}", name(folder, id)))
 }
 
 /// As manifest and call name it, and not as whoever renames it meanwhile.
@@ -69,7 +69,7 @@ fn take_one(folder: &WriteFolder, at: &OwnedFd, id: Option<&str>) -> Result<Owne
             Err(Errno::WOULDBLOCK) => {
                 let name = name(folder, id);
                 return Err(format!(
-                    "another call works in `{name}`, or a process of the host has it locked, for over {WRITE_WAIT_MS_MAX} ms"
+                    "another call or a process of the host kept `{name}` locked for more than {WRITE_WAIT_MS_MAX} ms"
                 ));
             }
             Err(e) => return Err(format!("lock: {e}")),

@@ -34,16 +34,15 @@ pub(crate) fn come_last(program_nice: i32) -> Result<(), String> {
 /// Whether the init of a call can count: the first process of a namespace finds its own number to be the newest. Where
 /// `/proc` is made up by somebody else it is not.
 pub(crate) fn probe(one: &SingleThread, per_call: CloneFlags, loadavg: &OwnedFd) -> Result<(), String> {
-    let refuse = |e: &dyn std::fmt::Display| {
-        format!("`/proc/loadavg`: {e}: nothing bounds the forks of a call in a second")
-    };
+    let refuse =
+        |e: &dyn std::fmt::Display| format!("`/proc/loadavg`: {e}: the fork rate of a call is not limited");
     let Some(pidfd) = sys::clone_call(one, per_call).map_err(|e| refuse(&e))? else {
         sys::exit_now(u8::from(newest(loadavg) != Some(1)));
     };
     let end = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map_err(|e| refuse(&e))?;
     match end.and_then(|end| end.exit_status()) {
         Some(0) => Ok(()),
-        _ => Err(refuse(&"does not tell the newest process of the reader")),
+        _ => Err(refuse(&"does not show the newest pid of the reader's namespace")),
     }
 }
 

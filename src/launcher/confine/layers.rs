@@ -44,7 +44,7 @@ impl Landlock {
     /// No right of a version above `abi_max` is handled: so it is as on a kernel of that version.
     pub(crate) fn probe(abi_max: Option<u32>) -> Result<Self, String> {
         let there = crate::launcher::sys::landlock_abi()
-            .ok_or("landlock: this kernel has none, or a filter hides it")?;
+            .ok_or("landlock: not in this kernel, or hidden by a filter")?;
         let most = abi_max.and_then(|most| i32::try_from(most).ok()).unwrap_or(i32::MAX);
         let version = there.min(most);
         Ok(Self { version, abi: ABI::from(version) })
@@ -194,19 +194,19 @@ pub(crate) fn limit_core(core_pattern: Option<&str>) -> Result<(), String> {
     let whom = match core_pattern.map(str::as_bytes) {
         Some([b'@', ..]) => {
             return Err(
-                "core dumps: `core_pattern` names a socket, which is given them whatever the limit is"
+                "core dumps: `core_pattern` names a socket, which receives them whatever the limit is"
                     .to_owned(),
             );
         }
-        Some([b'|', ..]) => "`core_pattern` names one now",
-        Some(_) => "`core_pattern` names none now, and can change",
+        Some([b'|', ..]) => "`core_pattern` names a program now",
+        Some(_) => "`core_pattern` names no program now, and can change",
         None => "`core_pattern` cannot be read",
     };
     if keeps_core() {
         return Ok(());
     }
     Err(format!(
-        "core dumps: the hard limit is 0 (`ulimit -Hc`), with which a crash starts the program of `core_pattern`: it is to be 1; {whom}"
+        "core dumps: the hard limit is 0 (`ulimit -Hc`), with which a crash starts the program of `core_pattern`; it must be 1; {whom}"
     ))
 }
 

@@ -151,7 +151,7 @@ pub(crate) fn no_user_namespace(machine: &CanaryContext<'_>) -> Option<String> {
         };
         let end = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map_err(|e| e.to_string())?;
         let is_entered = end.and_then(|end| end.exit_status()) == Some(0);
-        if is_entered { Ok(()) } else { Err("the kernel gives none".to_owned()) }
+        if is_entered { Ok(()) } else { Err("the kernel refuses it".to_owned()) }
     });
     tried.err().map(|e| format!("user namespace of each call: {e}: calls share the limit of their processes"))
 }

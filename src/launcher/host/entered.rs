@@ -166,7 +166,7 @@ impl Entered {
         let mut seen = Seen {
             paths,
             playground: None,
-            own_proc: wants_proc.then(|| Err("there is no view".to_owned())),
+            own_proc: wants_proc.then(|| Err("this launcher has no view".to_owned())),
         };
         match ground.refused {
             None => {
@@ -192,7 +192,7 @@ impl Entered {
         let counts_forks = counting == Some(Ok(()));
         told.missing.extend(counting.and_then(Result::err));
         if oom.is_none() {
-            let what = "`oom_score_adj`: calls are killed no sooner than others for want of memory";
+            let what = "`oom_score_adj`: if memory runs out, calls are killed no sooner than other processes";
             told.missing.push(what.to_owned());
         }
         let Seen { paths, playground, own_proc } = seen;
@@ -287,7 +287,7 @@ impl Seen {
         let proc = if has_proc {
             open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?
         } else {
-            told.missing.push("`/proc`: the kernel gives no new one, since this one is masked".to_owned());
+            told.missing.push("`/proc`: the kernel refuses a new one, since this one is masked".to_owned());
             proc
         };
         let masked = || Err("that of this machine is masked".to_owned());

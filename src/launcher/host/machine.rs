@@ -99,7 +99,7 @@ impl Machine {
         let mut all = self.held.lacking(Runs::Builtin);
         for (runs, name) in [(Runs::Program, "programs"), (Runs::Proxied, "programs that are connected")] {
             let lacking = self.held.lacking(runs).into_iter().filter(|_| self.takes(runs));
-            all.extend(lacking.map(|row| format!("of {name}, {row}")));
+            all.extend(lacking.map(|row| format!("{name}: {row}")));
         }
         all
     }
@@ -152,7 +152,7 @@ impl Machine {
             Some(2) => Err("landlock: a folder that was not granted could be read".to_owned()),
             Some(3) => Err("seccomp: cannot be enforced".to_owned()),
             Some(4) => Err("seccomp: a socket was not refused".to_owned()),
-            _ => Err("the self-test did not come to its end".to_owned()),
+            _ => Err("the self-test did not complete".to_owned()),
         }
     }
 

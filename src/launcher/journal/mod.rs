@@ -6,7 +6,6 @@
 //! synced. Where one cannot be written nothing is started.
 //!
 //! Where the launcher runs as the front's own user this is no evidence against the front.
-
 //!
 //! # Layout
 //!

@@ -105,7 +105,7 @@ impl Journals {
                 Some(order) => order.end = Some(text("end")),
                 None => self.faults.push(format!("{place}: an end without its order")),
             },
-            _ => self.faults.push(format!("{place}: is no line of a launcher")),
+            _ => self.faults.push(format!("{place}: not a line that a launcher writes")),
         }
     }
 }
@@ -200,6 +200,6 @@ mod tests {
     fn a_folder_that_others_may_write_to_is_refused() {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o770)).expect("mode");
-        assert!(Journal::begin(folder.path()).is_err_and(|e| e.contains("nobody else")));
+        assert!(Journal::begin(folder.path()).is_err_and(|e| e.contains("no other user")));
     }
 }

@@ -38,7 +38,7 @@ impl Journal {
         let there = open(folder, flags, Mode::empty()).map_err(|e| at(&e))?;
         let stat = rustix::fs::fstat(&there).map_err(|e| at(&e))?;
         if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
-            return Err(at(&"must be the launcher's own, and writable by nobody else"));
+            return Err(at(&"must belong to the launcher's user and be writable by no other user"));
         }
         let before = files(folder)?.into_iter().rev().find_map(|path| last_line(&path).transpose());
         let prev = before.transpose().map_err(|e| at(&e))?.unwrap_or(Digest([0; 32]));
@@ -66,7 +66,7 @@ impl Journal {
 
     fn write(&mut self, mut line: Value) -> Result<(), String> {
         if self.is_broken {
-            return Err("the launcher's journal is not written any more".to_owned());
+            return Err("an earlier write to the launcher's journal failed".to_owned());
         }
         if let Some(members) = line.as_object_mut() {
             members.insert("t".to_owned(), json!(FORMAT));
@@ -83,7 +83,7 @@ impl Journal {
             }
             other => {
                 self.is_broken = true;
-                Err(format!("the launcher's journal cannot be written: {other:?}"))
+                Err(format!("cannot write the launcher's journal: {other:?}"))
             }
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn name_of(proc: impl AsFd, fd: impl AsFd) -> Option<String> {
 
 /// Whether this kernel resolves paths as it is told to (openat2(2), Linux 5.6).
 pub(crate) fn probe() -> Result<(), String> {
-    open("/").map(drop).map_err(|e| format!("openat2: {e}: this kernel has none, or a filter hides it"))
+    open("/").map(drop).map_err(|e| format!("openat2: {e}: not in this kernel, or hidden by a filter"))
 }
 
 /// Opens for reading what an `O_PATH` descriptor names: never blocks on a FIFO, never takes a terminal.

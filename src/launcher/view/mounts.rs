@@ -24,7 +24,7 @@ pub(crate) fn table(proc: impl AsFd) -> Result<Vec<Mount>, String> {
     let fd = openat(proc, "self/mountinfo", flags, Mode::empty()).map_err(|e| at(&e))?;
     let mut text = Vec::new();
     std::fs::File::from(fd).read_to_end(&mut text).map_err(|e| at(&e))?;
-    parse(&String::from_utf8_lossy(&text)).ok_or_else(|| at(&"a line that is none"))
+    parse(&String::from_utf8_lossy(&text)).ok_or_else(|| at(&"a malformed line"))
 }
 
 fn parse(text: &str) -> Option<Vec<Mount>> {

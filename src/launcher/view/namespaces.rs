@@ -60,7 +60,7 @@ impl FirstStage {
         let Received::Packet(pid) = receive(&self.0, WORD_BYTES_MAX) else { return };
         let word = match std::str::from_utf8(&pid).ok().and_then(|pid| pid.parse().ok()) {
             Some(pid) => map(proc, pid).map_or_else(String::into_bytes, |()| MAPPED.to_vec()),
-            None => b"the second stage gave no number".to_vec(),
+            None => b"the second stage sent no pid".to_vec(),
         };
         // A second stage that is gone needs no answer.
         send(&self.0, &word, SendFlags::NOSIGNAL).ok();
@@ -96,11 +96,11 @@ fn map(proc: impl AsFd, pid: u32) -> Result<(), String> {
         };
         let mut own = String::new();
         open(&format!("self/{name}"), OFlags::RDONLY)?.read_to_string(&mut own).map_err(|e| at(&e))?;
-        let text = identity(&own).ok_or_else(|| at(&"a line that is none"))?;
+        let text = identity(&own).ok_or_else(|| at(&"a malformed line"))?;
         // One write: the kernel takes no second.
         let written = open(&format!("{pid}/{name}"), OFlags::WRONLY)?.write(text.as_bytes());
         if written.map_err(|e| at(&e))? != text.len() {
-            return Err(at(&"was written in part"));
+            return Err(at(&"was written only in part"));
         }
     }
     Ok(())

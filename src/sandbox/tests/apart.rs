@@ -67,7 +67,7 @@ int main(int n, char **a) {
   char *args[] = {"true", 0}; T(execve("/bin/true", args, environ)); T(execve("/usr/bin/su", args, environ));
   for (char **e = environ; *e; e++) printf("env %s\n", *e);
   printf("fds "); for (int i = 0; i < 1024; i++) if (fcntl(i, F_GETFD) >= 0) printf("%d ", i); printf("\n");
-  /* Everybody that can be signalled is within this call. */
+  /* Every process that can be signalled is within this call. */
   signal(SIGTERM, SIG_IGN); kill(-1, SIGTERM);
   return 0;
 }

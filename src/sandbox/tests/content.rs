@@ -152,7 +152,7 @@ pub(super) fn content_is_read_and_given_as_a_copy() {
             assert_eq!(digest(&copy), before.sha256, "{version}");
         }
         let deeper = look(&stage, "deeper").await;
-        assert_eq!(deeper.expect_err("too deep"), "the content has more than 64 folders in each other");
+        assert_eq!(deeper.expect_err("too deep"), "the content is nested more than 64 folders deep");
         for version in ["", ".", "..", "a/b", ".hidden", "../incoming/1"] {
             assert!(look(&stage, version).await.is_err(), "{version}");
         }
@@ -198,12 +198,12 @@ pub(super) fn content_that_is_not_plain_is_refused() {
             ("dangles", not_plain),
             ("fifo", not_plain),
             ("socket", not_plain),
-            ("file", "is no folder"),
-            ("large", "a file of the content has over 1000 bytes"),
-            ("larger", "over 1500 bytes"),
+            ("file", "is not a folder"),
+            ("large", "a file of the content has more than 1000 bytes"),
+            ("larger", "more than 1500 bytes"),
             ("many", "more than 20 files and folders"),
-            ("closed", "cannot be read whole: Permission denied"),
-            ("unread", "cannot be read whole: Permission denied"),
+            ("closed", "cannot read the whole content: Permission denied"),
+            ("unread", "cannot read the whole content: Permission denied"),
         ] {
             let told = look(&stage, version).await.expect_err(version);
             assert!(told.contains(why) && !told.contains("IGNORE"), "{version}: {told}");

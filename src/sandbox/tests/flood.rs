@@ -73,7 +73,7 @@ pub(super) fn answers_that_nobody_takes_fill_no_memory() {
     let LinkSeed { socket, report, .. } = start(&world.spec).expect("a launcher");
     let ping = packets(1, &Request::Ping).expect("a packet").remove(0);
     let asked = (0..1_000_000).take_while(|_| offer(&socket, &ping)).count();
-    println!("{asked} questions were taken; the launcher came to {} KiB", peak_kib(report.pid));
+    println!("{asked} pings were taken; the launcher came to {} KiB", peak_kib(report.pid));
     assert!(asked < 100_000 && asked > LINK_WAITING_PACKETS_MAX, "{asked}");
     assert!(peak_kib(report.pid) < PEAK_KIB_MAX);
     // It goes on where it is read again, and has lost nothing.

@@ -19,7 +19,7 @@ pub(super) fn the_front_reaches_nothing_else() {
     for name in ["outside/file", "outside/gone", "workspace/own"] {
         world.write(name, b"x");
     }
-    let secret = String::from("a word in the memory of who started it");
+    let secret = String::from("a text in the memory of the parent");
     let code = serve(&world.spec, |seed| {
         // Another process of the same user, with the same memory up to here.
         let parent = rustix::process::getppid().filter(|_| std::env::var_os(super::AS_UID).is_none());
@@ -28,7 +28,7 @@ pub(super) fn the_front_reaches_nothing_else() {
         }
         let before = all(&world, &secret, parent);
         for (what, done) in &before {
-            assert_eq!(*done, Ok(()), "{what}: it would be held by nothing that the lock does");
+            assert_eq!(*done, Ok(()), "{what}: it fails even before the lock");
         }
         for name in ["outside/gone", "outside/file", "workspace/own"] {
             world.write(name, b"x");

@@ -38,7 +38,7 @@ int main(void) {
     held("truncate", ftruncate(0, 0));
     held("send", send(0, "x", 1, 0));
     while ((got = read(0, room + have, sizeof room - have)) > 0) have += got;
-    held("rewind behind", lseek(0, 0, SEEK_SET));
+    held("rewind after", lseek(0, 0, SEEK_SET));
     errno = 0;
     printf("%s again\n", read(0, room + have, 1) == 0 ? "held" : "ALLOWED");
     printf("fds");
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
         printf("by number %.*s\n", (int)read(own, room, sizeof room), room);
         int again = open(path, O_RDWR);
         held("write", write(own, "x", 1));
-        held("write anew", again < 0 ? -1 : write(again, "x", 1));
+        held("write reopened", again < 0 ? -1 : write(again, "x", 1));
         held("empty", again < 0 ? -1 : ftruncate(again, 0));
         held("open emptied", open(path, O_RDWR | O_TRUNC));
         held("map", again < 0 ? -1 : mmap(0, 4096, PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED ? -1 : 0);
@@ -179,8 +179,8 @@ pub(super) fn gives_secrets_by_descriptor() {
     std::fs::write(file(&world, "short"), "seven77").expect("written");
     with_secrets(&world, "keeps", &[&keeps], &["smtp", "db.main"]);
     with_secrets(&world, "has_none", &[&keeps], &[]);
-    with_secrets(&world, "lacks", &[&keeps], &["smtp", "gone"]);
-    with_secrets(&world, "lacks_bytes", &[&keeps], &["short"]);
+    with_secrets(&world, "absent", &[&keeps], &["smtp", "gone"]);
+    with_secrets(&world, "too_short", &[&keeps], &["short"]);
     with_secrets(&world, "unnamed", &[&keeps], &["other"]);
     let absent = file(&world, "gone").display().to_string();
     world.with(|stage| async move {
@@ -213,9 +213,9 @@ pub(super) fn gives_secrets_by_descriptor() {
         // What is not there is a refusal that names it.
         let refused = stage.launcher.report().refused;
         for (tool, expect) in [
-            ("lacks", format!("the secret `gone`: {absent}: No such file or directory (os error 2)")),
-            ("lacks_bytes", "the secret `short`: the value has not 8 to 8192 bytes".to_owned()),
-            ("unnamed", "the secret `other`: is not in `[secrets]` of par.toml".to_owned()),
+            ("absent", format!("the secret `gone`: {absent}: No such file or directory (os error 2)")),
+            ("too_short", "the secret `short`: the value must have 8 to 8192 bytes".to_owned()),
+            ("unnamed", "the secret `other`: is missing in `[secrets]` of par.toml".to_owned()),
         ] {
             assert!(
                 refused.iter().any(|one| one.tool == tool && one.reason == expect),
@@ -239,7 +239,10 @@ pub(super) fn gives_secrets_by_descriptor() {
         for proof in [None, Some(String::new()), Some("0".repeat(64))] {
             let execution = other(proof).await;
             let End::Refused { reason } = &execution.end else { panic!("{execution:?}") };
-            assert!(reason.starts_with("the tool's secrets are not those that are replaced"), "{reason}");
+            assert!(
+                reason.starts_with("the tool's secrets are not those that the front replaces"),
+                "{reason}"
+            );
             assert!(execution.stdout.is_empty() && execution.given.secrets.is_empty(), "{execution:?}");
         }
     });
@@ -281,7 +284,7 @@ int main(int argc, char **argv) {
         while (have < 5 && (got = read(fd, room + have, 5 - have)) > 0) have += got;
         printf("heard %.*s\n", have, room);
     }
-    list("behind");
+    list("after");
     struct iovec vector = {"x", 1}, into = {&byte, 1};
     struct msghdr out = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_SPACE(sizeof(int))};
     struct cmsghdr *head = CMSG_FIRSTHDR(&out);
@@ -376,7 +379,7 @@ pub(super) fn connects_to_named_sockets() {
         symlink(&open, &link).expect("linked");
         // Nothing is asked of anybody before a permit.
         drop(stage.prepare("speaks", &json!({})).await.expect("prepared"));
-        assert_eq!(listener.accept().expect_err("nobody").kind(), ErrorKind::WouldBlock);
+        assert_eq!(listener.accept().expect_err("no peer").kind(), ErrorKind::WouldBlock);
         let spoken = |tool: &'static str, listener: UnixListener| {
             let stage = stage.clone();
             async move {
@@ -394,7 +397,7 @@ pub(super) fn connects_to_named_sockets() {
         // By the tool's own user, and with no descriptor more than it was given.
         let uid = if root { super::ORDINARY } else { rustix::process::geteuid().as_raw() };
         assert_eq!(socket_peercred(&peer).expect("credentials").uid.as_raw(), uid);
-        assert!(told.starts_with("told 3\nfds before 0 1 2 3\nheard world\nfds behind 0 1 2 3\n"), "{told}");
+        assert!(told.starts_with("told 3\nfds before 0 1 2 3\nheard world\nfds after 0 1 2 3\n"), "{told}");
         assert_eq!(execution.given.connect, [format!("unix:{}", open.display())]);
         let (execution, told, _, listener) = spoken("secretive", listener).await;
         assert!(told.starts_with("told 4\nfds before 0 1 2 3 4\nheard world\n"), "{told}");
@@ -414,7 +417,7 @@ pub(super) fn connects_to_named_sockets() {
         let told = String::from_utf8_lossy(&alone.stdout).into_owned();
         assert!(told.starts_with("told nothing\nfds before 0 1 2\n") && !told.contains("ALLOWED"), "{told}");
         for (tool, path, expect) in [
-            ("is_file", &file, "is no socket"),
+            ("is_file", &file, "not a socket"),
             ("is_link", &link, "Too many levels of symbolic links (os error 40)"),
             ("is_gone", &gone, "No such file or directory (os error 2)"),
         ] {

@@ -82,7 +82,7 @@ fn beside(stage: &LayerStage, told: &mut Outcomes) {
     }
     let own = std::fs::read_to_string("/proc/self/cgroup").expect("groups");
     if own.lines().all(|line| line.ends_with(":/")) {
-        println!("\nSKIPPED: the tests are in no control group of their own: nothing could be told of it\n");
+        println!("\nSKIPPED: the tests are in the root control group, which shows nothing\n");
     } else {
         // That it can be read is not enough: without its namespace it says where on the host.
         for (off, goes) in [(&[Rules][..], false), (&[Rules, ControlGroups][..], true)] {
@@ -92,7 +92,7 @@ fn beside(stage: &LayerStage, told: &mut Outcomes) {
     }
     // The first process of a namespace is not ended by a signal of its own, and nobody reads here what it writes.
     let (code, _) = stage.end(&[], "killed");
-    told.tell(&[Init], "goes on behind its own KILL", code == Some(64), true, &json!(code));
+    told.tell(&[Init], "continues after its own KILL", code == Some(64), true, &json!(code));
     let (_, bytes) = stage.end(&[Filter], "flood");
     let is_over = bytes > LayerStage::LIMITS.output_bytes_max as u64;
     told.tell(&[Clock], "writes more than its cap", is_over, true, &json!(bytes));

@@ -169,12 +169,14 @@ pub(super) fn programs_come_last() {
             inits.flat_map(children).find(|pid| turn(*pid).1.as_deref() == Some("3"))
         };
         while program().is_none() {
-            assert!(!running.is_finished(), "no program came behind others");
+            assert!(!running.is_finished(), "no program has lower priority");
             tokio::task::yield_now().await;
         }
         let own = turn(launcher).0.and_then(|nice| nice.parse::<i32>().ok()).expect("a nice value");
         let expect = (own + PROGRAM_NICE).min(19);
-        until("it is later", || program().is_none_or(|pid| turn(pid).0 == Some(expect.to_string())));
+        until("its priority is lower", || {
+            program().is_none_or(|pid| turn(pid).0 == Some(expect.to_string()))
+        });
         let ended = running.await.expect("joined");
         assert_eq!(String::from_utf8_lossy(&ended.stdout), format!("held at {expect}\n"), "{ended:?}");
     });

@@ -76,7 +76,7 @@ pub(super) fn releases_what_nobody_waits_for() {
             match stage.prepare("read_file", &arguments).await {
                 Ok(prepared) => held.push(prepared),
                 Err(refused) => {
-                    assert_eq!(refused.to_string(), "64 calls are there already");
+                    assert_eq!(refused.to_string(), "there are 64 calls already, which is the limit");
                     break;
                 }
             }
@@ -103,7 +103,7 @@ pub(super) fn ends_what_gets_no_go() {
         // The front's own bound on a permit is shorter than the child's life.
         tokio::time::sleep(Duration::from_millis(3_300)).await;
         let execution = stage.run("read_file", &arguments, held).await;
-        let reason = "the child that was prepared is gone".to_owned();
+        let reason = "the prepared child is gone".to_owned();
         assert_eq!(execution.end, End::Refused { reason });
     });
 }
@@ -122,7 +122,7 @@ pub(super) fn does_without_namespaces() {
         let refused =
             stage.prepare("tail_file", &json!({"path": file, "lines": 1})).await.expect_err("refused");
         let expect = "programs need a PID namespace and an empty network namespace, which this machine does \
-                      not give";
+                      not provide";
         assert_eq!(refused.to_string(), expect);
     });
 }

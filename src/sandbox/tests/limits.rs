@@ -65,7 +65,7 @@ pub(super) fn each_call_has_a_group_of_its_own() {
             );
             let both = [(); 2].map(|()| tokio::spawn(call(stage.clone(), "sleeps")));
             while calls(&group).iter().filter(|group| is_populated(group)).count() < 2 {
-                assert!(!both.iter().any(tokio::task::JoinHandle::is_finished), "in no group of its own");
+                assert!(!both.iter().any(tokio::task::JoinHandle::is_finished), "not in its own group");
                 tokio::task::yield_now().await;
             }
             for one in both {
@@ -87,7 +87,7 @@ pub(super) fn each_call_has_a_group_of_its_own() {
     let Some((pid, group)) = own else { return };
     until("the launcher is gone", || !alive(pid));
     drop(start(&world.spec).expect("a launcher"));
-    assert!(!group.exists(), "the next launcher clears away what the one before left");
+    assert!(!group.exists(), "the next launcher removes what the one before left");
 }
 
 async fn call(stage: Stage, tool: &str) -> Execution {
@@ -117,7 +117,7 @@ pub(super) fn what_a_dead_launcher_left_is_cleared() {
 /// An ordinary user to whom a service manager gave a group has them too.
 pub(super) fn a_group_that_was_given_is_divided() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: an ordinary user gives no group to anybody");
+        return println!("skipped: an ordinary user cannot delegate a group");
     }
     let Some(given) = hierarchy().map(|at| at.join(format!("par-test-{}", std::process::id()))) else {
         return println!("skipped: no cgroups of version 2");
@@ -376,8 +376,7 @@ pub(super) fn calls_that_write_nothing_have_uids_of_their_own() {
             assert_eq!(stage.call("health_check", json!({})).await.end, End::Exit { code: 0 });
         }
     });
-    for (range, says) in [((1, 100), "1 is `daemon`'s"), ((60_100, 60_110), "11 are less than the 64 calls")]
-    {
+    for (range, says) in [((1, 100), "1 belongs to `daemon`"), ((60_100, 60_110), "11 uids are too few")] {
         world.spec.slot_uids = Some(range);
         match (start(&world.spec), owner) {
             (Err(e), Some(_)) => assert!(e.to_string().contains(says), "{e}"),

@@ -28,7 +28,7 @@ pub(super) fn reports_what_it_enforces() {
         );
         assert!(report.refused.iter().any(|tool| tool.tool == "bad"), "{report:?}");
         let bad = stage.prepare("bad", &json!({"path": "/x", "lines": 1})).await.expect_err("refused");
-        assert_eq!(bad.to_string(), "program `/etc/passwd`: is no ELF program");
+        assert_eq!(bad.to_string(), "program `/etc/passwd`: not an ELF program");
         assert!(alive(report.pid));
     });
 }
@@ -257,14 +257,14 @@ pub(super) fn refuses_what_the_manifest_does_not_say() {
     world.with(|stage| async move {
         let good = stage.ask("read_file", &json!({"path": file}));
         for (what, ask) in [
-            ("no tool is named `nope`", Ask { tool: "nope".to_owned(), ..good.clone() }),
+            ("unknown tool `nope`", Ask { tool: "nope".to_owned(), ..good.clone() }),
             ("is not the one that this launcher loaded", Ask { manifest: "00".repeat(32), ..good.clone() }),
             ("required", Ask { arguments: "{}".to_owned(), ..good.clone() }),
             ("canonical", Ask { arguments: format!("{{ \"path\":\"{file}\"}}"), ..good.clone() }),
             ("over", Ask { arguments: format!("{{\"path\":\"/{}\"}}", "x".repeat(70_000)), ..good.clone() }),
         ] {
             let refused = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect_err(what).to_string();
-            assert!(refused.contains(what), "{refused} does not tell `{what}`");
+            assert!(refused.contains(what), "{refused} does not say `{what}`");
         }
         // More names than one packet holds.
         let named = (0..20_000).map(|at| format!("/named/{at}")).collect();

@@ -134,7 +134,7 @@ const PROCESSES: &[Row] = &[
     ("signal to another", Through, |aims| ask(libc::SYS_kill, [aims.other(), NULL])),
     ("signal to another's thread", Through, |aims| ask(libc::SYS_tgkill, [aims.other(), aims.other(), NULL])),
     ("signal to a thread by its number alone", Through, |aims| ask(libc::SYS_tkill, [aims.other(), NULL])),
-    ("signal with a word", Through, |aims| {
+    ("signal with a value", Through, |aims| {
         // si_code is SI_QUEUE, which user programs may say.
         let mut word = [0_u8; 128];
         word[8..12].copy_from_slice(&(-1_i32).to_ne_bytes());
@@ -302,7 +302,7 @@ fn play(world: &World, dials: Dials) {
             AsRoot => before.is_ok() == root,
             WhereKnown => true,
         };
-        assert!(is_expected, "{name}: it would be held by nothing that the lock does");
+        assert!(is_expected, "{name}: it fails even before the lock");
         let refused = [ErrorKind::PermissionDenied, ErrorKind::Unsupported];
         if !after.is_err_and(|e| refused.contains(&e.kind()) || e.raw_os_error() == Some(libc::ENOTTY)) {
             through.push(name);

@@ -129,7 +129,7 @@ pub(super) fn leaves_out_what_is_excluded() {
         assert_eq!(marks(&found), plain, "{found}");
         assert_eq!((&found["excluded"], found.to_string().contains("secret")), (&json!(4), false), "{found}");
         let found = stage.search(&at("open"), &named, json!({}), || ()).await;
-        assert_eq!(marks(&found), plain, "a folder beside: {found}");
+        assert_eq!(marks(&found), plain, "a sibling folder: {found}");
 
         // Renamed in between: the folder, the file, and the file under its second name.
         let found = stage
@@ -211,14 +211,14 @@ pub(super) fn tells_what_lies_below() {
         assert!(refused.contains("more than 256 paths"), "{refused}");
         let long: Vec<String> = (0..40).map(|name| at(&format!("{}/{name}", "x/".repeat(1_000)))).collect();
         let refused = stage.object_among("search_files", &workspace, &long).await.expect_err("refused");
-        assert!(refused.contains("too much room"), "{refused}");
+        assert!(refused.contains("exceed the size of a message"), "{refused}");
 
         // An exclusion that was not found below is no exclusion of this call; a program can leave out nothing.
         let arguments = json!({ "path": root, "pattern": "x" });
         let made_up = Exclusion { canonical: at("c"), id: None };
         let prepared = stage.prepare("search_files", &arguments).await.expect("prepared");
         let ended = stage.run_without("search_files", &arguments, prepared, vec![made_up]).await;
-        let reason = "what is left out is not what was prepared".to_owned();
+        let reason = "the permitted exclusions are not those that were prepared".to_owned();
         assert_eq!(ended.end, End::Refused { reason });
         let arguments = json!({ "path": root });
         let mut ask = stage.ask("reads_all", &arguments);
@@ -254,7 +254,7 @@ pub(super) fn stays_on_its_mount() {
         mount(Some(&world.path("workspace/sub")), &world.path("outside/view"), MsFlags::MS_BIND)
     });
     if let Err(e) = private {
-        return println!("skipped: no mounts of its own: {e}");
+        return println!("skipped: mounting is refused: {e}");
     }
     world.with(|stage| async move {
         let outside = workspace.parent().expect("a parent").join("outside");

@@ -71,11 +71,11 @@ pub(super) fn a_thousand_calls_leave_nothing() {
         } else {
             println!("skipped: an ordinary user may not look into a launcher: {before:?}");
         }
-        let anew = stage.launcher.renewals();
+        let renewals = stage.launcher.renewals();
         many(&stage, CALLS).await;
         settle(&stage, pid).await;
         assert_eq!(Left::new(world, pid), before);
-        assert_eq!(stage.launcher.renewals(), anew, "the same launcher as before");
+        assert_eq!(stage.launcher.renewals(), renewals, "the same launcher as before");
         if super::has(&stage.launcher.report(), "cgroup kill") {
             let groups = calls(group_of(pid).parent().expect("the launcher's own"));
             let populated = groups.iter().filter(|group| is_populated(group)).count();
@@ -112,7 +112,7 @@ async fn once(stage: &Stage, tool: &str, patience: Option<u64>) {
         match stage.prepare(tool, &json!({})).await {
             Ok(prepared) => break prepared,
             // Those that were released are still being reaped.
-            Err(e) => assert!(e.to_string().contains("are there already"), "{tool}: {e}"),
+            Err(e) => assert!(e.to_string().contains("calls already"), "{tool}: {e}"),
         }
         tokio::task::yield_now().await;
     };

@@ -231,11 +231,11 @@ pub(super) fn cannot_be_changed_from_below() {
         };
         [take_away, open_up(&write_to), open_up(Path::new("/"))]
     };
-    inside(&world, false, || assert_eq!(attempts(), [true; 3], "not locked: nothing else is in the way"));
+    inside(&world, false, || assert_eq!(attempts(), [true; 3], "not locked: nothing else prevents it"));
     inside(&world, true, || assert_eq!(attempts(), [false; 3]));
     inside(&world, true, || {
         // Nor from namespaces below.
-        sys::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).expect("namespaces of its own");
+        sys::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).expect("new namespaces");
         assert_eq!(attempts(), [false; 3]);
     });
 }
@@ -266,7 +266,7 @@ pub(super) fn follows_no_later_mount() {
         std::fs::write(late.join("after"), "x").expect("written");
         assert!(late.join("after").exists() && !late.join("before").exists(), "the host has it");
         let plain = json!({ "path": late.parent().expect("a parent").join("plain") });
-        assert_eq!(stage.answer("read_file", plain).await.0, 0, "beside it");
+        assert_eq!(stage.answer("read_file", plain).await.0, 0, "next to it");
         for name in ["before", "after"] {
             let prepared = stage.prepare("read_file", &named(name)).await.expect("prepared");
             assert!(!matches!(prepared.object, Object::Path(_)), "{name}: {:?}", prepared.object);
@@ -343,7 +343,7 @@ fn masked(world: &World, file: &str) {
         assert!(report.missing.iter().any(|line| line.starts_with("`/proc`: ")), "{report:?}");
         let refused = stage.prepare("job", &json!({})).await.expect_err("refused").to_string();
         assert!(
-            refused.starts_with("the tool needs a `/proc` of its own, which this machine does not give: "),
+            refused.starts_with("the tool needs its own `/proc`, which this machine does not provide: "),
             "{refused}"
         );
         assert_eq!(stage.answer("read_file", json!({ "path": file })).await.0, 0);
