@@ -14,24 +14,25 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// A prepared child that gets no go, in milliseconds: longer than a permit lives.
+/// How long a prepared child waits for go, in milliseconds: longer than a permit lives.
 const HELD_MS_MAX: u64 = if cfg!(test) { 3_000 } else { 30_000 };
-/// From the kill to the reaping, in milliseconds: a child that hangs in the kernel is told as ended.
+/// Time from the kill to the reaping, in milliseconds: after that, a child that hangs in the kernel
+/// is reported as ended.
 const LEAVE_MS_MAX: u64 = 2_000;
 
-/// What a child says in its life, and its silence behind that.
+/// Messages that a child sends in its life, plus the end of its channel.
 const WORDS_MAX: usize = 5;
 
-/// Where a call stands.
+/// The phase that a call is in.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
     /// The child confines itself and resolves.
     Preparing,
     /// It waits for go.
     Held(Object),
-    /// It runs, since this time.
+    /// It runs, since this time ([`mono_us`]).
     Running(u64),
-    /// The front knows its end, or does not want to: it only has to be reaped.
+    /// The front knows its end, or has released it: the child only needs to be reaped.
     Leaving,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Call {
     limits: Limits,
     prepare_ms_max: u64,
     phase: Phase,
-    /// When the phase is over, by [`mono_us`].
+    /// When the phase times out, by [`mono_us`].
     pub(crate) deadline_us: u64,
     pub(crate) pidfd: OwnedFd,
     /// `None` once the child closed it.
@@ -50,21 +51,22 @@ pub(crate) struct Call {
     pub(crate) stdout: Stream,
     pub(crate) stderr: Stream,
     layers: Vec<String>,
-    /// On the folders that it changes: released with this call, when all of it is gone.
+    /// Locks on the folders that it changes, released with this call once all its processes are
+    /// gone.
     locks: Vec<OwnedFd>,
-    /// How many it is to have.
+    /// Number of locks that it needs.
     locks_wanted: usize,
-    /// The program's end, as its init told it.
+    /// The program's end, as its init reported it.
     told: Option<End>,
     /// The launcher's own reason for the end.
     verdict: Option<End>,
-    /// How the child ended, once reaped, and when.
+    /// How the child ended and when, by [`mono_us`], once reaped.
     reaped: Option<(End, u64)>,
     /// Whether the kill was sent.
     killed: bool,
 }
 
-/// One output pipe, and how much of it may still pass.
+/// One output pipe, and how many bytes may still pass.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) kind: PacketKind,
@@ -73,11 +75,11 @@ pub(crate) struct Stream {
     left: usize,
 }
 
-/// What the front is to be told.
+/// What the front must be notified of.
 #[derive(Debug)]
 pub(crate) enum Notice {
     Nothing,
-    /// With the listener of a call's own network.
+    /// With the listener of a call's own network, if it has one.
     Prepared(Object, Option<OwnedFd>),
     NotPrepared(String),
     Ended(Ended),
@@ -88,12 +90,13 @@ pub(crate) enum Notice {
 pub(crate) enum Drained {
     Bytes(Vec<u8>),
     Nothing,
-    /// There was more than the limit allows.
+    /// There was more than the limit allows; holds what the limit allows.
     Over(Vec<u8>),
 }
 
 impl Call {
-    /// A call of the tool `manifest` that `child` was just given, which changes as many folders as it wants locks.
+    /// A call of the tool `manifest`, for which `child` was just started. It needs as many locks as
+    /// the tool has folders to change.
     pub(crate) fn new(ask: Ask, manifest: &Manifest, child: Child) -> Self {
         let (limits, prepare_ms_max) = (manifest.limits, manifest.prepare_ms_max());
         let Child { pidfd, control, stdout, stderr } = child;
@@ -123,12 +126,13 @@ impl Call {
         &self.ask.tool
     }
 
-    /// Whether output is waited for: before its go a child has none.
+    /// Whether to read its output: before go a child produces none.
     pub(crate) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
     }
 
-    /// Whether a word is waited for. But for its locks, what a running child says is about its end, and heard then.
+    /// Whether to read its messages. Apart from its locks, what a running child sends is about its
+    /// end, and is read then.
     pub(crate) fn is_heard(&self) -> bool {
         match self.phase {
             Phase::Preparing | Phase::Held(_) => true,
@@ -142,12 +146,12 @@ impl Call {
         self.reaped.is_some()
     }
 
-    /// Whether nothing is left to be told or read.
+    /// Whether nothing is left to report or to read.
     pub(crate) fn is_over(&self) -> bool {
         self.is_reaped() && self.phase == Phase::Leaving
     }
 
-    /// Takes the child's next word.
+    /// Takes the child's next message.
     pub(crate) fn hear(&mut self) -> Notice {
         let Some(control) = &self.control else { return Notice::Nothing };
         let (bytes, given) = match receive_with(control, CHILD_MESSAGE_BYTES_MAX) {
@@ -183,13 +187,14 @@ impl Call {
                 self.told = Some(end);
                 Notice::Nothing
             }
-            // A word out of turn comes from a child that is not what it should be.
+            // An unexpected message comes from a child that is not what it should be.
             _ => self.fail("the child sent a message out of turn"),
         }
     }
 
-    /// Starts the prepared child, if `go` is about the very call and object that were prepared, and stands in the
-    /// journal. It is given `connected`, what the front connected for it.
+    /// Starts the prepared child, if `go` is about the very call and object that were prepared and
+    /// `journaled` says that the order is in the journal. The child gets `connected`, the
+    /// connection that the front made for it.
     pub(crate) fn go(
         &mut self,
         go: &Go,
@@ -220,7 +225,7 @@ impl Call {
         Notice::Nothing
     }
 
-    /// The front does not want the child any more.
+    /// The front no longer wants the child.
     pub(crate) fn release(&mut self) {
         match self.phase {
             Phase::Preparing | Phase::Held(_) => self.leave(),
@@ -229,7 +234,7 @@ impl Call {
         }
     }
 
-    /// The phase's time is over.
+    /// Handles the timeout of the current phase.
     pub(crate) fn expire(&mut self) -> Notice {
         match self.phase {
             Phase::Preparing => {
@@ -277,7 +282,7 @@ impl Call {
         notice
     }
 
-    /// What it said before it ended is still to be heard.
+    /// Reads what the child sent before it ended.
     fn hear_out(&mut self) -> Notice {
         let mut notice = Notice::Nothing;
         for _ in 0..WORDS_MAX + self.locks_wanted {
@@ -299,7 +304,7 @@ impl Call {
         }
     }
 
-    /// Ends the child for a reason of the launcher's own; the first reason counts.
+    /// Ends the child for the launcher's own reason; the first reason counts.
     pub(crate) fn end(&mut self, verdict: End) {
         self.verdict.get_or_insert(verdict);
         self.deadline_us = after_ms(LEAVE_MS_MAX);
@@ -349,7 +354,7 @@ impl Call {
         let end = match (self.verdict.take(), self.told.take()) {
             (Some(verdict), _) => verdict,
             (None, Some(told)) => told,
-            // Whatever its end: without the word that every layer holds, nothing was run.
+            // Whatever its end: unless the child reported every layer as enforced, nothing was run.
             (None, None) if !confined => {
                 End::Refused { reason: format!("the child ended before it was confined: {end:?}") }
             }
@@ -364,10 +369,10 @@ impl Call {
 }
 
 impl Stream {
-    /// Reads one piece, as far as the limit allows.
+    /// Reads one piece, as much as the limit allows.
     pub(crate) fn read(&mut self) -> Drained {
         let Some(pipe) = &self.pipe else { return Drained::Nothing };
-        // Not cleared first: most output is far shorter than a piece.
+        // Not zeroed first: most output is far shorter than a piece.
         let mut buffer = Vec::with_capacity(protocol::PIECE_BYTES_MAX);
         match rustix::io::read(pipe, rustix::buffer::spare_capacity(&mut buffer)) {
             Ok(0) => self.close(),
@@ -391,7 +396,8 @@ impl Stream {
     }
 }
 
-/// Where the exclusions stand among what was found below the object; `None` where one does not.
+/// The positions of the exclusions among what was found below the object; `None` if one is not
+/// there.
 fn places(exclusions: &[Exclusion], object: &Object) -> Option<Vec<usize>> {
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),

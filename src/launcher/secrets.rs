@@ -1,9 +1,10 @@
-//! The secrets that manifests give to programs, in memory that nobody can change.
+//! The secrets that manifests give to programs, in sealed memory.
 //!
-//! The launcher reads them itself, as its own user: no secret crosses the socket, and a front that was taken over
-//! cannot choose what a tool is given. It reads those alone that a manifest asks for, in a process of its own
-//! that ends at once: no value is in this one's memory, nor in what is forked from it, builtins among it, but where a
-//! tool has printed one, since output passes through.
+//! The launcher reads them itself, as its own user: no secret crosses the socket, and a compromised
+//! front cannot choose what a tool is given. It reads only those that a manifest asks for, in a
+//! separate process that ends at once: no value is in this process's memory, nor in that of its
+//! forks, builtins included. The exception is a value that a tool has printed, since output passes
+//! through.
 
 use crate::config::{Config, SecretSource};
 use crate::launcher::spec::Spec;
@@ -20,14 +21,15 @@ use std::fmt::Display;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// What the reading process says: of each name the proof of its value, in hexadecimal, or why there is none.
+/// The reading process's answer: for each name the proof of its value, in hexadecimal, or why it
+/// was not read.
 type Told = BTreeMap<String, Result<String, String>>;
 
 /// The secrets of all tools, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Vault {
     kept: BTreeMap<String, Result<StoredSecret, String>>,
-    /// Under which this launcher makes proofs.
+    /// The salt of this launcher's proofs.
     pub(crate) salt: [u8; 32],
 }
 
@@ -38,9 +40,11 @@ struct StoredSecret {
 }
 
 impl Vault {
-    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read anew, as a reload does.
+    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read again, as in a
+    /// reload.
     ///
-    /// One that cannot be read refuses its tools and not the start: which user the launcher is, the front cannot know.
+    /// One that cannot be read refuses its tools and not the start: the front cannot know as which
+    /// user the launcher runs.
     pub(crate) fn open(spec: &Spec, catalog: &Catalog, one: &SingleThread) -> Result<Self, String> {
         let mut vault = Self::default();
         let names: BTreeSet<&String> = catalog.manifests().flat_map(|manifest| &manifest.secrets).collect();
@@ -68,7 +72,8 @@ impl Vault {
         Ok(vault)
     }
 
-    /// The secrets called `names`, and the proof of all of them. A reason names the first that is not there.
+    /// The secrets in `names`, and the combined proof of them. An error names the first that is
+    /// missing.
     pub(crate) fn give(&self, names: &[String]) -> Result<(Vec<OwnedFd>, Option<Digest>), String> {
         let (mut memory, mut proofs) = (Vec::new(), Vec::new());
         for name in names {
@@ -97,7 +102,7 @@ fn read_apart(
                 .map(|(name, memory)| (name.clone(), put(sources.get(name), memory, salt)))
                 .collect();
             let bytes = serde_json::to_vec(&told).unwrap_or_default();
-            // What does not arrive is not there.
+            // An answer that does not arrive counts as missing.
             let _ = write_all(&write, &bytes);
             sys::exit_now(0)
         }
@@ -111,7 +116,8 @@ fn read_apart(
     }
 }
 
-/// Puts one value into `memory`; its proof. It has the same bounds as where it is looked for.
+/// Puts one value into `memory` and returns its proof. The value has the same length limits as
+/// where it is searched for.
 fn put(source: Option<&SecretSource>, memory: &OwnedFd, salt: &[u8; 32]) -> Result<String, String> {
     let value = source.ok_or("is missing in `[secrets]` of par.toml")?.read()?;
     let (least, most) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
@@ -122,7 +128,7 @@ fn put(source: Option<&SecretSource>, memory: &OwnedFd, salt: &[u8; 32]) -> Resu
     Ok(secret::proof_of_same(salt, &value).hex())
 }
 
-/// A memory file of `bytes` that nobody can change any more.
+/// A memory file of `bytes`, sealed against changes.
 pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, Errno> {
     let fd = memory_file(name)?;
     write_all(&fd, bytes)?;
@@ -133,7 +139,7 @@ pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, Errno> {
 fn memory_file(name: &str) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Kernels before 6.3 do not know that it is never to be executed itself.
+        // Kernels before 6.3 do not know the flag that forbids executing the file itself.
         Err(Errno::INVAL) => memfd_create(name, flags),
         made => made,
     }

@@ -1,5 +1,5 @@
 //! A program under its init: the child stays as the first process of its PID namespace, reaps, and
-//! tells how the program ended. When it ends the kernel ends everything else in the namespace.
+//! reports how the program ended. When it ends, the kernel ends everything else in the namespace.
 
 use crate::call::End;
 use crate::launcher::child::inherit::{self, ProgramInputs};
@@ -26,8 +26,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 const ENVIRONMENT: [&std::ffi::CStr; 2] = [c"PATH=/usr/bin", c"LANG=C.UTF-8"];
 
-/// Starts the program and stays until it has ended. Confined by everything but the last filter, which
-/// the program alone gets: the init still has to tell its end.
+/// Starts the program and stays until it has ended. Confined by everything except the last filter,
+/// which only the program gets: the init still has to report the program's end.
 pub(crate) fn run(
     start: &Start<'_>,
     program: &Program,
@@ -57,7 +57,7 @@ pub(crate) fn run(
     layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
     layers.extend(quota.iter().map(|_| "quota".to_owned()));
     let confined = Word::Confined(layers);
-    // Not for the program: who has a lock's descriptor can give it up.
+    // Not for the program: a process that has a lock's descriptor can release the lock.
     locks.iter().try_for_each(|lock| lend(start, lock))?;
     let control = given.above(start.control)?;
     let memory = limits.memory_bytes_max;
@@ -65,18 +65,19 @@ pub(crate) fn run(
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
         forks::come_last(start.machine.program_nice)?;
         layers::limit(Resource::As, memory)?;
-        // The script is to be opened by its number.
+        // The script is opened by its number.
         if let Some(fd) = &script {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
         given.hand_over()?;
         load(&tool.filter)?;
-        // The last word before the program's first: what it does at once may be the end of this process.
+        // The last message before the program runs: what it does at once may end this process.
         tell(&control, &confined)
     };
     let pid =
         sys::spawn(&start.machine.one, rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
-    // The pipes are the program's: they reach their end when it and what it started have ended.
+    // The pipes belong to the program: they reach their end when it and everything it started have
+    // ended.
     let mut keep = vec![
         start.control.as_raw_fd(),
         children.as_raw_fd(),
@@ -93,16 +94,17 @@ pub(crate) fn run(
         }
     }
     say(start, &Word::Ended(end));
-    // Not by returning: owners of descriptors that were closed above are still alive in the callers.
+    // Exits instead of returning: owners of descriptors that were closed above are still alive in
+    // the callers.
     sys::exit_now(0)
 }
 
-/// The script for this call alone, under a number that nothing else is given.
+/// Opens the script for this call alone, under a number that nothing else gets.
 fn script_of(start: &Start<'_>, memory: &OwnedFd, given: &ProgramInputs) -> Result<OwnedFd, String> {
     given.above(&inherit::own(start.machine, memory).map_err(|e| format!("script: {e}"))?)
 }
 
-/// Gives the launcher a copy of a lock.
+/// Sends the launcher a copy of a lock's descriptor.
 fn lend(start: &Start<'_>, lock: &OwnedFd) -> Result<(), String> {
     let word = serde_json::to_vec(&Word::Holds).map_err(|e| e.to_string())?;
     match send_with(start.control, &word, Some(lock.as_fd())) {
@@ -112,7 +114,7 @@ fn lend(start: &Start<'_>, lock: &OwnedFd) -> Result<(), String> {
     }
 }
 
-/// `SIGCHLD` as a descriptor, blocked otherwise.
+/// Blocks `SIGCHLD`, and reads it through a descriptor.
 fn watch_children() -> Result<SignalFd, String> {
     let mut set = SigSet::empty();
     set.add(Signal::SIGCHLD);
@@ -121,20 +123,21 @@ fn watch_children() -> Result<SignalFd, String> {
         .map_err(|e| format!("signalfd: {e}"))
 }
 
-/// Nobody adds anything any more: all else in the namespace is killed, and reaped.
+/// Kills and reaps every other process of the namespace, so that nothing more is added.
 fn end_others() {
     signal_others(Signal::SIGKILL);
     while let Ok(Some(_)) = wait(WaitOptions::empty()) {}
 }
 
 fn signal_others(signal: Signal) {
-    // INVARIANT: this is the first process of the namespace, which `child` has seen: all others are this call's.
-    // ESRCH: there is nobody.
+    // INVARIANT: this is the first process of the namespace, which `child` has verified: all others
+    // are this call's. ESRCH: no other process is left.
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), signal);
 }
 
-/// Whether the call added more than it may, if it is time to look. Where its folders do not keep still for that, it
-/// does: nobody in it runs while it is looked at again, and what cannot be counted then is too much.
+/// Whether the call added more than it may, if a check is due. If its folders keep changing under
+/// the check, the call is stopped and checked again, so that none of its processes runs meanwhile;
+/// what cannot be counted then counts as too much.
 fn is_over(quota: &mut Quota<'_>) -> bool {
     match quota.look_by_now() {
         QuotaState::Within => false,
@@ -148,8 +151,8 @@ fn is_over(quota: &mut Quota<'_>) -> bool {
     }
 }
 
-/// Reaps whatever ends, until the program does, or has added too much; a call that starts too many processes it makes
-/// wait. Ends the namespace when the launcher is gone.
+/// Reaps whatever ends, until the program ends or the call has added too much; pauses a call that
+/// starts too many processes. Ends the namespace when the launcher is gone.
 fn wait_for(
     start: &Start<'_>,
     children: &SignalFd,
@@ -170,7 +173,8 @@ fn wait_for(
         let _ = poll(&mut fds, timeout.as_ref());
         let [control, _] = &fds;
         if !control.revents().is_empty() {
-            // The lifeline: after go the launcher sends nothing more, so this is its end.
+            // The lifeline: after go the launcher sends nothing more, so this means that it is
+            // gone.
             sys::exit_now(0);
         }
         let _ = children.read_signal();
@@ -185,7 +189,7 @@ fn wait_for(
     }
 }
 
-/// The time from now to `at_us`.
+/// The time from now until `at_us`.
 fn until(at_us: u64) -> Timespec {
     let us = at_us.saturating_sub(mono_us());
     let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
@@ -202,9 +206,9 @@ fn end_of(status: WaitStatus) -> End {
 
 /// The name by which an interpreter opens its script, on the descriptor that it inherits.
 ///
-/// Of the ways to hand a script over this one needs no file: Landlock leaves memory files alone, and the call's own
-/// `/proc` leads there by the reader's own entry. On standard input any program that the script starts could read on in
-/// it; as the word behind `-c` it could not be longer than 128 KiB.
+/// This needs no file: Landlock does not cover memory files, and `/proc/self` in the call's own
+/// `/proc` leads each reader to its own descriptors. On standard input any program that the script
+/// starts could read on in it; as the argument of `-c` it could not be longer than 128 KiB.
 fn script_name(program: &Program, script: Option<&OwnedFd>) -> Result<Option<String>, String> {
     match (&program.script, script) {
         (None, _) => Ok(None),
@@ -236,7 +240,7 @@ fn arguments(
         .collect()
 }
 
-/// `None` where an optional argument is absent.
+/// `None` if an optional argument is absent.
 fn argument(
     name: &str,
     resource: &ResourceSpec,

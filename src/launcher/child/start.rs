@@ -1,4 +1,4 @@
-//! What a child that has its call goes by, and how it speaks to the launcher.
+//! What a child that has its call works from, and how it talks to the launcher.
 
 use crate::launcher::host::machine::Machine;
 use crate::launcher::protocol::{CHILD_MESSAGE_BYTES_MAX, Word};
@@ -19,15 +19,15 @@ pub(crate) struct Start<'a> {
 
 /// What a call's program inherits, opened at go.
 pub(crate) struct Inherited<'a> {
-    /// Of the folders that it may change.
+    /// Locks on the folders that it may change.
     pub(crate) locks: &'a [OwnedFd],
     pub(crate) connected: Vec<OwnedFd>,
-    /// The word of the environment that tells of the copy of the call's content.
+    /// The environment entry that names the copy of the call's content.
     pub(crate) content: Option<CString>,
 }
 
-/// Sends a word to the launcher. One that cannot be sent is an end without a word, which the launcher
-/// takes for a refusal.
+/// Sends a message to the launcher. If it cannot be sent, the child ends without one, which the
+/// launcher treats as a refusal.
 pub(crate) fn say(start: &Start<'_>, word: &Word) {
     if tell(start.control, word).is_err() {
         sys::exit_now(REFUSED);
@@ -39,7 +39,7 @@ pub(crate) fn tell(control: &OwnedFd, word: &Word) -> Result<(), String> {
     if bytes.len() > CHILD_MESSAGE_BYTES_MAX {
         return Err("a message to the launcher is too long".to_owned());
     }
-    // `write`, since it is all that the last filters leave.
+    // `write`, since the last filters allow nothing else.
     rustix::io::write(control, &bytes).map(drop).map_err(|e| format!("the launcher is gone: {e}"))
 }
 

@@ -1,4 +1,4 @@
-//! What the launcher found out about this machine, and what it keeps open for every call.
+//! What the launcher learned about this machine, and what it keeps open for every call.
 
 use crate::launcher::cgroup::{CallGroups, NO_GROUPS};
 use crate::launcher::confine::identity::drop_bounding_set;
@@ -19,14 +19,14 @@ use rustix::thread::CapabilitySet;
 use std::ops::Deref;
 use std::os::fd::AsFd as _;
 
-/// The machine as one launcher sees it: what it entered, and what was seen to hold there. Built once, inherited by each
-/// child.
+/// The machine as one launcher sees it: what it entered, and what was seen to hold there. Built
+/// once, inherited by each child.
 #[derive(Debug)]
 pub(crate) struct Machine {
     entered: Entered,
     /// What each layer was seen to refuse.
     pub(crate) held: ProtectionTable,
-    /// What of groups this machine, or this place on it, does not give.
+    /// What is missing of cgroups on this machine, or where this process runs on it.
     pub(crate) groups_missing: Vec<String>,
 }
 
@@ -39,10 +39,11 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// Enters the view and tries what is there, in the launcher's second stage. Not confined yet. The groups of calls are the
-    /// launcher's own, where it has any.
+    /// Enters the view and tries the layers, in the launcher's second stage. Nothing is confined
+    /// yet. Returns the groups for calls too, if the launcher has its own.
     ///
-    /// What this kernel refuses is lacking, and said to be; an error is a machine that nobody can reason about.
+    /// What this kernel refuses is reported as missing. An error is a machine whose state cannot be
+    /// reasoned about.
     pub(crate) fn settle<'m>(
         mut ground: Ground,
         manifests: impl Iterator<Item = &'m Manifest>,
@@ -69,17 +70,18 @@ impl Machine {
         Ok((Self { entered, held, groups_missing }, groups))
     }
 
-    /// The level that this machine reaches: that of its weakest kind of call, of those that it takes at all.
-    /// `None` where something has no protection whatever, for which there are no calls.
+    /// The level that this machine reaches: that of its weakest kind of call, among those that it
+    /// accepts at all. `None` if something has no protection whatever, for which there are no
+    /// calls.
     pub(crate) fn level(&self) -> Option<Level> {
         let builtins = self.held.level(Runs::Builtin)?;
         let programs = [Runs::Program, Runs::Proxied].into_iter().filter(|runs| self.takes(*runs));
         Some(programs.filter_map(|runs| self.held.level(runs)).fold(builtins, Level::min))
     }
 
-    /// Refuses to go on below `minimum`, and below everything, naming what is lacking.
+    /// Fails below `minimum`, and below every level, naming what is missing.
     pub(crate) fn demand(&self, minimum: Option<Level>) -> Result<(), String> {
-        // Why it is lacking first.
+        // The causes come first.
         let lacking =
             || self.told.missing.iter().cloned().chain(self.lacking()).collect::<Vec<_>>().join("; ");
         match (self.level(), minimum) {
@@ -104,7 +106,7 @@ impl Machine {
         all
     }
 
-    /// Whether there are calls of that kind at all.
+    /// Whether calls of that kind are accepted at all.
     fn takes(&self, runs: Runs) -> bool {
         match runs {
             Runs::Builtin => true,
@@ -113,8 +115,9 @@ impl Machine {
         }
     }
 
-    /// The launcher's own last steps: capabilities down to what starting calls takes, no new
-    /// privileges, not dumpable, the base filter; then a canary that must be refused.
+    /// The launcher's own last steps: reduces capabilities to those that starting calls needs, sets
+    /// no_new_privs, makes the process not dumpable, loads the base filter; then runs a canary that
+    /// must be refused.
     pub(crate) fn confine(&self) -> Result<(), String> {
         if self.identity.is_some() {
             drop_bounding_set();

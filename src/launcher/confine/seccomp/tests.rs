@@ -1,4 +1,4 @@
-//! What each filter answers, as the kernel would run it.
+//! What each filter answers, when run as the kernel runs it.
 
 use super::compile::{ARCH, FilterAction, KEPT_LIMIT, Sockets};
 use super::filters::{CREATING_LEGACY, Does, FOLDERS, base, builtin, fetcher, of_program, walker};
@@ -66,7 +66,7 @@ fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
         for family in [2, 10] {
             check(&filter, libc::SYS_socket, [family, 0x8_0801, 6], FilterAction::Allow);
             check(&filter, libc::SYS_socket, [family, 1, 0], FilterAction::Allow);
-            // Datagrams, raw ones, SCTP.
+            // Datagram, raw and SCTP sockets.
             check(&filter, libc::SYS_socket, [family, 2, 0], eperm);
             check(&filter, libc::SYS_socket, [family, 3, 1], eperm);
             check(&filter, libc::SYS_socket, [family, 1, 132], eperm);
@@ -186,14 +186,14 @@ fn nobody_below_the_launcher_sets_another_limit_of_cores() {
     for filter in [base(Sockets::default(), true), program(), writer()] {
         for new in [POINTER, 0x1000, 1 << 32, 1 << 63] {
             check_wide(&filter, libc::SYS_prlimit64, [0, core, new, 0], eperm);
-            // The kernel looks at the low half of the resource.
+            // The kernel uses the low half of the resource.
             check_wide(&filter, libc::SYS_prlimit64, [0, core | 1 << 32, new, 0], eperm);
         }
         check_wide(&filter, libc::SYS_prlimit64, [0, core, 0, POINTER], FilterAction::Allow);
         for resource in (0..16).filter(|resource| *resource != core) {
             check_wide(&filter, libc::SYS_prlimit64, [0, resource, POINTER, 0], FilterAction::Allow);
         }
-        // Nobody else's, whatever it is.
+        // No other process's limits, whatever the resource.
         for resource in 0..16 {
             check_wide(&filter, libc::SYS_prlimit64, [1, resource, POINTER, 0], eperm);
             check_wide(&filter, libc::SYS_prlimit64, [1, resource, 0, POINTER], eperm);
@@ -215,7 +215,7 @@ fn nothing_of_a_call_is_locked_enlarged_or_watched_for_others() {
         check(&program(), libc::SYS_fcntl, [1, command], eperm);
         check(&writer(), libc::SYS_fcntl, [1, command], FilterAction::Allow);
     }
-    // F_NOTIFY, F_SETPIPE_SZ, F_ADD_SEALS, F_SETDELEG, and what is not known yet
+    // F_NOTIFY, F_SETPIPE_SZ, F_ADD_SEALS, F_SETDELEG, and commands that are not known yet
     for command in [1026, 1031, 1033, 1040, 39, 1041, 4000, u32::MAX] {
         for filter in [program(), writer()] {
             check(&filter, libc::SYS_fcntl, [1, command], eperm);
