@@ -1,7 +1,7 @@
 //! The whole room against real processes.
 //!
-//! Forking is for a process with one thread, which a test harness is not: each scenario runs in a
-//! process of its own, this binary again, as the user who runs the tests and, where that is root, as an
+//! Forking requires a process with one thread, which a test harness is not: each scenario runs in a
+//! separate process of this same binary, as the user who runs the tests and, if that is root, as an
 //! ordinary user too.
 #![expect(clippy::disallowed_methods, reason = "tests start themselves again and look at the environment")]
 
@@ -30,7 +30,7 @@ mod world;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
 const AS_UID: &str = "PAR_SANDBOX_UID";
-/// An ordinary user who owns nothing.
+/// An ordinary user, who owns nothing.
 const ORDINARY: u32 = 65_534;
 
 macro_rules! scenarios {
@@ -117,7 +117,7 @@ scenarios! {
     what_is_given_is_what_was_decided_on
 }
 
-/// Returns at once, unless a scenario is asked for.
+/// Returns at once, unless a scenario is requested.
 #[test]
 fn driver() {
     let Ok(name) = std::env::var(SCENARIO) else { return };
@@ -135,7 +135,7 @@ fn play(name: &str) {
         command.args(["--exact", "sandbox::tests::driver", "--nocapture", "--test-threads=1"]);
         command.env(SCENARIO, name);
         command.envs(user.map(|uid| (AS_UID, uid.to_string())));
-        // The harness's first thread must not take what is meant for a supervisor.
+        // The harness's first thread must not take a signal that is meant for a supervisor.
         let mut term = nix::sys::signal::SigSet::empty();
         term.add(nix::sys::signal::Signal::SIGTERM);
         term.thread_block().expect("blocked");
@@ -147,13 +147,13 @@ fn play(name: &str) {
     }
 }
 
-/// This thread only, which is the one that forks.
+/// Changes the ids of this thread only, which is the one that forks.
 fn become_user(id: u32) {
     let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
     rustix::thread::set_thread_groups(&[]).expect("groups");
     rustix::thread::set_thread_res_gid(gid, gid, gid).expect("gid");
     rustix::thread::set_thread_res_uid(uid, uid, uid).expect("uid");
-    // As after an exec; else this process could not write its own id maps.
+    // As after an exec; otherwise this process could not write its own id maps.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable).expect("dumpable");
 }
 

@@ -1,4 +1,4 @@
-//! A program that was taken over, alone with its call.
+//! A compromised program, alone with its call.
 
 use super::world::{World, compile};
 use crate::call::End;
@@ -21,7 +21,7 @@ pub(super) fn takes_a_program_apart_from_the_machine() {
     });
 }
 
-/// A program that was taken over: it tries, and tells what was allowed.
+/// A compromised program: it tries, and reports what was allowed.
 pub(super) const PROBE: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>

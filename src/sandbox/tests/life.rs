@@ -39,7 +39,7 @@ pub(super) fn ends_what_does_not_end() {
         }
         let flood = stage.call("floods", json!({})).await;
         assert_eq!((&flood.end, flood.stdout.len()), (&End::OutputCap, 65_536));
-        // However soon it is over: what it ran under is on record.
+        // However soon it ends: the layers that it ran under are on record.
         assert!(flood.layers.iter().any(|layer| layer == "init"), "{flood:?}");
         let flood = stage.call("stderr", json!({})).await;
         assert_eq!((flood.end, flood.stderr.len()), (End::OutputCap, 65_536));
@@ -67,7 +67,7 @@ pub(super) fn releases_what_nobody_waits_for() {
     world.program("sleeps", &["/usr/bin/sleep", "1000"]);
     world.with(|stage| async move {
         let arguments = json!({"path": file});
-        // More than may be there at once, one after the other.
+        // More than may exist at once, one after the other.
         for _ in 0..100 {
             drop(stage.prepare("read_file", &arguments).await.expect("prepared"));
         }
@@ -81,7 +81,7 @@ pub(super) fn releases_what_nobody_waits_for() {
                 }
             }
         }
-        // Some of the hundred may not have been reaped yet when the last were asked for.
+        // Some of the hundred may not have been reaped yet when the last were requested.
         assert!((1..=64).contains(&held.len()), "{}", held.len());
         drop(held);
         let prepared = stage.prepare_soon("sleeps", &json!({})).await;
@@ -100,7 +100,7 @@ pub(super) fn ends_what_gets_no_go() {
     world.with(|stage| async move {
         let arguments = json!({"path": file});
         let held = stage.prepare("read_file", &arguments).await.expect("prepared");
-        // The front's own bound on a permit is shorter than the child's life.
+        // The front's own limit on a permit is shorter than the child's life.
         tokio::time::sleep(Duration::from_millis(3_300)).await;
         let execution = stage.run("read_file", &arguments, held).await;
         let reason = "the prepared child is gone".to_owned();
@@ -204,7 +204,7 @@ pub(super) fn survives_the_death_of_a_launcher() {
             let execution = stage.run("read_file", &arguments, prepared).await;
             assert_eq!(execution.end, End::Exit { code: 0 });
             assert_ne!(stage.launcher.report().pid, first.pid);
-            // A reload: what is prepared goes on where it is.
+            // A reload: a prepared call continues at its launcher.
             let second = stage.launcher.report();
             let held = stage.prepare("read_file", &arguments).await.expect("prepared");
             let renewal = stage.launcher.renew().await.expect("renewed");

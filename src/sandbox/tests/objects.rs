@@ -166,7 +166,7 @@ pub(super) fn asks_again_when_the_object_was_swapped() {
             std::fs::remove_file(&file).expect("removed");
             std::fs::rename(format!("{file}.old"), &file).expect("moved back");
 
-            // By a plain file of the same folder, which only device and inode tell apart.
+            // By a plain file of the same folder, which differs only in device and inode.
             let prepared = stage.prepare(tool, &arguments).await.expect("prepared");
             std::fs::rename(&file, format!("{file}.old")).expect("moved");
             std::fs::write(&file, "another").expect("written");
@@ -183,7 +183,7 @@ pub(super) fn asks_again_when_the_object_was_swapped() {
         symlink(Path::new(&secret).parent().expect("a parent"), &folder).expect("linked");
         let execution = stage.run("read_file", &arguments, prepared).await;
         assert!(matches!(execution.end, End::Refused { .. }), "{execution:?}");
-        // Another object than the prepared one, as a front that was taken over might ask for.
+        // An object other than the prepared one, as a compromised front might request it.
         let arguments = json!({"path": file});
         let mut prepared = stage.prepare("read_file", &arguments).await.expect("prepared");
         if let Object::Path(path) = &mut prepared.object {
@@ -195,8 +195,8 @@ pub(super) fn asks_again_when_the_object_was_swapped() {
     });
 }
 
-/// A front that was taken over has one call prepared and lets another one go: the launcher holds the digest of the
-/// arguments, the tool and its manifest to what it prepared.
+/// A compromised front has one call prepared and lets another one go: the launcher compares the
+/// digest of the arguments, the tool and its manifest with what it prepared.
 pub(super) fn a_go_for_another_call_starts_nothing() {
     let world = World::new();
     let [file, other] = ["f", "g"].map(|name| world.write(&format!("workspace/{name}"), b"x"));

@@ -1,4 +1,5 @@
-//! The `/proc` of a call's own: what is in it, and that nothing else can be seen, reached or changed by it.
+//! The call's own `/proc`: what is in it, and that nothing else can be seen, reached or changed
+//! through it.
 
 use super::{World, compile};
 use crate::call::{Beneath, End, Execution, Object};
@@ -6,7 +7,7 @@ use crate::types::limits::PREPARE_MS_MAX;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Says of each look and attempt whether it was held, and fails what it has a right to and does not get.
+/// Reports for each check and attempt whether it was held, and for each right whether it has it.
 const LOOKS: &str = r#"
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -235,7 +236,7 @@ pub(super) fn a_proc_of_its_own_shows_its_call_alone() {
     world.with(|stage| async move {
         assert!(stage.launcher.report().refused.is_empty(), "{:?}", stage.launcher.report().refused);
         is_held(&stage.call("looks", json!({})).await);
-        // Also where others are there, at work and waiting for go.
+        // Also while other calls exist, running and waiting for go.
         let _held = stage.prepare("plain", &json!({})).await.expect("prepared");
         let other = tokio::spawn({
             let stage = stage.clone();
@@ -245,7 +246,7 @@ pub(super) fn a_proc_of_its_own_shows_its_call_alone() {
         is_held(&stage.call("writes", json!({})).await);
         assert!(!other.is_finished(), "the other was there all the time");
         other.abort();
-        // Who does not ask for it has none.
+        // A tool that does not ask for it has none.
         let plain = stage.call("plain", json!({})).await;
         assert_eq!((plain.end, plain.stdout.as_slice()), (End::Exit { code: 1 }, &b""[..]));
         assert!(
@@ -256,7 +257,7 @@ pub(super) fn a_proc_of_its_own_shows_its_call_alone() {
     });
 }
 
-/// A script reads its own numbers there, and itself.
+/// A script finds its own pids there, and itself.
 pub(super) fn a_script_finds_itself_in_proc() {
     const SCRIPT: &str = "read pid name rest </proc/$$/stat\necho \"$$ $pid $name\"\n\
         read pid rest </proc/self/stat\necho \"self $pid\"\n\
@@ -281,8 +282,8 @@ pub(super) fn a_script_finds_itself_in_proc() {
     });
 }
 
-/// The copy of the view has other numbers for its mounts. What lies below a folder, and what is mounted there, is told as
-/// without it.
+/// The copy of the view has other ids for its mounts. What lies below a folder, and what is mounted
+/// there, is reported as it is without the copy.
 pub(super) fn what_lies_below_is_told_as_without_it() {
     let world = World::new();
     let (inside, away) = (world.path("workspace/in"), world.write("outside/away", b"x"));
@@ -294,7 +295,7 @@ pub(super) fn what_lies_below_is_told_as_without_it() {
     for (name, sandbox) in [("without", ""), ("with", "proc = \"self\"\n")] {
         manifest(&world, name, &command, resource, &format!("{sandbox}read = [\"@workspace\"]"), input);
     }
-    // A mount within the view's one, of the same mount of the host.
+    // A mount inside the view's mount, of the same mount of the host.
     manifest(&world, "writes", &["/usr/bin/true"], HOST, &format!("write = [{inside:?}]"), "");
     let asked = json!({ "path": world.workspace() });
     world.with(|stage| async move {
