@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_as_they_stand_in_the_unit() {
+    fn arguments_are_read_as_the_unit_writes_them() {
         let words = ["--home", "/h", "--etc=/e", "--front-user", "par", "--journal", "/j=1", "--fd=3"];
         let command =
             ServeOptions { fd: Some(3), front_user: "par".to_owned(), journal: Some("/j=1".into()) };

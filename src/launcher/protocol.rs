@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_come_together_again_between_others() {
+    fn long_messages_are_reassembled_between_others() {
         let long = packets(1, &Request::Prepare(ask(20_000))).expect("packets");
         let short = packets(2, &Request::Release).expect("packets");
         assert!(long.len() > 2);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_messages_have_one_bound_together() {
+    fn unfinished_messages_share_one_limit() {
         let piece = |id: u64| packet(PacketKind::Message, id, true, &[b' '; PIECE_BYTES_MAX]);
         let mut assembler = Assembler::default();
         let most = LINK_UNFINISHED_BYTES_MAX / PIECE_BYTES_MAX;
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_an_error() {
+    fn malformed_packets_are_errors() {
         for packet in [&b""[..], b"m", b"x0000000000", b"m\0\0\0\0\0\0\0\0\0{", b"m\0\0\0\0\0\0\0\0\0null"] {
             assert!(Assembler::default().take::<Request>(packet).is_err(), "{packet:?}");
         }

@@ -88,7 +88,7 @@ mod tests {
     use std::collections::{BTreeMap, VecDeque};
 
     #[test]
-    fn nobody_has_a_uid_of_the_range() {
+    fn a_range_with_an_assigned_uid_is_refused() {
         let list = "root:x:0:0:root:/root:/bin/sh\nlate:x:60010:60010::/:/bin/false\nbroken\n";
         assert_eq!(check_list((60_011, 60_100), list), Ok(()));
         assert_eq!(check_list((60_000, 60_100), list), Err("60010 belongs to `late`".to_owned()));

@@ -273,7 +273,7 @@ mod tests {
     const EPERMITTED: FilterAction = FilterAction::Errno(EPERM);
 
     #[test]
-    fn what_is_open_goes_on_and_nothing_else_begins() {
+    fn open_sockets_keep_working_and_nothing_new_begins() {
         for dials in [Dials::Nothing, Dials::Launchers] {
             let filter = serving(dials, 7);
             for call in SERVING.iter().chain(SERVING_LEGACY) {

@@ -51,66 +51,66 @@ scenarios! {
     reads_lists_checks_and_tails
     resolves_what_is_there
     keeps_what_is_outside_outside
-    asks_again_when_the_object_was_swapped
+    refuses_a_swapped_object
     a_go_for_another_call_starts_nothing
     strange_files_are_answered
     refuses_what_the_manifest_does_not_say
-    ends_what_does_not_end
+    ends_calls_that_do_not_end
     takes_a_program_apart_from_the_machine
-    releases_what_nobody_waits_for
-    ends_what_gets_no_go
+    releases_abandoned_calls
+    ends_calls_without_a_go
     does_without_namespaces
     keeps_time_when_the_front_does_not_read
     survives_the_death_of_a_launcher
     dies_with_its_front
-    passes_signals_on
+    forwards_signals
     locks_the_front
     the_front_reaches_nothing_else
-    a_front_that_was_taken_over_asks_in_vain
-    a_front_beside_its_own_launcher_asks_in_vain
-    a_front_that_dials_launchers_asks_in_vain
+    a_compromised_front_is_refused
+    a_front_with_its_own_launcher_is_refused
+    a_front_that_dials_launchers_is_refused
     a_front_has_few_launchers
     unfinished_messages_fill_no_memory
-    answers_that_nobody_takes_fill_no_memory
+    unread_answers_fill_no_memory
     a_launcher_that_hangs_is_ended_and_replaced
-    first_look_at_latency
+    measures_latency
     finds_lines_below_a_folder
     leaves_out_what_is_excluded
-    tells_what_lies_below
+    reports_named_paths_below
     stays_on_its_mount
-    programs_read_below_only_where_they_say_so
+    programs_read_below_only_if_their_manifest_says_so
     no_excluded_byte_is_found
     no_layer_is_decoration
     every_layer_has_its_case
-    tells_nothing_of_the_rest
+    hides_the_rest_of_the_host
     shows_what_is_named_as_it_is_named
     cannot_be_changed_from_below
     follows_no_later_mount
-    closes_the_way_to_the_host
+    closes_access_to_the_host
     does_without_proc
-    older_kernels_are_told_apart
+    older_kernels_give_fewer_protections
     less_than_the_minimum_is_refused
     a_crash_starts_no_program_of_the_host
-    no_limit_of_cores_is_a_protection_that_is_missing
+    without_a_core_limit_a_protection_is_missing
     a_call_leaves_nothing_on_what_others_are_given
-    a_loop_of_forks_is_made_to_wait
-    programs_come_last
+    a_fork_loop_is_throttled
+    programs_have_the_lowest_priority
     gives_arguments_on_standard_input
     gives_secrets_by_descriptor
     connects_to_named_sockets
-    each_call_has_a_group_of_its_own
-    what_a_dead_launcher_left_is_cleared
-    a_group_that_was_given_is_divided
+    each_call_has_its_own_group
+    leftovers_of_a_dead_launcher_are_removed
+    a_delegated_group_is_divided
     a_group_bounds_what_its_call_uses
     a_call_adds_no_more_than_it_may
-    who_moves_folders_is_counted_all_the_same
+    moved_folders_are_still_counted
     no_program_gives_up_the_lock_or_the_limits_of_its_call
-    no_folder_stops_the_calls_behind_it
+    no_folder_stops_later_calls
     a_thousand_calls_leave_nothing
-    calls_that_write_nothing_have_uids_of_their_own
-    a_proc_of_its_own_shows_its_call_alone
+    calls_that_write_nothing_have_their_own_uid
+    the_calls_own_proc_shows_only_that_call
     a_script_finds_itself_in_proc
-    what_lies_below_is_told_as_without_it
+    paths_below_are_reported_the_same_with_proc
     content_is_read_and_given_as_a_copy
     content_that_is_not_plain_is_refused
     content_that_changed_after_prepare_is_not_run
@@ -164,11 +164,11 @@ mod scenario {
         content_that_is_not_plain_is_refused, what_is_given_is_what_was_decided_on,
     };
     pub(super) use super::crash::{
-        a_crash_starts_no_program_of_the_host, no_limit_of_cores_is_a_protection_that_is_missing,
+        a_crash_starts_no_program_of_the_host, without_a_core_limit_a_protection_is_missing,
     };
     pub(super) use super::flood::{
         a_front_has_few_launchers, a_launcher_that_hangs_is_ended_and_replaced,
-        answers_that_nobody_takes_fill_no_memory, unfinished_messages_fill_no_memory,
+        unfinished_messages_fill_no_memory, unread_answers_fill_no_memory,
     };
     pub(super) use super::front::the_front_reaches_nothing_else;
     pub(super) use super::given::{
@@ -176,41 +176,41 @@ mod scenario {
     };
     pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
     pub(super) use super::left::{
-        a_call_leaves_nothing_on_what_others_are_given, a_loop_of_forks_is_made_to_wait, programs_come_last,
+        a_call_leaves_nothing_on_what_others_are_given, a_fork_loop_is_throttled,
+        programs_have_the_lowest_priority,
     };
-    pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_are_told_apart};
+    pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_give_fewer_protections};
     pub(super) use super::life::{
-        dies_with_its_front, does_without_namespaces, ends_what_does_not_end, ends_what_gets_no_go,
-        first_look_at_latency, keeps_time_when_the_front_does_not_read, locks_the_front, passes_signals_on,
-        releases_what_nobody_waits_for, survives_the_death_of_a_launcher,
+        dies_with_its_front, does_without_namespaces, ends_calls_that_do_not_end, ends_calls_without_a_go,
+        forwards_signals, keeps_time_when_the_front_does_not_read, locks_the_front, measures_latency,
+        releases_abandoned_calls, survives_the_death_of_a_launcher,
     };
     pub(super) use super::limits::{
-        a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
-        a_group_that_was_given_is_divided, calls_that_write_nothing_have_uids_of_their_own,
-        each_call_has_a_group_of_its_own, no_folder_stops_the_calls_behind_it,
-        no_program_gives_up_the_lock_or_the_limits_of_its_call, what_a_dead_launcher_left_is_cleared,
-        who_moves_folders_is_counted_all_the_same,
+        a_call_adds_no_more_than_it_may, a_delegated_group_is_divided, a_group_bounds_what_its_call_uses,
+        calls_that_write_nothing_have_their_own_uid, each_call_has_its_own_group,
+        leftovers_of_a_dead_launcher_are_removed, moved_folders_are_still_counted,
+        no_folder_stops_later_calls, no_program_gives_up_the_lock_or_the_limits_of_its_call,
     };
     pub(super) use super::objects::{
-        a_go_for_another_call_starts_nothing, asks_again_when_the_object_was_swapped,
-        keeps_what_is_outside_outside, reads_lists_checks_and_tails, refuses_what_the_manifest_does_not_say,
-        reports_what_it_enforces, resolves_what_is_there, strange_files_are_answered,
+        a_go_for_another_call_starts_nothing, keeps_what_is_outside_outside, reads_lists_checks_and_tails,
+        refuses_a_swapped_object, refuses_what_the_manifest_does_not_say, reports_what_it_enforces,
+        resolves_what_is_there, strange_files_are_answered,
     };
     pub(super) use super::proc::{
-        a_proc_of_its_own_shows_its_call_alone, a_script_finds_itself_in_proc,
-        what_lies_below_is_told_as_without_it,
+        a_script_finds_itself_in_proc, paths_below_are_reported_the_same_with_proc,
+        the_calls_own_proc_shows_only_that_call,
     };
     pub(super) use super::reach::{
-        a_front_beside_its_own_launcher_asks_in_vain, a_front_that_dials_launchers_asks_in_vain,
-        a_front_that_was_taken_over_asks_in_vain,
+        a_compromised_front_is_refused, a_front_that_dials_launchers_is_refused,
+        a_front_with_its_own_launcher_is_refused,
     };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
-        programs_read_below_only_where_they_say_so, stays_on_its_mount, tells_what_lies_below,
+        programs_read_below_only_if_their_manifest_says_so, reports_named_paths_below, stays_on_its_mount,
     };
     pub(super) use super::soak::a_thousand_calls_leave_nothing;
     pub(super) use super::view::{
-        cannot_be_changed_from_below, closes_the_way_to_the_host, does_without_proc, follows_no_later_mount,
-        shows_what_is_named_as_it_is_named, tells_nothing_of_the_rest,
+        cannot_be_changed_from_below, closes_access_to_the_host, does_without_proc, follows_no_later_mount,
+        hides_the_rest_of_the_host, shows_what_is_named_as_it_is_named,
     };
 }

@@ -138,7 +138,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_resource_is_told_as_it_was_decided_on() {
+    fn the_resource_is_written_as_it_was_decided_on() {
         let path = ResourceSpec::Path { argument: "path".to_owned() };
         let id = ResourceSpec::Id { kind: IdKind::Job, argument: "job".to_owned() };
         let told = |arguments, resource, about| {

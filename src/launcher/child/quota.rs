@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn who_removes_a_tree_is_not_over() {
+    fn removing_a_tree_is_not_over_the_limit() {
         let dir = tempfile::tempdir().expect("a folder");
         let folders = open(dir.path());
         let limits = Limits { written_bytes_max: 1 << 30, written_files_max: 1 << 20, ..LIMITS };
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_over_where_it_added_more_than_it_may() {
+    fn a_call_that_added_too_much_is_over_the_limit() {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::write(dir.path().join("before"), vec![1; 1 << 20]).expect("written");
         let folders = open(dir.path());
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn who_makes_folders_too_deep_to_be_counted_is_over_and_who_finds_them_is_not() {
+    fn new_folders_too_deep_to_count_are_over_the_limit_and_existing_ones_are_not() {
         let dir = tempfile::tempdir().expect("a folder");
         let folders = open(dir.path());
         let limits = Limits { written_bytes_max: 1 << 30, written_files_max: 1 << 20, ..LIMITS };

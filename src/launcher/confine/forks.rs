@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_within_the_rate_never_waits() {
+    fn a_call_within_the_rate_is_never_stopped() {
         let each = FORKS_PER_SECOND_MAX * LOOK_US / 1_000_000;
         assert_eq!(play(each, 600), (each * 600 * 1_000_000 / LOOK_US, 0, 600));
         // A burst within the allowance does not wait either.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_over_it_has_the_rate_and_no_more() {
+    fn a_call_over_the_rate_is_held_to_it() {
         for each in [FORKS_PER_SECOND_MAX / 4, 1_000, 5_000, 100_000] {
             let (started, stops, seconds) = play(each, 600);
             let most = FORKS_BURST_MAX + each + FORKS_PER_SECOND_MAX * seconds;

@@ -110,7 +110,7 @@ mod tests {
     use super::disk_mount;
 
     #[test]
-    fn disks_are_told_from_the_rest() {
+    fn disks_are_distinguished_from_other_mounts() {
         for (line, expect) in [
             ("25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw", Some("/")),
             ("26 25 0:5 / /proc rw - proc proc rw", None),

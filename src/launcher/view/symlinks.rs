@@ -78,7 +78,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn links_are_told_where_they_lie() {
+    fn links_are_reported_with_their_paths() {
         let dir = tempfile::tempdir().expect("a folder");
         let top = dir.path().canonicalize().expect("real");
         std::fs::create_dir_all(top.join("a/b")).expect("made");

@@ -157,7 +157,7 @@ pub(super) fn a_crash_starts_no_program_of_the_host() {
 }
 
 /// If no process can raise a hard limit of 0, the protection is missing.
-pub(super) fn no_limit_of_cores_is_a_protection_that_is_missing() {
+pub(super) fn without_a_core_limit_a_protection_is_missing() {
     no_core();
     if !can_raise() {
         return is_told_and_refused("core dumps: the hard limit is 0");

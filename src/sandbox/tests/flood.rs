@@ -69,7 +69,7 @@ pub(super) fn unfinished_messages_fill_no_memory() {
     assert!(taken <= LINK_UNFINISHED_BYTES_MAX as u64 * 2, "{taken}");
 }
 
-pub(super) fn answers_that_nobody_takes_fill_no_memory() {
+pub(super) fn unread_answers_fill_no_memory() {
     let world = World::new();
     let LinkSeed { socket, report, .. } = start(&world.spec).expect("a launcher");
     let ping = packets(1, &Request::Ping).expect("a packet").remove(0);

@@ -105,7 +105,7 @@ int main(int count, char **words) {
 "#;
 
 /// More than any call may be ahead; a call within its rate is never stopped.
-pub(super) fn a_loop_of_forks_is_made_to_wait() {
+pub(super) fn a_fork_loop_is_throttled() {
     let world = World::new();
     let Some(forks) = compile(&world, "forks", FORKS) else { return };
     let few = (FORKS_BURST_MAX / 2).to_string();
@@ -146,7 +146,7 @@ int main(void) {
 "#;
 
 /// Programs have lower priority than the launcher and their init, and no program can change that.
-pub(super) fn programs_come_last() {
+pub(super) fn programs_have_the_lowest_priority() {
     let world = World::new();
     let Some(hurries) = compile(&world, "hurries", HURRIES) else { return };
     view::program(&world, "hurries", &[&hurries], &[], &[]);

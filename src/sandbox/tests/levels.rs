@@ -21,7 +21,7 @@ fn by<'a>(table: &'a BTreeMap<String, Vec<String>>, layer: &str) -> Vec<&'a str>
 
 /// With the rights of each Landlock version the same attempts are refused, and the record says by
 /// which layers.
-pub(super) fn older_kernels_are_told_apart() {
+pub(super) fn older_kernels_give_fewer_protections() {
     const CODE: &str = "#include <errno.h>\n#include <fcntl.h>\n#include <stdio.h>\n#include <string.h>\n\
         int main(int n,char**a){int r=open(a[1],O_RDONLY|O_TRUNC);printf(\"%s\\n\",r<0?strerror(errno):\"emptied\");\
         r=open(a[1],O_RDONLY);printf(\"%s\\n\",r<0?strerror(errno):\"read\");return 0;}\n";

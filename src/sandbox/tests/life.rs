@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(super) fn ends_what_does_not_end() {
+pub(super) fn ends_calls_that_do_not_end() {
     let world = World::new();
     world.program("sleeps", &["/usr/bin/sleep", "1000"]);
     world.program("floods", &["/usr/bin/yes"]);
@@ -61,7 +61,7 @@ pub(super) fn ends_what_does_not_end() {
     });
 }
 
-pub(super) fn releases_what_nobody_waits_for() {
+pub(super) fn releases_abandoned_calls() {
     let world = World::new();
     let file = world.write("workspace/f", b"x");
     world.program("sleeps", &["/usr/bin/sleep", "1000"]);
@@ -94,7 +94,7 @@ pub(super) fn releases_what_nobody_waits_for() {
     });
 }
 
-pub(super) fn ends_what_gets_no_go() {
+pub(super) fn ends_calls_without_a_go() {
     let world = World::new();
     let file = world.write("workspace/f", b"x");
     world.with(|stage| async move {
@@ -260,7 +260,7 @@ pub(super) fn dies_with_its_front() {
     });
 }
 
-pub(super) fn passes_signals_on() {
+pub(super) fn forwards_signals() {
     if std::env::var_os(AS_UID).is_some() {
         // The harness's first thread is still root, and no ordinary user may signal it.
         return println!("skipped: the supervisor's process is another user's");
@@ -318,7 +318,7 @@ pub(super) fn locks_the_front() {
     assert_eq!(code, Ok(5));
 }
 
-pub(super) fn first_look_at_latency() {
+pub(super) fn measures_latency() {
     let world = World::new();
     let file = world.write("workspace/f", &[b'x'; 4096]);
     let cat: Vec<u128> = (0..200)

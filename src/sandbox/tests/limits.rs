@@ -48,7 +48,7 @@ fn without_groups(report: &Report) -> bool {
 
 /// Two concurrent calls are in two groups, without other processes; when they are over, all groups
 /// are empty.
-pub(super) fn each_call_has_a_group_of_its_own() {
+pub(super) fn each_call_has_its_own_group() {
     let world = World::new();
     let sleep = "/usr/bin/sleep";
     world.program("sleeps", &[sleep, "1000"]);
@@ -97,7 +97,7 @@ async fn call(stage: Stage, tool: &str) -> Execution {
 
 /// What is left in the group of a dead launcher is killed by the next launcher; a living launcher's
 /// group is left alone.
-pub(super) fn what_a_dead_launcher_left_is_cleared() {
+pub(super) fn leftovers_of_a_dead_launcher_are_removed() {
     let Some(base) = hierarchy().map(|_| group_of(std::process::id())) else {
         return println!("skipped: no cgroups of version 2");
     };
@@ -117,7 +117,7 @@ pub(super) fn what_a_dead_launcher_left_is_cleared() {
 }
 
 /// An ordinary user who was given a group by a service manager has groups for calls too.
-pub(super) fn a_group_that_was_given_is_divided() {
+pub(super) fn a_delegated_group_is_divided() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: an ordinary user cannot delegate a group");
     }
@@ -136,7 +136,7 @@ pub(super) fn a_group_that_was_given_is_divided() {
         let world = World::new();
         let report = start(&world.spec).expect("a launcher").report().clone();
         assert!(has(&report, "cgroup kill"), "{report:?}");
-        each_call_has_a_group_of_its_own();
+        each_call_has_its_own_group();
     });
     write(given.join("cgroup.kill"), "1").expect("killed");
     until("it is gone", || {
@@ -230,7 +230,7 @@ pub(super) fn a_call_adds_no_more_than_it_may() {
 
 /// Folders that disappear during every check: a call that removes a large tree is within its limit,
 /// and one that moves folders back and forth, so that no walk finds what it writes there, is not.
-pub(super) fn who_moves_folders_is_counted_all_the_same() {
+pub(super) fn moved_folders_are_still_counted() {
     const CODE: &str = "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
         #include <sys/stat.h>\n#include <unistd.h>\n\
         static char name[64],block[65536];\n\
@@ -267,7 +267,7 @@ pub(super) fn who_moves_folders_is_counted_all_the_same() {
 
 /// A folder that a tool cannot read, or whose path is longer than any valid path, stops no later
 /// call: no tool makes the former, and one that another user left there counts as one entry.
-pub(super) fn no_folder_stops_the_calls_behind_it() {
+pub(super) fn no_folder_stops_later_calls() {
     const CODE: &str = "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
         #include <string.h>\n#include <sys/stat.h>\n#include <unistd.h>\n\
         int main(int n,char**a){static char name[201];int fd;\
@@ -343,7 +343,7 @@ fn mount_small(folder: &Path) -> bool {
 
 /// Two concurrent calls each have their own uid of the range; one that writes has that of the
 /// tools' user.
-pub(super) fn calls_that_write_nothing_have_uids_of_their_own() {
+pub(super) fn calls_that_write_nothing_have_their_own_uid() {
     const RANGE: (u32, u32) = (60_100, 60_163);
     const CODE: &str =
         "#include <stdio.h>\n#include <unistd.h>\nint main(){printf(\"%d\",getuid());return 0;}\n";

@@ -144,7 +144,7 @@ pub(super) fn keeps_what_is_outside_outside() {
     });
 }
 
-pub(super) fn asks_again_when_the_object_was_swapped() {
+pub(super) fn refuses_a_swapped_object() {
     let world = World::new();
     let workspace = world.workspace();
     let secret = world.write("outside/secret", b"secret");

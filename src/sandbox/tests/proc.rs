@@ -219,7 +219,7 @@ fn is_held(execution: &Execution) {
     }
 }
 
-pub(super) fn a_proc_of_its_own_shows_its_call_alone() {
+pub(super) fn the_calls_own_proc_shows_only_that_call() {
     let world = World::new();
     let Some(looks) = compile(&world, "looks", LOOKS) else { return };
     let secret = world.write("outside/secret", b"x");
@@ -284,7 +284,7 @@ pub(super) fn a_script_finds_itself_in_proc() {
 
 /// The copy of the view has other ids for its mounts. What lies below a folder, and what is mounted
 /// there, is reported as it is without the copy.
-pub(super) fn what_lies_below_is_told_as_without_it() {
+pub(super) fn paths_below_are_reported_the_same_with_proc() {
     let world = World::new();
     let (inside, away) = (world.path("workspace/in"), world.write("outside/away", b"x"));
     std::fs::create_dir(&inside).expect("made");

@@ -344,7 +344,7 @@ fn goes_on(own: &TcpListener, workspace: &Path) {
     ask(libc::SYS_prlimit64, [NULL, Number(7), NULL, Room(&mut limits)]).expect("its own");
 }
 
-pub(super) fn a_front_that_was_taken_over_asks_in_vain() {
+pub(super) fn a_compromised_front_is_refused() {
     let world = World::new();
     let code = serve(&world.spec, |seed| {
         play(&world, Dials::Nothing);
@@ -354,13 +354,13 @@ pub(super) fn a_front_that_was_taken_over_asks_in_vain() {
     assert_eq!(code, Ok(6));
 }
 
-pub(super) fn a_front_beside_its_own_launcher_asks_in_vain() {
+pub(super) fn a_front_with_its_own_launcher_is_refused() {
     let world = World::new();
     let seed = start(&world.spec).expect("a launcher");
     play(&world, seed.dials());
     drop(seed);
 }
 
-pub(super) fn a_front_that_dials_launchers_asks_in_vain() {
+pub(super) fn a_front_that_dials_launchers_is_refused() {
     play(&World::new(), Dials::Launchers);
 }

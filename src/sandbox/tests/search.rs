@@ -158,7 +158,7 @@ pub(super) fn leaves_out_what_is_excluded() {
 }
 
 /// Which claims are made, and which calls are refused early.
-pub(super) fn tells_what_lies_below() {
+pub(super) fn reports_named_paths_below() {
     let world = World::new();
     let workspace = world.workspace();
     for folder in ["a/b", "closed/in", "c"] {
@@ -282,7 +282,7 @@ fn mount(from: Option<&Path>, to: &Path, flags: MsFlags) -> nix::Result<()> {
 }
 
 /// What lies below a folder was decided on only if the manifest says that it is read.
-pub(super) fn programs_read_below_only_where_they_say_so() {
+pub(super) fn programs_read_below_only_if_their_manifest_says_so() {
     let world = World::new();
     let workspace = world.workspace();
     std::fs::create_dir(workspace.join("sub")).expect("made");

@@ -96,7 +96,7 @@ fn write(path: &Path) -> Result<(), ErrorKind> {
 
 /// What a compromised program can find out through `stat`, which neither Landlock nor the filter
 /// refuses.
-pub(super) fn tells_nothing_of_the_rest() {
+pub(super) fn hides_the_rest_of_the_host() {
     const CODE: &str = "#include <errno.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/stat.h>\n\
         int main(int n,char**a){struct stat s;for(int i=1;i<n;i++)\
         printf(\"%s %s\\n\",a[i],stat(a[i],&s)?strerror(errno):\"there\");return 0;}\n";
@@ -286,7 +286,7 @@ pub(super) fn follows_no_later_mount() {
 }
 
 /// A child that waits for go has no access to the rest of the host.
-pub(super) fn closes_the_way_to_the_host() {
+pub(super) fn closes_access_to_the_host() {
     if !is_root() {
         return println!("skipped: an ordinary user may not look into a launcher");
     }

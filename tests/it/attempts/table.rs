@@ -82,7 +82,7 @@ const fn row(number: u32, attempt: &'static str, by: By, expect: Expect, layer: 
     Row { number, attempt, by, expect, layer }
 }
 
-const SWAPS: &str = "src/sandbox/tests/objects.rs::asks_again_when_the_object_was_swapped";
+const SWAPS: &str = "src/sandbox/tests/objects.rs::refuses_a_swapped_object";
 const FRONT_DIES: &str = "src/sandbox/tests/life.rs::dies_with_its_front";
 const ONE_ELEMENT: &str = "src/launcher/child/init.rs::one_element_per_argument_and_no_flags";
 const NO_VERSION: &str = "tests/it/jobs.rs::what_is_no_version_is_no_call";
@@ -223,7 +223,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(130, "pipes of a megabyte", Program(&["pipe_size"]), Held, "SC"),
     row(131, "a rename that leaves a device (RENAME_WHITEOUT)", Program(&["whiteout"]), Held, "SC"),
     row(132, "a turn before others (nice, SCHED_OTHER)", Program(&["priority"]), Held, "SC"),
-    row(133, "a loop of forks", Tests(&["src/sandbox/tests/left.rs::a_loop_of_forks_is_made_to_wait"]), Held, "SUP"),
+    row(133, "a loop of forks", Tests(&["src/sandbox/tests/left.rs::a_fork_loop_is_throttled"]), Held, "SUP"),
     row(134, "a folder that nobody can look into, made by a call", Program(&["closed_folder"]), Held, "SC"),
     row(135, "folders deeper than a path, made by a call", End(&[("deep", "ok")]), Held, "SUP"),
 ];

@@ -58,7 +58,7 @@ fn check_wide<const N: usize>(filter: &BpfProgram, call: i64, arguments: [u64; N
 }
 
 #[test]
-fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
+fn connecting_programs_have_only_tcp_and_ignored_modes_change_nothing() {
     let eperm = FilterAction::Errno(EPERM);
     let connects = Does { connects: true, ..Does::default() };
     for filter in [base(TCP, false), of_program(connects), of_program(Does { writes: true, ..connects })] {
@@ -92,7 +92,7 @@ fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
 }
 
 #[test]
-fn who_has_a_last_filter_has_no_call_whose_flags_no_filter_sees() {
+fn last_filters_allow_no_call_with_hidden_flags() {
     check(&base(Sockets::default(), false), libc::SYS_clone3, [0; 2], FilterAction::Allow);
     let answers = [(program(), ENOSYS), (writer(), ENOSYS), (builtin(), EPERM), (walker(), EPERM)];
     for (filter, errno) in answers {
@@ -101,7 +101,7 @@ fn who_has_a_last_filter_has_no_call_whose_flags_no_filter_sees() {
 }
 
 #[test]
-fn no_folder_is_made_that_its_owner_cannot_look_into() {
+fn no_folder_is_made_that_its_owner_cannot_read() {
     let eperm = FilterAction::Errno(EPERM);
     for mode in [0, 0o300, 0o477, 0o677] {
         for (call, argument) in FOLDERS {
@@ -179,7 +179,7 @@ fn lists_answer_as_they_say() {
 }
 
 #[test]
-fn nobody_below_the_launcher_sets_another_limit_of_cores() {
+fn no_process_below_the_launcher_sets_the_core_limit() {
     const POINTER: u64 = 0x7ffe_0000_1000;
     let (eperm, enosys) = (FilterAction::Errno(EPERM), FilterAction::Errno(ENOSYS));
     let core = u64::from(KEPT_LIMIT);
@@ -257,7 +257,7 @@ fn a_rename_makes_no_device_and_no_program_comes_before_others() {
 }
 
 #[test]
-fn the_base_knows_unix_sockets_only_where_it_is_told() {
+fn the_base_allows_unix_sockets_only_on_request() {
     let eperm = FilterAction::Errno(EPERM);
     for base in [base(Sockets::default(), false), base(UNIX, false)] {
         check(&base, libc::SYS_clone, [0x2000_0000, 0], FilterAction::Allow);
