@@ -105,7 +105,7 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
                 Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second, own)?;
             // A change of credentials clears the death signal, so it is set again.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
-            machine.demand(spec.minimum)?;
+            machine.require_level(spec.minimum)?;
             EventLoop::open(catalog, machine, groups, front, journal, vault, slots)?.serve()
         }
     }

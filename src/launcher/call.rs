@@ -4,7 +4,7 @@ use crate::call::{End, Exclusion, Given, Object};
 use crate::launcher::child::go_packet;
 use crate::launcher::fork::Child;
 use crate::launcher::protocol::{
-    self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, PacketKind, Received, Word, receive_with,
+    self, Ask, CHILD_MESSAGE_BYTES_MAX, ChildMessage, Ended, Go, PacketKind, Received, receive_with,
 };
 use crate::tools::{Limits, Manifest};
 use crate::types::Digest;
@@ -21,7 +21,7 @@ const HELD_MS_MAX: u64 = if cfg!(test) { 3_000 } else { 30_000 };
 const LEAVE_MS_MAX: u64 = 2_000;
 
 /// Messages that a child sends in its life, plus the end of its channel.
-const WORDS_MAX: usize = 5;
+const MESSAGES_MAX: usize = 5;
 
 /// The phase that a call is in.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct Call {
     /// Number of locks that it needs.
     locks_wanted: usize,
     /// The program's end, as its init reported it.
-    told: Option<End>,
+    reported: Option<End>,
     /// The launcher's own reason for the end.
     verdict: Option<End>,
     /// How the child ended and when, by [`mono_us`], once reaped.
@@ -114,7 +114,7 @@ impl Call {
             layers: Vec::new(),
             locks: Vec::new(),
             locks_wanted: manifest.write.len(),
-            told: None,
+            reported: None,
             verdict: None,
             reaped: None,
             killed: false,
@@ -133,7 +133,7 @@ impl Call {
 
     /// Whether to read its messages. Apart from its locks, what a running child sends is about its
     /// end, and is read then.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn reads_messages(&self) -> bool {
         match self.phase {
             Phase::Preparing | Phase::Held(_) => true,
             Phase::Running(_) => self.locks.len() < self.locks_wanted,
@@ -152,7 +152,7 @@ impl Call {
     }
 
     /// Takes the child's next message.
-    pub(crate) fn hear(&mut self) -> Notice {
+    pub(crate) fn take_message(&mut self) -> Notice {
         let Some(control) = &self.control else { return Notice::Nothing };
         let (bytes, given) = match receive_with(control, CHILD_MESSAGE_BYTES_MAX) {
             (Received::Packet(bytes), fd) => (bytes, fd),
@@ -163,28 +163,28 @@ impl Call {
             }
         };
         match (serde_json::from_slice(&bytes), &self.phase) {
-            (Ok(Word::Ready(object)), Phase::Preparing) => {
+            (Ok(ChildMessage::Ready(object)), Phase::Preparing) => {
                 self.enter(Phase::Held(object.clone()), HELD_MS_MAX);
                 Notice::Prepared(object, given)
             }
-            (Ok(Word::Refused(reason)), Phase::Preparing) => {
+            (Ok(ChildMessage::Refused(reason)), Phase::Preparing) => {
                 self.leave();
                 Notice::NotPrepared(reason)
             }
-            (Ok(Word::Refused(reason)), Phase::Running(_)) => {
+            (Ok(ChildMessage::Refused(reason)), Phase::Running(_)) => {
                 self.end(End::Refused { reason });
                 Notice::Nothing
             }
-            (Ok(Word::Holds), Phase::Running(_)) => {
+            (Ok(ChildMessage::Holds), Phase::Running(_)) => {
                 self.locks.extend(given);
                 Notice::Nothing
             }
-            (Ok(Word::Confined(layers)), Phase::Running(_)) => {
+            (Ok(ChildMessage::Confined(layers)), Phase::Running(_)) => {
                 self.layers = layers;
                 Notice::Nothing
             }
-            (Ok(Word::Ended(end)), Phase::Running(_)) => {
-                self.told = Some(end);
+            (Ok(ChildMessage::Ended(end)), Phase::Running(_)) => {
+                self.reported = Some(end);
                 Notice::Nothing
             }
             // An unexpected message comes from a child that is not what it should be.
@@ -250,7 +250,7 @@ impl Call {
                 Notice::Nothing
             }
             Phase::Running(since) => {
-                self.hear_out();
+                self.take_last_messages();
                 self.ended(End::Killed, since, mono_us())
             }
             Phase::Leaving => {
@@ -271,7 +271,7 @@ impl Call {
             (None, Some(signal)) => End::Signal { signal },
             (None, None) => End::Killed,
         };
-        let mut notice = self.hear_out();
+        let mut notice = self.take_last_messages();
         self.reaped = Some((end.clone(), mono_us()));
         if matches!(notice, Notice::Nothing) && self.phase == Phase::Preparing {
             notice = Notice::NotPrepared(format!("the child ended before it resolved: {end:?}"));
@@ -283,11 +283,11 @@ impl Call {
     }
 
     /// Reads what the child sent before it ended.
-    fn hear_out(&mut self) -> Notice {
+    fn take_last_messages(&mut self) -> Notice {
         let mut notice = Notice::Nothing;
-        for _ in 0..WORDS_MAX + self.locks_wanted {
+        for _ in 0..MESSAGES_MAX + self.locks_wanted {
             if matches!(notice, Notice::Nothing) {
-                notice = self.hear();
+                notice = self.take_message();
             }
         }
         notice
@@ -351,9 +351,9 @@ impl Call {
 
     fn ended(&mut self, end: End, since: u64, at: u64) -> Notice {
         let confined = !self.layers.is_empty();
-        let end = match (self.verdict.take(), self.told.take()) {
+        let end = match (self.verdict.take(), self.reported.take()) {
             (Some(verdict), _) => verdict,
-            (None, Some(told)) => told,
+            (None, Some(reported)) => reported,
             // Whatever its end: unless the child reported every layer as enforced, nothing was run.
             (None, None) if !confined => {
                 End::Refused { reason: format!("the child ended before it was confined: {end:?}") }

@@ -95,7 +95,7 @@ pub(crate) struct Ended {
 
 /// Child to launcher.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Word {
+pub(crate) enum ChildMessage {
     /// Resolved; waits for go.
     Ready(Object),
     /// With the lock on a folder that the call changes, for the launcher to hold until the call has

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The reading process's answer: for each name the proof of its value, in hexadecimal, or why it
 /// was not read.
-type Told = BTreeMap<String, Result<String, String>>;
+type ProofByName = BTreeMap<String, Result<String, String>>;
 
 /// The secrets of all tools, by name.
 #[derive(Debug, Default)]
@@ -58,9 +58,9 @@ impl Vault {
         let memory = names.into_iter().map(|name| Ok((name.clone(), memory_file("secret")?)));
         let memory: BTreeMap<String, OwnedFd> =
             memory.collect::<Result<_, Errno>>().map_err(|e| refuse(&e))?;
-        let mut told = read_apart(one, &memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
+        let mut answers = read_apart(one, &memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
         for (name, memory) in memory {
-            let proof = told.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
+            let proof = answers.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
             let proof =
                 proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no valid proof".to_owned()));
             let kept = proof.and_then(|proof| {
@@ -93,15 +93,15 @@ fn read_apart(
     memory: &BTreeMap<String, OwnedFd>,
     sources: &BTreeMap<String, SecretSource>,
     salt: &[u8; 32],
-) -> Result<Told, String> {
+) -> Result<ProofByName, String> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| e.to_string())?;
     match sys::fork(one).map_err(|e| e.to_string())? {
         sys::Fork::Child(_) => {
-            let told: Told = memory
+            let answers: ProofByName = memory
                 .iter()
                 .map(|(name, memory)| (name.clone(), put(sources.get(name), memory, salt)))
                 .collect();
-            let bytes = serde_json::to_vec(&told).unwrap_or_default();
+            let bytes = serde_json::to_vec(&answers).unwrap_or_default();
             // An answer that does not arrive counts as missing.
             let _ = write_all(&write, &bytes);
             sys::exit_now(0)

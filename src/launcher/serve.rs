@@ -71,12 +71,12 @@ impl<'a> EventLoop<'a> {
         vault: Vault,
         slots: Option<Slots>,
     ) -> Result<Self, String> {
-        let (missing, mounted) = (machine.told.missing.clone(), machine.told.mounted.clone());
-        let mut report = Report { pid: machine.told.pid, missing, mounted, ..Report::default() };
+        let (missing, mounted) = (machine.facts.missing.clone(), machine.facts.mounted.clone());
+        let mut report = Report { pid: machine.facts.pid, missing, mounted, ..Report::default() };
         report.level = machine.level();
         report.protections = machine.held.table(Runs::Builtin);
         report.program_protections = machine.held.table(Runs::Program);
-        report.lacking = machine.lacking();
+        report.lacking = machine.shortfalls();
         report.groups_missing = machine.groups_missing.clone();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
@@ -197,10 +197,10 @@ impl<'a> EventLoop<'a> {
         let mut out = Vec::with_capacity(1 + 4 * self.calls.len());
         let full = !self.queue.is_empty();
         let mut front = if full { PollFlags::OUT } else { PollFlags::empty() };
-        front.set(PollFlags::IN, self.hears_front());
+        front.set(PollFlags::IN, self.accepts_requests());
         out.push((Wakeup::Front, self.front.as_fd(), front));
         for (id, call) in self.calls.iter().filter(|(_, call)| !call.is_reaped()) {
-            if let Some(control) = call.control.as_ref().filter(|_| call.is_heard()) {
+            if let Some(control) = call.control.as_ref().filter(|_| call.reads_messages()) {
                 out.push((Wakeup::Control(*id), control.as_fd(), PollFlags::IN));
             }
             for (source, stream) in [(Wakeup::Stdout(*id), &call.stdout), (Wakeup::Stderr(*id), &call.stderr)]
@@ -226,8 +226,8 @@ impl<'a> EventLoop<'a> {
     /// Returns whether the front is still there.
     fn handle(&mut self, source: Wakeup) -> bool {
         match source {
-            Wakeup::Front => return self.hear_front(),
-            Wakeup::Control(id) => self.notify(id, Call::hear),
+            Wakeup::Front => return self.read_front(),
+            Wakeup::Control(id) => self.notify(id, Call::take_message),
             Wakeup::Child(id) => self.notify(id, Call::reap),
             Wakeup::Stdout(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stdout);
@@ -242,13 +242,13 @@ impl<'a> EventLoop<'a> {
 
     /// A front that does not take its answers is not read from: each request would add another
     /// answer.
-    fn hears_front(&self) -> bool {
+    fn accepts_requests(&self) -> bool {
         self.queue.len() < LINK_WAITING_PACKETS_MAX
     }
 
-    fn hear_front(&mut self) -> bool {
+    fn read_front(&mut self) -> bool {
         for _ in 0..PACKETS_PER_TURN_MAX {
-            if !self.hears_front() {
+            if !self.accepts_requests() {
                 return true;
             }
             let (packet, fd) = match receive_with(self.front, PACKET_BYTES_MAX) {
@@ -257,7 +257,7 @@ impl<'a> EventLoop<'a> {
                 (Received::End, _) => return false,
             };
             match self.assembler.take(&packet) {
-                Ok(Arrival::Message(id, request)) => self.obey(id, request, fd.as_ref()),
+                Ok(Arrival::Message(id, request)) => self.handle_request(id, request, fd.as_ref()),
                 Ok(Arrival::Piece) => {}
                 // A peer that speaks another protocol is not a front.
                 Ok(Arrival::Output(..)) | Err(_) => return false,
@@ -267,7 +267,7 @@ impl<'a> EventLoop<'a> {
     }
 
     /// Handles a request; `fd` came with its last packet.
-    fn obey(&mut self, id: u64, request: Request, fd: Option<&OwnedFd>) {
+    fn handle_request(&mut self, id: u64, request: Request, fd: Option<&OwnedFd>) {
         match request {
             Request::Prepare(ask) => {
                 if let Err(reason) = self.prepare(id, ask) {
@@ -442,7 +442,7 @@ fn bounds(tool: &OpenTool) -> GroupLimits {
 
 /// The layers that every call gets.
 fn layers_of(machine: &Machine, slots: Option<&Slots>) -> Vec<String> {
-    let mut out = machine.told.inherited.clone();
+    let mut out = machine.facts.inherited.clone();
     if machine.has_namespaces() {
         out.push("pid namespace".to_owned());
     }

@@ -86,8 +86,8 @@ impl OpenTool {
         let (program, exec, script) = match &manifest.runner {
             Runner::Builtin(_) => (None, Vec::new(), None),
             Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
-                let lacking = machine.held.lacking(runs).join("; ");
-                return Err(format!("a protection of programs is missing on this machine: {lacking}"));
+                let shortfalls = machine.held.shortfalls(runs).join("; ");
+                return Err(format!("a protection of programs is missing on this machine: {shortfalls}"));
             }
             Runner::Program(program) if machine.has_namespaces() => {
                 let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));

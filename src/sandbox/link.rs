@@ -60,7 +60,7 @@ pub(super) const EMPTY_BYTES: usize = 1;
 
 impl Listener {
     /// Counts `event`; returns whether the launcher may send it now.
-    fn counts(&mut self, event: &Event) -> bool {
+    fn admits(&mut self, event: &Event) -> bool {
         let left = match event {
             Event::Output(_, bytes) => {
                 let left = self.output_bytes_left.checked_sub(bytes.len().max(EMPTY_BYTES));
@@ -103,11 +103,11 @@ impl Listeners {
     }
 
     /// Delivers `event` to the receiver of the call `id`. Returns whether the launcher may send it.
-    fn tell(&self, id: u64, event: Event) -> bool {
+    fn deliver(&self, id: u64, event: Event) -> bool {
         let mut calls = lock(&self.calls);
         // The launcher may still send events of a call that was given up.
         let Some(listener) = calls.get_mut(&id) else { return true };
-        let may = listener.counts(&event);
+        let may = listener.admits(&event);
         if may {
             listener.events.send(event).ok();
         }
@@ -235,7 +235,7 @@ async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
             Arrival::Message(id, Reply::Ended(ended)) => (id, Event::Ended(ended)),
             Arrival::Message(id, Reply::Pong) => (id, Event::Pong),
         };
-        if !listeners.tell(id, event) {
+        if !listeners.deliver(id, event) {
             break;
         }
     }

@@ -38,7 +38,7 @@ const FAILED: u8 = 1;
 /// tested itself.
 pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
     let (socket, _first_stage) = fork_launcher(spec, &one_thread()?)?;
-    greet(socket, LauncherOrigin::Forked)
+    wait_for_hello(socket, LauncherOrigin::Forked)
 }
 
 /// Connects to a socket at which a service manager starts a separate launcher for every connection.
@@ -46,7 +46,7 @@ pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
 ///
 /// Blocks until the launcher has tested itself.
 pub fn dial(path: &Path) -> Result<LinkSeed, StartError> {
-    greet(connect_to(path)?, LauncherOrigin::Socket(path.to_owned()))
+    wait_for_hello(connect_to(path)?, LauncherOrigin::Socket(path.to_owned()))
 }
 
 /// Runs `front` in a new process, next to a launcher, and returns its exit code.
@@ -57,7 +57,7 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
     let one = one_thread()?;
     let (socket, first_stage) = fork_launcher(spec, &one)?;
     let (control, control_front) = pair()?;
-    let seed = greet(socket, LauncherOrigin::Supervisor(control_front))?;
+    let seed = wait_for_hello(socket, LauncherOrigin::Supervisor(control_front))?;
     let parent = rustix::process::getpid();
     // Before the fork, so that no signal is lost between it and the loop.
     let before = SigSet::thread_get_mask().map_err(|e| StartError::new("signal mask", e))?;
@@ -193,7 +193,7 @@ fn fork_launcher(spec: &Spec, one: &SingleThread) -> Result<(OwnedFd, OwnedFd), 
 }
 
 /// Waits for the launcher's first message.
-fn greet(socket: OwnedFd, origin: LauncherOrigin) -> Result<LinkSeed, StartError> {
+fn wait_for_hello(socket: OwnedFd, origin: LauncherOrigin) -> Result<LinkSeed, StartError> {
     let mut assembler = Assembler::default();
     loop {
         let mut fds = [PollFd::new(&socket, PollFlags::IN)];

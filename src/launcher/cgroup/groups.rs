@@ -135,8 +135,8 @@ impl CallGroups {
             (pids, "pids: processes are bounded by rlimits alone"),
             (cpu, "cpu: calls and launcher share the processor without weights"),
         ];
-        let lacking = all.into_iter().filter(|(there, _)| !there).map(|(_, what)| what.to_owned());
-        self.controllers.refused.iter().cloned().chain(lacking).collect()
+        let missing = all.into_iter().filter(|(there, _)| !there).map(|(_, what)| what.to_owned());
+        self.controllers.refused.iter().cloned().chain(missing).collect()
     }
 
     /// The protections that a group provides.
@@ -269,18 +269,19 @@ impl CallGroups {
     /// Whether memory that is allocated in a group is counted there, and the limit is as it was
     /// set. The limit is not exceeded: the kernel would write a page to its log at each start.
     fn counts_memory(&mut self, one: &SingleThread, bounds: GroupLimits) -> bool {
-        let Ok((told, tell)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
+        let Ok((ready, signal)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
         let act = || {
             let taken = vec![1_u8; CANARY_BYTES];
             // `black_box` keeps the pages from being optimized away.
-            let _told = rustix::io::write(&tell, std::hint::black_box(&taken).get(..1).unwrap_or_default());
+            let _written =
+                rustix::io::write(&signal, std::hint::black_box(&taken).get(..1).unwrap_or_default());
             forever()
         };
         let Ok(child) = self.open(CANARY, bounds).and_then(|group| start(one, &group, act)) else {
             self.close(CANARY);
             return false;
         };
-        let took = wait(&told, PollFlags::IN);
+        let took = wait(&ready, PollFlags::IN);
         let number = |file: &str| -> Option<u64> {
             let name = self.used.get(&CANARY)?.name;
             read(self.own.as_fd(), &format!("{name}/{file}")).ok()?.trim().parse().ok()

@@ -38,7 +38,7 @@ const NOT_PLAIN: &str =
     "the content is or holds a link, or something else that is neither a folder nor a regular file";
 
 /// Reads the content that the call is about; the call will work in `folder`.
-pub(crate) fn look(start: &Start<'_>, folder: &OwnedFd) -> Result<Content, String> {
+pub(crate) fn inspect(start: &Start<'_>, folder: &OwnedFd) -> Result<Content, String> {
     read(start, folder, None)
 }
 

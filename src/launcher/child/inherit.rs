@@ -45,11 +45,11 @@ impl ProgramInputs {
         for (name, memory) in manifest.secrets.iter().zip(&tool.secrets) {
             let opened = own(start.machine, memory).map_err(|e| format!("the secret `{name}`: {e}"))?;
             let number = given.hand(opened);
-            given.tell(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
+            given.set(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
         }
         for (at, connection) in (1..).zip(connected) {
             let number = given.hand(connection);
-            given.tell(&format!("PAR_CONNECT_{at}"), &number.to_string())?;
+            given.set(&format!("PAR_CONNECT_{at}"), &number.to_string())?;
         }
         Ok(given)
     }
@@ -84,7 +84,7 @@ impl ProgramInputs {
         FIRST + RawFd::try_from(self.handed.len()).unwrap_or(RawFd::MAX - FIRST)
     }
 
-    fn tell(&mut self, word: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, word: &str, value: &str) -> Result<(), String> {
         let word = CString::new(format!("{word}={value}"))
             .map_err(|_| "an environment variable contains a NUL byte".to_owned())?;
         self.words.push(word);
@@ -141,18 +141,18 @@ mod tests {
     fn the_resource_is_written_as_it_was_decided_on() {
         let path = ResourceSpec::Path { argument: "path".to_owned() };
         let id = ResourceSpec::Id { kind: IdKind::Job, argument: "job".to_owned() };
-        let told = |arguments, resource, about| {
+        let written = |arguments, resource, about| {
             line(&arguments, resource, about).map(|line| String::from_utf8(line).expect("UTF-8"))
         };
         assert_eq!(
-            told(
+            written(
                 json!({ "path": "/a/../b", "n": [1, true, null], "deep": { "b": 1, "a": "x\ny" } }),
                 &path,
                 Some("/b")
             ),
             Ok("{\"deep\":{\"a\":\"x\\ny\",\"b\":1},\"n\":[1,true,null],\"path\":\"/b\"}\n".to_owned())
         );
-        assert_eq!(told(json!({ "path": "/a" }), &path, None), Err("`path` has no object".to_owned()));
-        assert_eq!(told(json!({ "job": "j" }), &id, None), Ok("{\"job\":\"j\"}\n".to_owned()));
+        assert_eq!(written(json!({ "path": "/a" }), &path, None), Err("`path` has no object".to_owned()));
+        assert_eq!(written(json!({ "job": "j" }), &id, None), Ok("{\"job\":\"j\"}\n".to_owned()));
     }
 }

@@ -5,11 +5,11 @@ use crate::call::End;
 use crate::launcher::child::inherit::{self, ProgramInputs};
 use crate::launcher::child::netns;
 use crate::launcher::child::quota::{Quota, QuotaState};
-use crate::launcher::child::start::{Inherited, Start, say, tell};
+use crate::launcher::child::start::{Inherited, Start, send, send_or_exit};
 use crate::launcher::confine::forks::{self, ForkAction, Forks};
 use crate::launcher::confine::layers;
 use crate::launcher::confine::seccomp::compile::load;
-use crate::launcher::protocol::{Word, send_with};
+use crate::launcher::protocol::{ChildMessage, send_with};
 use crate::launcher::sys;
 use crate::launcher::tool::OpenProgram;
 use crate::tools::{Element, Modes, Program, ResourceSpec};
@@ -56,14 +56,14 @@ pub(crate) fn run(
     layers.extend(["seccomp", "init"].map(str::to_owned));
     layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
     layers.extend(quota.iter().map(|_| "quota".to_owned()));
-    let confined = Word::Confined(layers);
+    let confined = ChildMessage::Confined(layers);
     // Not for the program: a process that has a lock's descriptor can release the lock.
     locks.iter().try_for_each(|lock| lend(start, lock))?;
     let control = given.above(start.control)?;
     let memory = limits.memory_bytes_max;
     let mut before = || {
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
-        forks::come_last(start.machine.program_nice)?;
+        forks::lower_priority(start.machine.program_nice)?;
         layers::limit(Resource::As, memory)?;
         // The script is opened by its number.
         if let Some(fd) = &script {
@@ -72,7 +72,7 @@ pub(crate) fn run(
         given.hand_over()?;
         load(&tool.filter)?;
         // The last message before the program runs: what it does at once may end this process.
-        tell(&control, &confined)
+        send(&control, &confined)
     };
     let pid =
         sys::spawn(&start.machine.one, rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
@@ -89,11 +89,11 @@ pub(crate) fn run(
     let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut(), forks);
     if let Some(quota) = &mut quota {
         end_others();
-        if quota.look() != QuotaState::Within {
+        if quota.check() != QuotaState::Within {
             end = End::Quota { unread_folders: quota.unread() };
         }
     }
-    say(start, &Word::Ended(end));
+    send_or_exit(start, &ChildMessage::Ended(end));
     // Exits instead of returning: owners of descriptors that were closed above are still alive in
     // the callers.
     sys::exit_now(0)
@@ -106,7 +106,7 @@ fn script_of(start: &Start<'_>, memory: &OwnedFd, given: &ProgramInputs) -> Resu
 
 /// Sends the launcher a copy of a lock's descriptor.
 fn lend(start: &Start<'_>, lock: &OwnedFd) -> Result<(), String> {
-    let word = serde_json::to_vec(&Word::Holds).map_err(|e| e.to_string())?;
+    let word = serde_json::to_vec(&ChildMessage::Holds).map_err(|e| e.to_string())?;
     match send_with(start.control, &word, Some(lock.as_fd())) {
         Ok(true) => Ok(()),
         Ok(false) => Err("the launcher did not take a lock".to_owned()),
@@ -139,14 +139,14 @@ fn signal_others(signal: Signal) {
 /// the check, the call is stopped and checked again, so that none of its processes runs meanwhile;
 /// what cannot be counted then counts as too much.
 fn is_over(quota: &mut Quota<'_>) -> bool {
-    match quota.look_by_now() {
+    match quota.check_if_due() {
         QuotaState::Within => false,
         QuotaState::Over => true,
         QuotaState::Moving => {
             signal_others(Signal::SIGSTOP);
-            let look = quota.look();
+            let state = quota.check();
             signal_others(Signal::SIGCONT);
-            look != QuotaState::Within
+            state != QuotaState::Within
         }
     }
 }
@@ -181,10 +181,10 @@ fn wait_for(
         if let Some(over) = quota.as_deref_mut().and_then(|quota| is_over(quota).then_some(quota)) {
             return End::Quota { unread_folders: over.unread() };
         }
-        match forks.as_mut().map_or(ForkAction::Goes, Forks::turn) {
-            ForkAction::Goes => {}
-            ForkAction::Waits => signal_others(Signal::SIGSTOP),
-            ForkAction::GoesOn => signal_others(Signal::SIGCONT),
+        match forks.as_mut().map_or(ForkAction::Keep, Forks::action) {
+            ForkAction::Keep => {}
+            ForkAction::Stop => signal_others(Signal::SIGSTOP),
+            ForkAction::Resume => signal_others(Signal::SIGCONT),
         }
     }
 }

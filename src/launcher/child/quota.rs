@@ -19,7 +19,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 
 /// Time between two checks, in microseconds; after a slow check, three times its duration.
-const LOOK_US: u64 = 10_000;
+const CHECK_INTERVAL_US: u64 = 10_000;
 /// Walks per check, if folders disappear during each.
 const WALKS_MAX: usize = 16;
 /// The share of the free space that a call may take beyond what walking finds: one in this many
@@ -101,7 +101,7 @@ impl<'a> Quota<'a> {
                 files: before.used.files.saturating_add(added.files),
             },
             least_free: least_free.map_err(|e| format!("quota: {e}"))?,
-            next_us: mono_us().saturating_add(LOOK_US),
+            next_us: mono_us().saturating_add(CHECK_INTERVAL_US),
             unread: before.unread,
             deep: before.deep,
         })
@@ -118,19 +118,19 @@ impl<'a> Quota<'a> {
     }
 
     /// Checks, if a check is due.
-    pub(crate) fn look_by_now(&mut self) -> QuotaState {
+    pub(crate) fn check_if_due(&mut self) -> QuotaState {
         let from = mono_us();
         if from < self.next_us {
             return QuotaState::Within;
         }
-        let look = self.look();
+        let state = self.check();
         let now = mono_us();
-        self.next_us = now.saturating_add(LOOK_US.max(3 * now.saturating_sub(from)));
-        look
+        self.next_us = now.saturating_add(CHECK_INTERVAL_US.max(3 * now.saturating_sub(from)));
+        state
     }
 
     /// Checks now.
-    pub(crate) fn look(&mut self) -> QuotaState {
+    pub(crate) fn check(&mut self) -> QuotaState {
         let is_full = self
             .folders
             .iter()
@@ -363,10 +363,10 @@ mod tests {
         std::thread::scope(|scope| {
             let removing = scope.spawn(|| std::fs::remove_dir_all(dir.path().join("a")).expect("removed"));
             while !removing.is_finished() {
-                assert_ne!(quota.look(), QuotaState::Over, "removing counted as adding");
+                assert_ne!(quota.check(), QuotaState::Over, "removing counted as adding");
             }
         });
-        assert_eq!(quota.look(), QuotaState::Within);
+        assert_eq!(quota.check(), QuotaState::Within);
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
         let limits = |bytes, files| Limits { written_bytes_max: bytes, written_files_max: files, ..LIMITS };
         let quota = |bytes, files| Quota::begin(&folders, &limits(bytes, files)).expect("counted");
         let (mut bytes, mut files, mut neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
-        let is_within = |quota: &mut Quota<'_>| quota.look() == QuotaState::Within;
+        let is_within = |quota: &mut Quota<'_>| quota.check() == QuotaState::Within;
         assert!(is_within(&mut bytes) && is_within(&mut files));
         std::fs::write(dir.path().join("one"), vec![1; 1 << 19]).expect("written");
         assert!(is_within(&mut bytes) && is_within(&mut files));
@@ -403,7 +403,7 @@ mod tests {
             rustix::fs::mkdirat(&at, &name, rustix::fs::Mode::RWXU).expect("made");
             at = rustix::fs::openat(&at, &name, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty())
                 .expect("open");
-            rustix::fs::mkdirat(&at, "beside", rustix::fs::Mode::RWXU).expect("made");
+            rustix::fs::mkdirat(&at, "sibling", rustix::fs::Mode::RWXU).expect("made");
         }
         let found = count(&folders, ANY).expect("counted").expect("still");
         assert_eq!((found.used.files, found.unread), (120, 0));
@@ -420,11 +420,11 @@ mod tests {
         };
         deepen("one");
         let mut quota = Quota::begin(&folders, &limits).expect("counted");
-        assert_eq!(quota.look(), QuotaState::Within);
+        assert_eq!(quota.check(), QuotaState::Within);
         deepen("two");
-        assert_eq!(quota.look(), QuotaState::Over);
+        assert_eq!(quota.check(), QuotaState::Over);
         std::fs::remove_dir_all(dir.path().join("one")).expect("removed");
-        assert_eq!(quota.look(), QuotaState::Within);
+        assert_eq!(quota.check(), QuotaState::Within);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl ResolveContext<'_> {
     /// `None` if it is outside, unreadable, or without a name that can be decided on.
     fn describe(self, fd: &OwnedFd, named: &[String]) -> Result<Option<PathObject>, String> {
         let Some((canonical, stat, above)) = self.identify(fd) else { return Ok(None) };
-        let names = Names::look(self.paths, self.origins, named)?;
+        let names = Names::look_up(self.paths, self.origins, named)?;
         let within = names.holding(&canonical, &above);
         let found = if self.recursive && kind(&stat) == FileKind::Folder {
             let folder = Folder { canonical: &canonical, id: id(&stat), fd: fd.as_fd(), above: &above };

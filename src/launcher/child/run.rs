@@ -5,14 +5,16 @@
 
 use super::proc::OwnProc;
 use super::resolve::{ResolveContext, reopen};
-use super::start::{Inherited, REFUSED, Start, say, tell};
+use super::start::{Inherited, REFUSED, Start, send, send_or_exit};
 use super::{content, http, inherit, init, netns, search, unix, workdirs};
 use crate::call::{Beneath, FileKind, Object, PathObject};
 use crate::launcher::confine::identity::become_user;
 use crate::launcher::confine::layers::{self, Connects, PathRule};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::host::machine::Machine;
-use crate::launcher::protocol::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
+use crate::launcher::protocol::{
+    Ask, CHILD_MESSAGE_BYTES_MAX, ChildMessage, Received, receive_with, send_with,
+};
 use crate::launcher::spec::CALLS_MAX;
 use crate::launcher::sys;
 use crate::launcher::tool::{OpenTool, WriteFolder};
@@ -62,7 +64,7 @@ pub(crate) fn run(birth: &Birth<'_>) -> ! {
         Ok(code) => code,
         Err(reason) => {
             // If no peer is left to read this, the child ends without a message.
-            tell(&birth.control, &Word::Refused(reason)).ok();
+            send(&birth.control, &ChildMessage::Refused(reason)).ok();
             REFUSED
         }
     };
@@ -131,7 +133,7 @@ fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, Strin
 
 /// Reports the object, and hands over the listener.
 fn ready(start: &Start<'_>, object: &Object, proxy: Option<OwnedFd>) -> Result<(), String> {
-    let word = serde_json::to_vec(&Word::Ready(object.clone())).map_err(|e| e.to_string())?;
+    let word = serde_json::to_vec(&ChildMessage::Ready(object.clone())).map_err(|e| e.to_string())?;
     if word.len() > CHILD_MESSAGE_BYTES_MAX {
         return Err("the paths that policies name below the object exceed the size of a message".to_owned());
     }
@@ -179,7 +181,7 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
         nix::unistd::dup2_stdin(&null).map_err(|e| format!("stdin: {e}"))?;
     }
 
-    let mut layers = machine.told.inherited.clone();
+    let mut layers = machine.facts.inherited.clone();
     if birth.tool.manifest.is_proxied() {
         layers.push("proxy".to_owned());
     }
@@ -251,7 +253,7 @@ fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> 
     match &start.tool.manifest.resource {
         _ if start.tool.manifest.content.is_some() => {
             let (folder, at) = write_folders(start, own_proc)?.next().ok_or("the tool has no folder")?;
-            content::look(start, &workdirs::open(folder, at, id(start))?).map(Object::Content)
+            content::inspect(start, &workdirs::open(folder, at, id(start))?).map(Object::Content)
         }
         ResourceSpec::Fixed { .. } | ResourceSpec::Id { .. } | ResourceSpec::Host { .. } => Ok(Object::Fixed),
         ResourceSpec::Path { argument } => {
@@ -432,7 +434,7 @@ fn open_object(
 fn last_builtin_step(start: &Start<'_>, filter: &BpfProgram, mut layers: Vec<String>) -> Result<(), String> {
     load(filter)?;
     layers.push("seccomp".to_owned());
-    say(start, &Word::Confined(layers));
+    send_or_exit(start, &ChildMessage::Confined(layers));
     Ok(())
 }
 

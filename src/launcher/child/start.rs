@@ -1,7 +1,7 @@
 //! What a child that has its call works from, and how it talks to the launcher.
 
 use crate::launcher::host::machine::Machine;
-use crate::launcher::protocol::{CHILD_MESSAGE_BYTES_MAX, Word};
+use crate::launcher::protocol::{CHILD_MESSAGE_BYTES_MAX, ChildMessage};
 use crate::launcher::sys;
 use crate::launcher::tool::OpenTool;
 use serde_json::Value;
@@ -28,13 +28,13 @@ pub(crate) struct Inherited<'a> {
 
 /// Sends a message to the launcher. If it cannot be sent, the child ends without one, which the
 /// launcher treats as a refusal.
-pub(crate) fn say(start: &Start<'_>, word: &Word) {
-    if tell(start.control, word).is_err() {
+pub(crate) fn send_or_exit(start: &Start<'_>, word: &ChildMessage) {
+    if send(start.control, word).is_err() {
         sys::exit_now(REFUSED);
     }
 }
 
-pub(crate) fn tell(control: &OwnedFd, word: &Word) -> Result<(), String> {
+pub(crate) fn send(control: &OwnedFd, word: &ChildMessage) -> Result<(), String> {
     let bytes = serde_json::to_vec(word).map_err(|e| e.to_string())?;
     if bytes.len() > CHILD_MESSAGE_BYTES_MAX {
         return Err("a message to the launcher is too long".to_owned());

@@ -44,7 +44,11 @@ pub(crate) struct SubtreeNames {
 
 impl<'a> Names<'a> {
     /// An error refuses the call: it is undecidable where a name leads that keeps changing.
-    pub(crate) fn look(paths: &'a Paths, origins: &'a Origins, named: &'a [String]) -> Result<Self, String> {
+    pub(crate) fn look_up(
+        paths: &'a Paths,
+        origins: &'a Origins,
+        named: &'a [String],
+    ) -> Result<Self, String> {
         let find = |name: &'a String| match paths.tree.find(name).and_then(fstat) {
             Err(Errno::AGAIN) => Err(format!("where `{name}` leads keeps changing")),
             found => Ok((name.as_str(), found.map(|stat| id(&stat)))),
@@ -130,7 +134,7 @@ impl<'a> Names<'a> {
     /// does.
     fn is_near(&self, folder: &Folder<'_>, name: &str) -> bool {
         let (proc, tree) = (&self.paths.proc, &self.paths.tree);
-        let behind = deepest(tree, name).is_some_and(|(fd, _)| {
+        let beyond = deepest(tree, name).is_some_and(|(fd, _)| {
             let here = fstat(&fd).map(|stat| (id(&stat), stat));
             let known = name_of(proc, &fd).zip(here.ok());
             known.is_none_or(|(canonical, (at, stat))| {
@@ -138,7 +142,7 @@ impl<'a> Names<'a> {
                     || above(tree, &canonical, &stat).is_none_or(|above| above.contains(&folder.id))
             })
         });
-        below(name, folder) || behind
+        below(name, folder) || beyond
     }
 }
 

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 /// Time between two attempts at a lock that another call holds, in milliseconds.
-const LOOK_MS: u64 = 10;
+const RETRY_MS: u64 = 10;
 
 /// Opens and locks every folder, in the manifest's order. An error is a refusal: nothing was run.
 ///
@@ -63,7 +63,7 @@ fn take_one(folder: &WriteFolder, at: &OwnedFd, id: Option<&str>) -> Result<Owne
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(opened),
             Err(Errno::WOULDBLOCK) if mono_us() < until => {
-                std::thread::sleep(Duration::from_millis(LOOK_MS));
+                std::thread::sleep(Duration::from_millis(RETRY_MS));
             }
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => {

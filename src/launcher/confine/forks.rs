@@ -14,7 +14,7 @@ use nix::sched::CloneFlags;
 use rustix::process::{WaitId, WaitIdOptions, getpriority_process, setpriority_process, waitid};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-const LOOK_US: u64 = FORKS_LOOK_MS * 1_000;
+const CHECK_INTERVAL_US: u64 = FORKS_LOOK_MS * 1_000;
 /// The lowest priority (nice(2)).
 const NICE_MAX: i32 = 19;
 /// Size of `/proc/loadavg`, in bytes: five figures.
@@ -28,7 +28,7 @@ pub(crate) fn program_nice() -> i32 {
 
 /// Lowers this process's priority below launcher, inits and builtins: for good, since no program
 /// may change policy or nice value.
-pub(crate) fn come_last(program_nice: i32) -> Result<(), String> {
+pub(crate) fn lower_priority(program_nice: i32) -> Result<(), String> {
     sys::run_as_batch().map_err(|e| format!("SCHED_BATCH: {e}"))?;
     setpriority_process(None, program_nice).map_err(|e| format!("nice: {e}"))
 }
@@ -58,10 +58,10 @@ fn newest(loadavg: &OwnedFd) -> Option<u64> {
 /// What to do with a call's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForkAction {
-    Goes,
-    /// Stop them.
-    Waits,
-    GoesOn,
+    /// Leave them as they are.
+    Keep,
+    Stop,
+    Resume,
 }
 
 /// The processes that one call has started.
@@ -78,7 +78,7 @@ impl<'a> Forks<'a> {
     pub(crate) fn begin(loadavg: &'a OwnedFd) -> Self {
         let now = mono_us();
         let pace = Pace { newest: 1, ahead: 0, at_us: now, waits: false };
-        Self { loadavg, pace, next_us: now + LOOK_US }
+        Self { loadavg, pace, next_us: now + CHECK_INTERVAL_US }
     }
 
     /// When the next check is due, by [`mono_us`].
@@ -87,16 +87,16 @@ impl<'a> Forks<'a> {
     }
 
     /// Checks, if a check is due.
-    pub(crate) fn turn(&mut self) -> ForkAction {
+    pub(crate) fn action(&mut self) -> ForkAction {
         let now = mono_us();
         if now < self.next_us {
-            return ForkAction::Goes;
+            return ForkAction::Keep;
         }
         // An unreadable value counts as unchanged.
         let newest = newest(self.loadavg).unwrap_or(self.pace.newest);
-        let (turn, after_us) = self.pace.look(newest, now);
+        let (action, after_us) = self.pace.check(newest, now);
         self.next_us = now.saturating_add(after_us);
-        turn
+        action
     }
 }
 
@@ -114,7 +114,7 @@ struct Pace {
 
 impl Pace {
     /// What to do with the call, and when to check again, in microseconds from now.
-    fn look(&mut self, newest: u64, now_us: u64) -> (ForkAction, u64) {
+    fn check(&mut self, newest: u64, now_us: u64) -> (ForkAction, u64) {
         // After the highest pid the numbers start again near the first: at least that many were
         // started.
         let started = newest.checked_sub(self.newest).unwrap_or(newest);
@@ -127,34 +127,34 @@ impl Pace {
         let bound = if self.waits { most / 2 } else { most };
         if self.ahead > bound {
             let after_us = (self.ahead - most / 2) / FORKS_PER_SECOND_MAX;
-            let turn = if self.waits { ForkAction::Goes } else { ForkAction::Waits };
+            let action = if self.waits { ForkAction::Keep } else { ForkAction::Stop };
             self.waits = true;
-            return (turn, after_us.max(1));
+            return (action, after_us.max(1));
         }
-        let turn = if self.waits { ForkAction::GoesOn } else { ForkAction::Goes };
+        let action = if self.waits { ForkAction::Resume } else { ForkAction::Keep };
         self.waits = false;
-        (turn, LOOK_US)
+        (action, CHECK_INTERVAL_US)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FORKS_BURST_MAX, FORKS_PER_SECOND_MAX, ForkAction, LOOK_US, Pace};
+    use super::{CHECK_INTERVAL_US, FORKS_BURST_MAX, FORKS_PER_SECOND_MAX, ForkAction, Pace};
 
     /// Starts `each` processes per check while it may, for as many checks as take `seconds` without
     /// a pause. Returns the processes started, the stops, and the seconds that it took.
     fn play(each: u64, seconds: u64) -> (u64, u64, u64) {
         let mut pace = Pace { newest: 1, ahead: 0, at_us: 0, waits: false };
         let (mut newest, mut now, mut stops, mut is_stopped) = (1, 0, 0, false);
-        let mut after = LOOK_US;
+        let mut after = CHECK_INTERVAL_US;
         while now < seconds * 1_000_000 {
             now += after;
             newest += if is_stopped { 0 } else { each };
-            let (turn, next) = pace.look(newest, now);
-            match turn {
-                ForkAction::Goes => {}
-                ForkAction::Waits => (stops, is_stopped) = (stops + 1, true),
-                ForkAction::GoesOn => is_stopped = false,
+            let (action, next) = pace.check(newest, now);
+            match action {
+                ForkAction::Keep => {}
+                ForkAction::Stop => (stops, is_stopped) = (stops + 1, true),
+                ForkAction::Resume => is_stopped = false,
             }
             after = next;
         }
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn a_call_within_the_rate_is_never_stopped() {
-        let each = FORKS_PER_SECOND_MAX * LOOK_US / 1_000_000;
-        assert_eq!(play(each, 600), (each * 600 * 1_000_000 / LOOK_US, 0, 600));
+        let each = FORKS_PER_SECOND_MAX * CHECK_INTERVAL_US / 1_000_000;
+        assert_eq!(play(each, 600), (each * 600 * 1_000_000 / CHECK_INTERVAL_US, 0, 600));
         // A burst within the allowance does not wait either.
         let mut pace = Pace { newest: 1, ahead: 0, at_us: 0, waits: false };
-        assert_eq!(pace.look(1 + FORKS_BURST_MAX, LOOK_US), (ForkAction::Goes, LOOK_US));
+        assert_eq!(pace.check(1 + FORKS_BURST_MAX, CHECK_INTERVAL_US), (ForkAction::Keep, CHECK_INTERVAL_US));
     }
 
     #[test]
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn numbers_begin_again() {
         let mut pace = Pace { newest: 32_000, ahead: 0, at_us: 0, waits: false };
-        assert_eq!(pace.look(32_700, 1_000_000), (ForkAction::Goes, LOOK_US));
-        assert_eq!(pace.look(400, 2_000_000), (ForkAction::Goes, LOOK_US));
-        assert_eq!(pace.look(9_000, 3_000_000).0, ForkAction::Waits);
+        assert_eq!(pace.check(32_700, 1_000_000), (ForkAction::Keep, CHECK_INTERVAL_US));
+        assert_eq!(pace.check(400, 2_000_000), (ForkAction::Keep, CHECK_INTERVAL_US));
+        assert_eq!(pace.check(9_000, 3_000_000).0, ForkAction::Stop);
     }
 }

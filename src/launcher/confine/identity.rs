@@ -4,7 +4,7 @@ use rustix::thread::{CapabilitySet, Gid, Uid};
 
 /// Uid and gid of tools if the launcher is root and the host has no user `par-tool`: the system
 /// user `nobody`.
-const NOBODY: (u32, u32) = (65_534, 65_534);
+const NOBODY_IDS: (u32, u32) = (65_534, 65_534);
 
 /// Its name in `/etc/passwd`.
 const TOOL_USER: &str = "par-tool";
@@ -42,5 +42,5 @@ pub(crate) fn tool_user() -> (u32, u32) {
             Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
         })
         .filter(|(uid, gid)| *uid != 0 && *gid != 0)
-        .unwrap_or(NOBODY)
+        .unwrap_or(NOBODY_IDS)
 }

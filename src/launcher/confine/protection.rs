@@ -167,7 +167,7 @@ impl ProtectionTable {
 
     /// What keeps such calls below `strict`: each protection with the layers that it has and those
     /// that could be added.
-    pub(crate) fn lacking(&self, runs: Runs) -> Vec<String> {
+    pub(crate) fn shortfalls(&self, runs: Runs) -> Vec<String> {
         let row = |(protection, wanted, layers): &(Protection, usize, &[Layer])| {
             let given: Vec<Layer> = self.given(runs, *protection, layers).collect();
             if given.len() >= *wanted {
@@ -212,7 +212,7 @@ mod tests {
     fn a_level_is_that_of_the_weakest_protection() {
         let whole = all();
         assert_eq!(whole.level(Runs::Builtin), Some(Level::Strict));
-        assert_eq!(whole.lacking(Runs::Builtin), [""; 0]);
+        assert_eq!(whole.shortfalls(Runs::Builtin), [""; 0]);
         assert_eq!(whole.level(Runs::Program), None, "nothing is known of programs");
         for (protection, wanted, layers) in TABLE {
             let mut held = whole.clone();
@@ -225,7 +225,7 @@ mod tests {
                     _ => Some(Level::Standard),
                 };
                 assert_eq!(held.level(Runs::Builtin), expect, "{protection:?} by {left}");
-                assert_eq!(held.lacking(Runs::Builtin).is_empty(), left >= wanted, "{protection:?}");
+                assert_eq!(held.shortfalls(Runs::Builtin).is_empty(), left >= wanted, "{protection:?}");
             }
         }
         let mut held = whole;
@@ -233,7 +233,7 @@ mod tests {
             *protection != Protection::OtherNetwork || *layer == Layer::Seccomp
         });
         assert_eq!(
-            held.lacking(Runs::Builtin),
+            held.shortfalls(Runs::Builtin),
             ["other network: given by seccomp, and not by net namespace"]
         );
     }

@@ -35,7 +35,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 /// Time limit for the tries of one child, in seconds.
 const TRIES_S_MAX: i64 = 10;
 /// An address without a host (RFC 5737).
-const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
+const UNREACHABLE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
 const ALL: &[Runs] = &[Runs::Builtin, Runs::Program, Runs::Proxied];
 
 /// What the canaries use of the machine.
@@ -169,8 +169,8 @@ fn landlock(machine: &CanaryContext<'_>, ground: Option<&OwnedFd>) -> BTreeSet<P
         }),
         a_try(Protection::DeviceIoctl, DENIED, ask_a_device),
         a_try(Protection::Tcp, DENIED, || {
-            let nobody = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
-            connect(socket(AddressFamily::INET, SocketType::STREAM, None)?, &nobody)
+            let closed = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+            connect(socket(AddressFamily::INET, SocketType::STREAM, None)?, &closed)
         }),
         a_signal(&[Errno::PERM]),
     ];
@@ -303,7 +303,7 @@ fn pid_namespace(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {
 fn net_namespace(machine: &CanaryContext<'_>, outside: Option<&HostSocket>) -> BTreeSet<Protection> {
     // If a service manager refuses the whole family, nothing of it can be reached either.
     const FAR: &[Errno] = &[Errno::NETUNREACH, Errno::AFNOSUPPORT];
-    let go = |kind| connect(socket(AddressFamily::INET, kind, None)?, &NOBODY);
+    let go = |kind| connect(socket(AddressFamily::INET, kind, None)?, &UNREACHABLE);
     let mut tries = vec![
         a_try(Protection::Tcp, FAR, move || go(SocketType::STREAM)),
         a_try(Protection::OtherNetwork, FAR, move || go(SocketType::DGRAM)),
@@ -392,7 +392,7 @@ fn outcomes(
     confine: impl Fn() -> Result<(), String>,
     tries: &[Try<'_>],
 ) -> Result<Vec<bool>, String> {
-    let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| format!("canary: {e}"))?;
+    let (report, reporter) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| format!("canary: {e}"))?;
     let Some(pidfd) = sys::clone_call(thread, namespaces).map_err(|e| format!("canary: {e}"))? else {
         let launcher = getppid();
         if confine().is_err() {
@@ -400,11 +400,11 @@ fn outcomes(
         }
         let one = |one: &Try<'_>| u8::from((one.act)(launcher).is_err_and(|e| one.refusals.contains(&e)));
         let bytes: Vec<u8> = tries.iter().map(one).collect();
-        sys::exit_now(u8::from(rustix::io::write(&tell, &bytes) != Ok(bytes.len())));
+        sys::exit_now(u8::from(rustix::io::write(&reporter, &bytes) != Ok(bytes.len())));
     };
-    drop(tell);
+    drop(reporter);
     let mut bytes = vec![0_u8; tries.len()];
-    let whole = wait_for_end(&told) && rustix::io::read(&told, bytes.as_mut_slice()) == Ok(tries.len());
+    let whole = wait_for_end(&report) && rustix::io::read(&report, bytes.as_mut_slice()) == Ok(tries.len());
     // One that hangs is not waited for.
     let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
     let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);

@@ -47,7 +47,7 @@ pub(crate) struct Entered {
     pub(crate) paths: Paths,
     pub(crate) supplies: Supplies,
     pub(crate) filters: Filters,
-    pub(crate) told: StartFacts,
+    pub(crate) facts: StartFacts,
     /// Marks children as the first victims if the host runs out of memory. `None` if the score
     /// cannot be set.
     oom: Option<Score>,
@@ -166,7 +166,7 @@ impl Entered {
         let oom = Score::open(&ground.proc);
         let keeps_core = ground.core.is_ok();
         let missing = ground.core.err().into_iter().collect();
-        let mut told = StartFacts { pid, inherited: Vec::new(), missing, mounted };
+        let mut facts = StartFacts { pid, inherited: Vec::new(), missing, mounted };
         let paths = Paths { proc: ground.proc, tree: ground.tree, origins: Origins::default() };
         let mut per_call = CloneFlags::empty();
         let mut seen = Seen {
@@ -179,14 +179,14 @@ impl Entered {
                 per_call = CloneFlags::CLONE_NEWPID;
                 per_call.set(CloneFlags::CLONE_NEWUSER, ground.identity.is_none());
                 let names = ["net namespace", "ipc namespace", "uts namespace", "cgroup namespace"];
-                told.inherited.extend(names.map(str::to_owned));
+                facts.inherited.extend(names.map(str::to_owned));
                 let is_root = ground.identity.is_some();
-                seen = seen.with_view(&plan, is_root, ground.mounts, second, &mut told)?;
+                seen = seen.with_view(&plan, is_root, ground.mounts, second, &mut facts)?;
                 if let (Some(Ok(())), Some(_)) = (&seen.own_proc, &seen.playground) {
                     seen.own_proc = Some(own_proc::probe(&one, per_call));
                 }
             }
-            Some(reason) => told.missing.push(format!("namespaces: {reason}")),
+            Some(reason) => facts.missing.push(format!("namespaces: {reason}")),
         }
         let supplies = Supplies::open(ground.host, ground.tls)?;
         // Only programs start processes, and without namespaces there are no programs.
@@ -196,10 +196,10 @@ impl Entered {
             Some(forks::probe(&one, per_call, &supplies.host.loadavg))
         };
         let counts_forks = counting == Some(Ok(()));
-        told.missing.extend(counting.and_then(Result::err));
+        facts.missing.extend(counting.and_then(Result::err));
         if oom.is_none() {
             let what = "`oom_score_adj`: if memory runs out, calls are killed no sooner than other processes";
-            told.missing.push(what.to_owned());
+            facts.missing.push(what.to_owned());
         }
         let Seen { paths, playground, own_proc } = seen;
         let entered = Self {
@@ -212,7 +212,7 @@ impl Entered {
             paths,
             supplies,
             filters: Filters::new(),
-            told,
+            facts,
             oom,
             has_view: playground.is_some(),
             keeps_core,
@@ -225,7 +225,7 @@ impl Entered {
     }
 
     /// What canaries use.
-    pub(super) fn subject(&self) -> CanaryContext<'_> {
+    pub(super) fn canary_context(&self) -> CanaryContext<'_> {
         CanaryContext {
             one: &self.one,
             landlock: self.landlock,
@@ -269,21 +269,21 @@ impl Seen {
         is_root: bool,
         host: Vec<Mount>,
         second: SecondStage,
-        told: &mut StartFacts,
+        facts: &mut StartFacts,
     ) -> Result<Self, String> {
         let Paths { proc, tree, .. } = self.paths;
         let View { has_proc, ground } = match root::enter(plan, is_root) {
             Ok(view) => view,
             Err(NoView::Refused(reason)) => {
-                told.missing.push(format!("mount view: {reason}"));
+                facts.missing.push(format!("mount view: {reason}"));
                 return Ok(Self { paths: Paths { proc, tree, origins: Origins::default() }, ..self });
             }
             Err(NoView::Lost(reason)) => return Err(format!("mount view: {reason}")),
         };
-        told.inherited.push("mount view".to_owned());
-        match second.lock_mounts(told.pid)? {
-            Ok(()) => told.inherited.push("locked mounts".to_owned()),
-            Err(reason) => told.missing.push(format!("locked mounts: {reason}")),
+        facts.inherited.push("mount view".to_owned());
+        match second.lock_mounts(facts.pid)? {
+            Ok(()) => facts.inherited.push("locked mounts".to_owned()),
+            Err(reason) => facts.missing.push(format!("locked mounts: {reason}")),
         }
         // Paths must read as before, or nothing that was decided on could be found again.
         if !tree.is_named_plainly(&proc) {
@@ -294,7 +294,7 @@ impl Seen {
         let proc = if has_proc {
             open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?
         } else {
-            told.missing.push("`/proc`: the kernel refuses a new one, since this one is masked".to_owned());
+            facts.missing.push("`/proc`: the kernel refuses a new one, since this one is masked".to_owned());
             proc
         };
         let masked = || Err("that of this machine is masked".to_owned());

@@ -52,15 +52,15 @@ impl Machine {
     ) -> Result<(Self, Option<CallGroups>), String> {
         let (outside, groups) = (ground.outside.take(), ground.groups.take());
         let (mut entered, playground) = Entered::enter(ground, manifests, second, one)?;
-        let subject = entered.subject();
-        let mut held = selftest::probe(&subject, playground.as_ref(), outside.as_ref());
-        let missing = selftest::no_user_namespace(&subject);
-        entered.told.missing.extend(missing);
+        let canary_context = entered.canary_context();
+        let mut held = selftest::probe(&canary_context, playground.as_ref(), outside.as_ref());
+        let missing = selftest::no_user_namespace(&canary_context);
+        entered.facts.missing.extend(missing);
         let (groups, groups_missing) = match groups {
             Some(Ok(mut groups)) => {
                 groups.prove(&entered.one);
                 held.add(&[Runs::Builtin, Runs::Program], Layer::Cgroup, groups.protections());
-                entered.told.inherited.extend(groups.layers());
+                entered.facts.inherited.extend(groups.layers());
                 let missing = groups.missing();
                 (Some(groups), missing)
             }
@@ -80,28 +80,28 @@ impl Machine {
     }
 
     /// Fails below `minimum`, and below every level, naming what is missing.
-    pub(crate) fn demand(&self, minimum: Option<Level>) -> Result<(), String> {
+    pub(crate) fn require_level(&self, minimum: Option<Level>) -> Result<(), String> {
         // The causes come first.
-        let lacking =
-            || self.told.missing.iter().cloned().chain(self.lacking()).collect::<Vec<_>>().join("; ");
+        let shortfalls =
+            || self.facts.missing.iter().cloned().chain(self.shortfalls()).collect::<Vec<_>>().join("; ");
         match (self.level(), minimum) {
-            (None, _) => Err(format!("something is not protected at all: {}", lacking())),
+            (None, _) => Err(format!("something is not protected at all: {}", shortfalls())),
             (Some(level), Some(minimum)) if level < minimum => Err(format!(
                 "`sandbox.minimum` is `{}`, and this machine reaches `{}`: {}",
                 minimum.as_str(),
                 level.as_str(),
-                lacking()
+                shortfalls()
             )),
             _ => Ok(()),
         }
     }
 
     /// What keeps it below `strict`.
-    pub(crate) fn lacking(&self) -> Vec<String> {
-        let mut all = self.held.lacking(Runs::Builtin);
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
+        let mut all = self.held.shortfalls(Runs::Builtin);
         for (runs, name) in [(Runs::Program, "programs"), (Runs::Proxied, "programs that are connected")] {
-            let lacking = self.held.lacking(runs).into_iter().filter(|_| self.takes(runs));
-            all.extend(lacking.map(|row| format!("{name}: {row}")));
+            let missing = self.held.shortfalls(runs).into_iter().filter(|_| self.takes(runs));
+            all.extend(missing.map(|row| format!("{name}: {row}")));
         }
         all
     }

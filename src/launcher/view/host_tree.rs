@@ -27,12 +27,12 @@ impl HostTree {
 
     /// Opens what `path` names on the host, with `O_PATH`.
     pub(crate) fn find(&self, path: impl AsRef<Path>) -> Result<OwnedFd, Errno> {
-        self.look(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+        self.look_up(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
     }
 
     /// The same without following any link.
     pub(crate) fn find_plain(&self, path: impl AsRef<Path>) -> Result<OwnedFd, Errno> {
-        self.look(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS)
+        self.look_up(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS)
     }
 
     /// Whether this root still reads as `/` in the names that the kernel shows, after this process
@@ -45,7 +45,7 @@ impl HostTree {
         &self.0
     }
 
-    fn look(&self, path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+    fn look_up(&self, path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let mut tries = 0;
         loop {

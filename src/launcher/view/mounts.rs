@@ -61,8 +61,8 @@ pub(crate) fn unescape(word: &str) -> String {
 
 /// The mount that a descriptor is on; `None` if the kernel does not report it (before 5.8).
 pub(crate) fn mount_of(fd: BorrowedFd<'_>) -> Option<u64> {
-    let told = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
-    (told.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(told.stx_mnt_id)
+    let found = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
 }
 
 /// Mounts of a view, each with the mount of the host that it shows. Empty without a view.

@@ -194,7 +194,7 @@ pub(crate) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
     let clones = clones.collect::<Result<Vec<_>, String>>().map_err(NoView::Refused)?;
     let root = file_system("tmpfs", &[("size", ROOT_BYTES_MAX), ("mode", "755")], MountUse::Read, true);
     let root = root.map_err(|e| refuse("tmpfs", &e))?;
-    furnish(root.as_fd(), plan, identity).map_err(NoView::Refused)?;
+    make_entries(root.as_fd(), plan, identity).map_err(NoView::Refused)?;
     let ground = file_system("tmpfs", &[("size", "64k"), ("mode", "755")], MountUse::Read, true)
         .map_err(|e| refuse("tmpfs", &e))?;
     put_canary(ground.as_fd()).map_err(|e| refuse("tmpfs", &e))?;
@@ -262,7 +262,7 @@ fn attach(tree: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &str) -> Result<(), Er
 }
 
 /// Makes the view's own folders and links, and the mount points.
-fn furnish(root: BorrowedFd<'_>, plan: &Plan, identity: bool) -> Result<(), String> {
+fn make_entries(root: BorrowedFd<'_>, plan: &Plan, identity: bool) -> Result<(), String> {
     let places = plan.shown.iter().filter(|(at, _)| at.parent().is_some_and(|up| plan.is_own_folder(up)));
     for (at, shown) in places {
         let name = make_folders(root, at, identity)?;
@@ -297,7 +297,7 @@ fn make_folders<'a>(root: BorrowedFd<'_>, at: &'a Path, identity: bool) -> Resul
         let refuse = |e: Errno| format!("`{}`: {e}", folder.display());
         let name = below_root(folder);
         match mkdirat(root, name, Mode::RWXU) {
-            Ok(()) => dress(root, folder, identity).map_err(refuse)?,
+            Ok(()) => copy_permissions(root, folder, identity).map_err(refuse)?,
             Err(Errno::EXIST) => {}
             Err(e) => return Err(refuse(e)),
         }
@@ -319,7 +319,7 @@ fn made_or_there(made: Result<(), Errno>) -> Result<(), Errno> {
 /// Gives a folder of the view the owner, mode and access list of the host's own, if tools run as
 /// another user than this process. Otherwise there is only this user, which was able to traverse
 /// the path.
-fn dress(root: BorrowedFd<'_>, folder: &Path, identity: bool) -> Result<(), Errno> {
+fn copy_permissions(root: BorrowedFd<'_>, folder: &Path, identity: bool) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let own = openat(root, below_root(folder), flags, Mode::empty())?;
     if !identity {

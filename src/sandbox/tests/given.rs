@@ -350,9 +350,9 @@ fn answer(listener: &UnixListener) -> UnixStream {
     let root = std::fs::File::open("/").expect("open");
     let fds = [root.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    assert!(beside.push(SendAncillaryMessage::ScmRights(&fds)));
-    sendmsg(&peer, &[IoSlice::new(b"w")], &mut beside, SendFlags::empty()).expect("sent");
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+    sendmsg(&peer, &[IoSlice::new(b"w")], &mut ancillary, SendFlags::empty()).expect("sent");
     peer.write_all(b"orld").expect("written");
     peer
 }

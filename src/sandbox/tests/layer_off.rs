@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use table::Layer::{
     self, Capabilities, Clock, ControlGroups, Filter, HostName, Identity, Init, Locked, Rules, SuId,
 };
-use table::{BESIDE, CASES, NAMES, REACHES};
+use table::{BY_EFFECT, CASES, NAMES, REACHES};
 
 pub(super) fn no_layer_is_decoration() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -65,13 +65,13 @@ pub(super) fn no_layer_is_decoration() {
         told.tell(off, &what, line["through"] != 0, steps > 0, &line);
         assert_eq!(line["through"], steps, "without {off:?}");
     }
-    beside(&stage, &mut told);
+    by_effect(&stage, &mut told);
     assert!(told.wrong.is_empty(), "{}", told.wrong.join("\n"));
     told.compare();
 }
 
 /// Layers that are shown by their effect outside the program.
-fn beside(stage: &LayerStage, told: &mut Outcomes) {
+fn by_effect(stage: &LayerStage, told: &mut Outcomes) {
     if is_root() {
         let name = || rustix::system::uname().nodename().to_owned();
         for (more, goes) in [(&[][..], false), (&[HostName][..], true)] {
@@ -149,7 +149,7 @@ pub(super) fn every_layer_has_its_case() {
     let has_case = |layer: Layer| {
         let shown = CASES.iter().filter(|case| !case.through.is_empty()).flat_map(|case| case.off);
         let reached = REACHES.iter().filter(|(_, steps)| *steps > 0).flat_map(|(off, _)| off.iter());
-        shown.chain(reached).chain(&BESIDE).any(|shown| *shown == layer)
+        shown.chain(reached).chain(&BY_EFFECT).any(|shown| *shown == layer)
     };
     for layer in protection::named() {
         assert!(has_case(Layer::new(layer)), "{layer:?}");

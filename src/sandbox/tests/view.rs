@@ -57,7 +57,7 @@ fn inside(world: &World, locked: bool, scene: impl FnOnce()) {
     let second_stage = |ground, second| {
         if locked {
             let (machine, _groups) = Machine::settle(ground, manifests(), second, one()).expect("a machine");
-            assert_eq!(machine.told.missing, Vec::<String>::new());
+            assert_eq!(machine.facts.missing, Vec::<String>::new());
         } else {
             root::enter(&plan(manifests()), is_root()).expect("a view");
         }
@@ -142,7 +142,7 @@ pub(super) fn shows_what_is_named_as_it_is_named() {
     symlink(world.path("hop/real"), world.path("linked")).expect("linked");
     for file in [
         "far/real/sub/f",
-        "far/beside",
+        "far/sibling",
         "far/hidden/open/f",
         "wide/deep/f",
         "wide/deep/write/f",
@@ -165,7 +165,7 @@ pub(super) fn shows_what_is_named_as_it_is_named() {
         for there in ["linked/sub/f", "hop/real/sub/f", "far/real/sub/f", "wide/deep/f", "turn/read/f"] {
             assert_eq!(std::fs::read(at(there)).map_err(|e| e.kind()), Ok(b"x".to_vec()), "{there}");
         }
-        for gone in ["far/beside", "outside", "not", "workspace/../tools.d"] {
+        for gone in ["far/sibling", "outside", "not", "workspace/../tools.d"] {
             assert_eq!(
                 std::fs::metadata(at(gone)).map(drop).map_err(|e| e.kind()),
                 Err(ErrorKind::NotFound),

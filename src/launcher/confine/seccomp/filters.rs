@@ -103,13 +103,13 @@ pub(crate) fn of_program(does: Does) -> BpfProgram {
     if does.ignores_modes {
         // With this answer the kernel does nothing and returns success. If two filters answer with
         // an errno, the one that was loaded last wins.
-        let told = |call: &i64| Condition {
+        let pretended = |call: &i64| Condition {
             call: *call,
             argument: 0,
             test: Test::OneOf(&[]),
             otherwise: FilterAction::Errno(0),
         };
-        conditions.extend([MODES, MODES_LEGACY].concat().iter().map(told));
+        conditions.extend([MODES, MODES_LEGACY].concat().iter().map(pretended));
     }
     if does.writes { writer_and(more, conditions) } else { program_and(more, conditions) }
 }

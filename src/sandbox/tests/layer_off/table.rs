@@ -188,4 +188,4 @@ pub(super) const REACHES: [(&[Layer], u64); 3] =
 
 /// Layers that are shown by their effect outside the program: the host's name, a program's end, its
 /// output. Groups and the quota are covered in `limits.rs`.
-pub(super) const BESIDE: [Layer; 6] = [HostName, ControlGroups, Init, Clock, Group, Added];
+pub(super) const BY_EFFECT: [Layer; 6] = [HostName, ControlGroups, Init, Clock, Group, Added];
