@@ -1,5 +1,6 @@
 //! The first stage: enters the namespaces, forks the launcher proper, and from then on only waits
-//! for it.
+//! for it. The launcher proper is the first process of its PID namespace, so its death ends every
+//! tool.
 //!
 //! A supervisor forks it, or a service manager starts it for one connection of the front
 //! ([`attend`]).
@@ -113,7 +114,8 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
 
 /// Waits for the second stage to end. If the front is gone and the second stage stays, kills it: a
 /// launcher that hangs does not notice that the front is gone, and what it started would run past
-/// every deadline.
+/// every deadline. A supervisor cannot do this: under a service manager none exists, and the front
+/// may not signal other processes.
 fn guard(child: &OwnedFd, front: &OwnedFd, first: FirstStage, proc: &OwnedFd) {
     let mut first = Some(first);
     loop {

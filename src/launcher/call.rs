@@ -132,7 +132,7 @@ impl Call {
     }
 
     /// Whether to read its messages. Apart from its locks, what a running child sends is about its
-    /// end, and is read then.
+    /// end, and is read then: reading it at once would cost the loop a round per message.
     pub(crate) fn reads_messages(&self) -> bool {
         match self.phase {
             Phase::Preparing | Phase::Held(_) => true,

@@ -1,4 +1,5 @@
-//! The launcher's side of starting a call's child.
+//! The launcher's side of starting a call's child. A child is started for its call and not kept in
+//! stock: one that was started earlier could not inherit what the call is given.
 
 use crate::launcher::child::{Birth, run};
 use crate::launcher::host::machine::Machine;

@@ -3,8 +3,8 @@
 //! The launcher reads them itself, as its own user: no secret crosses the socket, and a compromised
 //! front cannot choose what a tool is given. It reads only those that a manifest asks for, in a
 //! separate process that ends at once: no value is in this process's memory, nor in that of its
-//! forks, builtins included. The exception is a value that a tool has printed, since output passes
-//! through.
+//! forks, builtins included; even hashing a value here would leave pieces of it on the stack. The
+//! exception is a value that a tool has printed, since output passes through.
 
 use crate::config::{Config, SecretSource};
 use crate::launcher::spec::Spec;

@@ -5,7 +5,7 @@
 //! the group it starts in, which is delegated
 //! ├── par-above            the processes above the launcher, if one of them has to make way
 //! └── par-launcher-<pid>   held by a lock for as long as that launcher lives
-//!     ├── main             the launcher itself: a group with controllers has no own processes
+//!     ├── main             the launcher: a group with controllers holds no process itself
 //!     └── 0, 1, …          one call each
 //! ```
 //!

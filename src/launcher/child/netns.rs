@@ -1,6 +1,7 @@
 //! The network of a call that makes its own connections: a separate namespace that contains nothing
 //! but one listener on its loopback. The front holds that listener, as a proxy; the call's child
-//! does not.
+//! does not. So the front receives one descriptor, while the child is still the launcher's own
+//! code, and from a running tool only bytes.
 
 use crate::launcher::sys;
 use crate::launcher::tool::PROXY_PORT;

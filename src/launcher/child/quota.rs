@@ -3,9 +3,10 @@
 //!
 //! The init counts blocks and files below each folder, by descriptors and one name a step, with the
 //! rights of its tool and no more. A folder that it may not read counts as one entry, and so does
-//! one that lies too deep. A file system that hangs hangs the init, and so this call alone. What is
-//! written between two checks is not seen before the second; the limit on a single file bounds each
-//! such file. If folders move during a check, the call is stopped for it (`init.rs`).
+//! one that lies too deep. A file system that hangs hangs the init, and so this call alone; and no
+//! process of the call can stop its init. What is written between two checks is not seen before the
+//! second; the limit on a single file bounds each such file. If folders move during a check, the
+//! call is stopped for it (`init.rs`).
 //!
 //! Walking does not find files that have no name any more or lie in an unreadable folder. For them
 //! the free space of the file system is checked: a call may take no more of it than its limit or

@@ -207,7 +207,8 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
     Ok((layers, own_user))
 }
 
-/// The descriptors that the child needs: none of another call, and not the front's socket.
+/// The descriptors that the child needs: none of another call, and not the front's socket. Only
+/// `health_check` holds the host's mount points, which are its subject.
 fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
     let machine = birth.machine;
     let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.paths.proc.as_raw_fd()];

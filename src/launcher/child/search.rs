@@ -2,8 +2,8 @@
 //!
 //! INVARIANT: what is excluded is not read. Each entry is opened with `O_PATH` and without
 //! following a link; its inode and its name are compared with the exclusions, and only that
-//! descriptor is then opened for reading. The walk stays on its folder's mount of the host, so no
-//! file from elsewhere turns up in it under another name.
+//! descriptor is then opened for reading. The walk stays on its folder's mount of the host, so
+//! nothing of another mount turns up in it under a second name.
 
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::host::entered::Paths;

@@ -1,5 +1,6 @@
 //! The named unix sockets of a call: found in its prepare, connected to at its go, as the tool's
-//! own user.
+//! own user. Connecting in prepare could start a socket-activated service for a call that is then
+//! denied.
 //!
 //! A program makes no socket and connects none: it gets the connected descriptor, on which its
 //! filter allows reading and writing. Neither can name an address, and neither can send or receive

@@ -157,7 +157,7 @@ pub(crate) fn lock_secure_bits() -> Result<(), String> {
     rustix::thread::set_capabilities_secure_bits(bits).map_err(|e| format!("securebits: {e}"))
 }
 
-/// Keeps exactly the capabilities in `kept`, for good: none can come back.
+/// Keeps exactly the capabilities in `kept`, for good; if it is empty, none can come back.
 pub(crate) fn keep_capabilities(kept: CapabilitySet) -> Result<(), String> {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).map_err(|e| format!("capabilities: {e}"))

@@ -5,6 +5,10 @@
 //! every child of the launcher, so for them the host's side is checked instead: that the host has
 //! what is missing inside. None of it changes the host: canaries write only to a file system that
 //! no other process sees.
+//!
+//! Without a view that file system is missing, so Landlock's truncation cannot be tried and does
+//! not count. Seccomp counts against signals only for builtins, since programs may signal their own
+//! processes.
 
 use super::identity::become_user;
 use super::layers::{self, Landlock, PathRule};

@@ -35,7 +35,7 @@ const USUAL: &[&str] =
 /// What a launcher has entered, and keeps open for every call.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    /// Proof for forking calls' children.
+    /// The proof of a single thread, which forking calls' children requires.
     pub(crate) one: SingleThread,
     pub(crate) landlock: Landlock,
     /// Uid and gid of tools, if the launcher may change them.

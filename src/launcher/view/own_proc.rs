@@ -16,7 +16,8 @@ pub(crate) const LAYER: &str = "own proc";
 pub(crate) const FLAGS: MountFlags =
     MountFlags::RDONLY.union(MountFlags::NOSUID).union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// Only processes, and only those that the reader may inspect, whatever groups it is in (proc(5)).
+/// Only processes, and only those that the reader may inspect, whatever groups it is in (proc(5)):
+/// `hidepid=invisible` would show all of them to a reader in group 0.
 const OPTIONS: &CStr = c"hidepid=ptraceable,subset=pid";
 
 /// The namespaces that a call needs in addition to a PID namespace. The network namespace too:

@@ -145,8 +145,8 @@ pub(crate) fn no_openat2() -> Condition {
 /// The last filter of a program with folders to change. It may also change the names in them, but
 /// never modes, owners, times or hard links, which Landlock does not confine to the folders. It may
 /// not make a file that lends its owner's rights: other processes may run as the tool's user. Nor
-/// may it make a folder that its owner cannot read, by its mode or by the umask: what lies in it
-/// would escape the count (`child/quota.rs`).
+/// may it make a folder that its owner cannot read or search, by its mode or by the umask: what
+/// lies in it would escape the count (`child/quota.rs`).
 fn writer_and(more: &[i64], mut conditions: Vec<Condition>) -> BpfProgram {
     let lending = libc::S_ISUID | libc::S_ISGID;
     let opens = OPENING.iter().map(|(call, flags)| opening(*call, *flags, Some((*flags + 1, lending))));
