@@ -139,8 +139,8 @@ pub struct Report {
     pub lacking: Vec<String>,
     /// The salt of the proofs of secrets. Chosen by the launcher, and not recorded.
     pub salt: [u8; 32],
-    /// What is missing of cgroups here, and what that means. Groups are an extra: no level depends
-    /// on them.
+    /// The cgroup features that are missing here, and what that means. Groups are an extra: no
+    /// level depends on them.
     pub groups_missing: Vec<String>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct SubtreeNames {
 }
 
 impl<'a> Names<'a> {
-    /// An error refuses the call: it is undecidable where a name leads that keeps changing.
+    /// An error refuses the call: a name whose target keeps changing cannot be decided on.
     pub(crate) fn look_up(
         paths: &'a Paths,
         origins: &'a Origins,
@@ -78,7 +78,7 @@ impl<'a> Names<'a> {
             match self.paths.tree.find(name) {
                 Ok(fd) => self.there(folder, mount, name, &fd, &mut found),
                 Err(Errno::NOENT | Errno::NOTDIR) => self.absent(folder, name, &mut found),
-                // It kept changing: where it leads is undecidable.
+                // Its target kept changing, so it cannot be decided on.
                 Err(Errno::AGAIN) => found.unseen.push((*name).to_owned()),
                 Err(_) if self.is_near(folder, name) => found.unseen.push((*name).to_owned()),
                 // It lies elsewhere, and this user cannot reach it.

@@ -26,7 +26,7 @@ pub(crate) struct Machine {
     entered: Entered,
     /// What each layer was seen to refuse.
     pub(crate) held: ProtectionTable,
-    /// What is missing of cgroups on this machine, or where this process runs on it.
+    /// The cgroup features that this process does not have, and what that means.
     pub(crate) groups_missing: Vec<String>,
 }
 
@@ -71,8 +71,8 @@ impl Machine {
     }
 
     /// The level that this machine reaches: that of its weakest kind of call, among those that it
-    /// accepts at all. `None` if something has no protection whatever, for which there are no
-    /// calls.
+    /// accepts at all. `None` if a protection that every call needs has no layer: then no call is
+    /// accepted.
     pub(crate) fn level(&self) -> Option<Level> {
         let builtins = self.held.level(Runs::Builtin)?;
         let programs = [Runs::Program, Runs::Proxied].into_iter().filter(|runs| self.takes(*runs));
