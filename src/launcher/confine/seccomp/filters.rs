@@ -282,7 +282,7 @@ fn no_fast_open() -> [Condition; 2] {
     })
 }
 
-/// Allows the caller's own limits except [`KEPT_LIMIT`], and not those of the init, which runs
+/// Allows the caller's own limits except `KEPT_LIMIT`, and not those of the init, which runs
 /// under the same uid.
 pub(crate) fn own_limits() -> Condition {
     let otherwise = FilterAction::Errno(EPERM);
