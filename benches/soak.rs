@@ -195,8 +195,8 @@ impl Soak {
         let Permitted { order, running, .. } = loop {
             match self.caller.begin(tool, arguments.clone()).await {
                 Ok(permitted) => break permitted,
-                // Released calls are still being reaped.
-                Err(e) if e.to_string().contains("are there already") => {
+                // Those that were released are still being reaped.
+                Err(e) if e.to_string().contains("calls already") => {
                     tokio::time::sleep(LOOK).await;
                     start = Instant::now();
                 }

@@ -1,4 +1,4 @@
-//! The command `par-launcher`: what every child of a call is a copy of, and so as little as it can be.
+//! The command `par-launcher`: kept minimal, since every child of a call is a copy of it.
 
 use std::process::ExitCode;
 

@@ -1,29 +1,31 @@
-//! What a call asked to be connected to.
+//! The connections that a call asked for.
 
 use std::net::SocketAddr;
 
-/// One connection that was asked for: told in the call's result.
+/// One requested connection, as the call's result reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// The host and port in their one spelling, or what was asked for instead, visible and bounded.
+    /// The host and port in their one spelling. If the request named anything else: that text, made
+    /// visible and bounded.
     pub to: String,
-    /// Where it led; absent where no connection was made.
+    /// The address that it led to; `None` if no connection was made.
     pub address: Option<SocketAddr>,
-    /// Why there was none, or why it was cut.
+    /// Why no connection was made, or why it was cut.
     pub refused: Option<String>,
-    /// Bytes that the tool sent, and that were passed on.
+    /// Bytes that the tool sent and that were passed on.
     pub sent: u64,
-    /// Bytes that came back to it.
+    /// Bytes that the tool received.
     pub received: u64,
 }
 
-/// What a call asked for, until its end.
+/// All connections that a call asked for, until its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// In the order of asking, at most [`PROXY_TOLD_MAX`](crate::types::limits::PROXY_TOLD_MAX).
+    /// In the order of the requests, at most
+    /// [`PROXY_TOLD_MAX`](crate::types::limits::PROXY_TOLD_MAX).
     pub told: Vec<Connection>,
-    /// How many more there were.
+    /// Number of requests beyond those listed.
     pub more: u64,
-    /// Bytes of all of them, both directions together.
+    /// Bytes of all connections, both directions together.
     pub bytes: u64,
 }

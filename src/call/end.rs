@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum End {
-    /// It returned. 0 is success.
+    /// It returned; code 0 is success.
     Exit {
         /// The exit code, 0 to 255.
         code: i32,
@@ -22,25 +22,26 @@ pub enum End {
     Oom,
     /// The launcher ended it at its output limit.
     OutputCap,
-    /// It was ended for what it added to the folders that it may change.
+    /// It was ended because of what it added to the folders that it may change.
     Quota {
-        /// Folders below them that its tool may not read: each counted as one entry, whatever is in it.
+        /// Number of folders below them that its tool may not read: each counts as one entry,
+        /// whatever it contains.
         #[serde(default)]
         unread_folders: u64,
     },
-    /// It was ended with the launcher, or by it for another reason.
+    /// It ended with the launcher, or the launcher ended it for another reason.
     Killed,
     /// It was not started: a protection, the object or the manifest was not as demanded.
     Refused {
         /// What was not as demanded.
         reason: String,
     },
-    /// A crash came between decision and result: whether and how far it ran is not known.
+    /// A crash came between decision and result: it is unknown whether the call ran, and how far.
     Interrupted,
 }
 
 impl End {
-    /// The word of it, in a `call.result` and in the launcher's journal.
+    /// The name of the end in a `call.result` and in the launcher's journal.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What came of a call that was let go.
+//! The outcome of a call that was started.
 
 use super::connection::Connections;
 use super::end::End;
@@ -6,7 +6,7 @@ use crate::types::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a program had beside its arguments, by the names of its manifest.
+/// What a program was given in addition to its arguments, by the names in its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
     /// Named secrets.
@@ -20,29 +20,29 @@ pub struct Given {
 /// How a call ended, and what it wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// The end.
+    /// How it ended.
     pub end: End,
-    /// Standard output up to the manifest's cap. Of a builtin, and where the manifest says so: one JSON
-    /// object.
+    /// Standard output up to the manifest's cap. For a builtin, and if the manifest says so, one
+    /// JSON object.
     pub stdout: Vec<u8>,
     /// Standard error up to the manifest's cap.
     pub stderr: Vec<u8>,
     /// The layers that were enforced on the child, such as `landlock abi 7`.
     pub layers: Vec<String>,
-    /// The level that these come to; `None` of a call that was not confined.
+    /// The level that these layers add up to; `None` for a call that was not confined.
     pub level: Option<Level>,
-    /// Each protection that the call had, with the layers that gave it.
+    /// Each protection that the call had, with the layers that provided it.
     pub protections: BTreeMap<String, Vec<String>>,
-    /// What it was connected to, and was not, in the order in which it asked.
+    /// Its connections, made and refused, in the order of the requests.
     pub connections: Connections,
-    /// What its program was given.
+    /// What the program was given.
     pub given: Given,
-    /// From go to reaped, in microseconds, by the launcher's clock.
+    /// Time from go to the child's reaping, in microseconds, by the launcher's clock.
     pub wall_us: u64,
 }
 
 impl Execution {
-    /// A call that never ran, or whose run nobody saw end.
+    /// A call that never ran, or whose end was not observed.
     #[must_use]
     pub fn without_output(end: End) -> Self {
         Self {

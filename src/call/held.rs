@@ -26,7 +26,7 @@ impl Held {
         Self { id, release }
     }
 
-    /// The sandbox's number of the child.
+    /// The sandbox's id for the child.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id

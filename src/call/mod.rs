@@ -1,12 +1,18 @@
-//! What launcher and gate both speak of: the object that an argument names, and how a call ended.
+//! The vocabulary that launcher and gate share: the object that an argument names, and how a call
+//! ended.
 //!
-//! Plain values: this room does nothing, and holding one of them permits nothing. They come from another process, and are
-//! checked like any input by the room that takes them (`gate`). It names neither secrets, connections nor the gate.
+//! These are plain values: this room does nothing, and holding one of them permits nothing. The
+//! values come from another process, so the room that takes them (`gate`) checks them like any
+//! input. It names neither secrets, connections nor the gate.
 //!
 //! # Layout
 //!
-//! `object` (what prepare found), `exclusion` (what a call leaves out below it), `held` (the child that waits), `end`,
-//! `connection` (what a call asked for), `execution` (end, output and what was enforced).
+//! * `object`: what prepare found.
+//! * `exclusion`: what a call leaves out below its object.
+//! * `held`: the child that waits for the permit.
+//! * `end`: how a call ended.
+//! * `connection`: the connections that a call asked for.
+//! * `execution`: end, output and the layers that were enforced.
 
 mod connection;
 mod end;

@@ -27,40 +27,40 @@ pub enum FileKind {
 pub enum Object {
     /// The manifest names a fixed resource, or one by its id; nothing was resolved.
     Fixed,
-    /// Nothing was resolved; the content of a folder was read, which the tool is given a copy of.
+    /// Nothing was resolved; a folder was read whole, and the tool gets a copy of its content.
     Content(Content),
-    /// It is there.
+    /// The path exists.
     Path(PathObject),
-    /// Nothing is there: the deepest real folder, and the rest of the words below it.
+    /// The path does not exist: the deepest existing folder, and the remaining names.
     Absent {
         /// Canonical absolute path of the deepest folder that exists, inside a root.
         folder: String,
         /// The remaining names, joined by `/`; no `.` or `..` among them.
         rest: String,
     },
-    /// Outside the tool's roots, or it cannot be looked at; the two are not told apart.
+    /// Outside the tool's roots, or not accessible; the two cases are not distinguished.
     Outside,
 }
 
 /// The content of the folder that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// Its names below the first folder that the tool may change, joined by `/`.
+    /// The folder's names below the first folder that the tool may change, joined by `/`.
     pub folder: String,
-    /// `None`: there is no such folder.
+    /// `None` if the folder does not exist.
     pub listing: Option<Listing>,
 }
 
-/// What a folder holds, with it.
+/// The content of a folder, the folder itself included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
     /// SHA-256 over names, modes and contents (`docs/ledger-format.md`), in hexadecimal.
     pub sha256: String,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
-    /// Folders below it.
+    /// Number of folders below it.
     pub folders: u64,
-    /// All files together, in bytes.
+    /// Size of all files together, in bytes.
     pub bytes: u64,
 }
 
@@ -73,11 +73,14 @@ pub struct PathObject {
     pub id: FileId,
     /// Its type.
     pub kind: FileKind,
-    /// Those of the asked names that are the object or a folder above it, by device and inode.
+    /// The names among those asked about that are the object or a folder above it, compared by
+    /// device and inode.
     pub within: Vec<String>,
-    /// Of a folder and a recursive tool: those of the asked names that lie, or may be met, below it.
+    /// For a folder and a recursive tool: the names asked about that lie, or may be found, below
+    /// it.
     pub beneath: Vec<Beneath>,
-    /// Likewise those of which that cannot be told, since the tool may not look at them.
+    /// For a folder and a recursive tool: the names that could not be checked, since the tool may
+    /// not look at them.
     pub unseen: Vec<String>,
 }
 
@@ -86,10 +89,10 @@ pub struct PathObject {
 pub struct Beneath {
     /// The name as it was asked about.
     pub name: String,
-    /// Absolute path without links; of what is not there its words.
+    /// Absolute path without links; if nothing is there, the name's own spelling.
     pub canonical: String,
-    /// `None`: nothing is there.
+    /// Device and inode; `None` if nothing is there.
     pub id: Option<FileId>,
-    /// Those of the asked names that are it or a folder above it.
+    /// The names asked about that are this path or a folder above it.
     pub within: Vec<String>,
 }

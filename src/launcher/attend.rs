@@ -1,6 +1,9 @@
-//! The first stage: enters the namespaces, forks the launcher proper, and only waits for it.
+//! The first stage: enters the namespaces, forks the launcher proper, and from then on only waits
+//! for it. The launcher proper is the first process of its PID namespace, so its death ends every
+//! tool.
 //!
-//! It is forked by a supervisor, or a service manager starts it for one connection of the front ([`attend`]).
+//! A supervisor forks it, or a service manager starts it for one connection of the front
+//! ([`attend`]).
 
 use super::child::trust;
 use super::host::ground::Ground;
@@ -25,35 +28,39 @@ use rustix::time::Timespec;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// The first stage: enters the namespaces, forks the launcher proper, and only waits for it. Called in
-/// a fresh process that is this stage alone; the result is its exit code.
+/// Runs the first stage: enters the namespaces, forks the launcher proper, and waits for it. Called
+/// in a fresh process that does nothing else; the result is its exit code.
 pub(crate) fn run(spec: &Spec, front: OwnedFd, one: SingleThread) -> u8 {
     match start(spec, &front, &one) {
         Ok(()) => 0,
         Err(reason) => {
-            // The front may be gone already; then nobody asks.
+            // The front may be gone already; then the answer goes unread.
             send_blocking(&front, &Reply::Hello(Err(reason))).ok();
             1
         }
     }
 }
 
-/// Serves the connection that a service manager accepted as descriptor `fd`, in this process, until the
-/// front is gone. The result is the exit code.
+/// Serves the connection that a service manager accepted as descriptor `fd`, in this process, until
+/// the front is gone. Returns the exit code.
 ///
-/// The caller has one thread, which is counted, and never uses the descriptor itself. A peer that does not run as
-/// `front_uid` is refused: the socket's mode lets nobody else connect, and this holds where it was set
-/// wrong.
+/// The caller has a single thread, which is verified by counting, and must not use the descriptor
+/// itself. A peer that does not run as `front_uid` is refused: the socket's mode already keeps
+/// other users out, and this check holds even if the mode is set wrong.
+///
+/// # Errors
+///
+/// The descriptor is unusable, the peer has the wrong uid, or this process has several threads.
 pub fn attend(spec: &Spec, fd: RawFd, front_uid: u32) -> Result<u8, StartError> {
     let refuse = |e: &dyn std::fmt::Display| StartError::new("connection", e);
-    // 0 to 2 are the standard streams, which the first stage closes and takes.
+    // Descriptors 0 to 2 are the standard streams, which the first stage closes and replaces.
     if fd <= 2 {
         return Err(refuse(&format!("descriptor {fd} is a standard stream")));
     }
     let socket = sys::adopt(fd).map_err(|e| refuse(&e))?;
     let kind = sockopt::socket_type(&socket).map_err(|e| refuse(&e))?;
     if kind != SocketType::SEQPACKET {
-        return Err(refuse(&"is no SOCK_SEQPACKET"));
+        return Err(refuse(&"the socket is not of type SOCK_SEQPACKET"));
     }
     let peer = sockopt::socket_peercred(&socket).map_err(|e| refuse(&e))?.uid.as_raw();
     if peer != front_uid {
@@ -64,26 +71,28 @@ pub fn attend(spec: &Spec, fd: RawFd, front_uid: u32) -> Result<u8, StartError> 
 }
 
 fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String> {
-    // Its own session: an interrupt at the terminal is for the front.
+    // A session of its own: an interrupt at the terminal is for the front.
     let _ = setsid();
     sys::close_all_but(&[2, front.as_raw_fd()]).map_err(|e| format!("close_range: {e}"))?;
     take_null()?;
     rustix::process::chdir("/").map_err(|e| format!("`/`: {e}"))?;
-    // Before the namespaces: in a user namespace of the launcher's own, files of root's belong to nobody.
+    // Before the namespaces: in the launcher's own user namespace, root's files appear to belong to
+    // `nobody`.
     let catalog = Catalog::load(&spec.tools_dir, &spec.places).map_err(|e| e.to_string())?;
     let vault = Vault::open(spec, &catalog, one)?;
     let journal = spec.journal.as_deref().map(Journal::begin).transpose()?;
     let connects = |manifest: &Arc<Manifest>| manifest.runner == Runner::Builtin(Builtin::HttpGet);
     let tls = catalog.manifests().any(connects).then(|| trust(spec.ca_file.as_deref())).transpose()?;
-    // All that was to be read of it is read. What is forked from here on, builtins among it, has no copy of a key there.
+    // The environment has been read completely. What is forked from here on, builtins included, has
+    // no copy of a key there.
     sys::overwrite_environment(one, |_| true);
     let ground = Ground::enter(spec.user, spec.landlock_abi_max, tls)?;
     let slots = spec.slot_uids.filter(|_| ground.changes_uids()).map(Slots::new).transpose()?;
     let (first, second) = namespaces::stages()?;
     match sys::fork(one).map_err(|e| format!("fork: {e}"))? {
         sys::Fork::Parent(child) => {
-            // No other copy of a socket: it would hide the launcher's ends from the others. This one goes with this
-            // process, which ends when the launcher does.
+            // No other copy of a socket may stay: it would hide the launcher's ends from its peers.
+            // This one closes with this process, which ends when the launcher does.
             let keep =
                 [2, child.as_raw_fd(), first.0.as_raw_fd(), ground.proc.as_raw_fd(), front.as_raw_fd()];
             sys::close_all_but(&keep).map_err(|e| format!("close_range: {e}"))?;
@@ -95,23 +104,25 @@ fn start(spec: &Spec, front: &OwnedFd, one: &SingleThread) -> Result<(), String>
             drop(first);
             let (machine, groups) =
                 Machine::settle(ground, catalog.manifests().map(Arc::as_ref), second, own)?;
-            // Other credentials clear it.
+            // A change of credentials clears the death signal, so it is set again.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
-            machine.demand(spec.minimum)?;
+            machine.require_level(spec.minimum)?;
             EventLoop::open(catalog, machine, groups, front, journal, vault, slots)?.serve()
         }
     }
 }
 
-/// Attends to the second stage until it ends, and ends it where the front is gone and it stays: a launcher that hangs
-/// does not see that, and what it started would go on past every deadline.
+/// Waits for the second stage to end. If the front is gone and the second stage stays, kills it: a
+/// launcher that hangs does not notice that the front is gone, and what it started would run past
+/// every deadline. A supervisor cannot do this: under a service manager none exists, and the front
+/// may not signal other processes.
 fn guard(child: &OwnedFd, front: &OwnedFd, first: FirstStage, proc: &OwnedFd) {
     let mut first = Some(first);
     loop {
-        // The end of a socket is told unasked.
+        // `poll` reports the end of a socket without being asked for it.
         let mut fds = vec![PollFd::new(child, PollFlags::IN), PollFd::new(front, PollFlags::empty())];
         fds.extend(first.iter().map(|first| PollFd::new(&first.0, PollFlags::IN)));
-        // An interrupted wait is a turn with nothing ready.
+        // An interrupted wait counts as a round with nothing ready.
         let _ = poll(&mut fds, None);
         let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
         let [has_ended, is_left, is_asked] = [0, 1, 2].map(is_ready);
@@ -125,7 +136,8 @@ fn guard(child: &OwnedFd, front: &OwnedFd, first: FirstStage, proc: &OwnedFd) {
         if is_left {
             let time = Timespec { tv_sec: LAUNCHER_LEAVE_MS_MAX / 1_000, tv_nsec: 0 };
             let _ = poll(&mut [PollFd::new(child, PollFlags::IN)], Some(&time));
-            // One that has ended meanwhile is not hit: the number is its own until it is reaped below.
+            // If it has ended meanwhile, the signal hits no other process: the pid stays reserved
+            // until it is reaped below.
             let _ = pidfd_send_signal(child, Signal::KILL);
             break;
         }
@@ -133,12 +145,12 @@ fn guard(child: &OwnedFd, front: &OwnedFd, first: FirstStage, proc: &OwnedFd) {
     let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
 }
 
-/// Descriptors 0 and 1 are free here: they become the null device, which children inherit as their
+/// Descriptors 0 and 1 are free here and become the null device, which children inherit as their
 /// standard input.
 fn take_null() -> Result<(), String> {
     for flags in [OFlags::RDONLY, OFlags::WRONLY] {
         let null = openat(CWD, "/dev/null", flags, Mode::empty()).map_err(|e| format!("`/dev/null`: {e}"))?;
-        // Kept for the life of the process under the lowest free number.
+        // Kept open for the life of the process, under the lowest free number.
         std::mem::forget(null);
     }
     Ok(())

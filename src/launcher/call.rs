@@ -4,7 +4,7 @@ use crate::call::{End, Exclusion, Given, Object};
 use crate::launcher::child::go_packet;
 use crate::launcher::fork::Child;
 use crate::launcher::protocol::{
-    self, Ask, CHILD_MESSAGE_BYTES_MAX, Ended, Go, PacketKind, Received, Word, receive_with,
+    self, Ask, CHILD_MESSAGE_BYTES_MAX, ChildMessage, Ended, Go, PacketKind, Received, receive_with,
 };
 use crate::tools::{Limits, Manifest};
 use crate::types::Digest;
@@ -14,24 +14,25 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// A prepared child that gets no go, in milliseconds: longer than a permit lives.
+/// How long a prepared child waits for go, in milliseconds: longer than a permit lives.
 const HELD_MS_MAX: u64 = if cfg!(test) { 3_000 } else { 30_000 };
-/// From the kill to the reaping, in milliseconds: a child that hangs in the kernel is told as ended.
+/// Time from the kill to the reaping, in milliseconds: after that, a child that hangs in the kernel
+/// is reported as ended.
 const LEAVE_MS_MAX: u64 = 2_000;
 
-/// What a child says in its life, and its silence behind that.
-const WORDS_MAX: usize = 5;
+/// Messages that a child sends in its life, plus the end of its channel.
+const MESSAGES_MAX: usize = 5;
 
-/// Where a call stands.
+/// The phase that a call is in.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
     /// The child confines itself and resolves.
     Preparing,
     /// It waits for go.
     Held(Object),
-    /// It runs, since this time.
+    /// It runs, since this time ([`mono_us`]).
     Running(u64),
-    /// The front knows its end, or does not want to: it only has to be reaped.
+    /// The front knows its end, or has released it: the child only needs to be reaped.
     Leaving,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Call {
     limits: Limits,
     prepare_ms_max: u64,
     phase: Phase,
-    /// When the phase is over, by [`mono_us`].
+    /// When the phase times out, by [`mono_us`].
     pub(crate) deadline_us: u64,
     pub(crate) pidfd: OwnedFd,
     /// `None` once the child closed it.
@@ -50,21 +51,22 @@ pub(crate) struct Call {
     pub(crate) stdout: Stream,
     pub(crate) stderr: Stream,
     layers: Vec<String>,
-    /// On the folders that it changes: released with this call, when all of it is gone.
+    /// Locks on the folders that it changes, released with this call once all its processes are
+    /// gone.
     locks: Vec<OwnedFd>,
-    /// How many it is to have.
+    /// Number of locks that it needs.
     locks_wanted: usize,
-    /// The program's end, as its init told it.
-    told: Option<End>,
+    /// The program's end, as its init reported it.
+    reported: Option<End>,
     /// The launcher's own reason for the end.
     verdict: Option<End>,
-    /// How the child ended, once reaped, and when.
+    /// How the child ended and when, by [`mono_us`], once reaped.
     reaped: Option<(End, u64)>,
     /// Whether the kill was sent.
     killed: bool,
 }
 
-/// One output pipe, and how much of it may still pass.
+/// One output pipe, and how many bytes may still pass.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) kind: PacketKind,
@@ -73,11 +75,11 @@ pub(crate) struct Stream {
     left: usize,
 }
 
-/// What the front is to be told.
+/// What the front must be notified of.
 #[derive(Debug)]
 pub(crate) enum Notice {
     Nothing,
-    /// With the listener of a call's own network.
+    /// With the listener of a call's own network, if it has one.
     Prepared(Object, Option<OwnedFd>),
     NotPrepared(String),
     Ended(Ended),
@@ -88,12 +90,13 @@ pub(crate) enum Notice {
 pub(crate) enum Drained {
     Bytes(Vec<u8>),
     Nothing,
-    /// There was more than the limit allows.
+    /// There was more than the limit allows; holds what the limit allows.
     Over(Vec<u8>),
 }
 
 impl Call {
-    /// A call of the tool `manifest` that `child` was just given, which changes as many folders as it wants locks.
+    /// A call of the tool `manifest`, for which `child` was just started. It needs as many locks as
+    /// the tool has folders to change.
     pub(crate) fn new(ask: Ask, manifest: &Manifest, child: Child) -> Self {
         let (limits, prepare_ms_max) = (manifest.limits, manifest.prepare_ms_max());
         let Child { pidfd, control, stdout, stderr } = child;
@@ -111,7 +114,7 @@ impl Call {
             layers: Vec::new(),
             locks: Vec::new(),
             locks_wanted: manifest.write.len(),
-            told: None,
+            reported: None,
             verdict: None,
             reaped: None,
             killed: false,
@@ -123,13 +126,14 @@ impl Call {
         &self.ask.tool
     }
 
-    /// Whether output is waited for: before its go a child has none.
+    /// Whether to read its output: before go a child produces none.
     pub(crate) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
     }
 
-    /// Whether a word is waited for. But for its locks, what a running child says is about its end, and heard then.
-    pub(crate) fn is_heard(&self) -> bool {
+    /// Whether to read its messages. Apart from its locks, what a running child sends is about its
+    /// end, and is read then: reading it at once would cost the loop a round per message.
+    pub(crate) fn reads_messages(&self) -> bool {
         match self.phase {
             Phase::Preparing | Phase::Held(_) => true,
             Phase::Running(_) => self.locks.len() < self.locks_wanted,
@@ -142,13 +146,13 @@ impl Call {
         self.reaped.is_some()
     }
 
-    /// Whether nothing is left to be told or read.
+    /// Whether nothing is left to report or to read.
     pub(crate) fn is_over(&self) -> bool {
         self.is_reaped() && self.phase == Phase::Leaving
     }
 
-    /// Takes the child's next word.
-    pub(crate) fn hear(&mut self) -> Notice {
+    /// Takes the child's next message.
+    pub(crate) fn take_message(&mut self) -> Notice {
         let Some(control) = &self.control else { return Notice::Nothing };
         let (bytes, given) = match receive_with(control, CHILD_MESSAGE_BYTES_MAX) {
             (Received::Packet(bytes), fd) => (bytes, fd),
@@ -159,44 +163,45 @@ impl Call {
             }
         };
         match (serde_json::from_slice(&bytes), &self.phase) {
-            (Ok(Word::Ready(object)), Phase::Preparing) => {
+            (Ok(ChildMessage::Ready(object)), Phase::Preparing) => {
                 self.enter(Phase::Held(object.clone()), HELD_MS_MAX);
                 Notice::Prepared(object, given)
             }
-            (Ok(Word::Refused(reason)), Phase::Preparing) => {
+            (Ok(ChildMessage::Refused(reason)), Phase::Preparing) => {
                 self.leave();
                 Notice::NotPrepared(reason)
             }
-            (Ok(Word::Refused(reason)), Phase::Running(_)) => {
+            (Ok(ChildMessage::Refused(reason)), Phase::Running(_)) => {
                 self.end(End::Refused { reason });
                 Notice::Nothing
             }
-            (Ok(Word::Holds), Phase::Running(_)) => {
+            (Ok(ChildMessage::Holds), Phase::Running(_)) => {
                 self.locks.extend(given);
                 Notice::Nothing
             }
-            (Ok(Word::Confined(layers)), Phase::Running(_)) => {
+            (Ok(ChildMessage::Confined(layers)), Phase::Running(_)) => {
                 self.layers = layers;
                 Notice::Nothing
             }
-            (Ok(Word::Ended(end)), Phase::Running(_)) => {
-                self.told = Some(end);
+            (Ok(ChildMessage::Ended(end)), Phase::Running(_)) => {
+                self.reported = Some(end);
                 Notice::Nothing
             }
-            // A word out of turn comes from a child that is not what it should be.
-            _ => self.fail("the child said something that it should not have"),
+            // An unexpected message comes from a child that is not what it should be.
+            _ => self.fail("the child sent a message out of turn"),
         }
     }
 
-    /// Starts the prepared child, if `go` is about the very call and object that were prepared, and stands in the
-    /// journal. It is given `connected`, what the front connected for it.
+    /// Starts the prepared child, if `go` is about the very call and object that were prepared and
+    /// `journaled` says that the order is in the journal. The child gets `connected`, the
+    /// connection that the front made for it.
     pub(crate) fn go(
         &mut self,
         go: &Go,
         connected: Option<&OwnedFd>,
         journaled: Result<(), String>,
     ) -> Notice {
-        let Phase::Held(object) = &self.phase else { return self.fail("it is not waiting for go") };
+        let Phase::Held(object) = &self.phase else { return self.fail("the call is not waiting for go") };
         let same = go.tool == self.ask.tool
             && go.manifest == self.ask.manifest
             && go.arguments == Digest::sha256(self.ask.arguments.as_bytes());
@@ -206,7 +211,8 @@ impl Call {
             () => None,
         };
         let left_out = places(&go.exclusions, object);
-        let refused = refused.or(left_out.is_none().then_some("what is left out is not what was prepared"));
+        let refused = refused
+            .or(left_out.is_none().then_some("the permitted exclusions are not those that were prepared"));
         let refused = refused.map(str::to_owned).or(journaled.err());
         let packet = go_packet(&left_out.unwrap_or_default());
         self.enter(Phase::Running(mono_us()), self.limits.wall_ms_max);
@@ -219,7 +225,7 @@ impl Call {
         Notice::Nothing
     }
 
-    /// The front does not want the child any more.
+    /// The front no longer wants the child.
     pub(crate) fn release(&mut self) {
         match self.phase {
             Phase::Preparing | Phase::Held(_) => self.leave(),
@@ -228,7 +234,7 @@ impl Call {
         }
     }
 
-    /// The phase's time is over.
+    /// Handles the timeout of the current phase.
     pub(crate) fn expire(&mut self) -> Notice {
         match self.phase {
             Phase::Preparing => {
@@ -244,7 +250,7 @@ impl Call {
                 Notice::Nothing
             }
             Phase::Running(since) => {
-                self.hear_out();
+                self.take_last_messages();
                 self.ended(End::Killed, since, mono_us())
             }
             Phase::Leaving => {
@@ -265,7 +271,7 @@ impl Call {
             (None, Some(signal)) => End::Signal { signal },
             (None, None) => End::Killed,
         };
-        let mut notice = self.hear_out();
+        let mut notice = self.take_last_messages();
         self.reaped = Some((end.clone(), mono_us()));
         if matches!(notice, Notice::Nothing) && self.phase == Phase::Preparing {
             notice = Notice::NotPrepared(format!("the child ended before it resolved: {end:?}"));
@@ -276,12 +282,12 @@ impl Call {
         notice
     }
 
-    /// What it said before it ended is still to be heard.
-    fn hear_out(&mut self) -> Notice {
+    /// Reads what the child sent before it ended.
+    fn take_last_messages(&mut self) -> Notice {
         let mut notice = Notice::Nothing;
-        for _ in 0..WORDS_MAX + self.locks_wanted {
+        for _ in 0..MESSAGES_MAX + self.locks_wanted {
             if matches!(notice, Notice::Nothing) {
-                notice = self.hear();
+                notice = self.take_message();
             }
         }
         notice
@@ -298,7 +304,7 @@ impl Call {
         }
     }
 
-    /// Ends the child for a reason of the launcher's own; the first reason counts.
+    /// Ends the child for the launcher's own reason; the first reason counts.
     pub(crate) fn end(&mut self, verdict: End) {
         self.verdict.get_or_insert(verdict);
         self.deadline_us = after_ms(LEAVE_MS_MAX);
@@ -334,7 +340,7 @@ impl Call {
         if let Err(e) = pidfd_send_signal(&self.pidfd, Signal::KILL)
             && e != Errno::SRCH
         {
-            eprintln!("par launcher: a child cannot be killed: {e}");
+            eprintln!("par launcher: cannot kill a child: {e}");
         }
     }
 
@@ -345,10 +351,10 @@ impl Call {
 
     fn ended(&mut self, end: End, since: u64, at: u64) -> Notice {
         let confined = !self.layers.is_empty();
-        let end = match (self.verdict.take(), self.told.take()) {
+        let end = match (self.verdict.take(), self.reported.take()) {
             (Some(verdict), _) => verdict,
-            (None, Some(told)) => told,
-            // Whatever its end: without the word that every layer holds, nothing was run.
+            (None, Some(reported)) => reported,
+            // Whatever its end: unless the child reported every layer as enforced, nothing was run.
             (None, None) if !confined => {
                 End::Refused { reason: format!("the child ended before it was confined: {end:?}") }
             }
@@ -363,10 +369,10 @@ impl Call {
 }
 
 impl Stream {
-    /// Reads one piece, as far as the limit allows.
+    /// Reads one piece, as much as the limit allows.
     pub(crate) fn read(&mut self) -> Drained {
         let Some(pipe) = &self.pipe else { return Drained::Nothing };
-        // Not cleared first: most output is far shorter than a piece.
+        // Not zeroed first: most output is far shorter than a piece.
         let mut buffer = Vec::with_capacity(protocol::PIECE_BYTES_MAX);
         match rustix::io::read(pipe, rustix::buffer::spare_capacity(&mut buffer)) {
             Ok(0) => self.close(),
@@ -390,7 +396,8 @@ impl Stream {
     }
 }
 
-/// Where the exclusions stand among what was found below the object; `None` where one does not.
+/// The positions of the exclusions among what was found below the object; `None` if one is not
+/// there.
 fn places(exclusions: &[Exclusion], object: &Object) -> Option<Vec<usize>> {
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),

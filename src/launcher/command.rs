@@ -1,4 +1,5 @@
-//! What the binary `par-launcher` takes, and does: one launcher for one connection of the front.
+//! The command line of the binary `par-launcher`: serves one connection of the front as one
+//! launcher.
 
 use super::attend::attend;
 use super::spec::{Spec, StartError};
@@ -15,35 +16,36 @@ Usage: par-launcher [OPTIONS] --front-user <USER>
 
 Options:
       --home <DIR>         The home: etc/, data/, workspace/ [default: the service's folders, else ./par-home; env: PAR_HOME]
-      --etc <DIR>          Configuration and tools, where they are not in the home
+      --etc <DIR>          Configuration and tools, if they are not in the home
       --fd <N>             The descriptor of the accepted connection [default: the one that the service manager passed]
-      --front-user <USER>  Whom the front runs as: a name or a uid. Any other peer is refused
-      --journal <DIR>      Keep a journal of orders and ends in this folder, which is this user's alone
+      --front-user <USER>  User that the front runs as: a name or a uid. Any other peer is refused
+      --journal <DIR>      Keep a journal of orders and ends in this folder, which must belong to this user alone
   -h, --help               Print help
   -V, --version            Print version
 ";
 
-/// Exit codes, as those of `par`.
+/// Exit codes, the same as those of `par`.
 const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
-/// What one launcher of a connection is told.
+/// The options of a launcher that serves one connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServeOptions {
-    /// The descriptor of the accepted connection; `None` is the one that the service manager passed.
+    /// The descriptor of the accepted connection; `None` takes the one that the service manager
+    /// passed.
     pub fd: Option<i32>,
-    /// Whom the front runs as: a name or a uid.
+    /// The user that the front runs as: a name or a uid.
     pub front_user: String,
-    /// The folder of its journal; `None` where it keeps none.
+    /// The folder of its journal; `None` keeps no journal.
     pub journal: Option<PathBuf>,
 }
 
 /// Why a launcher ended early, with the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExitError {
-    /// 2 where it was told something wrong, else 1.
+    /// 2 if the command line or the configuration is wrong, else 1.
     pub code: u8,
-    /// For people.
+    /// The reason, for people.
     pub reason: String,
 }
 
@@ -65,18 +67,21 @@ impl ServeOptions {
     /// The caller has one thread.
     pub fn run(&self, home: Home) -> Result<u8, ExitError> {
         let none = || {
-            ExitError::misused("no connection was passed: start it by par-launcher.socket, or give --fd N")
+            ExitError::misused(
+                "no connection was passed: start it through par-launcher.socket, or pass --fd N",
+            )
         };
         let fd = self.fd.or_else(accepted_connection).ok_or_else(none)?;
         let front = uid(&self.front_user)?;
-        // Its own reading of the files, without any secret: nothing that decides comes from the front.
+        // The launcher reads the files itself, without any secret: nothing that decides comes from
+        // the front.
         let config = Config::load(home).map_err(ExitError::misused)?;
         let spec = Spec { journal: self.journal.clone(), ..Spec::from_config(&config) };
         Ok(attend(&spec, fd, front)?)
     }
 }
 
-/// The user of this host that `name` names, or the number that it is.
+/// The uid of the user `name` of this host; a number is taken as it is.
 fn uid(name: &str) -> Result<u32, ExitError> {
     use nix::unistd::User;
     if let Ok(number) = name.parse() {
@@ -84,15 +89,17 @@ fn uid(name: &str) -> Result<u32, ExitError> {
     }
     match User::from_name(name) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
-        Ok(None) => Err(ExitError::misused(format!("this host has no user `{name}`"))),
+        Ok(None) => {
+            Err(ExitError::misused(format!("unknown user `{name}`, expected a user of this host or a uid")))
+        }
         Err(e) => {
-            let reason = format!("the user `{name}` cannot be looked up: {e}");
+            let reason = format!("cannot look up the user `{name}`: {e}");
             Err(ExitError { code: FAILED, reason })
         }
     }
 }
 
-/// What the words of a command line ask for.
+/// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum CommandLine {
     Help,
@@ -100,7 +107,7 @@ enum CommandLine {
     Run { home: Option<PathBuf>, etc: Option<PathBuf>, command: ServeOptions },
 }
 
-/// Runs the binary: its words are those of this process. Returns the exit code.
+/// Runs the binary with this process's arguments. Returns the exit code.
 #[must_use]
 pub fn main() -> u8 {
     let ran = match asked(std::env::args_os().skip(1)) {
@@ -113,7 +120,7 @@ pub fn main() -> u8 {
             return 0;
         }
         Ok(CommandLine::Run { home, etc, command }) => Home::locate(home.as_deref(), etc.as_deref())
-            .map_err(|e| ExitError::misused(format!("the home cannot be named: {e}")))
+            .map_err(|e| ExitError::misused(format!("cannot locate the home: {e}")))
             .and_then(|home| command.run(home)),
         Err(reason) => Err(ExitError::misused(reason)),
     };
@@ -153,7 +160,7 @@ fn asked(words: impl Iterator<Item = OsString>) -> Result<CommandLine, String> {
     Ok(CommandLine::Run { home, etc, command })
 }
 
-/// What stands behind the first `=`.
+/// The bytes after the first `=`.
 fn rest_of(word: &OsStr) -> Option<OsString> {
     use std::os::unix::ffi::OsStrExt as _;
     let bytes = word.as_bytes();
@@ -174,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_as_they_stand_in_the_unit() {
+    fn arguments_are_read_as_the_unit_writes_them() {
         let words = ["--home", "/h", "--etc=/e", "--front-user", "par", "--journal", "/j=1", "--fd=3"];
         let command =
             ServeOptions { fd: Some(3), front_user: "par".to_owned(), journal: Some("/j=1".into()) };

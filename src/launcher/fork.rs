@@ -1,4 +1,5 @@
-//! The launcher's side of the start of a call's child.
+//! The launcher's side of starting a call's child. A child is started for its call and not kept in
+//! stock: one that was started earlier could not inherit what the call is given.
 
 use crate::launcher::child::{Birth, run};
 use crate::launcher::host::machine::Machine;
@@ -20,8 +21,8 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts the child of `call`, a call of `tool`, with its pipes, its control channel and its namespaces. Its
-    /// first process is in `group` and has the uid `slot`, if they are given.
+    /// Starts the child of `call`, a call of `tool`, with its pipes, its control channel and its
+    /// namespaces. If given, its first process starts in `group` and has the uid `slot`.
     pub(crate) fn start(
         machine: &Machine,
         tool: &OpenTool,
@@ -34,7 +35,7 @@ impl Child {
         let (stderr, stderr_child) = pipe_with(PipeFlags::CLOEXEC).map_err(refuse)?;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let (control, control_child) = pair.map_err(refuse)?;
-        // Only these ends: the child's may wait.
+        // Only these ends are nonblocking: the child may wait on its own.
         for end in [&stdout, &stderr, &control] {
             rustix::io::ioctl_fionbio(end, true).map_err(refuse)?;
         }

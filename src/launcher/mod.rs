@@ -1,24 +1,40 @@
-//! The launcher: reads the manifests, starts one confined child per call, and owns its deadline, caps and end.
+//! The launcher: reads the manifests, starts one confined child per call, and owns its deadline,
+//! caps and end.
 //!
 //! ```text
-//! first stage (attend): enters namespaces, waits ── launcher proper (serve) ── one child per call (child)
+//! first stage (attend)        enters namespaces, then waits
+//! └── launcher proper (serve)
+//!     └── one child per call (child)
 //! ```
-//! A call has two steps. *Prepare* starts a child that gives up everything but the sight of its tool's folders and says
-//! which object an argument names; nothing is read or changed. *Go* lets that same child confine itself to that object and
-//! run. What was really enforced comes back with the result; what is demanded and cannot be had is a refusal.
+//! A call has two steps. *Prepare* starts a child that gives up everything except access to its
+//! tool's folders and reports which object an argument names; nothing is read or changed. *Go* lets
+//! that same child confine itself to that object and run. The result reports the layers that were
+//! enforced; a demanded layer that is unavailable is a refusal.
 //!
-//! Architecture invariants: this room and `sandbox` alone start processes; only `sys` has `unsafe` blocks. Nothing here knows
-//! a policy, the ledger or a model: it names `call`, `tools`, `config` and `types` and no other room, so that the binary
-//! `par-launcher` holds no more than that.
+//! Architecture invariants: only this room and `sandbox` start processes; only `sys` has `unsafe`
+//! blocks. Nothing here knows a policy, the ledger or a model: the room names `call`, `tools`,
+//! `config` and `types` and no other room, so that the binary `par-launcher` contains nothing else.
 //!
 //! # Layout
 //!
-//! `sys` (calls that need `unsafe`), `spec` (what it is started with), `protocol` (messages), `journal` (its own record),
-//! `uids`, `secrets`; `view/` (what is seen of the host), `confine/` (what is refused), `cgroup`, `host/` (what this machine
-//! gives), `tool` (a manifest, opened), `child/` (the child of one call), `fork` (the start of a child), `call` (one call as
-//! the launcher sees it), `serve` (the loop), `attend` (the first stage), `command` (the binary's own words).
+//! * `sys`: the calls that need `unsafe`.
+//! * `spec`: what a launcher is started with.
+//! * `protocol`: the messages.
+//! * `journal/`: the launcher's own record of orders and ends.
+//! * `uids`, `secrets`: the uids of calls, and the named secrets.
+//! * `view/`: what tools see of the host.
+//! * `confine/`: what a process is refused.
+//! * `cgroup/`: one group of processes for each call.
+//! * `host/`: what this machine offers.
+//! * `tool`: an opened manifest.
+//! * `child/`: the child of one call; `fork` starts it.
+//! * `call`: one call as the launcher sees it.
+//! * `serve`: the event loop.
+//! * `attend`: the first stage.
+//! * `command`: the command line of the binary.
 //!
-//! Of these `sandbox` names `sys`, `protocol`, `confine` and `view::files`, and its tests the rest that is not private.
+//! `sandbox` uses `sys`, `protocol`, `confine` and `view::files`; its tests use everything that is
+//! not private.
 
 pub(crate) mod sys;
 pub(crate) mod spec;

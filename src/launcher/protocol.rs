@@ -1,7 +1,8 @@
 //! Messages between front and launcher, and between launcher and child, over `SOCK_SEQPACKET`.
 //!
-//! A packet is a kind, a call's number, whether more follows, and bytes: output as it stands, or a
-//! piece of a JSON message. Pieces keep one packet below the kernel's socket buffer.
+//! A packet is a kind, a call's id, whether more follows, and bytes: output as it is, or a piece of
+//! a JSON message. Splitting messages into pieces keeps one packet below the kernel's socket
+//! buffer.
 
 use crate::call::{End, Exclusion, Given, Object};
 use crate::types::limits::{LINK_MESSAGE_BYTES_MAX, LINK_UNFINISHED_BYTES_MAX};
@@ -19,17 +20,17 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-/// Bytes of one piece.
+/// Size of one piece, in bytes.
 pub(crate) const PIECE_BYTES_MAX: usize = 32 << 10;
-/// One packet of any kind, with its head.
+/// Size of one packet of any kind, with its head, in bytes.
 pub(crate) const PACKET_BYTES_MAX: usize = HEAD_BYTES + PIECE_BYTES_MAX;
-/// One message of a child, in bytes: a single packet.
+/// Size of one message of a child, in bytes: a single packet.
 pub(crate) const CHILD_MESSAGE_BYTES_MAX: usize = 128 << 10;
-/// Messages whose last piece has not come.
+/// Messages whose last piece has not arrived.
 const PARTIAL_MAX: usize = 256;
 const HEAD_BYTES: usize = 10;
 
-/// A call as the front asks for it.
+/// A call as the front requests it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ask {
     /// The tool's name.
@@ -38,7 +39,7 @@ pub(crate) struct Ask {
     pub(crate) manifest: String,
     /// Canonical JSON.
     pub(crate) arguments: String,
-    /// Absolute paths of which those that hold the object are to be told.
+    /// Absolute paths; the answer reports those that are the object or contain it.
     pub(crate) named: Vec<String>,
 }
 
@@ -47,15 +48,15 @@ pub(crate) struct Ask {
 pub(crate) struct Go {
     pub(crate) tool: String,
     pub(crate) manifest: String,
-    /// SHA-256 of the canonical arguments: the launcher has them from [`Ask`].
+    /// SHA-256 of the canonical arguments, which the launcher has from [`Ask`].
     pub(crate) arguments: Digest,
-    /// The ledger's number of the decision, for the launcher's journal.
+    /// The ledger's sequence number of the decision, for the launcher's journal.
     pub(crate) decision: u64,
     /// The object that was decided on.
     pub(crate) object: Object,
     /// What is left out below it.
     pub(crate) exclusions: Vec<Exclusion>,
-    /// By which the front shows that it looks for the secrets which the tool is given, in hexadecimal.
+    /// Proof that the front searches output for the secrets that the tool is given, in hexadecimal.
     pub(crate) secrets: Option<String>,
 }
 
@@ -65,14 +66,14 @@ pub(crate) enum Request {
     Prepare(Ask),
     Go(Go),
     Release,
-    /// Whether it still answers.
+    /// Asks whether the launcher still answers.
     Ping,
 }
 
-/// Launcher to front; output comes as packets of its own.
+/// Launcher to front; output has its own kinds of packets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// First of all, under number 0: ready, or why not.
+    /// The first reply, under id 0: ready, or why not.
     Hello(Result<Report, String>),
     Prepared(Object),
     NotPrepared(String),
@@ -80,12 +81,12 @@ pub(crate) enum Reply {
     Pong,
 }
 
-/// The end of a call, behind its last output.
+/// The end of a call, sent after its last output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) end: End,
     pub(crate) layers: Vec<String>,
-    /// Of a call that was confined.
+    /// Set for a call that was confined.
     pub(crate) level: Option<Level>,
     pub(crate) protections: BTreeMap<String, Vec<String>>,
     pub(crate) given: Given,
@@ -94,68 +95,71 @@ pub(crate) struct Ended {
 
 /// Child to launcher.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Word {
+pub(crate) enum ChildMessage {
     /// Resolved; waits for go.
     Ready(Object),
-    /// With the lock on a folder that the call changes, for the launcher to hold until nobody of the call is left.
+    /// With the lock on a folder that the call changes, for the launcher to hold until the call has
+    /// no process left.
     Holds,
-    /// Every layer holds; what follows is the tool.
+    /// Every layer is enforced; what follows is the tool.
     Confined(Vec<String>),
     /// The program's own end, from the call's init.
     Ended(End),
-    /// A demanded step failed, or the object is another: nothing was run.
+    /// A demanded step failed, or the object has changed: nothing was run.
     Refused(String),
 }
 
 /// What a launcher found when it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The launcher's process number, as its host counts.
+    /// The launcher's pid in the host's numbering.
     pub pid: u32,
-    /// Tools that it loaded, each with its manifest's digest in hexadecimal, sorted by name.
+    /// The tools that it loaded, each with its manifest's digest in hexadecimal, sorted by name.
     pub tools: Vec<ToolDigest>,
     /// The layers that every call gets, such as `landlock abi 7`.
     pub layers: Vec<String>,
-    /// What this machine lacks, and what that means.
+    /// What is missing on this machine, and what that means.
     pub missing: Vec<String>,
-    /// Granted folders that are not there.
+    /// Granted folders that do not exist.
     pub skipped: Vec<SkippedRoot>,
     /// Tools that will be refused, each with the reason.
     pub refused: Vec<RefusedTool>,
     /// Programs as they were opened.
     pub programs: Vec<ProgramDigest>,
-    /// Mounts of the host at, above and below what manifests name. Tools see what is mounted there later only
-    /// behind a reload.
+    /// Mounts of the host at, above and below what manifests name. Tools see later mounts there
+    /// only after a reload.
     pub mounted: Vec<Mounted>,
     /// The level that this machine reaches.
     pub level: Option<Level>,
-    /// Each protection of a builtin's call, with the layers that were seen to give it.
+    /// Each protection of a builtin's call, with the layers that were seen to provide it.
     pub protections: BTreeMap<String, Vec<String>>,
-    /// The same of a program's call.
+    /// The same for a program's call.
     pub program_protections: BTreeMap<String, Vec<String>>,
-    /// What keeps the level below `strict`, in words.
+    /// What keeps the level below `strict`, for people.
     pub lacking: Vec<String>,
-    /// Under which proofs of secrets are made. Its own, and not on record.
+    /// The salt of the proofs of secrets. Chosen by the launcher, and not recorded.
     pub salt: [u8; 32],
-    /// What of cgroups this place does not give, and what that means. An extra: no level hangs on it.
+    /// The cgroup features that are missing here, and what that means. Groups are an extra: no
+    /// level depends on them.
     pub groups_missing: Vec<String>,
 }
 
 /// A mount of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounted {
-    /// Where.
+    /// The mount point.
     pub path: String,
-    /// What: the device's number, and the folder of it, the same in every mount namespace.
+    /// What is mounted: the device number and the folder on that device, the same in every mount
+    /// namespace.
     pub of: String,
 }
 
 /// A manifest as a launcher read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDigest {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
-    /// SHA-256, in hexadecimal.
+    /// SHA-256 of the manifest, in hexadecimal.
     pub sha256: String,
 }
 
@@ -164,14 +168,14 @@ pub struct ToolDigest {
 pub struct SkippedRoot {
     /// The tool whose manifest grants it.
     pub tool: String,
-    /// The folder.
+    /// The folder's path.
     pub path: PathBuf,
 }
 
 /// A tool that cannot be called on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTool {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
     /// What is not as demanded.
     pub reason: String,
@@ -180,7 +184,7 @@ pub struct RefusedTool {
 /// A tool's program, opened once and run by that descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramDigest {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
     /// SHA-256 of the program's file, in hexadecimal.
     pub sha256: String,
@@ -218,11 +222,11 @@ pub(crate) fn packet(kind: PacketKind, id: u64, more: bool, bytes: &[u8]) -> Vec
     out
 }
 
-/// `message` as packets, in their order.
+/// Splits `message` into packets, in order.
 pub(crate) fn packets(id: u64, message: &impl Serialize) -> Result<Vec<Vec<u8>>, String> {
     let bytes = serde_json::to_vec(message).map_err(|e| e.to_string())?;
     if bytes.len() > LINK_MESSAGE_BYTES_MAX {
-        return Err(format!("a message over {LINK_MESSAGE_BYTES_MAX} bytes"));
+        return Err(format!("a message of more than {LINK_MESSAGE_BYTES_MAX} bytes"));
     }
     let count = bytes.len().div_ceil(PIECE_BYTES_MAX);
     let pieces = bytes.chunks(PIECE_BYTES_MAX).enumerate();
@@ -234,15 +238,16 @@ pub(crate) fn packets(id: u64, message: &impl Serialize) -> Result<Vec<Vec<u8>>,
 pub(crate) enum Arrival<M> {
     Message(u64, M),
     Output(u64, PacketKind, Vec<u8>),
-    /// A piece; the rest is to come.
+    /// A piece; the rest is still to come.
     Piece,
 }
 
-/// Puts pieces together again. Bounded for all messages together; a packet that is none is an error.
+/// Reassembles split messages in bounded memory, counted over all messages. A malformed packet is
+/// an error.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     partial: HashMap<u64, Vec<u8>>,
-    /// Of all of them together.
+    /// Bytes of all partial messages together.
     held_bytes: usize,
 }
 
@@ -261,7 +266,7 @@ impl Assembler {
             return Err("too many unfinished messages".to_owned());
         }
         if self.held_bytes + bytes.len() > LINK_UNFINISHED_BYTES_MAX {
-            return Err(format!("unfinished messages over {LINK_UNFINISHED_BYTES_MAX} bytes"));
+            return Err(format!("unfinished messages of more than {LINK_UNFINISHED_BYTES_MAX} bytes"));
         }
         self.held_bytes += bytes.len();
         self.partial.entry(id).or_default().extend(bytes);
@@ -270,12 +275,12 @@ impl Assembler {
         }
         let whole = self.partial.remove(&id).unwrap_or_default();
         self.held_bytes = self.held_bytes.saturating_sub(whole.len());
-        let message = serde_json::from_slice(&whole).map_err(|e| format!("a message that is none: {e}"))?;
+        let message = serde_json::from_slice(&whole).map_err(|e| format!("a malformed message: {e}"))?;
         Ok(Arrival::Message(id, message))
     }
 }
 
-/// Sends one packet. `Ok(false)` where the socket is full and does not wait.
+/// Sends one packet. `Ok(false)` if the socket is full and nonblocking.
 pub(crate) fn send_packet(socket: impl AsFd, packet: &[u8]) -> Result<bool, Errno> {
     loop {
         match send(&socket, packet, SendFlags::NOSIGNAL) {
@@ -287,7 +292,7 @@ pub(crate) fn send_packet(socket: impl AsFd, packet: &[u8]) -> Result<bool, Errn
     }
 }
 
-/// As [`send_packet`], with a descriptor that the other side gets a copy of.
+/// Like [`send_packet`], with a descriptor of which the other side gets a copy.
 pub(crate) fn send_with(socket: impl AsFd, packet: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<bool, Errno> {
     let Some(fd) = fd else { return send_packet(socket, packet) };
     loop {
@@ -305,7 +310,7 @@ pub(crate) fn send_with(socket: impl AsFd, packet: &[u8], fd: Option<BorrowedFd<
     }
 }
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     Packet(Vec<u8>),
@@ -320,7 +325,8 @@ pub(crate) fn receive(socket: impl AsFd, bytes_max: usize) -> Received {
     receive_with(socket, bytes_max).0
 }
 
-/// As [`receive`], with the descriptor that came along; of more the kernel closes what has no room.
+/// Like [`receive`], with the first descriptor that was passed; the kernel closes any further one,
+/// since the buffer has room for one.
 pub(crate) fn receive_with(socket: impl AsFd, bytes_max: usize) -> (Received, Option<OwnedFd>) {
     loop {
         // The length first: a buffer for the longest packet would cost more than the packet.
@@ -367,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_come_together_again_between_others() {
+    fn long_messages_are_reassembled_between_others() {
         let long = packets(1, &Request::Prepare(ask(20_000))).expect("packets");
         let short = packets(2, &Request::Release).expect("packets");
         assert!(long.len() > 2);
@@ -385,11 +391,11 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_messages_have_one_bound_together() {
+    fn unfinished_messages_share_one_limit() {
         let piece = |id: u64| packet(PacketKind::Message, id, true, &[b' '; PIECE_BYTES_MAX]);
         let mut assembler = Assembler::default();
         let most = LINK_UNFINISHED_BYTES_MAX / PIECE_BYTES_MAX;
-        // Of as many messages as there are pieces, or of few.
+        // As many messages as there are pieces, or a few.
         for spread in [200, 4] {
             for at in 0..most as u64 {
                 let taken = assembler.take::<Request>(&piece(at % spread));
@@ -398,7 +404,7 @@ mod tests {
             assert!(assembler.take::<Request>(&piece(0)).is_err());
             assembler = Assembler::default();
         }
-        // What is finished is not counted any more.
+        // A finished message does not count any more.
         let whole = packets(1, &Request::Prepare(ask(200_000))).expect("packets");
         for _ in 0..4 {
             for piece in &whole {
@@ -408,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_an_error() {
+    fn malformed_packets_are_errors() {
         for packet in [&b""[..], b"m", b"x0000000000", b"m\0\0\0\0\0\0\0\0\0{", b"m\0\0\0\0\0\0\0\0\0null"] {
             assert!(Assembler::default().take::<Request>(packet).is_err(), "{packet:?}");
         }

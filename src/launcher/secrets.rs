@@ -1,9 +1,10 @@
-//! The secrets that manifests give to programs, in memory that nobody can change.
+//! The secrets that manifests give to programs, in sealed memory.
 //!
-//! The launcher reads them itself, as its own user: no secret crosses the socket, and a front that was taken over
-//! cannot choose what a tool is given. It reads those alone that a manifest asks for, in a process of its own
-//! that ends at once: no value is in this one's memory, nor in what is forked from it, builtins among it, but where a
-//! tool has printed one, since output passes through.
+//! The launcher reads them itself, as its own user: no secret crosses the socket, and a compromised
+//! front cannot choose what a tool is given. It reads only those that a manifest asks for, in a
+//! separate process that ends at once: no value is in this process's memory, nor in that of its
+//! forks, builtins included; even hashing a value here would leave pieces of it on the stack. The
+//! exception is a value that a tool has printed, since output passes through.
 
 use crate::config::{Config, SecretSource};
 use crate::launcher::spec::Spec;
@@ -20,14 +21,15 @@ use std::fmt::Display;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// What the reading process says: of each name the proof of its value, in hexadecimal, or why there is none.
-type Told = BTreeMap<String, Result<String, String>>;
+/// The reading process's answer: for each name the proof of its value, in hexadecimal, or why it
+/// was not read.
+type ProofByName = BTreeMap<String, Result<String, String>>;
 
 /// The secrets of all tools, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Vault {
     kept: BTreeMap<String, Result<StoredSecret, String>>,
-    /// Under which this launcher makes proofs.
+    /// The salt of this launcher's proofs.
     pub(crate) salt: [u8; 32],
 }
 
@@ -38,9 +40,11 @@ struct StoredSecret {
 }
 
 impl Vault {
-    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read anew, as a reload does.
+    /// Reads every secret that a manifest of `catalog` asks for; `par.toml` is read again, as in a
+    /// reload.
     ///
-    /// One that cannot be read refuses its tools and not the start: which user the launcher is, the front cannot know.
+    /// One that cannot be read refuses its tools and not the start: the front cannot know as which
+    /// user the launcher runs.
     pub(crate) fn open(spec: &Spec, catalog: &Catalog, one: &SingleThread) -> Result<Self, String> {
         let mut vault = Self::default();
         let names: BTreeSet<&String> = catalog.manifests().flat_map(|manifest| &manifest.secrets).collect();
@@ -49,15 +53,16 @@ impl Vault {
         }
         let refuse = |e: &dyn Display| format!("secrets: {e}");
         getrandom(&mut vault.salt, GetRandomFlags::empty()).map_err(|e| refuse(&e))?;
-        let home = spec.secrets.clone().ok_or_else(|| refuse(&"there is no home to read them of"))?;
+        let home = spec.secrets.clone().ok_or_else(|| refuse(&"no home was given to read them from"))?;
         let sources = Config::load(home).map_err(|e| e.to_string())?.secrets;
         let memory = names.into_iter().map(|name| Ok((name.clone(), memory_file("secret")?)));
         let memory: BTreeMap<String, OwnedFd> =
             memory.collect::<Result<_, Errno>>().map_err(|e| refuse(&e))?;
-        let mut told = read_apart(one, &memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
+        let mut answers = read_apart(one, &memory, &sources, &vault.salt).map_err(|e| refuse(&e))?;
         for (name, memory) in memory {
-            let proof = told.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
-            let proof = proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no proof".to_owned()));
+            let proof = answers.remove(&name).unwrap_or_else(|| Err("was not read".to_owned()));
+            let proof =
+                proof.and_then(|hex| Digest::from_hex(&hex).ok_or_else(|| "has no valid proof".to_owned()));
             let kept = proof.and_then(|proof| {
                 seal(&memory).map_err(|e| e.to_string())?;
                 Ok(StoredSecret { memory, proof })
@@ -67,7 +72,8 @@ impl Vault {
         Ok(vault)
     }
 
-    /// The secrets called `names`, and the proof of all of them. A reason names the first that is not there.
+    /// The secrets in `names`, and the combined proof of them. An error names the first that is
+    /// missing.
     pub(crate) fn give(&self, names: &[String]) -> Result<(Vec<OwnedFd>, Option<Digest>), String> {
         let (mut memory, mut proofs) = (Vec::new(), Vec::new());
         for name in names {
@@ -87,16 +93,16 @@ fn read_apart(
     memory: &BTreeMap<String, OwnedFd>,
     sources: &BTreeMap<String, SecretSource>,
     salt: &[u8; 32],
-) -> Result<Told, String> {
+) -> Result<ProofByName, String> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| e.to_string())?;
     match sys::fork(one).map_err(|e| e.to_string())? {
         sys::Fork::Child(_) => {
-            let told: Told = memory
+            let answers: ProofByName = memory
                 .iter()
                 .map(|(name, memory)| (name.clone(), put(sources.get(name), memory, salt)))
                 .collect();
-            let bytes = serde_json::to_vec(&told).unwrap_or_default();
-            // What does not arrive is not there.
+            let bytes = serde_json::to_vec(&answers).unwrap_or_default();
+            // An answer that does not arrive counts as missing.
             let _ = write_all(&write, &bytes);
             sys::exit_now(0)
         }
@@ -110,18 +116,19 @@ fn read_apart(
     }
 }
 
-/// Puts one value into `memory`; its proof. It has the same bounds as where it is looked for.
+/// Puts one value into `memory` and returns its proof. The value has the same length limits as
+/// where it is searched for.
 fn put(source: Option<&SecretSource>, memory: &OwnedFd, salt: &[u8; 32]) -> Result<String, String> {
-    let value = source.ok_or("is not in `[secrets]` of par.toml")?.read()?;
+    let value = source.ok_or("is missing in `[secrets]` of par.toml")?.read()?;
     let (least, most) = (limits::SECRET_BYTES_MIN, limits::SECRET_BYTES_MAX);
     if !(least..=most).contains(&value.len()) {
-        return Err(format!("the value has not {least} to {most} bytes"));
+        return Err(format!("the value must have {least} to {most} bytes"));
     }
     write_all(memory, &value).map_err(|e| e.to_string())?;
     Ok(secret::proof_of_same(salt, &value).hex())
 }
 
-/// A memory file of `bytes` that nobody can change any more.
+/// A memory file of `bytes`, sealed against changes.
 pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, Errno> {
     let fd = memory_file(name)?;
     write_all(&fd, bytes)?;
@@ -132,7 +139,7 @@ pub(crate) fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, Errno> {
 fn memory_file(name: &str) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Kernels before 6.3 do not know that it is never to be executed itself.
+        // Kernels before 6.3 do not know the flag that forbids executing the file itself.
         Err(Errno::INVAL) => memfd_create(name, flags),
         made => made,
     }

@@ -1,9 +1,9 @@
 //! The launcher: one thread and one loop over the front's socket and every call's child.
 //!
-//! It never waits for anybody: a front that does not read stops the reading of tools' output, never
-//! the clock. It knows only the manifests, and checks again what the front says about a call.
+//! It never blocks on a peer: a front that does not read stops the reading of tools' output, never
+//! the clock. It knows only the manifests, and verifies again what the front says about a call.
 //!
-//! It is forked by a supervisor, or a service manager starts it for one connection of the front
+//! A supervisor forks it, or a service manager starts it for one connection of the front
 //! ([`attend`]).
 
 use super::call::{Call, Drained, Notice, Stream};
@@ -30,10 +30,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// How a group's memory ends what is in it.
+/// How the kernel ends the processes of a group that runs out of memory.
 const KILLED: End = End::Signal { signal: 9 };
 
-/// Packets that are taken from the front before the children are looked at again.
+/// Packets that are taken from the front before the children are polled again.
 const PACKETS_PER_TURN_MAX: usize = 64;
 
 pub(crate) struct EventLoop<'a> {
@@ -71,12 +71,12 @@ impl<'a> EventLoop<'a> {
         vault: Vault,
         slots: Option<Slots>,
     ) -> Result<Self, String> {
-        let (missing, mounted) = (machine.told.missing.clone(), machine.told.mounted.clone());
-        let mut report = Report { pid: machine.told.pid, missing, mounted, ..Report::default() };
+        let (missing, mounted) = (machine.facts.missing.clone(), machine.facts.mounted.clone());
+        let mut report = Report { pid: machine.facts.pid, missing, mounted, ..Report::default() };
         report.level = machine.level();
         report.protections = machine.held.table(Runs::Builtin);
         report.program_protections = machine.held.table(Runs::Program);
-        report.lacking = machine.lacking();
+        report.lacking = machine.shortfalls();
         report.groups_missing = machine.groups_missing.clone();
         let digest = |m: &Arc<Manifest>| ToolDigest { tool: m.name.clone(), sha256: m.digest.hex() };
         report.tools = catalog.manifests().map(digest).collect();
@@ -122,7 +122,7 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Sends what waits for the front, as far as it takes it.
+    /// Sends what waits for the front, as much as the socket takes.
     fn flush(&mut self) -> Result<(), rustix::io::Errno> {
         while let Some((packet, fd)) = self.queue.front() {
             if !protocol::send_with(self.front, packet, fd.as_ref().map(OwnedFd::as_fd))? {
@@ -133,7 +133,7 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Ended children: the rest of their output, then their end.
+    /// For each ended child: sends the rest of its output, then its end.
     fn finish_calls(&mut self) {
         let ended: Vec<u64> =
             self.calls.iter().filter(|(_, call)| call.is_reaped()).map(|(id, _)| *id).collect();
@@ -156,7 +156,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Moves one piece of output to the front. Whether there may be more.
+    /// Moves one piece of output to the front. Returns whether there may be more.
     fn drain(&mut self, id: u64, stream: impl Fn(&mut Call) -> &mut Stream) -> bool {
         let Some(call) = self.calls.get_mut(&id) else { return false };
         let kind = stream(call).kind;
@@ -169,7 +169,7 @@ impl<'a> EventLoop<'a> {
             }
         };
         self.queue.push_back((protocol::packet(kind, id, false, &bytes), None));
-        // An error of the socket is met again, and acted on, at the top of the loop.
+        // A socket error comes up again, and is acted on, at the top of the loop.
         let _ = self.flush();
         true
     }
@@ -185,7 +185,7 @@ impl<'a> EventLoop<'a> {
             let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
             Timespec { tv_sec: seconds, tv_nsec: i64::try_from(us % 1_000_000 * 1_000).unwrap_or(0) }
         });
-        // An interrupted wait is a turn of the loop with nothing ready.
+        // An interrupted wait is a round of the loop with nothing ready.
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return Vec::new();
         }
@@ -197,10 +197,10 @@ impl<'a> EventLoop<'a> {
         let mut out = Vec::with_capacity(1 + 4 * self.calls.len());
         let full = !self.queue.is_empty();
         let mut front = if full { PollFlags::OUT } else { PollFlags::empty() };
-        front.set(PollFlags::IN, self.hears_front());
+        front.set(PollFlags::IN, self.accepts_requests());
         out.push((Wakeup::Front, self.front.as_fd(), front));
         for (id, call) in self.calls.iter().filter(|(_, call)| !call.is_reaped()) {
-            if let Some(control) = call.control.as_ref().filter(|_| call.is_heard()) {
+            if let Some(control) = call.control.as_ref().filter(|_| call.reads_messages()) {
                 out.push((Wakeup::Control(*id), control.as_fd(), PollFlags::IN));
             }
             for (source, stream) in [(Wakeup::Stdout(*id), &call.stdout), (Wakeup::Stderr(*id), &call.stderr)]
@@ -223,11 +223,11 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Whether the front is still there.
+    /// Returns whether the front is still there.
     fn handle(&mut self, source: Wakeup) -> bool {
         match source {
-            Wakeup::Front => return self.hear_front(),
-            Wakeup::Control(id) => self.notify(id, Call::hear),
+            Wakeup::Front => return self.read_front(),
+            Wakeup::Control(id) => self.notify(id, Call::take_message),
             Wakeup::Child(id) => self.notify(id, Call::reap),
             Wakeup::Stdout(id) if self.queue.is_empty() => {
                 self.drain(id, |call| &mut call.stdout);
@@ -240,14 +240,15 @@ impl<'a> EventLoop<'a> {
         true
     }
 
-    /// A front that does not take its answers is asked for no more questions: those would be answered too.
-    fn hears_front(&self) -> bool {
+    /// A front that does not take its answers is not read from: each request would add another
+    /// answer.
+    fn accepts_requests(&self) -> bool {
         self.queue.len() < LINK_WAITING_PACKETS_MAX
     }
 
-    fn hear_front(&mut self) -> bool {
+    fn read_front(&mut self) -> bool {
         for _ in 0..PACKETS_PER_TURN_MAX {
-            if !self.hears_front() {
+            if !self.accepts_requests() {
                 return true;
             }
             let (packet, fd) = match receive_with(self.front, PACKET_BYTES_MAX) {
@@ -256,17 +257,17 @@ impl<'a> EventLoop<'a> {
                 (Received::End, _) => return false,
             };
             match self.assembler.take(&packet) {
-                Ok(Arrival::Message(id, request)) => self.obey(id, request, fd.as_ref()),
+                Ok(Arrival::Message(id, request)) => self.handle_request(id, request, fd.as_ref()),
                 Ok(Arrival::Piece) => {}
-                // A front that speaks another language is not one.
+                // A peer that speaks another protocol is not a front.
                 Ok(Arrival::Output(..)) | Err(_) => return false,
             }
         }
         true
     }
 
-    /// `fd` came with the request's last packet.
-    fn obey(&mut self, id: u64, request: Request, fd: Option<&OwnedFd>) {
+    /// Handles a request; `fd` came with its last packet.
+    fn handle_request(&mut self, id: u64, request: Request, fd: Option<&OwnedFd>) {
         match request {
             Request::Prepare(ask) => {
                 if let Err(reason) = self.prepare(id, ask) {
@@ -284,13 +285,13 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Checks the call again and starts its child.
+    /// Verifies the call again and starts its child.
     fn prepare(&mut self, id: u64, ask: Ask) -> Result<(), String> {
         if self.calls.len() >= CALLS_MAX {
-            return Err(format!("{CALLS_MAX} calls are there already"));
+            return Err(format!("there are {CALLS_MAX} calls already, which is the limit"));
         }
         if self.calls.contains_key(&id) {
-            return Err("a call with this number is there already".to_owned());
+            return Err("there is a call with this id already".to_owned());
         }
         self.check(&ask)?;
         let refused = self.report.refused.iter().find(|refused| refused.tool == ask.tool);
@@ -301,7 +302,7 @@ impl<'a> EventLoop<'a> {
         let tool = tool.ok_or("the tool was not opened")?;
         let child = self.start_child(id, tool, &ask)?;
         let tool = &self.tools.get(tool).ok_or("the tool was not opened")?.manifest;
-        // The child has its own copy of these, and there may be megabytes of them.
+        // The child has its own copy of these, and they may take megabytes.
         let ask = Ask { named: Vec::new(), ..ask };
         self.calls.insert(id, Call::new(ask, tool, child));
         Ok(())
@@ -322,7 +323,7 @@ impl<'a> EventLoop<'a> {
         child
     }
 
-    /// What a call had of the launcher's, once nothing of it is left.
+    /// Releases what the launcher holds for a call, once no process of it is left.
     fn give_back(&mut self, id: u64) {
         if let Some(groups) = &mut self.groups {
             groups.close(id);
@@ -332,10 +333,9 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Name, digest, schema and canonical form, against this launcher's own catalog.
+    /// Verifies name, digest, schema and canonical form against this launcher's own catalog.
     fn check(&self, ask: &Ask) -> Result<(), String> {
-        let manifest =
-            self.catalog.find(&ask.tool).ok_or_else(|| format!("no tool is named `{}`", ask.tool))?;
+        let manifest = self.catalog.find(&ask.tool).ok_or_else(|| format!("unknown tool `{}`", ask.tool))?;
         if manifest.digest.hex() != ask.manifest {
             return Err(format!("the manifest of `{}` is not the one that this launcher loaded", ask.tool));
         }
@@ -357,7 +357,7 @@ impl<'a> EventLoop<'a> {
             });
             self.notify(id, |call| call.go(go, connected, journaled));
         } else {
-            let reason = "the child that was prepared is gone".to_owned();
+            let reason = "the prepared child is gone".to_owned();
             let (level, protections, given) = (None, BTreeMap::new(), Given::default());
             let ended = Ended {
                 end: End::Refused { reason },
@@ -371,13 +371,15 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// What the tool is given must be what the front looks for in its output.
+    /// Compares what the tool is given with what the front searches its output for; both must be
+    /// the same secrets.
     fn agree(&self, go: &Go) -> Result<(), String> {
         let proof = self.tools.iter().find(|tool| tool.manifest.name == go.tool).and_then(|tool| tool.proof);
         if proof.map(|proof| proof.hex()) == go.secrets {
             return Ok(());
         }
-        Err("the tool's secrets are not those that are replaced in what it prints: `par reload`".to_owned())
+        Err("the tool's secrets are not those that the front replaces in its output: run `par reload`"
+            .to_owned())
     }
 
     fn notify(&mut self, id: u64, step: impl FnOnce(&mut Call) -> Notice) {
@@ -390,7 +392,7 @@ impl<'a> EventLoop<'a> {
                 if ended.end == KILLED && self.groups.as_ref().is_some_and(|groups| groups.ran_out(id)) {
                     ended.end = End::Oom;
                 }
-                // What was never confined had nothing around it, and ran nothing.
+                // A call that was never confined had no layers, and ran nothing.
                 let name = call.tool();
                 if !ended.layers.is_empty() {
                     let is_it = |tool: &&OpenTool| tool.manifest.name == name;
@@ -414,13 +416,13 @@ impl<'a> EventLoop<'a> {
 
     /// `fd` goes with the last packet.
     fn reply_with(&mut self, id: u64, reply: &Reply, fd: Option<OwnedFd>) {
-        // Replies are bounded by what a child may say, far below the limit of a message.
+        // Replies are bounded by what a child may send, far below the limit of a message.
         let packets = protocol::packets(id, reply).unwrap_or_default();
         self.queue.extend(packets.into_iter().map(|packet| (packet, None)));
         if let Some((_, last)) = self.queue.back_mut().filter(|_| fd.is_some()) {
             *last = fd;
         }
-        // An error of the socket is met again, and acted on, at the top of the loop.
+        // A socket error comes up again, and is acted on, at the top of the loop.
         let _ = self.flush();
     }
 
@@ -431,7 +433,7 @@ impl<'a> EventLoop<'a> {
     }
 }
 
-/// What all processes of a call together may have: the tool's own bounds, and a program's init beside.
+/// Limits for all processes of a call together: the tool's own, plus a program's init.
 fn bounds(tool: &OpenTool) -> GroupLimits {
     let limits = &tool.manifest.limits;
     let init = u64::from(tool.program.is_some());
@@ -440,7 +442,7 @@ fn bounds(tool: &OpenTool) -> GroupLimits {
 
 /// The layers that every call gets.
 fn layers_of(machine: &Machine, slots: Option<&Slots>) -> Vec<String> {
-    let mut out = machine.told.inherited.clone();
+    let mut out = machine.facts.inherited.clone();
     if machine.has_namespaces() {
         out.push("pid namespace".to_owned());
     }

@@ -1,4 +1,4 @@
-//! What a launcher is started with, why one is not there, and how many calls it takes.
+//! What a launcher is started with, why it did not start, and how many calls it accepts.
 
 use crate::config::{Config, Home};
 use crate::tools::Places;
@@ -6,7 +6,7 @@ use crate::types::Level;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Calls at once, prepared ones among them; one more is refused.
+/// Concurrent calls, including prepared ones; one more is refused.
 pub(crate) const CALLS_MAX: usize = 64;
 
 /// What a launcher needs to load and open the tools by itself.
@@ -14,26 +14,30 @@ pub(crate) const CALLS_MAX: usize = 64;
 pub struct Spec {
     /// The folder of the manifests.
     pub tools_dir: PathBuf,
-    /// What the manifests' words are resolved against.
+    /// What the placeholders in manifests are resolved against.
     pub places: Places,
-    /// Uid and gid of tools where the launcher is root; `None` is the user `par-tool`, else 65534.
+    /// Uid and gid of tools if the launcher is root; `None` is the user `par-tool`, else 65534.
     pub user: Option<(u32, u32)>,
-    /// First and last of the uids of calls that write nothing, where the launcher is root; `None` is [`Self::user`].
+    /// First and last of the uids for calls that write nothing, if the launcher is root; `None`
+    /// uses [`Self::user`].
     pub slot_uids: Option<(u32, u32)>,
-    /// A machine that reaches less is refused.
+    /// The level that the machine must reach; a start below it is refused.
     pub minimum: Option<Level>,
-    /// No right of a later version of Landlock's is used: to see what an older kernel would give.
+    /// The highest Landlock ABI version whose rights are used: shows what an older kernel would
+    /// provide.
     pub landlock_abi_max: Option<u32>,
-    /// A file of certificates (PEM) that connections of builtins are believed for too, beside the system's.
+    /// A file of certificates (PEM) that connections of builtins trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// The home whose named secrets it reads by itself, and gives to programs; `None` where it gives none.
+    /// The home whose named secrets the launcher reads itself and gives to programs; `None` gives
+    /// none.
     pub secrets: Option<Home>,
-    /// The folder of the launcher's journal; `None` where it keeps none.
+    /// The folder of the launcher's journal; `None` keeps no journal.
     pub journal: Option<PathBuf>,
 }
 
 impl Spec {
-    /// What a launcher of the home that `config` is for needs; it reads the manifests itself.
+    /// The specification of a launcher for the home of `config`; the launcher reads the manifests
+    /// itself.
     #[must_use]
     pub fn from_config(config: &Config) -> Self {
         Self {
@@ -50,7 +54,7 @@ impl Spec {
     }
 }
 
-/// Why no launcher is there.
+/// Why a launcher did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the launcher did not start: {0}")]
 pub struct StartError(String);
@@ -60,7 +64,7 @@ impl StartError {
         Self(format!("{step}: {cause}"))
     }
 
-    /// The launcher's own word for it.
+    /// The reason that the launcher itself gave.
     pub(crate) fn from_reason(reason: String) -> Self {
         Self(reason)
     }

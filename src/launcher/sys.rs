@@ -1,4 +1,4 @@
-//! The calls that need `unsafe`, each behind a function that does not.
+//! The calls that need `unsafe`, each in a safe function.
 //!
 //! Architecture invariant: no other file of the package has an `unsafe` block.
 #![expect(unsafe_code, reason = "process creation and the calls that no safe wrapper offers")]
@@ -14,20 +14,23 @@ use tokio::io::unix::AsyncFd;
 /// Stack of the vforked child until its exec, in bytes.
 const SPAWN_STACK_BYTES: usize = 64 << 10;
 
-/// Says that this process has one thread, so that no lock is held by another one when this one forks.
+/// Proof that this process has a single thread, so that no other thread holds a lock when this one
+/// forks.
 ///
-/// Made by counting, and in a child by the fork itself. Whoever holds one starts no thread: launcher, supervisor and children
-/// have none, and a front gives its own away before it starts a runtime.
+/// Made by counting, and in a child by the fork itself. The holder of one starts no thread:
+/// launcher, supervisor and children never start any, and a front gives its own proof away before
+/// it starts a runtime.
 #[derive(Debug)]
 pub(crate) struct SingleThread(());
 
-/// Threads that are there. A harness of tests has one more, which waits.
+/// Number of threads of a single-threaded process. A test harness has one more, which waits.
 const THREADS: usize = if cfg!(test) { 2 } else { 1 };
-/// A thread that was joined may be seen for a moment longer, in milliseconds.
+/// How long a thread that was joined may still be visible, in milliseconds.
 const LEAVING_MS_MAX: u32 = 200;
 
 impl SingleThread {
-    /// Of a scenario of the tests, whose harness only waits; `/proc` may be none of its own.
+    /// For a scenario of the tests, whose harness only waits; `/proc` may belong to another
+    /// namespace.
     #[cfg(test)]
     pub(crate) fn in_scenario() -> Self {
         Self(())
@@ -45,21 +48,21 @@ impl SingleThread {
     }
 }
 
-/// Where a fork returned.
+/// The side on which a fork returned.
 pub(crate) enum Fork {
-    /// In the child, whose one thread is the caller's.
+    /// In the child, whose one thread is a copy of the caller's.
     Child(SingleThread),
     Parent(OwnedFd),
 }
 
 /// Forks a long-lived process; the parent holds its pidfd.
 pub(crate) fn fork(_one: &SingleThread) -> io::Result<Fork> {
-    // SAFETY: there is no other thread; glibc's own locks are taken care of by its `fork`.
+    // SAFETY: this is the only thread; glibc's `fork` takes care of glibc's own locks.
     match unsafe { nix::unistd::fork() }? {
         nix::unistd::ForkResult::Child => Ok(Fork::Child(SingleThread(()))),
         nix::unistd::ForkResult::Parent { child } => {
             let pid = rustix::process::Pid::from_raw(child.as_raw()).ok_or(io::ErrorKind::NotFound)?;
-            // The child is not reaped by anybody else, so the number still names it.
+            // No other code reaps the child, so the pid still names it.
             Ok(Fork::Parent(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?))
         }
     }
@@ -67,24 +70,24 @@ pub(crate) fn fork(_one: &SingleThread) -> io::Result<Fork> {
 
 /// Forks the child of one call into the new `namespaces` (`CLONE_NEW*`).
 ///
-/// `None` in the child, which has one thread as the caller.
+/// `None` in the child, which has one thread, like the caller.
 pub(crate) fn clone_call(_one: &SingleThread, namespaces: CloneFlags) -> io::Result<Option<OwnedFd>> {
     let mut pidfd: RawFd = -1;
     let flags = namespaces.bits() | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without CLONE_VM the child has its own copy of the memory and, the stack being null,
-    // goes on on its own copy of this stack; the kernel writes one descriptor to `pidfd`.
+    // continues on its own copy of this stack; the kernel writes one descriptor to `pidfd`.
     let pid = unsafe {
         libc::syscall(libc::SYS_clone, i64::from(flags), 0_usize, &raw mut pidfd, 0_usize, 0_usize)
     };
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
-        // SAFETY: the call succeeded, so `pidfd` is a fresh descriptor that nobody else owns.
+        // SAFETY: the call succeeded, so `pidfd` is a fresh descriptor that has no other owner.
         _ => Ok(Some(unsafe { OwnedFd::from_raw_fd(pidfd) })),
     }
 }
 
-/// As [`clone_call`], the child in the `group` (cgroups(7)) from its first moment on.
+/// Like [`clone_call`], with the child in the `group` (cgroups(7)) from its first moment on.
 pub(crate) fn clone_into(
     _one: &SingleThread,
     namespaces: CloneFlags,
@@ -98,26 +101,26 @@ pub(crate) fn clone_into(
     wanted.pidfd = (&raw mut pidfd).expose_provenance() as u64;
     wanted.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
     wanted.cgroup = u64::from(group.as_raw_fd().unsigned_abs());
-    // SAFETY: as in `clone_call`; the kernel reads the structure, of the size that it is told.
+    // SAFETY: as in `clone_call`; the kernel reads the structure, of the given size.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const wanted, size_of::<libc::clone_args>()) };
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
-        // SAFETY: the call succeeded, so `pidfd` is a fresh descriptor that nobody else owns.
+        // SAFETY: the call succeeded, so `pidfd` is a fresh descriptor that has no other owner.
         _ => Ok(Some(unsafe { OwnedFd::from_raw_fd(pidfd) })),
     }
 }
 
-/// Of clone3(2), beyond what an `int` holds.
+/// A flag of clone3(2), too large for an `int`.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// What the vforked child does before it becomes the program.
 pub(crate) type Before<'a> = &'a mut dyn FnMut() -> Result<(), String>;
 
-/// Starts `program` by its descriptor and tells whether exec succeeded.
+/// Starts `program` by its descriptor and returns its pid, or why exec failed.
 ///
-/// The child shares the memory of the caller, who waits until the exec; `before` runs in the child and
-/// must not rely on its effects on memory being undone.
+/// The child shares the memory of the caller, which waits until the exec; `before` runs in the
+/// child and must not rely on its effects on memory being undone.
 pub(crate) fn spawn(
     _one: &SingleThread,
     program: BorrowedFd<'_>,
@@ -137,8 +140,8 @@ pub(crate) fn spawn(
         127
     });
     let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
-    // SAFETY: CLONE_VFORK stops this thread, the only one, until the child has left the shared memory;
-    // the child runs on `stack`, which outlives it.
+    // SAFETY: CLONE_VFORK stops this thread, the only one, until the child has left the shared
+    // memory; the child runs on `stack`, which outlives it.
     let pid = unsafe { nix::sched::clone(start, &mut stack, flags, Some(libc::SIGCHLD)) };
     let pid = pid.map_err(|e| format!("clone: {e}"))?;
     match failure {
@@ -151,11 +154,11 @@ fn pointers(words: &[CString]) -> Vec<*const c_char> {
     words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Returns only the reason why it failed.
+/// Returns only if exec failed, with the reason.
 fn execute(program: BorrowedFd<'_>, argv: &[*const c_char], envp: &[*const c_char]) -> String {
     let empty: &CStr = c"";
-    // SAFETY: both arrays end with a null pointer, their strings outlive the call, and the kernel only
-    // reads them.
+    // SAFETY: both arrays end with a null pointer, their strings outlive the call, and the kernel
+    // only reads them.
     unsafe {
         libc::syscall(
             libc::SYS_execveat,
@@ -169,13 +172,15 @@ fn execute(program: BorrowedFd<'_>, argv: &[*const c_char], envp: &[*const c_cha
     format!("exec: {}", io::Error::last_os_error())
 }
 
-/// Overwrites each variable of the environment whose name `goes`, where it stands: a copy of the kernel's that every fork
-/// inherits.
+/// Overwrites in place each variable of the environment for whose name `goes` returns true: the
+/// kernel's copy of the environment, which every fork inherits.
 ///
-/// The caller keeps nothing that it borrowed from there.
+/// The caller keeps nothing that it borrowed from the environment.
 pub(crate) fn overwrite_environment(_one: &SingleThread, goes: impl Fn(&[u8]) -> bool) {
-    // SAFETY: nobody else reads or changes the environment: there is no other thread, and nothing is borrowed by the contract above. `environ` is null or an array that ends
-    // with a null pointer, of strings that this process may write (environ(7)); each keeps its place and ends earlier.
+    // SAFETY: no other code reads or changes the environment: this is the only thread, and nothing
+    // is borrowed by the contract above. `environ` is null or an array that ends with a null
+    // pointer, of strings that this process may write (environ(7)); each stays in place and ends
+    // earlier.
     unsafe {
         let mut at: *const *mut c_char = libc::environ;
         while !at.is_null() && !(*at).is_null() {
@@ -196,7 +201,8 @@ pub(crate) fn exit_now(code: u8) -> ! {
     unsafe { libc::_exit(i32::from(code)) }
 }
 
-/// Closes every descriptor but those in `keep`. The caller never uses an owner of a closed one again.
+/// Closes every descriptor except those in `keep`. The caller must not use an owner of a closed
+/// descriptor again.
 pub(crate) fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
     let mut keep: Vec<u32> = keep.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
     keep.sort_unstable();
@@ -211,21 +217,22 @@ pub(crate) fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
 }
 
 fn close_range(first: u32, last: u32) -> io::Result<()> {
-    // SAFETY: closing descriptors is safe for memory; the contract of `close_all_but` covers owners,
-    // who live in a process that ends with `exit_now`.
+    // SAFETY: closing descriptors is safe for memory; the contract of `close_all_but` covers
+    // owners, which live in a process that ends with `exit_now`.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives `fd` the number `at` too, which exec leaves open; whatever had it is closed. The caller never uses an owner of
-/// that one again.
+/// Duplicates `fd` to the number `at`, which exec leaves open; a descriptor that had this number is
+/// closed. The caller must not use the owner of that one again.
 pub(crate) fn put_at(fd: BorrowedFd<'_>, at: RawFd) -> io::Result<()> {
-    // SAFETY: duplicating descriptors is safe for memory; the contract above covers the owner of a closed one.
+    // SAFETY: duplicating descriptors is safe for memory; the contract above covers the owner of a
+    // closed one.
     let done = unsafe { libc::dup3(fd.as_raw_fd(), at, 0) };
     if done == at { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The kernel's Landlock ABI; `None` where it has none or a filter hides it.
+/// The kernel's Landlock ABI version; `None` if it has none or a filter hides it.
 pub(crate) fn landlock_abi() -> Option<i32> {
     const VERSION: u32 = 1;
     // SAFETY: with a null attribute, size 0 and this flag the kernel only returns a number.
@@ -234,13 +241,13 @@ pub(crate) fn landlock_abi() -> Option<i32> {
     i32::try_from(abi).ok().filter(|abi| *abi > 0)
 }
 
-/// Leaves the shared namespaces for new ones of the caller's own.
+/// Leaves the shared namespaces for new ones.
 pub(crate) fn unshare(namespaces: CloneFlags) -> io::Result<()> {
     Ok(nix::sched::unshare(namespaces)?)
 }
 
-/// Sets `attributes` (mount_setattr(2)) on the mount that `at` is the root of, and on all below it where
-/// `recursive`. None is cleared.
+/// Sets `attributes` (mount_setattr(2)) on the mount whose root is `at`, and on all mounts below it
+/// if `recursive`. Clears none.
 pub(crate) fn set_mount_attributes(
     at: BorrowedFd<'_>,
     attributes: MountAttrFlags,
@@ -257,7 +264,7 @@ pub(crate) fn set_mount_attributes(
         Attributes { set: u64::from(attributes.bits()), clear: 0, propagation: 0, user_namespace: 0 };
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     let empty: &CStr = c"";
-    // SAFETY: the kernel reads `wanted`, of the size that it is told, and the empty path.
+    // SAFETY: the kernel reads `wanted`, of the given size, and the empty path.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -271,16 +278,17 @@ pub(crate) fn set_mount_attributes(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has this process yield to whatever wakes up (SCHED_BATCH of sched(7)).
+/// Makes this process yield to others that wake up (SCHED_BATCH of sched(7)).
 pub(crate) fn run_as_batch() -> io::Result<()> {
-    // No priority among others of its kind.
+    // SCHED_BATCH takes no priority.
     let none: libc::c_int = 0;
-    // SAFETY: the kernel reads one integer, which is all of a `sched_param`. Not by the C library, of which some refuse.
+    // SAFETY: the kernel reads one integer, which is all of a `sched_param`. Called directly, since
+    // some C libraries refuse this call.
     let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_BATCH, &raw const none) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes a network socket, as the self-test does to see it refused; it is closed at once.
+/// Makes a network socket, which the self-test expects to be refused; it is closed at once.
 pub(crate) fn try_socket() -> rustix::io::Result<()> {
     use rustix::net::{AddressFamily, SocketType, socket};
     socket(AddressFamily::INET, SocketType::DGRAM, None).map(drop)
@@ -305,11 +313,11 @@ pub(crate) fn raise_loopback() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes over the descriptor `fd`, which another process gave to this one at its start.
+/// Takes over the descriptor `fd`, which another process passed to this one at its start.
 ///
-/// The caller says that nothing else in this process owns it.
+/// The caller guarantees that nothing else in this process owns it.
 pub(crate) fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: F_GETFD only looks whether the number is an open descriptor.
+    // SAFETY: F_GETFD only checks whether the number is an open descriptor.
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
         return Err(io::Error::last_os_error());
     }
@@ -319,7 +327,7 @@ pub(crate) fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
-/// Registers a socket with the runtime that is running.
+/// Registers a socket with the running runtime.
 pub(crate) fn register(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` keeps the one descriptor it names open for as long as it lives.
     Ok(unsafe { AsyncFd::register(socket) }?)
@@ -335,8 +343,8 @@ pub(crate) enum SyscallArg<'a> {
     Room(&'a mut [u8]),
 }
 
-/// Makes one system call by its number, for tests of what a filter answers. The kernel uses as much memory of each
-/// room as the call says: the caller makes it large enough.
+/// Makes one system call by its number, for tests of what a filter answers. The kernel uses as much
+/// memory of each room as the call specifies: the caller makes it large enough.
 #[cfg(test)]
 pub(crate) fn attempt(call: i64, words: &mut [SyscallArg<'_>]) -> io::Result<i64> {
     let mut arguments = [0_i64; 6];
@@ -350,7 +358,8 @@ pub(crate) fn attempt(call: i64, words: &mut [SyscallArg<'_>]) -> io::Result<i64
         };
     }
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: each pointer is to memory that `words` borrows, and by the contract above the kernel stays within it.
+    // SAFETY: each pointer is to memory that `words` borrows, and by the contract above the kernel
+    // stays within it.
     match unsafe { libc::syscall(call, a, b, c, d, e, f) } {
         -1 => Err(io::Error::last_os_error()),
         done => Ok(done),

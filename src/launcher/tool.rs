@@ -1,4 +1,5 @@
-//! A tool as the launcher holds it: folders, programs and script opened once, its ruleset made once.
+//! A tool as the launcher holds it: folders, programs and script opened once, its ruleset made
+//! once.
 
 use crate::call::Given;
 use crate::launcher::confine::layers::{Connects, PathRule};
@@ -18,9 +19,9 @@ use seccompiler::BpfProgram;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
-/// The proxy's port. In a namespace of its own it is always free.
+/// The proxy's port. In the call's own namespace it is always free.
 pub(crate) const PROXY_PORT: u16 = 3_128;
-/// A program's file, in bytes.
+/// Size limit of a program's file, in bytes.
 const PROGRAM_BYTES_MAX: usize = 512 << 20;
 const ELF: &[u8] = b"\x7fELF";
 
@@ -38,25 +39,25 @@ pub(crate) struct OpenTool {
     pub(crate) script: Option<OwnedFd>,
     /// The last filter of its program.
     pub(crate) filter: BpfProgram,
-    /// Each secret that the program is given, likewise, in the manifest's order.
+    /// A sealed memfd of each secret that the program is given, in the manifest's order.
     pub(crate) secrets: Vec<OwnedFd>,
-    /// The proof of them all, where there are any.
+    /// The combined proof of the secrets, if there are any.
     pub(crate) proof: Option<Digest>,
-    /// What prepare is confined to, where that is the same for every call.
+    /// The ruleset of prepare, if it is the same for every call.
     ruleset: Option<RulesetCreated>,
 }
 
-/// A folder to change, or the folder of such folders.
+/// A folder to change, or the folder that contains such folders.
 #[derive(Debug)]
 pub(crate) struct WriteFolder {
     /// Its canonical path.
     pub(crate) canonical: String,
     pub(crate) fd: OwnedFd,
-    /// Whether the folder in it that the resource's id names is meant.
+    /// Whether the call changes only the folder in it that the resource's id names.
     pub(crate) by_id: bool,
 }
 
-/// A granted folder that is there.
+/// A granted folder that exists.
 #[derive(Debug)]
 pub(crate) struct Root {
     /// Its canonical path.
@@ -65,7 +66,7 @@ pub(crate) struct Root {
     rights: BitFlags<AccessFs>,
 }
 
-/// A program by its descriptor.
+/// A program, opened once.
 #[derive(Debug)]
 pub(crate) struct OpenProgram {
     pub(crate) fd: OwnedFd,
@@ -74,7 +75,7 @@ pub(crate) struct OpenProgram {
 }
 
 impl OpenTool {
-    /// Opens what `manifest` names. A reason is a refusal of this tool on this machine.
+    /// Opens what `manifest` names. An error is a refusal of this tool on this machine.
     pub(crate) fn open(
         manifest: &Arc<Manifest>,
         machine: &Machine,
@@ -85,8 +86,8 @@ impl OpenTool {
         let (program, exec, script) = match &manifest.runner {
             Runner::Builtin(_) => (None, Vec::new(), None),
             Runner::Program(_) if machine.has_namespaces() && machine.held.level(runs).is_none() => {
-                let lacking = machine.held.lacking(runs).join("; ");
-                return Err(format!("programs lack a protection on this machine: {lacking}"));
+                let shortfalls = machine.held.shortfalls(runs).join("; ");
+                return Err(format!("a protection of programs is missing on this machine: {shortfalls}"));
             }
             Runner::Program(program) if machine.has_namespaces() => {
                 let exec = program.exec.iter().map(|path| OpenProgram::open(path, machine));
@@ -96,7 +97,7 @@ impl OpenTool {
             Runner::Program(_) => {
                 return Err(
                     "programs need a PID namespace and an empty network namespace, which this machine \
-                            does not give"
+                            does not provide"
                         .to_owned(),
                 );
             }
@@ -106,14 +107,14 @@ impl OpenTool {
         };
         if let (ProcView::Own, Some(Err(reason))) = (manifest.proc, &machine.own_proc) {
             return Err(format!(
-                "the tool needs a `/proc` of its own, which this machine does not give: {reason}"
+                "the tool needs its own `/proc`, which this machine does not provide: {reason}"
             ));
         }
         let (secrets, proof) = vault.give(&manifest.secrets)?;
         let mut roots = Vec::new();
         for path in &manifest.read {
             if path.starts_with("/proc") {
-                return Err(format!("`{}`: no tool is granted `/proc`", path.display()));
+                return Err(format!("`{}`: `/proc` cannot be granted to a tool", path.display()));
             }
             match Root::open(path, manifest, machine) {
                 Some(root) => roots.push(root),
@@ -151,18 +152,19 @@ impl OpenTool {
         Ok(tool)
     }
 
-    /// What prepare is confined to: every folder, the programs with their libraries, and the call's own `/proc`, by
-    /// which the ruleset is of one call.
+    /// The ruleset of prepare: every folder, the programs with their libraries, and the call's own
+    /// `/proc`, which makes the ruleset specific to one call.
     fn first_ruleset(&self, machine: &Machine, proc: Option<PathRule<'_>>) -> Result<RulesetCreated, String> {
         let rights = machine.landlock.work_rights();
         let changed = self.writes.iter().map(|folder| PathRule { at: folder.fd.as_fd(), rights });
         let grants = self.root_grants().chain(changed).chain(self.program_grants(machine)).chain(proc);
-        // Of a tool that is connected at go, the last ruleset alone refuses to connect to sockets.
+        // For a tool that is connected at go, only the last ruleset refuses connecting to sockets.
         let connects = Connects { port: self.port(), unix: !self.manifest.connect.is_empty() };
         machine.landlock.ruleset_of(&grants.collect::<Vec<_>>(), connects)
     }
 
-    /// The same for a call, made once for those whose `/proc` is none of their own.
+    /// The ruleset of prepare for a call; made once for all calls that have no `/proc` of their
+    /// own.
     pub(crate) fn ruleset_for(
         &self,
         machine: &Machine,
@@ -174,22 +176,23 @@ impl OpenTool {
         }
     }
 
-    /// Whether there is no folder that it changes.
+    /// Whether the tool has no folder that it may change.
     pub(crate) fn writes_nothing(&self) -> bool {
         self.manifest.write.is_empty()
     }
 
-    /// What the program itself needs, beside the object.
+    /// What the program itself needs in addition to the object.
     pub(crate) fn program_grants<'a>(&'a self, machine: &'a Machine) -> impl Iterator<Item = PathRule<'a>> {
         program_grants(&self.manifest, self.program.iter().chain(&self.exec), machine)
     }
 
-    /// What the tool may read as a whole, where a call is not about one object among it.
+    /// All that the tool may read, for a call that is not about one object in it.
     pub(crate) fn root_grants(&self) -> impl Iterator<Item = PathRule<'_>> {
         self.roots.iter().map(Root::grant)
     }
 
-    /// Whether a call's child reads the mount table before it is confined: what it says is as of then.
+    /// Whether a call's child reads the mount table before it is confined; the table is as of that
+    /// moment.
     pub(crate) fn looks_at_mounts(&self) -> bool {
         self.manifest.recursive && self.program.is_some()
     }
@@ -210,7 +213,7 @@ impl OpenTool {
         if self.has_own_proc() { all | own_proc::NAMESPACES } else { all }
     }
 
-    /// Whether each call has a `/proc` of its own.
+    /// Whether each call has its own `/proc`.
     pub(crate) fn has_own_proc(&self) -> bool {
         self.manifest.proc == ProcView::Own
     }
@@ -228,14 +231,15 @@ impl OpenTool {
         programs.chain(roots).chain(self.writes.iter().map(|folder| &folder.fd)).chain(memory)
     }
 
-    /// What its program has beside its arguments, for the record.
+    /// What its program has in addition to its arguments, for the record.
     pub(crate) fn given(&self) -> Given {
         let connect = self.manifest.connect.iter().map(ToString::to_string).collect();
         Given { secrets: self.manifest.secrets.clone(), connect }
     }
 
-    /// The right that this tool has on an object that is, or is not, a folder. A program that is not said to
-    /// read below its resource gets no more than the names: what lies there was not decided on.
+    /// The right that this tool has on an object that is, or is not, a folder. A program whose
+    /// manifest does not say that it reads below its resource gets only the names: what lies there
+    /// was not decided on.
     pub(crate) fn right(&self, folder: bool) -> BitFlags<AccessFs> {
         match &self.manifest.runner {
             Runner::Program(_) if folder && !self.manifest.recursive => AccessFs::ReadDir.into(),
@@ -244,7 +248,7 @@ impl OpenTool {
     }
 }
 
-/// Opens every tool of the catalog; those that cannot be called are named in the report.
+/// Opens every tool of the catalog; the report names those that cannot be called.
 pub(crate) fn open_all(
     manifests: impl Iterator<Item = Arc<Manifest>>,
     machine: &Machine,
@@ -269,7 +273,7 @@ fn program_grants<'a>(
     let dynamic = matches!(&manifest.runner, Runner::Program(program) if program.runtime == Runtime::Dynamic);
     let libraries = machine.supplies.libraries.iter().filter(move |_| dynamic);
     let libraries = libraries.map(|(fd, rights)| PathRule { at: fd.as_fd(), rights: *rights });
-    // Programs expect them to be there.
+    // Programs expect these devices.
     let devices = match &manifest.runner {
         Runner::Program(_) => {
             let null = PathRule {
@@ -284,13 +288,13 @@ fn program_grants<'a>(
     programs.map(move |open| PathRule { at: open.fd.as_fd(), rights }).chain(libraries).chain(devices)
 }
 
-/// The script in memory that nobody can change any more. It outlives the file.
+/// The script in sealed memory. It outlives the file.
 fn seal(script: &Script) -> Result<OwnedFd, String> {
     sealed("script", script.bytes()).map_err(|e| format!("script `{}`: {e}", script.name()))
 }
 
 impl WriteFolder {
-    /// `None` where there is no such folder, or it has no canonical name.
+    /// `None` if the folder is missing or has no canonical name.
     fn open(root: &WriteRoot, machine: &Machine) -> Option<Self> {
         let fd = open_path(&root.folder).ok()?;
         let canonical = name_of(&machine.paths.proc, &fd)?;
@@ -312,7 +316,7 @@ fn rights(runner: &Runner, folder: bool) -> BitFlags<AccessFs> {
 }
 
 impl Root {
-    /// `None` where the folder is absent, or has no canonical name, or the tool has no right on it.
+    /// `None` if the folder is absent or has no canonical name, or the tool has no right on it.
     fn open(path: &std::path::Path, manifest: &Manifest, machine: &Machine) -> Option<Self> {
         let fd = open_path(path).ok()?;
         let canonical = name_of(&machine.paths.proc, &fd)?;
@@ -338,7 +342,7 @@ impl OpenProgram {
         let fd = open_path(path).map_err(|e| at(&e))?;
         let stat = fstat(&fd).map_err(|e| at(&e))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(at(&"is no regular file"));
+            return Err(at(&"not a regular file"));
         }
         let link = format!("self/fd/{}", fd.as_raw_fd());
         let file = openat(&machine.paths.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -347,7 +351,7 @@ impl OpenProgram {
         Ok(Self { fd, sha256, stat })
     }
 
-    /// Whether the file is as it was when it was hashed, by size and times of change.
+    /// Whether the file is unchanged since it was hashed, by size and times of change.
     pub(crate) fn is_unchanged(&self) -> bool {
         let times = |stat: &Stat| {
             (stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
@@ -365,14 +369,14 @@ fn hash(file: &OwnedFd) -> Result<Digest, String> {
         let read = rustix::io::read(file, &mut buffer).map_err(|e| e.to_string())?;
         let bytes = buffer.get(..read).unwrap_or_default();
         if total == 0 && !bytes.starts_with(ELF) {
-            return Err("is no ELF program".to_owned());
+            return Err("not an ELF program".to_owned());
         }
         if read == 0 {
             return Ok(Digest(hash.finalize().into()));
         }
         total += read;
         if total > PROGRAM_BYTES_MAX {
-            return Err(format!("is over {PROGRAM_BYTES_MAX} bytes"));
+            return Err(format!("larger than {PROGRAM_BYTES_MAX} bytes"));
         }
         hash.update(bytes);
     }

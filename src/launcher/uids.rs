@@ -1,24 +1,27 @@
-//! A uid for each call that writes nothing, where the launcher may change uids and a range is given.
+//! A separate uid for each call that writes nothing, if the launcher may change uids and a range is
+//! configured.
 //!
-//! Two calls never have one uid at a time: so files and signals of one are another user's to the other, whatever the
-//! rest of the sandbox does, and a limit by uid is the call's own. The group stays that of the tools' user. A tool that writes
-//! keeps that user: what it made would else be nobody's in the next call.
+//! Two concurrent calls never share a uid: to each of them, the other's files and signals are
+//! another user's, whatever the rest of the sandbox does, and a limit by uid applies to one call
+//! alone. The group stays that of the tools' user. A tool that writes keeps that user: otherwise
+//! what it made would belong to a foreign user in the next call.
 
 use crate::launcher::spec::CALLS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The uids of a range, free ones and those of calls.
+/// The uids of a range: free ones, and those of calls.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// What they are in a report: a call's record has its own.
+    /// How reports name the range as a layer; a call's record has its own uid.
     pub(crate) layer: String,
     free: VecDeque<u32>,
     used: BTreeMap<u64, u32>,
 }
 
 impl Slots {
-    /// Of the uids from `first` to `last`. A reason is a range that calls cannot have: one with an id that a user or
-    /// group of this host has, or that this process cannot take, or with less than there may be calls.
+    /// Takes the uids from `first` to `last`. An error is an unusable range: one with an id that
+    /// belongs to a user or group of this host, or that this process cannot take, or one smaller
+    /// than the number of concurrent calls.
     pub(crate) fn new((first, last): (u32, u32)) -> Result<Self, String> {
         let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
         let lists = ["/etc/passwd", "/etc/group"].map(read);
@@ -30,45 +33,46 @@ impl Slots {
         for map in maps {
             let map = map.map_err(refuse)?;
             if !is_mapped((first, last), &map) {
-                return Err(refuse("not all of them are there in this user namespace".to_owned()));
+                return Err(refuse("not all of them are mapped in this user namespace".to_owned()));
             }
         }
         let free: VecDeque<u32> = (first..=last).collect();
         if free.len() < CALLS_MAX {
             return Err(refuse(format!(
-                "{} are less than the {CALLS_MAX} calls that there may be",
+                "{} uids are too few, expected at least {CALLS_MAX}, one for each concurrent call",
                 free.len()
             )));
         }
         Ok(Self { layer: format!("uid {first}-{last}"), free, used: BTreeMap::new() })
     }
 
-    /// The uid of the call `id`. The one that was free longest: what is left of its last call has had its time.
+    /// The uid of the call `id`: the one that was free longest, so that leftovers of its last call
+    /// had time to go.
     pub(crate) fn take(&mut self, id: u64) -> Result<u32, String> {
         let uid = self.free.pop_front().ok_or("no uid is free")?;
         self.used.insert(id, uid);
         Ok(uid)
     }
 
-    /// The call is over, and its last process reaped.
+    /// The call is over, and its last process is reaped.
     pub(crate) fn give_back(&mut self, id: u64) {
         self.free.extend(self.used.remove(&id));
     }
 }
 
-/// Whether nobody of a list (passwd(5), group(5)) has one of these ids.
+/// Fails if an entry of a list (passwd(5), group(5)) has one of these ids.
 fn check_list((first, last): (u32, u32), list: &str) -> Result<(), String> {
     for line in list.lines() {
         let mut words = line.split(':');
         let (name, id) = (words.next().unwrap_or_default(), words.nth(1).and_then(|id| id.parse().ok()));
         if id.is_some_and(|id: u32| (first..=last).contains(&id)) {
-            return Err(format!("{} is `{name}`'s", id.unwrap_or_default()));
+            return Err(format!("{} belongs to `{name}`", id.unwrap_or_default()));
         }
     }
     Ok(())
 }
 
-/// Whether one line of a map (user_namespaces(7)) has all of them.
+/// Whether one line of a map (user_namespaces(7)) covers all of them.
 fn is_mapped((first, last): (u32, u32), map: &str) -> bool {
     map.lines().any(|line| {
         let mut words = line.split_ascii_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
@@ -84,10 +88,10 @@ mod tests {
     use std::collections::{BTreeMap, VecDeque};
 
     #[test]
-    fn nobody_has_a_uid_of_the_range() {
+    fn a_range_with_an_assigned_uid_is_refused() {
         let list = "root:x:0:0:root:/root:/bin/sh\nlate:x:60010:60010::/:/bin/false\nbroken\n";
         assert_eq!(check_list((60_011, 60_100), list), Ok(()));
-        assert_eq!(check_list((60_000, 60_100), list), Err("60010 is `late`'s".to_owned()));
+        assert_eq!(check_list((60_000, 60_100), list), Err("60010 belongs to `late`".to_owned()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The front's side of the launcher's socket: asynchronous, many calls at once.
+//! The front's side of the launcher's socket: asynchronous, with many calls at once.
 
 use super::filter::Dials;
 use super::link::{EMPTY_BYTES, Event, Link, lock};
@@ -19,15 +19,15 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-/// What the front waits beyond the launcher's own deadlines, in milliseconds.
+/// How long the front waits beyond the launcher's own deadlines, in milliseconds.
 const SLACK_MS: u64 = 5_000;
-/// From the request for a new launcher to its first word, in milliseconds.
+/// Time from the request for a new launcher to its first message, in milliseconds.
 const RENEW_MS_MAX: u64 = 20_000;
 
-const ENDED: &str = "the launcher ended, and there is no other one yet";
+const ENDED: &str = "the launcher ended and is not replaced yet";
 const SILENT: &str = "the launcher does not answer";
 
-/// A launcher that was started, before there is a runtime. [`LinkSeed::connect`] makes it usable.
+/// A launcher that was started before there is a runtime. [`LinkSeed::connect`] makes it usable.
 #[derive(Debug)]
 #[must_use = "dropping the seed ends the launcher"]
 pub struct LinkSeed {
@@ -43,7 +43,7 @@ impl LinkSeed {
         &self.report
     }
 
-    /// How the next launcher is asked for.
+    /// How the next launcher is obtained.
     #[must_use]
     pub fn dials(&self) -> Dials {
         match self.origin {
@@ -59,7 +59,7 @@ impl LinkSeed {
         Self { socket, origin: LauncherOrigin::Forked, report: Report::default() }
     }
 
-    /// Connects within a tokio runtime with its I/O driver on.
+    /// Connects; must be called within a tokio runtime with its I/O driver enabled.
     pub fn connect(self) -> Result<Launcher, StartError> {
         let source = LauncherSource::new(self.origin)?;
         let (link, _) =
@@ -80,10 +80,10 @@ impl LinkSeed {
 /// Why a call was not prepared. Nothing was run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrepareError {
-    /// The launcher, or the child under its own rights, refused.
+    /// The launcher refused, or its child under the call's rights.
     #[error("{0}")]
     Refused(String),
-    /// The launcher ended, and no other one is there.
+    /// The launcher ended, and no other one is running.
     #[error("the launcher ended")]
     LauncherEnded,
     /// The launcher did not answer in time.
@@ -91,7 +91,7 @@ pub enum PrepareError {
     NoAnswer,
 }
 
-/// The way to the launcher. Clones share it; the last one that is dropped ends the launcher.
+/// The connection to the launcher. Clones share it; dropping the last one ends the launcher.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     inner: Arc<Inner>,
@@ -99,29 +99,29 @@ pub struct Launcher {
 
 #[derive(Debug)]
 struct Inner {
-    /// Held while a launcher is replaced.
+    /// Locked while a launcher is replaced.
     source: tokio::sync::Mutex<LauncherSource>,
-    /// Launchers that came after the first.
+    /// Number of launchers that followed the first.
     renewals: AtomicU64,
     current: Mutex<Arc<Link>>,
     last_id: AtomicU64,
-    /// What [`Launcher::tend`] saw last.
+    /// The last result of [`Launcher::tend`].
     obstacle: Mutex<Option<&'static str>>,
-    /// Prepared and running calls, with the launcher that each is at.
+    /// Prepared and running calls, each with its launcher.
     seats: Mutex<HashMap<u64, Seat>>,
 }
 
 #[derive(Debug)]
 struct Seat {
     link: Arc<Link>,
-    /// Taken by the run.
+    /// `None` once the run has taken it.
     events: Option<UnboundedReceiver<Event>>,
-    /// Of a call with a network of its own.
+    /// For a call with its own network.
     listener: Option<OwnedFd>,
 }
 
 impl Launcher {
-    /// What the launcher in use found when it started.
+    /// What the current launcher found when it started.
     #[must_use]
     pub fn report(&self) -> Report {
         lock(&lock(&self.inner.current).report).clone().unwrap_or_default()
@@ -129,8 +129,8 @@ impl Launcher {
 
     /// Has the sandbox resolve the object of a call, in a child that then waits for the permit.
     ///
-    /// Dropping the future or the result's `held` ends the child. A waiting child lives for a bounded
-    /// time; its order is then refused.
+    /// Dropping the future or the result's `held` ends the child. A waiting child lives for a
+    /// bounded time; after that its order is refused.
     pub async fn prepare(&self, pending: &Pending) -> Result<Prepared, PrepareError> {
         let ask = Ask {
             tool: pending.manifest().name.clone(),
@@ -141,14 +141,14 @@ impl Launcher {
         self.prepare_ask(ask, pending.manifest().prepare_ms_max()).await
     }
 
-    /// The listener in the network of a prepared call that makes its own connections. Whoever has it accepts them:
-    /// what comes is the tool's. Once.
+    /// The listener in the network of a prepared call that makes its own connections; `None` after
+    /// the first call. Its holder accepts the connections, and what they carry comes from the tool.
     pub fn listener(&self, order: &Order) -> Option<OwnedFd> {
         lock(&self.inner.seats).get_mut(&order.held().id())?.listener.take()
     }
 
-    /// Runs a permitted call to its end; it is given `connected`. Every failure is an end; the output is bounded by
-    /// the manifest. Dropping the future ends the child.
+    /// Runs a permitted call to its end; the tool is given `connected`. Every failure is an end;
+    /// the output is bounded by the manifest. Dropping the future ends the child.
     pub async fn run(&self, order: Order, connected: Option<OwnedFd>) -> Execution {
         let go = Go {
             tool: order.manifest().name.clone(),
@@ -160,7 +160,8 @@ impl Launcher {
             secrets: self.salt(order.held()).and_then(|salt| order.secrets(&salt)).map(|proof| proof.hex()),
         };
         let limits = order.manifest().limits;
-        // The order lives until here: its `held` ends the child whichever way this is left.
+        // The order lives until here: dropping its `held` ends the child on every path out of this
+        // function.
         self.run_go(go, connected, order.held(), limits).await
     }
 
@@ -171,9 +172,9 @@ impl Launcher {
         report.as_ref().map(|report| report.salt)
     }
 
-    /// Looks after the launcher, once: replaces one that has ended, and asks whether it answers. One that leaves
-    /// [`LAUNCHER_PINGS_MISSED_MAX`] questions in a row without an answer is given up, which ends its calls, and
-    /// replaced too. An error says that none answers now.
+    /// Checks the launcher once: replaces one that has ended, and asks whether it answers. A
+    /// launcher that leaves [`LAUNCHER_PINGS_MISSED_MAX`] pings in a row unanswered is given up,
+    /// which ends its calls, and is replaced too. An error means that no launcher answers now.
     pub async fn tend(&self) -> Result<(), PrepareError> {
         if lock(&self.inner.current).has_ended() {
             self.note(Some(ENDED));
@@ -200,13 +201,13 @@ impl Launcher {
         *lock(&self.inner.obstacle) = obstacle;
     }
 
-    /// Why calls find no launcher that answers, as [`Self::tend`] saw it last.
+    /// Why calls find no launcher that answers, by the last [`Self::tend`].
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         *lock(&self.inner.obstacle)
     }
 
-    /// Whether the launcher in use answers within `wait`.
+    /// Whether the launcher of `link` answers within `wait`.
     async fn ask(&self, link: &Link, wait: Duration) -> Result<(), PrepareError> {
         let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let mut events = link.listen(id);
@@ -229,23 +230,23 @@ impl Launcher {
         self.inner.renewals.load(Ordering::Relaxed)
     }
 
-    /// Asks for another launcher, which loads the manifests anew and tests itself. It is used once
-    /// [`Renewal::install`] says so; a renewal that is dropped ends it.
+    /// Starts another launcher, which loads the manifests again and tests itself.
+    /// [`Renewal::install`] puts it to use; dropping the renewal ends it.
     pub async fn renew(&self) -> Result<Renewal<'_>, StartError> {
         let source = self.inner.source.lock().await;
         let (link, report) = fresh(&source).await?;
         Ok(Renewal { inner: &self.inner, link, report, _source: source })
     }
 
-    /// As a front that was taken over would ask: a launcher beside those that are there.
+    /// Starts an additional launcher, as a compromised front would.
     #[cfg(test)]
     pub(super) async fn more(&self) -> Result<impl std::fmt::Debug + use<>, StartError> {
         let source = self.inner.source.lock().await;
         fresh(&source).await
     }
 
-    /// What the sandbox makes of a path argument, under the rights of `manifest`'s tool. The child that looked
-    /// ends at once: nothing can be run by this.
+    /// Resolves a path argument as the sandbox does, under the rights of `manifest`'s tool. The
+    /// child ends at once: this runs nothing.
     pub async fn look(
         &self,
         manifest: &Manifest,
@@ -257,7 +258,7 @@ impl Launcher {
         self.prepare_ask(ask, manifest.prepare_ms_max()).await.map(|prepared| prepared.object)
     }
 
-    /// As [`Launcher::prepare`], of a call that may take `ms_max` milliseconds to be prepared.
+    /// Like [`Launcher::prepare`], for a call whose preparation may take `ms_max` milliseconds.
     pub(super) async fn prepare_ask(&self, ask: Ask, ms_max: u64) -> Result<Prepared, PrepareError> {
         let link = self.link().await?;
         let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
@@ -265,7 +266,8 @@ impl Launcher {
         lock(&self.inner.seats).insert(id, Seat { link: link.clone(), events: None, listener: None });
         let held = Held::new(id, release(&self.inner));
         if let Err(reason) = link.send(id, &Request::Prepare(ask), None) {
-            // Lets the reader see the end of the socket: who asks again at once is to find the link ended.
+            // Lets the reader see the end of the socket: the next request then finds that the link
+            // has ended.
             tokio::task::yield_now().await;
             return Err(PrepareError::Refused(reason));
         }
@@ -298,7 +300,8 @@ impl Launcher {
         });
         let refused = |reason: String| Execution::without_output(End::Refused { reason });
         let Some((link, events)) = seat else { return refused("the call was not prepared".to_owned()) };
-        // Of each stream that much, by the launcher's own count, and one piece that is empty where there was more.
+        // That much of each stream, by the launcher's own count, and one empty piece if there was
+        // more.
         let of_each = limits.output_bytes_max.saturating_add(EMPTY_BYTES);
         link.listeners.expect_output(id, of_each.saturating_mul(2));
         if let Err(reason) = link.send(id, &Request::Go(go), connected) {
@@ -306,24 +309,24 @@ impl Launcher {
         }
         let mut execution = Execution::without_output(End::Killed);
         let wait = Duration::from_millis(limits.wall_ms_max.saturating_add(SLACK_MS));
-        // A launcher that is gone, or that does not keep its own deadline, leaves a call that was ended.
+        // If the launcher is gone, or misses its own deadline, the call counts as killed.
         let told = timeout(wait, collect(events, limits.output_bytes_max, &mut execution)).await;
         if told == Ok(true) {
-            // The launcher has reaped it: there is nothing to release.
+            // The launcher has reaped it: nothing is left to release.
             lock(&self.inner.seats).remove(&id);
             link.listeners.forget(id);
         }
         execution
     }
 
-    /// The launcher in use, or a new one where it has ended and another can be had.
+    /// The current launcher, or a new one if it has ended and another can be started.
     async fn link(&self) -> Result<Arc<Link>, PrepareError> {
         let current = lock(&self.inner.current).clone();
         if !current.has_ended() {
             return Ok(current);
         }
         let source = self.inner.source.lock().await;
-        // Somebody else may have replaced it while we waited.
+        // Another task may have replaced it while this one waited.
         let newest = lock(&self.inner.current).clone();
         if !Arc::ptr_eq(&current, &newest) {
             return Ok(newest);
@@ -334,7 +337,7 @@ impl Launcher {
     }
 }
 
-/// A launcher beside the one in use, which is not replaced by anybody else meanwhile.
+/// A launcher next to the current one; no other task can replace that one meanwhile.
 #[derive(Debug)]
 #[must_use = "a renewal that is dropped ends its launcher"]
 pub struct Renewal<'a> {
@@ -351,8 +354,8 @@ impl Renewal<'_> {
         &self.report
     }
 
-    /// Uses it for every later call. The one before ends with the last call that is prepared or runs
-    /// there.
+    /// Uses it for every later call. The previous launcher ends with the last call that is prepared
+    /// or runs there.
     pub fn install(self) {
         *lock(&self.link.report) = Some(self.report);
         *lock(&self.inner.current) = self.link;
@@ -362,11 +365,11 @@ impl Renewal<'_> {
 
 async fn fresh(source: &LauncherSource) -> Result<(Arc<Link>, Report), StartError> {
     let wait = Duration::from_millis(RENEW_MS_MAX);
-    let late = |_| StartError::new("renew", format!("nothing came within {RENEW_MS_MAX} ms"));
+    let late = |_| StartError::new("renew", format!("no message came within {RENEW_MS_MAX} ms"));
     timeout(wait, new_link(source)).await.map_err(late)?
 }
 
-/// Gathers output and end, and whether an end came. Leaves `execution` as killed where none does.
+/// Gathers output and end; returns whether an end came. Leaves `execution` as killed if none did.
 async fn collect(
     mut events: UnboundedReceiver<Event>,
     output_bytes_max: usize,
@@ -393,13 +396,13 @@ async fn collect(
     false
 }
 
-/// The launcher counts too; its word is not taken for it.
+/// The launcher counts too, but the front does not rely on it.
 fn append(out: &mut Vec<u8>, bytes: &[u8], bytes_max: usize) {
     let room = bytes_max.saturating_sub(out.len()).min(bytes.len());
     out.extend(bytes.get(..room).unwrap_or_default());
 }
 
-/// What ends a child when nobody holds it any more.
+/// Ends a child once it is released.
 fn release(inner: &Arc<Inner>) -> Arc<dyn Fn(u64) + Send + Sync> {
     let inner: Weak<Inner> = Arc::downgrade(inner);
     Arc::new(move |id| {
@@ -419,6 +422,6 @@ async fn new_link(source: &LauncherSource) -> Result<(Arc<Link>, Report), StartE
     match events.recv().await {
         Some(Event::Hello(Ok(report))) => Ok((link, report)),
         Some(Event::Hello(Err(reason))) => Err(StartError::new("renew", reason)),
-        _ => Err(StartError::new("renew", "it ended before its first word")),
+        _ => Err(StartError::new("renew", "it ended before its first message")),
     }
 }

@@ -1,7 +1,9 @@
-//! The front's filters: one that it has from its lock on, and one more once its own sockets are open.
+//! The front's filters: one that is in force from its lock on, and one more once its own sockets
+//! are open.
 //!
-//! Both list what is refused: the front holds a runtime, SQLite and a C library that resolves names, and what these ask
-//! is long. The second also refuses whatever is newer than its list.
+//! Both list what is refused: the front runs a runtime, SQLite and a C library that resolves names,
+//! and together these use a long list of calls. The second filter also refuses every call that is
+//! newer than its list.
 
 use crate::launcher::confine::seccomp::compile::{
     Condition, FilterAction, SocketKind, Test, compile, compile_table,
@@ -12,26 +14,28 @@ use crate::launcher::confine::seccomp::filters::{
 use libc::{ENOSYS, EPERM};
 use seccompiler::BpfProgram;
 
-/// Sockets of the host that a front makes while it serves, beside those of the internet.
+/// Local sockets that a front makes while it serves, in addition to those of the internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dials {
-    /// None: the supervisor hands over each launcher, or there is one alone.
+    /// None: the supervisor hands over each launcher, or there is only one.
     Nothing,
-    /// To a socket at which every connection is a launcher.
+    /// Connections to a socket at which every connection is a launcher.
     Launchers,
 }
 
-/// Everything but starting processes and reaching into others or the kernel.
+/// Refuses starting processes, and calls that reach into other processes or the kernel; allows the
+/// rest.
 pub(crate) fn front() -> BpfProgram {
     let thread = condition(libc::SYS_clone, 0, Test::AllBits(libc::CLONE_THREAD.unsigned_abs()));
     let refused = [NEVER, NEVER_LEGACY].concat();
     compile(&[], &refused, &[thread, no_clone3()], FilterAction::Allow)
 }
 
-/// What the front that is process `pid` gets on top once its own sockets are open. It listens nowhere else, and asks
-/// nothing of other processes and of files outside of `data/` that Landlock does not see: signals, limits and
-/// priorities, modes, owners, times and attributes, watches, memory and messages that are shared by a number. Its new
-/// sockets are of TCP and UDP alone, and with `dials` those that connect to a launcher.
+/// The additional filter of the front with pid `pid` once its own sockets are open. The front opens
+/// no further listener. It makes none of the requests that Landlock does not cover, about other
+/// processes or about files outside `data/`: signals, limits and priorities, modes, owners, times
+/// and attributes, watches, and memory and messages that are shared by a number. Its new sockets
+/// are TCP and UDP only, and with `dials` also those that connect to a launcher.
 pub(crate) fn serving(dials: Dials, pid: u32) -> BpfProgram {
     let refused = [SERVING, SERVING_LEGACY].concat();
     let refused = refused.iter().map(|call| (*call, FilterAction::Errno(EPERM)));
@@ -53,7 +57,7 @@ pub(crate) fn serving(dials: Dials, pid: u32) -> BpfProgram {
         own_limits(),
         no_openat2(),
     ];
-    // Landlock sees no emptying before its ABI 3.
+    // Landlock does not cover truncation before its ABI 3.
     conditions.extend(OPENING.iter().map(|(call, flags)| opening(*call, *flags, None)));
     compile_table(&table, &conditions, FilterAction::Allow)
 }
@@ -62,12 +66,12 @@ fn condition(call: i64, argument: u32, test: Test) -> Condition {
     Condition { call, argument, test, otherwise: FilterAction::Errno(EPERM) }
 }
 
-/// Where it connects to, and whom it asks for names. UDP goes on being sent from ports that nobody chose.
+/// For outbound connections and name lookups. UDP is still sent from ephemeral ports.
 const INTERNET: &[SocketKind] = &[internet(libc::AF_INET), internet(libc::AF_INET6)];
-/// And launchers behind a socket: hardly anything else of a host listens by this type.
+/// The same and launchers at a socket: hardly anything else on a host listens on this type.
 const INTERNET_AND_LAUNCHERS: &[SocketKind] =
     &[internet(libc::AF_INET), internet(libc::AF_INET6), local(&[libc::SOCK_SEQPACKET])];
-/// What wakes a runtime for signals. One of datagrams could be sent from to any socket.
+/// Wakes the runtime for signals. A datagram socket could send to any other socket.
 const PAIRS: &[SocketKind] = &[local(&[libc::SOCK_STREAM])];
 
 const fn internet(family: i32) -> SocketKind {
@@ -82,23 +86,24 @@ const fn local(types: &'static [i32]) -> SocketKind {
     SocketKind { family: libc::AF_UNIX, types, protocols: &[0] }
 }
 
-/// F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW,
-/// F_DUPFD_CLOEXEC: no owner that is signalled, no lease, no watch.
+/// F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK,
+/// F_OFD_SETLK, F_OFD_SETLKW, F_DUPFD_CLOEXEC: no owner to signal, no lease, no watch.
 const FCNTLS: &[u32] = &[0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030];
-/// PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PR_GET_AUXV, PR_SET_VMA.
+/// PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PR_GET_AUXV,
+/// PR_SET_VMA.
 const PRCTLS: &[u32] = &[3, 15, 16, 23, 39, 0x4155_5856, 0x5356_4d41];
 
-/// Numbers behind the newest call that is known here: lists of mounts and modules, attributes of files, namespaces.
-/// From 424 on a number means the same on every architecture.
+/// Numbers after the newest call that is known here: lists of mounts and modules, attributes of
+/// files, namespaces. From 424 on a number means the same on every architecture.
 const NEWER: std::ops::Range<i64> = 457..1_024;
 
-/// Not in every architecture's list of the `libc` crate; the same number on all.
+/// Missing from the `libc` crate on some architectures; the same number on all.
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_PROCESS_MRELEASE: i64 = 448;
 const SYS_SET_MEMPOLICY_HOME_NODE: i64 = 450;
 const SYS_QUOTACTL_FD: i64 = 443;
 
-/// What a front that serves never asks.
+/// Calls that a serving front never makes.
 const SERVING: &[i64] = &[
     libc::SYS_bind,
     libc::SYS_clock_adjtime,
@@ -195,7 +200,7 @@ const SERVING_LEGACY: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const SERVING_LEGACY: &[i64] = &[];
 
-/// What no front ever asks.
+/// Calls that no front ever makes.
 const NEVER: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -268,7 +273,7 @@ mod tests {
     const EPERMITTED: FilterAction = FilterAction::Errno(EPERM);
 
     #[test]
-    fn what_is_open_goes_on_and_nothing_else_begins() {
+    fn open_sockets_keep_working_and_nothing_new_begins() {
         for dials in [Dials::Nothing, Dials::Launchers] {
             let filter = serving(dials, 7);
             for call in SERVING.iter().chain(SERVING_LEGACY) {

@@ -1,4 +1,5 @@
-//! One launcher's socket within a runtime: who hears of which call, and what goes out in which order.
+//! One launcher's socket within a runtime: which caller receives the events of which call, and the
+//! order of outgoing packets.
 
 use super::source::nonblocking;
 use crate::call::Object;
@@ -23,17 +24,18 @@ pub(super) struct Link {
     outgoing: Outgoing,
     pub(super) listeners: Arc<Listeners>,
     pub(super) report: Mutex<Option<Report>>,
-    /// Questions in a row that it left without an answer.
+    /// Pings in a row that it left unanswered.
     pub(super) missed: AtomicU32,
 }
 
-/// Packets on their way out: straight into the socket, and only where that is full by way of the
-/// writer, which costs a change of task.
+/// Outgoing packets: written straight to the socket, and only if that is full queued for the
+/// writer, which costs a task switch.
 #[derive(Debug)]
 struct Outgoing {
     socket: Arc<AsyncFd<OwnedFd>>,
     queue: UnboundedSender<(Vec<u8>, Option<OwnedFd>)>,
-    /// Packets that the writer has not sent yet. While there are any, all go its way, to stay in order.
+    /// Packets that the writer has not sent yet. While there are any, all others are queued too, to
+    /// stay in order.
     queued: Arc<Mutex<usize>>,
 }
 
@@ -43,22 +45,22 @@ pub(super) struct Listeners {
     ended: AtomicBool,
 }
 
-/// Who hears of one call, and what the launcher may still say about it. A launcher that was taken over could say more
-/// than anybody takes.
+/// The receiver of one call's events, and how much the launcher may still send about that call. A
+/// compromised launcher could otherwise send more than any receiver takes.
 #[derive(Debug)]
 struct Listener {
     events: UnboundedSender<Event>,
     messages_left: u32,
-    /// None before its go.
+    /// 0 before its go.
     output_bytes_left: usize,
 }
 
-/// What an empty piece of output counts for: it takes memory too.
+/// The cost of an empty piece of output, which takes memory too, in bytes.
 pub(super) const EMPTY_BYTES: usize = 1;
 
 impl Listener {
-    /// Whether `event` is one that a launcher may say now; it is counted.
-    fn counts(&mut self, event: &Event) -> bool {
+    /// Counts `event`; returns whether the launcher may send it now.
+    fn admits(&mut self, event: &Event) -> bool {
         let left = match event {
             Event::Output(_, bytes) => {
                 let left = self.output_bytes_left.checked_sub(bytes.len().max(EMPTY_BYTES));
@@ -81,31 +83,31 @@ pub(super) enum Event {
 }
 
 impl Listeners {
-    /// Nobody hears anything any more; each waiting call is over.
+    /// Ends all delivery of events; each waiting call is over.
     pub(super) fn end(&self) {
         let mut calls = lock(&self.calls);
         self.ended.store(true, Ordering::Release);
         calls.clear();
     }
 
-    /// Nobody hears of the call `id` any more.
+    /// Ends the delivery of events for the call `id`.
     pub(super) fn forget(&self, id: u64) {
         lock(&self.calls).remove(&id);
     }
 
-    /// From here on the call `id` may print.
+    /// Allows output of the call `id` from here on.
     pub(super) fn expect_output(&self, id: u64, bytes_max: usize) {
         if let Some(listener) = lock(&self.calls).get_mut(&id) {
             listener.output_bytes_left = bytes_max;
         }
     }
 
-    /// Gives `event` to who hears of the call `id`. Whether the launcher may say it.
-    fn tell(&self, id: u64, event: Event) -> bool {
+    /// Delivers `event` to the receiver of the call `id`. Returns whether the launcher may send it.
+    fn deliver(&self, id: u64, event: Event) -> bool {
         let mut calls = lock(&self.calls);
-        // Of a call that nobody waits for any more the launcher may still speak.
+        // The launcher may still send events of a call that was given up.
         let Some(listener) = calls.get_mut(&id) else { return true };
-        let may = listener.counts(&event);
+        let may = listener.admits(&event);
         if may {
             listener.events.send(event).ok();
         }
@@ -114,7 +116,8 @@ impl Listeners {
 }
 
 impl Link {
-    /// Starts reader and writer. The receiver hears number 0: a hello that is still to come.
+    /// Starts reader and writer. The returned receiver gets the events of id 0: a hello that is
+    /// still to come.
     pub(super) fn open(
         socket: OwnedFd,
         report: Option<Report>,
@@ -139,7 +142,7 @@ impl Link {
     pub(super) fn listen(&self, id: u64) -> UnboundedReceiver<Event> {
         let (sender, receiver) = unbounded_channel();
         let mut calls = lock(&self.listeners.calls);
-        // Looked at under the lock that the reader takes to end all: no listener is added behind it.
+        // Checked under the lock that the reader takes to end all: no listener is added after that.
         if !self.has_ended() {
             let listener =
                 Listener { events: sender, messages_left: LINK_CALL_MESSAGES_MAX, output_bytes_left: 0 };
@@ -151,25 +154,25 @@ impl Link {
     /// `fd` goes with the last packet.
     pub(super) fn send(&self, id: u64, request: &Request, fd: Option<OwnedFd>) -> Result<(), String> {
         if self.outgoing.send(protocol::packets(id, request)?, fd).is_err() {
-            // The reader would see it too, but later: the next call is to find another launcher.
+            // The reader would notice too, but later: the next call must find another launcher.
             self.listeners.end();
             return Err("the launcher ended".to_owned());
         }
         Ok(())
     }
 
-    /// Gives the launcher up: its calls are over, and its first stage, which sees the end of the connection even where
-    /// the launcher hangs, ends it and all that it started.
+    /// Gives the launcher up: its calls are over. Its first stage, which sees the end of the
+    /// connection even if the launcher hangs, kills it and everything that it started.
     pub(super) fn cut(&self) {
         self.listeners.end();
-        // One that is closed already needs no closing.
+        // An error means that it is closed already.
         let _ = shutdown(&*self.outgoing.socket, Shutdown::Both);
     }
 }
 
 impl Outgoing {
-    /// Sends the packets of one message, and none of another between them: the launcher holds no more than one message
-    /// that is unfinished. `fd` goes with the last.
+    /// Sends the packets of one message without packets of another between them: the launcher holds
+    /// at most one unfinished message. `fd` goes with the last packet.
     pub(super) fn send(&self, packets: Vec<Vec<u8>>, mut fd: Option<OwnedFd>) -> Result<(), ()> {
         let mut queued = lock(&self.queued);
         let mut packets = packets.into_iter().peekable();
@@ -187,7 +190,7 @@ impl Outgoing {
     }
 }
 
-/// Sends until nobody can ask for more, then closes: the launcher ends every call and itself.
+/// Sends until every sender is gone, then closes: the launcher ends every call and itself.
 async fn write(
     socket: Arc<AsyncFd<OwnedFd>>,
     mut packets: UnboundedReceiver<(Vec<u8>, Option<OwnedFd>)>,
@@ -206,11 +209,11 @@ async fn write(
         }
         *lock(&queued) -= 1;
     }
-    // One that is closed already needs no closing.
+    // An error means that it is closed already.
     let _ = shutdown(&*socket, Shutdown::Both);
 }
 
-/// Gives each packet to its call, until the launcher is gone or speaks another language.
+/// Delivers each packet to its call, until the launcher is gone or violates the protocol.
 async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
     let mut assembler = Assembler::default();
     loop {
@@ -232,12 +235,12 @@ async fn read(socket: Arc<AsyncFd<OwnedFd>>, listeners: Arc<Listeners>) {
             Arrival::Message(id, Reply::Ended(ended)) => (id, Event::Ended(ended)),
             Arrival::Message(id, Reply::Pong) => (id, Event::Pong),
         };
-        if !listeners.tell(id, event) {
+        if !listeners.deliver(id, event) {
             break;
         }
     }
     listeners.end();
-    // One that says what it may not say is told so by the end of its connection.
+    // A launcher that sends what it may not send loses its connection.
     let _ = shutdown(&*socket, Shutdown::Both);
 }
 

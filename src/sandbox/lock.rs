@@ -1,5 +1,5 @@
-//! The front's own lock: the part that talks to the network and the model cannot start a process, nor
-//! write what decides what may run, nor listen where nobody asked it to.
+//! The front's own lock: the part that talks to the network and the model cannot start a process,
+//! write what decides what may run, or open a listener that was not configured.
 
 use super::filter::{Dials, front, serving};
 use crate::launcher::StartError;
@@ -13,19 +13,22 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 /// Locks the calling process: no new privileges, not dumpable, no capabilities, writing only below
-/// `writable`, no exec, no fork, nothing that reaches into other processes or the kernel, and no TCP port but
-/// those that are open, where Landlock knows ports.
+/// `writable`, no exec, no fork, nothing that reaches into other processes or the kernel, and no
+/// TCP port except those that are open, if Landlock knows ports.
 ///
-/// Called with one thread, before any runtime: threads that start later inherit it, and may still be
-/// started. Cannot be undone. Returns the layers by name; anything that is not fully enforced is an
-/// error. A folder of `writable` that is not there is one.
+/// Called with one thread, before any runtime: threads that start later inherit the lock, and may
+/// still be started. Cannot be undone. Returns the names of the layers.
+///
+/// # Errors
+///
+/// A layer that is not fully enforced, or a folder of `writable` that does not exist.
 pub fn lock_front(writable: &[PathBuf]) -> Result<Vec<String>, StartError> {
     lock(writable).map_err(|reason| StartError::new("front", reason))
 }
 
-/// Takes from every thread of the process what a front that serves does not need: new listeners, sockets but those of
-/// TCP, UDP and `dials`, and what the kernel grants over files and processes of the same user and Landlock does not
-/// hold, such as modes, owners, times and limits.
+/// Removes from every thread of the process what a serving front does not need: new listeners,
+/// sockets other than those of TCP, UDP and `dials`, and what the kernel allows on files and
+/// processes of the same user and Landlock does not cover, such as modes, owners, times and limits.
 ///
 /// Called after [`lock_front`], once the front's own sockets are open. Cannot be undone.
 pub fn narrow_front(dials: Dials) -> Result<(), StartError> {

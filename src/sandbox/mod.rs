@@ -1,21 +1,27 @@
-//! The front's side of the processes: the supervisor, the front's own lock, and its way to a launcher.
+//! The front's side of the processes: the supervisor, the front's own lock, and its connection to a
+//! launcher.
 //!
 //! ```text
-//! supervisor ─┬─ front      asks by `Launcher`, cannot start anything
+//! supervisor ─┬─ front      asks through `Launcher`, cannot start a process
 //!             └─ launcher   `crate::launcher`
 //! ```
 //!
-//! Under a service manager there is no supervisor: the front connects to a socket, and each connection
-//! is a launcher that the manager starts, as a user of its own ([`dial`], [`crate::launcher::attend`]).
+//! A service manager takes the place of the supervisor: the front connects to a socket, and for
+//! each connection the manager starts a launcher, as a different user ([`dial`],
+//! [`crate::launcher::attend`]).
 //!
-//! Architecture invariants: this room and `launcher` alone start processes; what has `unsafe` blocks is `launcher::sys`; nothing
-//! here knows a policy.
+//! Architecture invariants: only this room and `launcher` start processes; all `unsafe` blocks are
+//! in `launcher::sys`; nothing here knows a policy.
 //!
 //! # Layout
 //!
-//! `filter` and `lock` (what the front gives up), `source` (where launchers come from), `link` (one
-//! launcher's socket), `client` (calls over it), `supervisor` (who forks both). What both sides
-//! say to each other is `launcher::protocol`.
+//! * `filter`, `lock`: what the front gives up.
+//! * `source`: where launchers come from.
+//! * `link`: the socket of one launcher.
+//! * `client`: calls over that socket.
+//! * `supervisor`: forks front and launcher.
+//!
+//! The messages between the two sides are in `launcher::protocol`.
 
 pub(crate) mod filter;
 mod lock;

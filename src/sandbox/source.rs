@@ -1,4 +1,4 @@
-//! Where launchers come from: forked before there is a runtime, or asked for within one.
+//! Where launchers come from: forked before there is a runtime, or requested within one.
 
 use crate::launcher::{StartError, sys};
 use rustix::net::{
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Where a launcher came from, and the next one comes from.
+/// The origin of a launcher and of its successors.
 #[derive(Debug)]
 pub(super) enum LauncherOrigin {
-    /// Forked by this process, which cannot fork any more: there is no other.
+    /// Forked by this process, which cannot fork any more, so it has no successor.
     Forked,
-    /// The way to the supervisor, who forks another.
+    /// The channel to the supervisor, which forks another.
     Supervisor(OwnedFd),
-    /// A socket at which every connection is another.
+    /// A socket at which every connection is another launcher.
     Socket(PathBuf),
 }
 
@@ -58,7 +58,7 @@ pub(super) fn nonblocking(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 impl LauncherSource {
-    /// Within a runtime with its I/O driver on.
+    /// Must be called within a runtime with its I/O driver enabled.
     pub(super) fn new(origin: LauncherOrigin) -> Result<Self, StartError> {
         Ok(match origin {
             LauncherOrigin::Forked => Self::Forked,
@@ -69,7 +69,7 @@ impl LauncherSource {
         })
     }
 
-    /// The socket of another launcher.
+    /// Starts another launcher and returns its socket.
     pub(super) async fn another(&self) -> Result<OwnedFd, StartError> {
         match self {
             Self::Forked => Err(StartError::new("renew", "no supervisor")),

@@ -1,7 +1,9 @@
-//! The process above front and launcher: single-threaded, without a socket to the world or a database.
+//! The process above front and launcher: single-threaded, with neither a network socket nor a
+//! database.
 //!
-//! It forks both before any runtime starts, gives the front a new launcher when asked, and ends all
-//! when the front ends. Nothing outlives it: everything below has a parent-death signal.
+//! It forks both before any runtime starts, gives the front a new launcher on request, and ends
+//! everything when the front ends. Nothing outlives it: every process below has a parent-death
+//! signal.
 
 use super::client::LinkSeed;
 use super::source::{LauncherOrigin, connect_to, pair};
@@ -24,9 +26,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// From a launcher's fork to its first word, in seconds.
+/// Time from a launcher's fork to its first message, in seconds.
 const HELLO_S_MAX: i64 = 20;
-/// Exit code of a front that a signal ended.
+/// Exit code of a front that was ended by a signal.
 const FAILED: u8 = 1;
 
 /// Forks a launcher under the calling process, which is the front. A launcher that dies is not
@@ -36,32 +38,32 @@ const FAILED: u8 = 1;
 /// tested itself.
 pub fn start(spec: &Spec) -> Result<LinkSeed, StartError> {
     let (socket, _first_stage) = fork_launcher(spec, &one_thread()?)?;
-    greet(socket, LauncherOrigin::Forked)
+    wait_for_hello(socket, LauncherOrigin::Forked)
 }
 
-/// Connects to a socket at which every connection is a launcher of its own, started by a service
-/// manager. A launcher that dies is replaced by another connection.
+/// Connects to a socket at which a service manager starts a separate launcher for every connection.
+/// A launcher that dies is replaced by another connection.
 ///
-/// Blocking, until the launcher has tested itself.
+/// Blocks until the launcher has tested itself.
 pub fn dial(path: &Path) -> Result<LinkSeed, StartError> {
-    greet(connect_to(path)?, LauncherOrigin::Socket(path.to_owned()))
+    wait_for_hello(connect_to(path)?, LauncherOrigin::Socket(path.to_owned()))
 }
 
-/// Runs `front` in a process of its own, with a launcher beside it, and returns its exit code.
+/// Runs `front` in a new process, next to a launcher, and returns its exit code.
 ///
-/// The caller has one thread. `SIGTERM` and `SIGINT` go on to the front, whose end ends all. The front
-/// may ask for another launcher, to replace a dead one or to reload.
+/// The caller has one thread. `SIGTERM`, `SIGINT` and `SIGHUP` are forwarded to the front, whose
+/// end ends everything. The front may request another launcher, to replace a dead one or to reload.
 pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, StartError> {
     let one = one_thread()?;
     let (socket, first_stage) = fork_launcher(spec, &one)?;
     let (control, control_front) = pair()?;
-    let seed = greet(socket, LauncherOrigin::Supervisor(control_front))?;
+    let seed = wait_for_hello(socket, LauncherOrigin::Supervisor(control_front))?;
     let parent = rustix::process::getpid();
-    // Before the fork, so that none is lost between it and the loop.
+    // Before the fork, so that no signal is lost between it and the loop.
     let before = SigSet::thread_get_mask().map_err(|e| StartError::new("signal mask", e))?;
     let signals = block_signals()?;
     match sys::fork(&one).map_err(|e| StartError::new("fork", e))? {
-        // It is about to have more threads.
+        // The front will start more threads, so its proof is dropped.
         sys::Fork::Child(_) => {
             drop((control, first_stage, signals));
             let _ = before.thread_set_mask();
@@ -69,17 +71,19 @@ pub fn serve(spec: &Spec, front: impl FnOnce(LinkSeed) -> u8) -> Result<u8, Star
             if rustix::process::getppid() != Some(parent) {
                 sys::exit_now(FAILED);
             }
-            // A session of its own: an interrupt at the terminal comes once, by the supervisor.
+            // A separate session: an interrupt at the terminal arrives once, through the
+            // supervisor.
             let _ = setsid();
-            // A panic ends this process here: unwinding on would run the supervisor's own code twice.
+            // A panic ends this process here: further unwinding would run the supervisor's own code
+            // twice.
             let code = catch_unwind(AssertUnwindSafe(|| front(seed))).unwrap_or(FAILED);
             std::io::Write::flush(&mut std::io::stdout()).ok();
             sys::exit_now(code)
         }
         sys::Fork::Parent(front) => {
-            // The front's own copies are the ones that count.
+            // The copies that count are those in the front.
             drop(seed);
-            // What the front alone needs. Launchers that are forked later read the rest.
+            // Overwrites what only the front needs. Launchers that are forked later read the rest.
             sys::overwrite_environment(&one, |name| KEY_VARIABLES.iter().any(|key| key.as_bytes() == name));
             Supervisor { spec, one, front, control: Some(control), launchers: vec![first_stage] }
                 .watch(&signals)
@@ -92,7 +96,7 @@ struct Supervisor<'a> {
     one: SingleThread,
     front: OwnedFd,
     control: Option<OwnedFd>,
-    /// First stages: killing one ends its launcher and every tool of it.
+    /// First stages: killing one ends its launcher and every tool of that launcher.
     launchers: Vec<OwnedFd>,
 }
 
@@ -117,7 +121,7 @@ impl Supervisor<'_> {
         let mut fds = vec![PollFd::new(&self.front, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
         fds.extend(self.control.iter().map(|control| PollFd::new(control, PollFlags::IN)));
         fds.extend(self.launchers.iter().map(|launcher| PollFd::new(launcher, PollFlags::IN)));
-        // An interrupted wait is a turn with nothing ready.
+        // An interrupted wait is a round with nothing ready.
         let _ = poll(&mut fds, None);
         let asked = self.control.is_some() && fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
         drop(fds);
@@ -140,8 +144,8 @@ impl Supervisor<'_> {
         });
     }
 
-    /// One byte asks for a launcher; its socket is the answer, or one byte without a socket. There are not more than
-    /// [`LAUNCHERS_MAX`] at once, however often a front asks.
+    /// One byte requests a launcher; the answer is its socket, or one byte without a socket. There
+    /// are at most [`LAUNCHERS_MAX`] at once, however often a front asks.
     fn answer(&mut self) {
         let Some(control) = &self.control else { return };
         match receive(control, 16) {
@@ -177,7 +181,7 @@ fn fork_launcher(spec: &Spec, one: &SingleThread) -> Result<(OwnedFd, OwnedFd), 
         sys::Fork::Parent(first_stage) => Ok((front, first_stage)),
         sys::Fork::Child(own) => {
             drop(front);
-            // Signals that a supervisor blocks are not for the launcher and its tools to inherit.
+            // Launcher and tools must not inherit the signals that a supervisor blocks.
             let _ = SigSet::all().thread_unblock();
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
             if rustix::process::getppid() != Some(parent) {
@@ -188,27 +192,27 @@ fn fork_launcher(spec: &Spec, one: &SingleThread) -> Result<(OwnedFd, OwnedFd), 
     }
 }
 
-/// Waits for the launcher's first word.
-fn greet(socket: OwnedFd, origin: LauncherOrigin) -> Result<LinkSeed, StartError> {
+/// Waits for the launcher's first message.
+fn wait_for_hello(socket: OwnedFd, origin: LauncherOrigin) -> Result<LinkSeed, StartError> {
     let mut assembler = Assembler::default();
     loop {
         let mut fds = [PollFd::new(&socket, PollFlags::IN)];
         let timeout = Timespec { tv_sec: HELLO_S_MAX, tv_nsec: 0 };
         match poll(&mut fds, Some(&timeout)) {
-            Ok(0) => return Err(StartError::new("hello", format!("nothing came within {HELLO_S_MAX} s"))),
+            Ok(0) => return Err(StartError::new("hello", format!("no message came within {HELLO_S_MAX} s"))),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(e) => return Err(StartError::new("hello", e)),
         }
         let Received::Packet(packet) = receive(&socket, PACKET_BYTES_MAX) else {
-            return Err(StartError::new("hello", "it ended before its first word"));
+            return Err(StartError::new("hello", "it ended before its first message"));
         };
         match assembler.take(&packet).map_err(|e| StartError::new("hello", e))? {
             Arrival::Message(0, Reply::Hello(Ok(report))) => return Ok(LinkSeed { socket, origin, report }),
             Arrival::Message(0, Reply::Hello(Err(reason))) => return Err(StartError::from_reason(reason)),
             Arrival::Piece => {}
             Arrival::Message(..) | Arrival::Output(..) => {
-                return Err(StartError::new("hello", "it said something else first"));
+                return Err(StartError::new("hello", "its first message was not a hello"));
             }
         }
     }
@@ -222,7 +226,7 @@ fn block_signals() -> Result<SignalFd, StartError> {
         .map_err(|e| StartError::new("signalfd", e))
 }
 
-/// SIGHUP goes on too: the front reloads.
+/// SIGHUP is forwarded too: the front reloads.
 fn forwarded(signo: u32) -> Option<Signal> {
     let all = [Signal::TERM, Signal::INT, Signal::HUP];
     all.into_iter().find(|signal| u32::try_from(signal.as_raw()).is_ok_and(|raw| raw == signo))
@@ -235,7 +239,7 @@ fn send_socket(control: &OwnedFd, socket: Option<&OwnedFd>) {
     if !fds.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     }
-    // A front that does not listen is about to end, which ends all.
+    // A front that does not read its answer is about to end, which ends everything.
     let _ =
         sendmsg(control, &[IoSlice::new(b"l")], &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }

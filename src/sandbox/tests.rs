@@ -1,7 +1,7 @@
 //! The whole room against real processes.
 //!
-//! Forking is for a process with one thread, which a test harness is not: each scenario runs in a
-//! process of its own, this binary again, as the user who runs the tests and, where that is root, as an
+//! Forking requires a process with one thread, which a test harness is not: each scenario runs in a
+//! separate process of this same binary, as the user who runs the tests and, if that is root, as an
 //! ordinary user too.
 #![expect(clippy::disallowed_methods, reason = "tests start themselves again and look at the environment")]
 
@@ -30,7 +30,7 @@ mod world;
 
 const SCENARIO: &str = "PAR_SANDBOX_SCENARIO";
 const AS_UID: &str = "PAR_SANDBOX_UID";
-/// An ordinary user who owns nothing.
+/// An ordinary user, who owns nothing.
 const ORDINARY: u32 = 65_534;
 
 macro_rules! scenarios {
@@ -63,7 +63,7 @@ scenarios! {
     keeps_time_when_the_front_does_not_read
     survives_the_death_of_a_launcher
     dies_with_its_front
-    passes_signals_on
+    forwards_signals
     locks_the_front
     the_front_reaches_nothing_else
     a_compromised_front_is_refused
@@ -94,7 +94,7 @@ scenarios! {
     without_a_core_limit_a_protection_is_missing
     a_call_leaves_nothing_on_what_others_are_given
     a_fork_loop_is_throttled
-    programs_come_last
+    programs_have_the_lowest_priority
     gives_arguments_on_standard_input
     gives_secrets_by_descriptor
     connects_to_named_sockets
@@ -117,7 +117,7 @@ scenarios! {
     what_is_given_is_what_was_decided_on
 }
 
-/// Returns at once, unless a scenario is asked for.
+/// Returns at once, unless a scenario is requested.
 #[test]
 fn driver() {
     let Ok(name) = std::env::var(SCENARIO) else { return };
@@ -135,7 +135,7 @@ fn play(name: &str) {
         command.args(["--exact", "sandbox::tests::driver", "--nocapture", "--test-threads=1"]);
         command.env(SCENARIO, name);
         command.envs(user.map(|uid| (AS_UID, uid.to_string())));
-        // The harness's first thread must not take what is meant for a supervisor.
+        // The harness's first thread must not take a signal that is meant for a supervisor.
         let mut term = nix::sys::signal::SigSet::empty();
         term.add(nix::sys::signal::Signal::SIGTERM);
         term.thread_block().expect("blocked");
@@ -147,13 +147,13 @@ fn play(name: &str) {
     }
 }
 
-/// This thread only, which is the one that forks.
+/// Changes the ids of this thread only, which is the one that forks.
 fn become_user(id: u32) {
     let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
     rustix::thread::set_thread_groups(&[]).expect("groups");
     rustix::thread::set_thread_res_gid(gid, gid, gid).expect("gid");
     rustix::thread::set_thread_res_uid(uid, uid, uid).expect("uid");
-    // As after an exec; else this process could not write its own id maps.
+    // As after an exec; otherwise this process could not write its own id maps.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable).expect("dumpable");
 }
 
@@ -168,7 +168,7 @@ mod scenario {
     };
     pub(super) use super::flood::{
         a_front_has_few_launchers, a_launcher_that_hangs_is_ended_and_replaced,
-        unread_answers_fill_no_memory, unfinished_messages_fill_no_memory,
+        unfinished_messages_fill_no_memory, unread_answers_fill_no_memory,
     };
     pub(super) use super::front::the_front_reaches_nothing_else;
     pub(super) use super::given::{
@@ -176,41 +176,41 @@ mod scenario {
     };
     pub(super) use super::layer_off::{every_layer_has_its_case, no_layer_is_decoration};
     pub(super) use super::left::{
-        a_call_leaves_nothing_on_what_others_are_given, a_fork_loop_is_throttled, programs_come_last,
+        a_call_leaves_nothing_on_what_others_are_given, a_fork_loop_is_throttled,
+        programs_have_the_lowest_priority,
     };
     pub(super) use super::levels::{less_than_the_minimum_is_refused, older_kernels_give_fewer_protections};
     pub(super) use super::life::{
         dies_with_its_front, does_without_namespaces, ends_calls_that_do_not_end, ends_calls_without_a_go,
-        measures_latency, keeps_time_when_the_front_does_not_read, locks_the_front, passes_signals_on,
+        forwards_signals, keeps_time_when_the_front_does_not_read, locks_the_front, measures_latency,
         releases_abandoned_calls, survives_the_death_of_a_launcher,
     };
     pub(super) use super::limits::{
-        a_call_adds_no_more_than_it_may, a_group_bounds_what_its_call_uses,
-        a_delegated_group_is_divided, calls_that_write_nothing_have_their_own_uid,
-        each_call_has_its_own_group, no_folder_stops_later_calls,
-        no_program_gives_up_the_lock_or_the_limits_of_its_call, leftovers_of_a_dead_launcher_are_removed,
-        moved_folders_are_still_counted,
+        a_call_adds_no_more_than_it_may, a_delegated_group_is_divided, a_group_bounds_what_its_call_uses,
+        calls_that_write_nothing_have_their_own_uid, each_call_has_its_own_group,
+        leftovers_of_a_dead_launcher_are_removed, moved_folders_are_still_counted,
+        no_folder_stops_later_calls, no_program_gives_up_the_lock_or_the_limits_of_its_call,
     };
     pub(super) use super::objects::{
-        a_go_for_another_call_starts_nothing, refuses_a_swapped_object,
-        keeps_what_is_outside_outside, reads_lists_checks_and_tails, refuses_what_the_manifest_does_not_say,
-        reports_what_it_enforces, resolves_what_is_there, strange_files_are_answered,
+        a_go_for_another_call_starts_nothing, keeps_what_is_outside_outside, reads_lists_checks_and_tails,
+        refuses_a_swapped_object, refuses_what_the_manifest_does_not_say, reports_what_it_enforces,
+        resolves_what_is_there, strange_files_are_answered,
     };
     pub(super) use super::proc::{
-        the_calls_own_proc_shows_only_that_call, a_script_finds_itself_in_proc,
-        paths_below_are_reported_the_same_with_proc,
+        a_script_finds_itself_in_proc, paths_below_are_reported_the_same_with_proc,
+        the_calls_own_proc_shows_only_that_call,
     };
     pub(super) use super::reach::{
-        a_front_with_its_own_launcher_is_refused, a_front_that_dials_launchers_is_refused,
-        a_compromised_front_is_refused,
+        a_compromised_front_is_refused, a_front_that_dials_launchers_is_refused,
+        a_front_with_its_own_launcher_is_refused,
     };
     pub(super) use super::search::{
         finds_lines_below_a_folder, leaves_out_what_is_excluded, no_excluded_byte_is_found,
-        programs_read_below_only_if_their_manifest_says_so, stays_on_its_mount, reports_named_paths_below,
+        programs_read_below_only_if_their_manifest_says_so, reports_named_paths_below, stays_on_its_mount,
     };
     pub(super) use super::soak::a_thousand_calls_leave_nothing;
     pub(super) use super::view::{
         cannot_be_changed_from_below, closes_access_to_the_host, does_without_proc, follows_no_later_mount,
-        shows_what_is_named_as_it_is_named, hides_the_rest_of_the_host,
+        hides_the_rest_of_the_host, shows_what_is_named_as_it_is_named,
     };
 }

@@ -1,4 +1,5 @@
-//! The group that launchers' groups are made in: found, divided, and cleared of what dead launchers left.
+//! The group in which launchers' groups are made: found, divided, and cleared of what dead
+//! launchers left.
 
 use super::files::{hand_down, make, names, read, take, wait_until_empty, write};
 use crate::launcher::view::mounts::unescape;
@@ -12,25 +13,26 @@ const LAUNCHER: &str = "par-launcher-";
 
 const ABOVE: &str = "par-above";
 
-/// Names that are tried for a launcher's group: those of dead ones were removed before.
+/// Names that are tried for a launcher's group: those of dead launchers were removed before.
 const NAMES_MAX: u32 = 16;
 
-/// What was found to be there. Each is a layer of every call, and each that is not says what that means.
+/// The controllers that are available. Each is a layer of every call; the report says what a
+/// missing one means.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Controllers {
     pub(super) memory: bool,
     pub(super) pids: bool,
     pub(super) cpu: bool,
-    /// Why none was handed down, where some are there.
+    /// Why none was enabled although some are available.
     pub(super) refused: Option<String>,
 }
 
-/// The group that launchers' groups are made in.
+/// The group in which launchers' groups are made.
 pub(super) struct Base {
     pub(super) fd: OwnedFd,
 }
 
-/// By this process's own entry and the mount of the hierarchy, wherever that is.
+/// Found through this process's own entry and the mount of the hierarchy, wherever it is mounted.
 pub(super) fn base() -> Result<Base, String> {
     let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
     let own = read("/proc/self/cgroup")?;
@@ -38,7 +40,7 @@ pub(super) fn base() -> Result<Base, String> {
     let mut path = read("/proc/self/mountinfo")?
         .lines()
         .find_map(|line| place(line, own))
-        .ok_or("its own group is not in sight")?;
+        .ok_or("its own group is not visible")?;
     if path.file_name().is_some_and(|name| name == ABOVE) {
         path.pop();
     }
@@ -59,7 +61,7 @@ fn place(line: &str, own: &str) -> Option<PathBuf> {
 }
 
 impl Base {
-    /// Makes the controllers that are here known below, as far as they are wanted and it is for this process to do.
+    /// Enables the available controllers for the groups below, as far as this process may.
     pub(super) fn hand_down(&self) -> Controllers {
         let fd = self.fd.as_fd();
         let there = read(fd, "cgroup.controllers").unwrap_or_default();
@@ -79,11 +81,12 @@ impl Base {
         }
     }
 
-    /// A group that divides what it has has no processes of its own, unless it is the one above all, which has no
-    /// type. The process above this one goes into a group beside; of others, nobody knows what they are.
+    /// A group that divides its resources has no processes of its own, unless it is the root group,
+    /// which has no `cgroup.type`. The process above this one moves into a sibling group; any other
+    /// process is unknown, and an error.
     fn vacate(&self) -> Result<(), String> {
         let fd = self.fd.as_fd();
-        let at = |e: Errno| format!("controllers are not handed down: {e}");
+        let at = |e: Errno| format!("cannot enable controllers: {e}");
         if read(fd, "cgroup.type").is_err() {
             return Ok(());
         }
@@ -93,7 +96,7 @@ impl Base {
             return Ok(());
         }
         if inside.lines().any(|pid| pid != above) {
-            return Err("controllers are not handed down: other processes are in the group that this was \
+            return Err("cannot enable controllers: other processes are in the group that the launcher was \
                         started in"
                 .to_owned());
         }
@@ -110,24 +113,24 @@ pub(super) fn make_own(base: BorrowedFd<'_>) -> Result<OwnedFd, String> {
         match make(base, &name) {
             Ok(()) => {}
             Err(Errno::EXIST) => continue,
-            Err(e) => return Err(format!("its group is not its own to divide: {e}")),
+            Err(e) => return Err(format!("it may not divide its group: {e}")),
         }
-        // One that was taken for a dead launcher's in between is gone, or about to go.
+        // A group that another launcher took for a leftover meanwhile is gone, or about to go.
         if let Ok(own) = take(base, &name) {
             return Ok(own);
         }
     }
-    Err("no name for the launcher's group is free".to_owned())
+    Err("every name for the launcher's group is taken".to_owned())
 }
 
-/// Removes the groups of launchers that nobody holds any more, with what is left in them.
+/// Removes the groups of launchers that are gone, with what is left in them.
 pub(super) fn clear_leftovers(base: BorrowedFd<'_>) {
     for name in names(base) {
         if !name.starts_with(LAUNCHER) {
             continue;
         }
         let Ok(left) = take(base, &name) else { continue };
-        // What cannot be killed or removed is somebody else's, or for the next start.
+        // What cannot be killed or removed belongs to another user, or is left for the next start.
         if write(left.as_fd(), "cgroup.kill", "1").is_ok() {
             wait_until_empty(left.as_fd());
         }

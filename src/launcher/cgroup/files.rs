@@ -1,4 +1,4 @@
-//! The kernel's files of a group.
+//! The kernel's files in a group's folder.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags, flock, mkdirat, openat};
@@ -6,10 +6,10 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// From a kill to the end, and for one canary, in seconds.
+/// Time to wait after a kill, and for one canary, in seconds.
 const WAIT_S_MAX: i64 = 5;
 
-/// One file of the kernel's here, in bytes: numbers and words, and the processes of a group that has few.
+/// Bytes read of one such file: numbers and names, and the processes of a group that has few.
 const FILE_BYTES_MAX: usize = 4 << 10;
 
 pub(super) fn wait(fd: &OwnedFd, flags: PollFlags) -> bool {
@@ -17,7 +17,7 @@ pub(super) fn wait(fd: &OwnedFd, flags: PollFlags) -> bool {
     matches!(poll(&mut fds, Some(&Timespec { tv_sec: WAIT_S_MAX, tv_nsec: 0 })), Ok(1))
 }
 
-/// Whether the controller can be used below.
+/// Enables the controller for the groups below; returns whether that worked.
 pub(super) fn hand_down(group: BorrowedFd<'_>, controller: &str) -> bool {
     write(group, "cgroup.subtree_control", &format!("+{controller}")).is_ok()
 }
@@ -31,7 +31,7 @@ pub(super) fn take(base: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let own = openat(base, name, flags, Mode::empty())?;
     flock(&own, FlockOperation::NonBlockingLockExclusive)?;
-    // Whether it is still there.
+    // Fails if the group was removed meanwhile.
     read(own.as_fd(), "cgroup.procs").map(|_| own)
 }
 
@@ -43,11 +43,11 @@ pub(super) fn wait_until_empty(group: BorrowedFd<'_>) {
         let read = rustix::io::pread(&events, &mut bytes, 0).unwrap_or(0);
         bytes.get(..read).unwrap_or_default().starts_with(b"populated 0")
     };
-    // The kernel tells of a change; one look may be too early, and each wait has its end.
+    // The kernel signals a change; one check may be too early, and each wait has its timeout.
     while !is_empty() && wait(&events, PollFlags::PRI) {}
 }
 
-/// The groups in a group.
+/// The names of the groups in a group.
 pub(super) fn names(group: BorrowedFd<'_>) -> Vec<String> {
     let Ok(folder) = Dir::read_from(group) else { return Vec::new() };
     let entries = folder.flatten().filter(|entry| entry.file_type() == FileType::Directory);

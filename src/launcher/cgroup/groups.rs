@@ -1,4 +1,4 @@
-//! The launcher's own group, and those of its calls.
+//! The launcher's own group, and the groups of its calls.
 
 use super::base::{Controllers, base, clear_leftovers, make_own};
 use super::files::{hand_down, make, read, wait, write};
@@ -16,24 +16,25 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 const MAIN: &str = "main";
 
-/// Groups that wait to be used again.
+/// Idle groups that are kept for the next calls.
 const FREE_MAX: usize = 64;
 
-/// Memory of a call beside its tool's: its init, the kernel's own for its processes.
+/// Memory of a call in addition to its tool's: its init, and what the kernel uses for its
+/// processes. In bytes.
 const OWN_BYTES: u64 = 16 << 20;
-/// What a canary of memory takes.
+/// What the memory canary allocates, in bytes.
 const CANARY_BYTES: usize = 8 << 20;
-/// The launcher's share of the processor beside calls, of which each has 100.
+/// The launcher's cpu weight relative to calls, each of which has 100.
 const MAIN_WEIGHT: &str = "1000";
 
-/// What it means that there are none.
+/// The consequence of having no groups.
 pub(crate) const NO_GROUPS: &str =
     "what the processes of a call use is bounded for each of them, and not added up";
 
-/// What a group of a call bounds.
+/// The bounds of a call's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupLimits {
-    /// Of all its processes together.
+    /// For all its processes together.
     pub(crate) memory_bytes_max: u64,
     pub(crate) processes_max: u64,
 }
@@ -41,16 +42,17 @@ pub(crate) struct GroupLimits {
 /// The launcher's groups.
 #[derive(Debug)]
 pub(crate) struct CallGroups {
-    /// The folder of this launcher's own; its lock says that somebody uses it.
+    /// The folder of this launcher's group; its lock says that the group is in use.
     own: OwnedFd,
     controllers: Controllers,
     /// The next group's name.
     next: u32,
     used: BTreeMap<u64, Group>,
     free: Vec<Group>,
-    /// Killed, and not gone yet.
+    /// Killed, but not removed yet.
     leaving: Vec<u32>,
-    /// Why there are none for calls. The launcher's own is held all the same, or the next start would clear it away.
+    /// Why calls have no groups. The launcher's own group is held all the same, or the next start
+    /// would clear it away.
     refused: Option<String>,
 }
 
@@ -61,14 +63,17 @@ struct Group {
 }
 
 impl CallGroups {
-    /// Makes a group below the one that this process is in, and enters it: before there are namespaces, so that it
-    /// becomes the root of the cgroup namespace. Groups of launchers that are dead are removed. A reason is a
-    /// machine, or a place on it, where groups are not this process's to make.
+    /// Makes a group below the one that this process is in, and enters it. This comes before the
+    /// namespaces, so that the group becomes the root of the cgroup namespace. Groups of dead
+    /// launchers are removed.
+    ///
+    /// An error is the reason why this process cannot make groups on this machine, or where it
+    /// runs.
     pub(crate) fn begin() -> Result<Self, String> {
         let base = base()?;
         clear_leftovers(base.fd.as_fd());
         let own = make_own(base.fd.as_fd())?;
-        // Left for the next start to remove, where it cannot be entered.
+        // If it cannot be entered, it is left for the next start to remove.
         write(own.as_fd(), "cgroup.procs", "0").map_err(|e| format!("its own group: {e}"))?;
         let mut groups = Self {
             own,
@@ -83,7 +88,8 @@ impl CallGroups {
         Ok(groups)
     }
 
-    /// Leaves the launcher's own group for one in it, so that it can be divided. Once, behind the cgroup namespace.
+    /// Moves this process from the launcher's own group into a group below it, so that the
+    /// launcher's group can be divided. Called once, after the cgroup namespace was entered.
     pub(crate) fn settle(&mut self) {
         self.refused = self.move_in().err();
     }
@@ -104,7 +110,7 @@ impl CallGroups {
         Ok(())
     }
 
-    /// The layers that a call has by its group.
+    /// The layers that a group adds to a call.
     pub(crate) fn layers(&self) -> Vec<String> {
         let Controllers { memory, pids, cpu, .. } = self.controllers;
         if self.refused.is_some() {
@@ -115,7 +121,7 @@ impl CallGroups {
         all.into_iter().filter(|(there, _)| *there).map(|(_, name)| name.to_owned()).collect()
     }
 
-    /// What is not there, and what that means.
+    /// What is missing, and what that means.
     pub(crate) fn missing(&self) -> Vec<String> {
         if let Some(reason) = &self.refused {
             return vec![format!("{reason}: {NO_GROUPS}")];
@@ -124,16 +130,16 @@ impl CallGroups {
         let all = [
             (
                 memory,
-                "memory: the memory of a call is bounded for each of its processes, not for all together",
+                "memory: the memory of a call is bounded for each of its processes, not for all of them together",
             ),
             (pids, "pids: processes are bounded by rlimits alone"),
-            (cpu, "cpu: calls and launcher share the processor as it comes"),
+            (cpu, "cpu: calls and launcher share the processor without weights"),
         ];
-        let lacking = all.into_iter().filter(|(there, _)| !there).map(|(_, what)| what.to_owned());
-        self.controllers.refused.iter().cloned().chain(lacking).collect()
+        let missing = all.into_iter().filter(|(there, _)| !there).map(|(_, what)| what.to_owned());
+        self.controllers.refused.iter().cloned().chain(missing).collect()
     }
 
-    /// What a group keeps a call from.
+    /// The protections that a group provides.
     pub(crate) fn protections(&self) -> Vec<Protection> {
         let Controllers { memory, pids, .. } = self.controllers;
         let all = [(true, Protection::Death), (memory || pids, Protection::Resources)];
@@ -141,7 +147,7 @@ impl CallGroups {
         held.map(|(_, protection)| protection).collect()
     }
 
-    /// The group of the call `id`, to start its child in; `None` where there are none for calls.
+    /// The group of the call `id`, in which its child starts; `None` if calls have no groups.
     pub(crate) fn for_call(&mut self, id: u64, bounds: GroupLimits) -> Result<Option<OwnedFd>, String> {
         if self.refused.is_some() { Ok(None) } else { self.open(id, bounds).map(Some) }
     }
@@ -152,7 +158,7 @@ impl CallGroups {
             Some(at) => self.free.swap_remove(at),
             None => self.make(bounds).map_err(|e| format!("cgroup: {e}"))?,
         };
-        // From here on it is closed with its call, whether there is one or not.
+        // From here on it is closed with its call, whether the call starts or not.
         self.used.insert(id, group);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(&self.own, group.name.to_string(), flags, Mode::empty());
@@ -164,7 +170,8 @@ impl CallGroups {
         self.used.get(&id).is_some_and(|group| self.kills(*group))
     }
 
-    /// The call is over. What is left of it is killed; a group that nothing happened to waits for the next call.
+    /// Ends the use of the call's group. What is left in it is killed; a group in which nothing was
+    /// killed waits for the next call.
     pub(crate) fn close(&mut self, id: u64) {
         let Some(group) = self.used.remove(&id) else { return };
         let is_empty = self.count(group.name, "cgroup.events", "populated") == Some(0);
@@ -173,7 +180,7 @@ impl CallGroups {
             return;
         }
         if !is_empty && let Err(e) = write(self.own.as_fd(), &format!("{}/cgroup.kill", group.name), "1") {
-            eprintln!("par launcher: a group cannot be killed: {e}");
+            eprintln!("par launcher: cannot kill a group: {e}");
         }
         self.leaving.push(group.name);
         self.remove_leaving();
@@ -189,7 +196,7 @@ impl CallGroups {
             set("memory.max", &bounds.memory_bytes_max.saturating_add(OWN_BYTES).to_string())?;
             set("memory.oom.group", "1")?;
             match set("memory.swap.max", "0") {
-                // A kernel without swap, or that does not count it.
+                // The kernel has no swap, or does not account for it.
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(e) => return Err(e),
             }
@@ -204,7 +211,7 @@ impl CallGroups {
         self.controllers.memory && self.count(group.name, "memory.events", "oom_kill") != Some(0)
     }
 
-    /// The number behind `word` in a group's file.
+    /// The number that follows `word` in a file of a group.
     fn count(&self, group: u32, file: &str, word: &str) -> Option<u64> {
         let text = read(self.own.as_fd(), &format!("{group}/{file}")).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
@@ -213,12 +220,13 @@ impl CallGroups {
 
     fn remove_leaving(&mut self) {
         let own = self.own.as_fd();
-        // One with a process that is still dying is busy: it is tried again with the next call.
+        // A group with a process that is still dying is busy: it is tried again with the next call.
         self.leaving.retain(|name| unlinkat(own, name.to_string(), AtFlags::REMOVEDIR).is_err());
     }
 
-    /// Tries what is there, by canaries, in the process that is to start calls. What does not hold is not counted;
-    /// where nobody can be started in a group, or killed by one, there are none for calls.
+    /// Tries the controllers with canaries, in the process that will start calls. A controller that
+    /// does not hold is not counted; if no process can be started in a group, or killed with it,
+    /// calls have no groups.
     pub(crate) fn prove(&mut self, one: &SingleThread) {
         if self.refused.is_none() {
             self.refused = self.try_all(one).err();
@@ -236,7 +244,7 @@ impl CallGroups {
         Ok(())
     }
 
-    /// Two that go on for ever end with their group.
+    /// Whether two processes that never return end with their group.
     fn ends_all(&mut self, one: &SingleThread, bounds: GroupLimits) -> Result<bool, String> {
         let group = self.open(CANARY, bounds)?;
         let children = [start(one, &group, forever)?, start(one, &group, forever)?];
@@ -244,11 +252,11 @@ impl CallGroups {
         Ok(children.iter().all(|child| end(child).is_some()))
     }
 
-    /// Whether one in such a group may start another.
+    /// Whether a process in such a group may start another.
     fn starts_another(&mut self, one: &SingleThread, bounds: GroupLimits) -> bool {
         let act = || match sys::clone_call(one, CloneFlags::empty()) {
             Ok(None) => 0,
-            // Nobody else would reap it: the launcher is its PID namespace's first process.
+            // No other process would reap it: the launcher is its PID namespace's first process.
             Ok(Some(child)) => u8::from(end(&child).is_some()),
             Err(_) => 0,
         };
@@ -258,21 +266,22 @@ impl CallGroups {
         code == Some(1)
     }
 
-    /// Whether what is taken in a group is seen in it, and its bound is as it was set. It is not run out of: the
-    /// kernel would write a page to its log at each start.
+    /// Whether memory that is allocated in a group is counted there, and the limit is as it was
+    /// set. The limit is not exceeded: the kernel would write a page to its log at each start.
     fn counts_memory(&mut self, one: &SingleThread, bounds: GroupLimits) -> bool {
-        let Ok((told, tell)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
+        let Ok((ready, signal)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
         let act = || {
             let taken = vec![1_u8; CANARY_BYTES];
-            // Not reckoned out: the pages are there.
-            let _told = rustix::io::write(&tell, std::hint::black_box(&taken).get(..1).unwrap_or_default());
+            // `black_box` keeps the pages from being optimized away.
+            let _written =
+                rustix::io::write(&signal, std::hint::black_box(&taken).get(..1).unwrap_or_default());
             forever()
         };
         let Ok(child) = self.open(CANARY, bounds).and_then(|group| start(one, &group, act)) else {
             self.close(CANARY);
             return false;
         };
-        let took = wait(&told, PollFlags::IN);
+        let took = wait(&ready, PollFlags::IN);
         let number = |file: &str| -> Option<u64> {
             let name = self.used.get(&CANARY)?.name;
             read(self.own.as_fd(), &format!("{name}/{file}")).ok()?.trim().parse().ok()
@@ -285,7 +294,7 @@ impl CallGroups {
     }
 }
 
-/// The call number of canaries, before there are calls.
+/// The call id of canaries, used before there are calls.
 const CANARY: u64 = u64::MAX;
 
 /// Starts a canary in `group`.
@@ -303,7 +312,8 @@ fn forever() -> u8 {
     }
 }
 
-/// The exit code of a canary, or that of no exit, once it has ended; `None` where it does not in time.
+/// The exit code of a canary once it has ended, or 255 if it did not exit; `None` if it does not
+/// end in time.
 fn end(child: &OwnedFd) -> Option<u8> {
     if !wait(child, PollFlags::IN) {
         let _ = pidfd_send_signal(child, Signal::KILL);

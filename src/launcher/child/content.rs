@@ -1,10 +1,12 @@
-//! The content of the folder that a call is about: read in prepare, and at go copied for the tool alone.
+//! The content of the folder that a call is about: read in prepare, and at go copied for the tool
+//! alone.
 //!
-//! One walk does both. It goes by descriptors, one name a step, follows no link and leaves no mount. What is neither a
-//! folder nor a regular file is a refusal.
+//! One walk does both. It goes by descriptors, one name a step, follows no link and leaves no
+//! mount. Anything other than a folder or a regular file is a refusal.
 //!
-//! INVARIANT: what is hashed is what is copied: each byte goes from one read into hash and copy. The copy lies in the
-//! folder that the call works in, under its lock, and whoever writes in the original has no part in it.
+//! INVARIANT: what is hashed is what is copied: each byte goes from one read into both hash and
+//! copy. The copy lies in the folder that the call works in, under its lock; later writes to the
+//! original do not reach it.
 
 use crate::call::{Content, FileKind, Listing};
 use crate::launcher::child::start::Start;
@@ -22,32 +24,32 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// The copy's name in its place.
+/// The copy's name in the folder that holds it.
 const COPY: &CStr = c".par-content";
-/// What every listing begins with.
+/// The first line of every listing.
 const FORMAT: &[u8] = b"par/content/1\n";
-/// One read of a file, in bytes.
+/// Bytes per read of a file.
 const PIECE_BYTES: usize = 64 << 10;
-/// One read of a folder, in bytes.
+/// Bytes per read of a folder.
 const READ_BYTES: usize = 32 << 10;
 
 const CHANGED: &str = "the content changed between decision and start";
 const NOT_PLAIN: &str =
     "the content is or holds a link, or something else that is neither a folder nor a regular file";
 
-/// The content that the call is about, of the `folder` that it will work in.
-pub(crate) fn look(start: &Start<'_>, folder: &OwnedFd) -> Result<Content, String> {
+/// Reads the content that the call is about; the call will work in `folder`.
+pub(crate) fn inspect(start: &Start<'_>, folder: &OwnedFd) -> Result<Content, String> {
     read(start, folder, None)
 }
 
-/// Copies the content, which is to be what was decided on. The word of the environment that tells the program where the
-/// copy is; `None` where there is no content.
+/// Copies the content, which must be what was decided on. Returns the environment entry that names
+/// the copy for the program; `None` without content.
 pub(crate) fn take(
     start: &Start<'_>,
     folder: &OwnedFd,
     decided: &Content,
 ) -> Result<Option<CString>, String> {
-    // As what programs write under the usual one: nobody else can change it.
+    // The mode that programs write with under the usual umask: no other user can change the copy.
     let before = umask(Mode::WGRP | Mode::WOTH);
     let taken = copy(start, folder, decided);
     umask(before);
@@ -57,7 +59,7 @@ pub(crate) fn take(
 fn copy(start: &Start<'_>, folder: &OwnedFd, decided: &Content) -> Result<Option<CString>, String> {
     let declared = start.tool.manifest.content.as_ref().map(ContentFolder::copy_in).unwrap_or_default();
     let place = place(folder, declared)?;
-    clear(&place).map_err(|e| format!("an earlier copy of the content: {e}"))?;
+    clear(&place).map_err(|e| format!("cannot remove an earlier copy of the content: {e}"))?;
     let found = read(start, folder, Some(&place));
     match found.and_then(|found| if found == *decided { Ok(found) } else { Err(CHANGED.to_owned()) }) {
         Ok(Content { listing: None, .. }) => Ok(None),
@@ -67,16 +69,16 @@ fn copy(start: &Start<'_>, folder: &OwnedFd, decided: &Content) -> Result<Option
             CString::new(word).map(Some).map_err(|e| e.to_string())
         }
         Err(reason) => {
-            // What cannot be cleared away now the next call clears.
+            // What cannot be removed now is removed by the next call.
             let _ = clear(&place);
             Err(reason)
         }
     }
 }
 
-/// The folder that the copy is made in. It is made where it is not there.
+/// Opens the folder that the copy is made in, and makes it if it is not there.
 fn place(folder: &OwnedFd, names: &[String]) -> Result<OwnedFd, String> {
-    let refuse = |e: Errno| format!("the place of the copy: {e}");
+    let refuse = |e: Errno| format!("cannot make the folder for the copy of the content: {e}");
     let mut at = folder.try_clone().map_err(|e| e.to_string())?;
     for name in names {
         let name = CString::new(name.as_str()).map_err(|e| e.to_string())?;
@@ -120,14 +122,14 @@ fn read(start: &Start<'_>, folder: &OwnedFd, copy_in: Option<&OwnedFd>) -> Resul
     Ok(Content { folder: folder_name, listing: Some(Listing { sha256, ..found }) })
 }
 
-/// The folder by its names. `None` where one of them is not there.
+/// Opens the folder by its names. `None` if one of them does not exist.
 fn find(folder: &OwnedFd, names: &[CString]) -> Result<Option<(OwnedFd, Stat)>, String> {
     let mut at: Option<(OwnedFd, Stat)> = None;
     for name in names {
         match step(at.as_ref().map_or(folder, |(fd, _)| fd), name) {
             Ok((_, stat)) if kind(&stat) == FileKind::Other => return Err(NOT_PLAIN.to_owned()),
             Ok((_, stat)) if kind(&stat) == FileKind::File => {
-                return Err("the content is no folder".to_owned());
+                return Err("the content is not a folder".to_owned());
             }
             Ok(found) => at = Some(found),
             Err(Errno::NOENT) => return Ok(None),
@@ -143,23 +145,24 @@ struct ContentWalk<'a> {
     /// The folder that the copy is made in.
     copy: Option<&'a OwnedFd>,
     limits: &'a Limits,
-    /// Names from the root to the folder where the walk is. A call has few descriptors: there it is opened anew.
+    /// Names from the root to the current folder. A call has few descriptors, so the folder is
+    /// reopened by this path.
     path: Vec<CString>,
     hash: sha2::Sha256,
     found: Listing,
-    /// Names that were read so far.
+    /// Number of names read so far.
     listed: u64,
     buffer: Vec<u8>,
 }
 
-/// A folder of the original, and the same of the copy.
+/// A folder of the original, and its counterpart in the copy.
 struct FolderPair {
     folder: OwnedFd,
     copy: Option<OwnedFd>,
 }
 
 impl ContentWalk<'_> {
-    /// All below the folder where the walk is: a folder before what is in it, names in the order of their bytes.
+    /// Reads everything below the current folder: a folder before its entries, names in byte order.
     fn folder(&mut self) -> Result<(), String> {
         let mut here = Some(self.open()?);
         let names = match &here {
@@ -180,7 +183,7 @@ impl ContentWalk<'_> {
                 }
                 FileKind::Folder => {
                     self.enter(&at, &stat)?;
-                    // The descriptors are for what is below.
+                    // The descriptors are needed for what is below.
                     drop((at, fd));
                     self.folder()?;
                 }
@@ -191,7 +194,7 @@ impl ContentWalk<'_> {
         Ok(())
     }
 
-    /// The folder where the walk is, from the root by one name a step.
+    /// Opens the current folder, from the root by one name a step.
     fn open(&self) -> Result<FolderPair, String> {
         let down = |root: &OwnedFd| {
             let root = root.try_clone().map_err(|e| e.to_string())?;
@@ -226,11 +229,11 @@ impl ContentWalk<'_> {
         Ok(names)
     }
 
-    /// Notes a folder, which is the last name of the path.
+    /// Adds a folder, the last name of the path.
     fn enter(&mut self, at: &FolderPair, stat: &Stat) -> Result<(), String> {
         self.found.folders += 1;
         if self.path.len() > CONTENT_DEPTH_MAX {
-            return Err(format!("the content has more than {CONTENT_DEPTH_MAX} folders in each other"));
+            return Err(format!("the content is nested more than {CONTENT_DEPTH_MAX} folders deep"));
         }
         self.put(b'd', folder_mode(stat));
         if let (Some(copy), Some(name)) = (&at.copy, self.path.last()) {
@@ -239,7 +242,7 @@ impl ContentWalk<'_> {
         Ok(())
     }
 
-    /// Reads a file, which is the last name of the path, into hash and copy.
+    /// Reads a file, the last name of the path, into hash and copy.
     fn file(&mut self, at: &FolderPair, fd: &OwnedFd, stat: &Stat) -> Result<(), String> {
         self.found.files += 1;
         let mode = Mode::from_raw_mode(stat.st_mode) & shared();
@@ -260,11 +263,14 @@ impl ContentWalk<'_> {
             size += read as u64;
             self.found.bytes += read as u64;
             if size > self.limits.file_bytes_max {
-                return Err(format!("a file of the content has over {} bytes", self.limits.file_bytes_max));
+                return Err(format!(
+                    "a file of the content has more than {} bytes",
+                    self.limits.file_bytes_max
+                ));
             }
             let most = CONTENT_BYTES_MAX.min(self.limits.written_bytes_max);
             if self.found.bytes > most {
-                return Err(format!("the content has over {most} bytes"));
+                return Err(format!("the content has more than {most} bytes"));
             }
             hash.update(piece);
             if let Some(copy) = &copy {
@@ -277,7 +283,8 @@ impl ContentWalk<'_> {
         Ok(())
     }
 
-    /// Puts what every entry has: its type, mode, and name below the root, with its length.
+    /// Hashes what every entry has: its type, its mode, and its name below the root with its
+    /// length.
     fn put(&mut self, kind: u8, mode: Mode) {
         let name = self.path.iter().map(|name| name.as_bytes()).collect::<Vec<_>>().join(&b'/');
         self.hash.update([kind]);
@@ -287,7 +294,7 @@ impl ContentWalk<'_> {
     }
 }
 
-/// What is there by this name, on the same mount; a link is itself.
+/// Opens the entry of this name, on the same mount; a link is opened itself.
 fn step(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<(OwnedFd, Stat)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH
@@ -299,12 +306,13 @@ fn step(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<(OwnedFd, Stat)> {
     Ok((fd, stat))
 }
 
-/// Of a mode what a copy keeps: no rights of others to write, nothing of set-uid and its like.
+/// The bits of a mode that a copy keeps: no write permission for others, no set-uid, set-gid or
+/// sticky bit.
 fn shared() -> Mode {
     Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH
 }
 
-/// A folder's copy is its owner's to fill.
+/// The mode of a folder's copy, which its owner must be able to fill.
 fn folder_mode(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode) & shared() | Mode::RWXU
 }
@@ -331,17 +339,17 @@ fn write_all(file: &OwnedFd, mut piece: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The kernel's words alone: a name below the root is somebody else's choice.
+/// Contains only the kernel's error: a name below the root is chosen by other parties.
 fn unreadable(e: Errno) -> String {
-    format!("the content cannot be read whole: {e}")
+    format!("cannot read the whole content: {e}")
 }
 
 fn uncopied(e: Errno) -> String {
-    format!("the content cannot be copied: {e}")
+    format!("cannot copy the content: {e}")
 }
 
-/// Removes the copy that is there, or whatever has its name; no link is followed. As the walk does, it opens each folder
-/// from the top: what an earlier call left may be deeper than a call has descriptors.
+/// Removes an existing copy, or anything else of its name; follows no link. Like the walk, it opens
+/// each folder from the top: what an earlier call left may be deeper than a call has descriptors.
 fn clear(folder: &OwnedFd) -> rustix::io::Result<()> {
     let mut path = match remove(folder, COPY) {
         Err(Errno::ISDIR) => vec![COPY.to_owned()],
@@ -362,7 +370,7 @@ fn clear(folder: &OwnedFd) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Removes what is in a folder, up to the first folder in it, which it returns.
+/// Removes the entries of a folder up to the first folder among them, which it returns.
 fn empty(folder: &OwnedFd) -> rustix::io::Result<Option<CString>> {
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
     let mut items = RawDir::new(folder, &mut buffer);
@@ -380,7 +388,7 @@ fn empty(folder: &OwnedFd) -> rustix::io::Result<Option<CString>> {
     Ok(None)
 }
 
-/// Removes what is no folder; of one the error says so.
+/// Removes an entry that is not a folder; a folder is the error `EISDIR`.
 fn remove(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<()> {
     let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if kind(&stat) == FileKind::Folder { Err(Errno::ISDIR) } else { unlinkat(folder, name, AtFlags::empty()) }

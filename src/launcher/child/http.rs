@@ -1,4 +1,4 @@
-//! The builtin that was given a connection, and the TLS around it: within the call's child.
+//! The builtin that is given a connection, and the TLS around it: runs in the call's child.
 
 use crate::tools::builtin::{self, Answer};
 use crate::types::WebUrl;
@@ -11,18 +11,18 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whom connections are believed: the system's certificates, and those in `ca_file` (PEM). Reads files of the host, so
-/// it is called before there is a view.
+/// The certificates that connections trust: the system's, and those in `ca_file` (PEM). Reads files
+/// of the host, so it is called before there is a view.
 pub(crate) fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
-    // What cannot be read is trusted less, never more.
+    // What cannot be read is not trusted.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = ca_file {
         let refuse = |e: &dyn std::fmt::Display| format!("`sandbox.ca_file` `{}`: {e}", file.display());
         let more = CertificateDer::pem_file_iter(file).map_err(|e| refuse(&e))?;
         let more = more.collect::<Result<Vec<_>, _>>().map_err(|e| refuse(&e))?;
         if more.is_empty() {
-            return Err(refuse(&"holds no certificate"));
+            return Err(refuse(&"contains no certificate"));
         }
         more.into_iter().try_for_each(|one| roots.add(one)).map_err(|e| refuse(&e))?;
     }
@@ -32,7 +32,7 @@ pub(crate) fn trust(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String>
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// Asks for `url` over `connected`. Follows nothing.
+/// Requests `url` over `connected`. Follows no redirect.
 pub(crate) fn get(
     tls: Option<&Arc<ClientConfig>>,
     connected: Option<OwnedFd>,
@@ -41,7 +41,7 @@ pub(crate) fn get(
     cap: usize,
 ) -> Answer {
     let url = WebUrl::parse(url).map_err(|e| e.to_string())?;
-    // A file, for the filter leaves reading and writing alone.
+    // A file, since the filter allows only reading and writing.
     let mut socket = File::from(connected.ok_or("no connection was given")?);
     if !url.is_tls() {
         return builtin::http_get(&mut socket, &url, arguments, cap);

@@ -1,4 +1,4 @@
-//! What a program is given beside the words of its arguments: standard input, and descriptors from 3 on.
+//! What a program is given in addition to its arguments: standard input, and descriptors from 3 on.
 
 use crate::launcher::child::start::Start;
 use crate::launcher::host::machine::Machine;
@@ -15,22 +15,22 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 /// The number of the first descriptor, as in sd_listen_fds(3).
 const FIRST: RawFd = 3;
 
-/// What every pipe holds at first, in bytes.
+/// Initial capacity of every pipe, in bytes.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// What one call's program is given, made before it is started.
+/// What one call's program is given, opened before it is started.
 #[derive(Debug)]
 pub(crate) struct ProgramInputs {
     input: Option<OwnedFd>,
     /// In the order of the numbers that they get.
     handed: Vec<OwnedFd>,
-    /// Words of the environment that tell of them.
+    /// Environment entries that name them.
     pub(crate) words: Vec<CString>,
 }
 
 impl ProgramInputs {
-    /// `about` is the canonical name of the call's object, where it has one; `connected` are the manifest's
-    /// connections.
+    /// `about` is the canonical name of the call's object, if it has one; `connected` are the
+    /// manifest's connections.
     pub(crate) fn gather(
         start: &Start<'_>,
         about: Option<&str>,
@@ -45,22 +45,22 @@ impl ProgramInputs {
         for (name, memory) in manifest.secrets.iter().zip(&tool.secrets) {
             let opened = own(start.machine, memory).map_err(|e| format!("the secret `{name}`: {e}"))?;
             let number = given.hand(opened);
-            given.tell(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
+            given.set(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
         }
         for (at, connection) in (1..).zip(connected) {
             let number = given.hand(connection);
-            given.tell(&format!("PAR_CONNECT_{at}"), &number.to_string())?;
+            given.set(&format!("PAR_CONNECT_{at}"), &number.to_string())?;
         }
         Ok(given)
     }
 
-    /// A copy of `fd` under a number that none of these will have.
+    /// A copy of `fd` under a number that none of these will get.
     pub(crate) fn above(&self, fd: &OwnedFd) -> Result<OwnedFd, String> {
         fcntl_dupfd_cloexec(fd, self.next()).map_err(|e| format!("descriptor: {e}"))
     }
 
-    /// Puts all of it where the program looks for it: in the program's own process, before its exec. Whatever has
-    /// those numbers there is closed.
+    /// Moves each descriptor to the number where the program expects it: in the program's own
+    /// process, before its exec. A descriptor that has such a number there is closed.
     pub(crate) fn hand_over(&self) -> Result<(), String> {
         if let Some(input) = &self.input {
             nix::unistd::dup2_stdin(input).map_err(|e| format!("stdin: {e}"))?;
@@ -68,12 +68,13 @@ impl ProgramInputs {
         let put = |(fd, number): (BorrowedFd<'_>, RawFd)| {
             sys::put_at(fd, number).map_err(|e| format!("descriptor {number}: {e}"))
         };
-        // Behind another all are out of the way of the numbers, which are in turn.
+        // Copies above all of these numbers first, so that assigning one number closes none of the
+        // others.
         let lifted = self.handed.iter().map(|fd| self.above(fd)).collect::<Result<Vec<_>, _>>()?;
         lifted.iter().map(AsFd::as_fd).zip(FIRST..).try_for_each(put)
     }
 
-    /// The number that `fd` gets.
+    /// Adds `fd` and returns the number that it gets.
     fn hand(&mut self, fd: OwnedFd) -> RawFd {
         self.handed.push(fd);
         self.next() - 1
@@ -83,27 +84,28 @@ impl ProgramInputs {
         FIRST + RawFd::try_from(self.handed.len()).unwrap_or(RawFd::MAX - FIRST)
     }
 
-    fn tell(&mut self, word: &str, value: &str) -> Result<(), String> {
-        let word =
-            CString::new(format!("{word}={value}")).map_err(|_| "a word holds a NUL byte".to_owned())?;
+    fn set(&mut self, word: &str, value: &str) -> Result<(), String> {
+        let word = CString::new(format!("{word}={value}"))
+            .map_err(|_| "an environment variable contains a NUL byte".to_owned())?;
         self.words.push(word);
         Ok(())
     }
 }
 
-/// What the launcher holds as `fd`, opened anew to be read by one call: on a description of the launcher's own the offset, the
-/// flags and the locks that one call leaves would be there for all others.
+/// Reopens the launcher's `fd` to be read by one call: on the launcher's own open file description,
+/// the offset, the flags and the locks that one call leaves would affect all others.
 pub(crate) fn own(machine: &Machine, fd: &OwnedFd) -> Result<OwnedFd, Errno> {
     let link = format!("self/fd/{}", fd.as_raw_fd());
     openat(&machine.paths.proc, link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The arguments as one line of canonical JSON. The resource is told as it was decided on, not as it was written.
+/// The arguments as one line of canonical JSON. The resource is written as it was decided on, not
+/// as the model spelled it.
 fn line(arguments: &Value, resource: &ResourceSpec, about: Option<&str>) -> Result<Vec<u8>, String> {
     let mut arguments = arguments.clone();
     if let ResourceSpec::Path { argument } = resource {
         let about = about.ok_or_else(|| format!("`{argument}` has no object"))?;
-        let members = arguments.as_object_mut().ok_or("the arguments are no object")?;
+        let members = arguments.as_object_mut().ok_or("the arguments are not an object")?;
         members.insert(argument.clone(), about.into());
     }
     let mut line = canonical(&arguments).map_err(|e| e.to_string())?.into_bytes();
@@ -111,19 +113,19 @@ fn line(arguments: &Value, resource: &ResourceSpec, about: Option<&str>) -> Resu
     Ok(line)
 }
 
-/// The end to read of a pipe that holds `bytes` and no more, ever: nobody has the other end.
+/// The read end of a pipe that holds `bytes` and never more, since its write end is closed.
 ///
-/// No memory file, which this call's bound on files forbids by now; and a pipe is nothing to map, and is empty once
-/// it was read.
+/// A memory file is not an option: this call's limit on files already forbids it. A pipe also
+/// cannot be mapped, and is empty once it was read.
 fn filled(bytes: &[u8]) -> Result<OwnedFd, String> {
     let refuse = |e: Errno| format!("stdin: {e}");
     let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(refuse)?;
     if bytes.len() > PIPE_BYTES {
         fcntl_setpipe_size(&write, bytes.len()).map_err(refuse)?;
     }
-    // It takes all at once or is full: a user with many pipes gets small ones.
+    // It takes all bytes at once or is full: a user with many pipes gets small ones.
     if rustix::io::write(&write, bytes).map_err(refuse)? != bytes.len() {
-        return Err("stdin: the arguments do not fit a pipe".to_owned());
+        return Err("stdin: the arguments do not fit into a pipe".to_owned());
     }
     ioctl_fionbio(&read, false).map_err(refuse)?;
     Ok(read)
@@ -136,21 +138,21 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_resource_is_told_as_it_was_decided_on() {
+    fn the_resource_is_written_as_it_was_decided_on() {
         let path = ResourceSpec::Path { argument: "path".to_owned() };
         let id = ResourceSpec::Id { kind: IdKind::Job, argument: "job".to_owned() };
-        let told = |arguments, resource, about| {
+        let written = |arguments, resource, about| {
             line(&arguments, resource, about).map(|line| String::from_utf8(line).expect("UTF-8"))
         };
         assert_eq!(
-            told(
+            written(
                 json!({ "path": "/a/../b", "n": [1, true, null], "deep": { "b": 1, "a": "x\ny" } }),
                 &path,
                 Some("/b")
             ),
             Ok("{\"deep\":{\"a\":\"x\\ny\",\"b\":1},\"n\":[1,true,null],\"path\":\"/b\"}\n".to_owned())
         );
-        assert_eq!(told(json!({ "path": "/a" }), &path, None), Err("`path` has no object".to_owned()));
-        assert_eq!(told(json!({ "job": "j" }), &id, None), Ok("{\"job\":\"j\"}\n".to_owned()));
+        assert_eq!(written(json!({ "path": "/a" }), &path, None), Err("`path` has no object".to_owned()));
+        assert_eq!(written(json!({ "job": "j" }), &id, None), Ok("{\"job\":\"j\"}\n".to_owned()));
     }
 }

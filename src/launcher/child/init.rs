@@ -1,15 +1,15 @@
 //! A program under its init: the child stays as the first process of its PID namespace, reaps, and
-//! tells how the program ended. When it ends the kernel ends everything else in the namespace.
+//! reports how the program ended. When it ends, the kernel ends everything else in the namespace.
 
 use crate::call::End;
 use crate::launcher::child::inherit::{self, ProgramInputs};
 use crate::launcher::child::netns;
 use crate::launcher::child::quota::{Quota, QuotaState};
-use crate::launcher::child::start::{Inherited, Start, say, tell};
+use crate::launcher::child::start::{Inherited, Start, send, send_or_exit};
 use crate::launcher::confine::forks::{self, ForkAction, Forks};
 use crate::launcher::confine::layers;
 use crate::launcher::confine::seccomp::compile::load;
-use crate::launcher::protocol::{Word, send_with};
+use crate::launcher::protocol::{ChildMessage, send_with};
 use crate::launcher::sys;
 use crate::launcher::tool::OpenProgram;
 use crate::tools::{Element, Modes, Program, ResourceSpec};
@@ -26,8 +26,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 const ENVIRONMENT: [&std::ffi::CStr; 2] = [c"PATH=/usr/bin", c"LANG=C.UTF-8"];
 
-/// Starts the program and stays until it has ended. Confined by everything but the last filter, which
-/// the program alone gets: the init still has to tell its end.
+/// Starts the program and stays until it has ended. Confined by everything except the last filter,
+/// which only the program gets: the init still has to report the program's end.
 pub(crate) fn run(
     start: &Start<'_>,
     program: &Program,
@@ -56,27 +56,28 @@ pub(crate) fn run(
     layers.extend(["seccomp", "init"].map(str::to_owned));
     layers.extend((tool.manifest.modes == Modes::Ignore).then(|| "modes ignored".to_owned()));
     layers.extend(quota.iter().map(|_| "quota".to_owned()));
-    let confined = Word::Confined(layers);
-    // Not for the program: who has a lock's descriptor can give it up.
+    let confined = ChildMessage::Confined(layers);
+    // Not for the program: a process that has a lock's descriptor can release the lock.
     locks.iter().try_for_each(|lock| lend(start, lock))?;
     let control = given.above(start.control)?;
     let memory = limits.memory_bytes_max;
     let mut before = || {
         SigSet::all().thread_unblock().map_err(|e| format!("signal mask: {e}"))?;
-        forks::come_last(start.machine.program_nice)?;
+        forks::lower_priority(start.machine.program_nice)?;
         layers::limit(Resource::As, memory)?;
-        // The script is to be opened by its number.
+        // The script is opened by its number.
         if let Some(fd) = &script {
             rustix::io::fcntl_setfd(fd, FdFlags::empty()).map_err(|e| format!("descriptor: {e}"))?;
         }
         given.hand_over()?;
         load(&tool.filter)?;
-        // The last word before the program's first: what it does at once may be the end of this process.
-        tell(&control, &confined)
+        // The last message before the program runs: what it does at once may end this process.
+        send(&control, &confined)
     };
     let pid =
         sys::spawn(&start.machine.one, rustix::fd::AsFd::as_fd(&exec), &words, &environment, &mut before)?;
-    // The pipes are the program's: they reach their end when it and what it started have ended.
+    // The pipes belong to the program: they reach their end when it and everything it started have
+    // ended.
     let mut keep = vec![
         start.control.as_raw_fd(),
         children.as_raw_fd(),
@@ -88,31 +89,32 @@ pub(crate) fn run(
     let mut end = wait_for(start, &children, pid.as_raw(), quota.as_mut(), forks);
     if let Some(quota) = &mut quota {
         end_others();
-        if quota.look() != QuotaState::Within {
+        if quota.check() != QuotaState::Within {
             end = End::Quota { unread_folders: quota.unread() };
         }
     }
-    say(start, &Word::Ended(end));
-    // Not by returning: owners of descriptors that were closed above are still alive in the callers.
+    send_or_exit(start, &ChildMessage::Ended(end));
+    // Exits instead of returning: owners of descriptors that were closed above are still alive in
+    // the callers.
     sys::exit_now(0)
 }
 
-/// The script for this call alone, under a number that nothing else is given.
+/// Opens the script for this call alone, under a number that nothing else gets.
 fn script_of(start: &Start<'_>, memory: &OwnedFd, given: &ProgramInputs) -> Result<OwnedFd, String> {
     given.above(&inherit::own(start.machine, memory).map_err(|e| format!("script: {e}"))?)
 }
 
-/// Gives the launcher a copy of a lock.
+/// Sends the launcher a copy of a lock's descriptor.
 fn lend(start: &Start<'_>, lock: &OwnedFd) -> Result<(), String> {
-    let word = serde_json::to_vec(&Word::Holds).map_err(|e| e.to_string())?;
+    let word = serde_json::to_vec(&ChildMessage::Holds).map_err(|e| e.to_string())?;
     match send_with(start.control, &word, Some(lock.as_fd())) {
         Ok(true) => Ok(()),
-        Ok(false) => Err("a lock was not taken over".to_owned()),
-        Err(e) => Err(format!("a lock was not taken over: {e}")),
+        Ok(false) => Err("the launcher did not take a lock".to_owned()),
+        Err(e) => Err(format!("the launcher did not take a lock: {e}")),
     }
 }
 
-/// `SIGCHLD` as a descriptor, blocked otherwise.
+/// Blocks `SIGCHLD`, and reads it through a descriptor.
 fn watch_children() -> Result<SignalFd, String> {
     let mut set = SigSet::empty();
     set.add(Signal::SIGCHLD);
@@ -121,35 +123,36 @@ fn watch_children() -> Result<SignalFd, String> {
         .map_err(|e| format!("signalfd: {e}"))
 }
 
-/// Nobody adds anything any more: all else in the namespace is killed, and reaped.
+/// Kills and reaps every other process of the namespace, so that nothing more is added.
 fn end_others() {
     signal_others(Signal::SIGKILL);
     while let Ok(Some(_)) = wait(WaitOptions::empty()) {}
 }
 
 fn signal_others(signal: Signal) {
-    // INVARIANT: this is the first process of the namespace, which `child` has seen: all others are this call's.
-    // ESRCH: there is nobody.
+    // INVARIANT: this is the first process of the namespace, which `child` has verified: all others
+    // are this call's. ESRCH: no other process is left.
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), signal);
 }
 
-/// Whether the call added more than it may, if it is time to look. Where its folders do not keep still for that, it
-/// does: nobody in it runs while it is looked at again, and what cannot be counted then is too much.
+/// Whether the call added more than it may, if a check is due. If its folders keep changing under
+/// the check, the call is stopped and checked again, so that none of its processes runs meanwhile;
+/// what cannot be counted then counts as too much.
 fn is_over(quota: &mut Quota<'_>) -> bool {
-    match quota.look_by_now() {
+    match quota.check_if_due() {
         QuotaState::Within => false,
         QuotaState::Over => true,
         QuotaState::Moving => {
             signal_others(Signal::SIGSTOP);
-            let look = quota.look();
+            let state = quota.check();
             signal_others(Signal::SIGCONT);
-            look != QuotaState::Within
+            state != QuotaState::Within
         }
     }
 }
 
-/// Reaps whatever ends, until the program does, or has added too much; a call that starts too many processes it makes
-/// wait. Ends the namespace when the launcher is gone.
+/// Reaps whatever ends, until the program ends or the call has added too much; pauses a call that
+/// starts too many processes. Ends the namespace when the launcher is gone.
 fn wait_for(
     start: &Start<'_>,
     children: &SignalFd,
@@ -170,22 +173,23 @@ fn wait_for(
         let _ = poll(&mut fds, timeout.as_ref());
         let [control, _] = &fds;
         if !control.revents().is_empty() {
-            // The lifeline: after go the launcher sends nothing more, so this is its end.
+            // The lifeline: after go the launcher sends nothing more, so this means that it is
+            // gone.
             sys::exit_now(0);
         }
         let _ = children.read_signal();
         if let Some(over) = quota.as_deref_mut().and_then(|quota| is_over(quota).then_some(quota)) {
             return End::Quota { unread_folders: over.unread() };
         }
-        match forks.as_mut().map_or(ForkAction::Goes, Forks::turn) {
-            ForkAction::Goes => {}
-            ForkAction::Waits => signal_others(Signal::SIGSTOP),
-            ForkAction::GoesOn => signal_others(Signal::SIGCONT),
+        match forks.as_mut().map_or(ForkAction::Keep, Forks::action) {
+            ForkAction::Keep => {}
+            ForkAction::Stop => signal_others(Signal::SIGSTOP),
+            ForkAction::Resume => signal_others(Signal::SIGCONT),
         }
     }
 }
 
-/// The time from now to `at_us`.
+/// The time from now until `at_us`.
 fn until(at_us: u64) -> Timespec {
     let us = at_us.saturating_sub(mono_us());
     let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
@@ -202,9 +206,9 @@ fn end_of(status: WaitStatus) -> End {
 
 /// The name by which an interpreter opens its script, on the descriptor that it inherits.
 ///
-/// Of the ways to hand a script over this one needs no file: Landlock leaves memory files alone, and the call's own
-/// `/proc` leads there by the reader's own entry. On standard input any program that the script starts could read on in
-/// it; as the word behind `-c` it could not be longer than 128 KiB.
+/// This needs no file: Landlock does not cover memory files, and `/proc/self` in the call's own
+/// `/proc` leads each reader to its own descriptors. On standard input any program that the script
+/// starts could read on in it; as the argument of `-c` it could not be longer than 128 KiB.
 fn script_name(program: &Program, script: Option<&OwnedFd>) -> Result<Option<String>, String> {
     match (&program.script, script) {
         (None, _) => Ok(None),
@@ -236,7 +240,7 @@ fn arguments(
         .collect()
 }
 
-/// `None` where an optional argument is absent.
+/// `None` if an optional argument is absent.
 fn argument(
     name: &str,
     resource: &ResourceSpec,

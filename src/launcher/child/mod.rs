@@ -1,14 +1,30 @@
-//! The child of one call: a fork of the launcher that ends here, whatever comes of the call.
+//! The child of one call: a fork of the launcher that ends here, whatever becomes of the call.
 //!
-//! It resolves the object, waits for go, confines itself to that object, and runs the builtin or the program. It has no word
-//! with the front, and what it says to the launcher is checked there. Nothing here returns to the launcher's code.
+//! It resolves the object, waits for go, confines itself to that object, and runs the builtin or
+//! the program. It has no channel to the front, and the launcher checks what it sends. Nothing here
+//! returns to the launcher's code.
 //!
 //! # Layout
 //!
-//! `run` (the steps, first to last), `start` (what they go by). Prepare: `resolve` (a path), `subtree` (named paths below it),
-//! `content` (a folder that is read whole), `unix` (named sockets), `netns` (a network of its own), `proc` (a `/proc` of its own). Go:
-//! `workdirs` (folders to change), `inherit` (what a program is given), `init` (its first process), `quota` (what is added), `search`
-//! and `http` (builtins that walk and fetch).
+//! * `run`: the steps, first to last.
+//! * `start`: what the steps share, and the messages to the launcher.
+//!
+//! Prepare:
+//!
+//! * `resolve`: a path.
+//! * `subtree`: named paths below it.
+//! * `content`: a folder that is read whole.
+//! * `unix`: named sockets.
+//! * `netns`: the call's own network.
+//! * `proc`: the call's own `/proc`.
+//!
+//! Go:
+//!
+//! * `workdirs`: the folders that the call may change.
+//! * `inherit`: what a program is given.
+//! * `init`: the call's first process.
+//! * `quota`: bounds what a call adds to its folders.
+//! * `search`, `http`: builtins that walk and fetch.
 
 mod start;
 mod unix;

@@ -1,11 +1,12 @@
 //! The `/proc` of one call: its processes, and nothing else of the kernel.
 //!
-//! The call's child mounts it over that of the view, in a mount namespace of its own which is a copy of the view's. It
-//! does so first of all: the right to mount goes with the identity, and under Landlock nobody mounts. The kernel gives
-//! one only where the view's is whole, and with no flag less than that one's.
+//! The call's child mounts it over that of the view, in its own mount namespace, which is a copy of
+//! the view's. It does so first: the right to mount is lost with the identity, and under Landlock
+//! no process mounts. The kernel allows the mount only if the view's `/proc` is complete, and only
+//! with at least that one's flags.
 //!
-//! The call's first process, the init, is a copy of the launcher. Whoever may not look into it does not see it there,
-//! and since it is not dumpable nobody of the call may.
+//! The call's first process, the init, is a copy of the launcher. A process that may not inspect it
+//! does not see it there, and since it is not dumpable, no process of the call may.
 
 use crate::launcher::confine::layers::PathRule;
 use crate::launcher::host::machine::Machine;
@@ -22,16 +23,17 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 #[derive(Debug)]
 pub(crate) struct OwnProc {
     root: OwnedFd,
-    /// The tool's folders to change. Those of the launcher lie in the view itself, and a program could go up from them.
+    /// The folders that the tool may change. The launcher's descriptors lie in the view itself, and
+    /// a program could go up from them.
     pub(crate) writes: Vec<OwnedFd>,
-    /// Of the copy's mounts, where the tool reads below its resource.
+    /// The origins of the copy's mounts, if the tool reads below its resource.
     pub(crate) origins: Option<Origins>,
 }
 
 impl OwnProc {
-    /// Mounts it. In a child with [`NAMESPACES`] that is still what the launcher is.
+    /// Mounts it. Called in a child with [`NAMESPACES`] that still has the launcher's identity.
     pub(crate) fn enter(machine: &Machine, tool: &OpenTool) -> Result<Self, String> {
-        let refuse = |e: Errno| format!("a `/proc` of its own: {e}");
+        let refuse = |e: Errno| format!("the call's own `/proc`: {e}");
         mount_here().map_err(refuse)?;
         let root = open_path("/proc").map_err(refuse)?;
         let writes = tool.writes.iter().map(open_again).collect::<Result<_, _>>()?;
@@ -45,7 +47,7 @@ impl OwnProc {
         PathRule { at: self.root.as_fd(), rights: AccessFs::ReadFile | AccessFs::ReadDir }
     }
 
-    /// What the child keeps of it.
+    /// The descriptors that the child keeps.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         std::iter::once(&self.root).chain(&self.writes).map(OwnedFd::as_raw_fd)
     }
@@ -59,5 +61,5 @@ fn open_again(folder: &WriteFolder) -> Result<OwnedFd, String> {
         openat2(CWD, folder.canonical.as_str(), flags, Mode::empty(), resolve).map_err(|e| refuse(&e))?;
     let both =
         fstat(&fd).and_then(|here| Ok((id(&here), id(&fstat(&folder.fd)?)))).map_err(|e| refuse(&e))?;
-    if both.0 == both.1 { Ok(fd) } else { Err(refuse(&"another one is there now")) }
+    if both.0 == both.1 { Ok(fd) } else { Err(refuse(&"a different folder is there now")) }
 }

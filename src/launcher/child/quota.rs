@@ -1,13 +1,16 @@
-//! What a call adds to the folders that it may change, looked at by its init again and again while it runs.
+//! What a call adds to the folders that it may change, counted by its init at intervals while it
+//! runs.
 //!
-//! The init counts blocks and files below each folder, by descriptors and one name a step, with the rights of its tool
-//! and no more. A folder that these do not let it read is one entry,
-//! and so is one that lies too deep. A file system that hangs hangs the init, and so this call alone. What is written between two looks
-//! is not seen before the second: each file of it has the bound of one file. Where folders move about under a look, the
+//! The init counts blocks and files below each folder, by descriptors and one name a step, with the
+//! rights of its tool and no more. A folder that it may not read counts as one entry, and so does
+//! one that lies too deep. A file system that hangs hangs the init, and so this call alone; and no
+//! process of the call can stop its init. What is written between two checks is not seen before the
+//! second; the limit on a single file bounds each such file. If folders move during a check, the
 //! call is stopped for it (`init.rs`).
 //!
-//! Files that have no name any more, or lie in a folder that cannot be read, are not found by walking. For them the free space of the file system is looked at:
-//! a call does not take more of that than its bound or a sixteenth, whichever is more, whoever else writes there.
+//! Walking does not find files that have no name any more or lie in an unreadable folder. For them
+//! the free space of the file system is checked: a call may take no more of it than its limit or
+//! one sixteenth, whichever is more, regardless of other writers.
 
 use crate::tools::Limits;
 use crate::types::clock::mono_us;
@@ -16,47 +19,49 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 
-/// Between two looks, in microseconds; where a look takes long, thrice as long as it took.
-const LOOK_US: u64 = 10_000;
-/// Walks of one look, where folders were gone under each.
+/// Time between two checks, in microseconds; after a slow check, three times its duration.
+const CHECK_INTERVAL_US: u64 = 10_000;
+/// Walks per check, if folders disappear during each.
 const WALKS_MAX: usize = 16;
-/// Of the free space, what a call may take that is not found by walking.
+/// The share of the free space that a call may take beyond what walking finds: one in this many
+/// parts.
 const SPACE_PART: u64 = 16;
 /// A block of `st_blocks`, in bytes (stat(3type)).
 const BLOCK_BYTES: u64 = 512;
-/// Levels of folders that a walk holds open above where it is; the way further up goes by `..`.
+/// Levels of folders that a walk keeps open above the current one; further up it goes by `..`.
 const OPEN_LEVELS: usize = 32;
-/// Folders in each other that a walk goes down. Opening one takes the kernel longer the deeper it is, since Landlock looks
-/// at each folder above it: a walk without a bound takes the square of the depth.
+/// Maximum depth of a walk, in folders. Opening a folder takes the kernel longer the deeper it is,
+/// since Landlock checks each folder above it: without a limit, a walk takes time in the square of
+/// the depth.
 const LEVELS_MAX: usize = 256;
-/// One read of a folder, in bytes.
+/// Bytes per read of a folder.
 const READ_BYTES: usize = 32 << 10;
 
-/// The bounds of one call, and how it was before.
+/// The limits of one call, and the state before it.
 #[derive(Debug)]
 pub(crate) struct Quota<'a> {
     folders: &'a [OwnedFd],
     most: Used,
-    /// The least that each folder's file system may have left.
+    /// The minimum that each folder's file system must have left.
     least_free: Vec<Used>,
     next_us: u64,
-    /// Folders that the last look could not read.
+    /// Number of folders that the last check could not read.
     unread: u64,
-    /// Folders that lay too deep before.
+    /// Number of folders that lay too deep before the call.
     deep: u64,
 }
 
-/// What one look came to.
+/// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuotaState {
     Within,
-    /// More than it may, or not to be counted at all.
+    /// More than it may, or impossible to count.
     Over,
-    /// Folders went while they were counted: they may be gone, or elsewhere below.
+    /// Folders disappeared while they were counted: they may be gone, or elsewhere below.
     Moving,
 }
 
-/// Bytes and files: those that are there, or those that could be.
+/// Bytes and files: those that exist, or those that may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Used {
     bytes: u64,
@@ -73,19 +78,21 @@ impl Used {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct FolderUsage {
     used: Used,
-    /// Folders that the tool may not read: each is one entry, whatever is in it.
+    /// Folders that the tool may not read: each is one entry, whatever it contains.
     unread: u64,
-    /// Folders that lie too deep, likewise. A call that makes more of them is over.
+    /// Folders that lie too deep: each is one entry, whatever it contains. A call that makes more
+    /// of them is over its limit.
     deep: u64,
 }
 
 impl<'a> Quota<'a> {
-    /// Counts what is there before the call changes anything. A folder that cannot be counted is a refusal.
+    /// Counts what exists before the call changes anything. A folder that cannot be counted is a
+    /// refusal.
     pub(crate) fn begin(folders: &'a [OwnedFd], limits: &Limits) -> Result<Self, String> {
         let added = Used { bytes: limits.written_bytes_max, files: limits.written_files_max };
         let any = Used { bytes: u64::MAX, files: u64::MAX };
         let before = count(folders, any).map_err(|reason| format!("quota: {reason}"))?;
-        let before = before.ok_or("quota: its folders do not keep still")?;
+        let before = before.ok_or("quota: its folders keep changing")?;
         let free = |folder| fstatvfs(folder).map(|space| least_free(&space, added));
         let least_free = folders.iter().map(free).collect::<Result<_, _>>();
         Ok(Self {
@@ -95,36 +102,36 @@ impl<'a> Quota<'a> {
                 files: before.used.files.saturating_add(added.files),
             },
             least_free: least_free.map_err(|e| format!("quota: {e}"))?,
-            next_us: mono_us().saturating_add(LOOK_US),
+            next_us: mono_us().saturating_add(CHECK_INTERVAL_US),
             unread: before.unread,
             deep: before.deep,
         })
     }
 
-    /// Folders below that the last look could not read, and so counted as one entry each.
+    /// Folders below that the last check could not read, and so counted as one entry each.
     pub(crate) fn unread(&self) -> u64 {
         self.unread
     }
 
-    /// When the next look is due, by [`mono_us`].
+    /// When the next check is due, by [`mono_us`].
     pub(crate) fn next_us(&self) -> u64 {
         self.next_us
     }
 
-    /// A look, if it is time for one.
-    pub(crate) fn look_by_now(&mut self) -> QuotaState {
+    /// Checks, if a check is due.
+    pub(crate) fn check_if_due(&mut self) -> QuotaState {
         let from = mono_us();
         if from < self.next_us {
             return QuotaState::Within;
         }
-        let look = self.look();
+        let state = self.check();
         let now = mono_us();
-        self.next_us = now.saturating_add(LOOK_US.max(3 * now.saturating_sub(from)));
-        look
+        self.next_us = now.saturating_add(CHECK_INTERVAL_US.max(3 * now.saturating_sub(from)));
+        state
     }
 
-    /// Looks now.
-    pub(crate) fn look(&mut self) -> QuotaState {
+    /// Checks now.
+    pub(crate) fn check(&mut self) -> QuotaState {
         let is_full = self
             .folders
             .iter()
@@ -152,7 +159,8 @@ fn least_free(space: &StatVfs, added: Used) -> Used {
     Used { bytes: least(free.bytes, added.bytes), files: least(free.files, added.files) }
 }
 
-/// What lies below the folders, or so much of it that it is over `most`; `None` where folders move under each walk.
+/// Counts what lies below the folders, stopping once it is over `most`; `None` if folders move
+/// during each walk.
 fn count(folders: &[OwnedFd], most: Used) -> Result<Option<FolderUsage>, String> {
     for _ in 0..WALKS_MAX {
         let mut walk = QuotaWalk { most, found: FolderUsage::default(), has_moved: false };
@@ -167,11 +175,11 @@ fn count(folders: &[OwnedFd], most: Used) -> Result<Option<FolderUsage>, String>
 struct QuotaWalk {
     most: Used,
     found: FolderUsage,
-    /// Whether a folder was gone when it was to be looked into: it may be elsewhere below.
+    /// Whether a folder was gone when it was to be opened: it may be elsewhere below.
     has_moved: bool,
 }
 
-/// A folder on the path from the root of a walk down to where it is.
+/// A folder on the path from the root of a walk to the current folder.
 struct WalkLevel {
     /// `None` while the walk is more than [`OPEN_LEVELS`] below it.
     fd: Option<OwnedFd>,
@@ -182,7 +190,8 @@ struct WalkLevel {
 }
 
 impl QuotaWalk {
-    /// Depth first, by one name a step: no path is ever longer than one name, however deep the folders are.
+    /// Counts depth first, by one name a step: no path is ever longer than one name, however deep
+    /// the folders are.
     fn below(&mut self, root: &OwnedFd) -> Result<(), String> {
         let mut levels = Vec::new();
         levels.extend(self.enter(root, c".")?);
@@ -211,7 +220,7 @@ impl QuotaWalk {
         Ok(())
     }
 
-    /// Goes one level up. False if the folders moved, so that the level above is not found again.
+    /// Goes one level up. False if folders moved, so that the level above is not found again.
     fn leave(&mut self, levels: &mut Vec<WalkLevel>) -> Result<bool, String> {
         let left = levels.pop().and_then(|level| level.fd);
         let (Some(above), Some(left)) = (levels.last_mut(), left) else { return Ok(true) };
@@ -227,7 +236,7 @@ impl QuotaWalk {
         Ok(true)
     }
 
-    /// Counts what is in a folder. `None` if it is not a folder any more, or may not be read.
+    /// Counts the entries of a folder. `None` if it is not a folder any more, or may not be read.
     fn enter(&mut self, at: &OwnedFd, name: &CStr) -> Result<Option<WalkLevel>, String> {
         let fd = match open(at, name) {
             Ok(Some(fd)) => fd,
@@ -235,7 +244,8 @@ impl QuotaWalk {
                 self.has_moved = true;
                 return Ok(None);
             }
-            // It is one entry, counted with the folder that it is in. No tool makes such a folder (`confine/seccomp`).
+            // It is one entry, counted with the folder that contains it. No tool makes such a
+            // folder (`confine/seccomp`).
             Err(Errno::ACCESS | Errno::PERM) => {
                 self.found.unread = self.found.unread.saturating_add(1);
                 return Ok(None);
@@ -255,7 +265,7 @@ impl QuotaWalk {
         while let Some(name) = names.next().filter(|_| !self.found.used.is_over(self.most)) {
             let name = match name {
                 Ok(name) => name.file_name().to_owned(),
-                // The folder itself went.
+                // The folder itself disappeared.
                 Err(Errno::NOENT) => break,
                 Err(e) => return Err(e),
             };
@@ -266,12 +276,13 @@ impl QuotaWalk {
             used.files = used.files.saturating_add(1);
             let stat = match statat(folder, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
-                // It went while it was looked for.
+                // It disappeared before it was examined.
                 Err(Errno::NOENT) => {
                     used.files = used.files.saturating_sub(1);
                     continue;
                 }
-                // A folder whose names may be read and not followed: nobody with these rights adds anything in it.
+                // A folder whose names may be read but not looked up: no process with these rights
+                // adds anything in it.
                 Err(Errno::ACCESS | Errno::PERM) => continue,
                 Err(e) => return Err(e),
             };
@@ -299,9 +310,9 @@ fn id(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
     fstat(folder).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// Says nothing of the name, which somebody else may have chosen.
+/// Omits the name, which another party may have chosen.
 fn unreadable(cause: &Errno) -> String {
-    format!("a folder below those that it may change cannot be read: {cause}")
+    format!("cannot read a folder below those that the call may change: {cause}")
 }
 
 #[cfg(test)]
@@ -342,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_removes_a_tree_is_not_over() {
+    fn removing_a_tree_is_not_over_the_limit() {
         let dir = tempfile::tempdir().expect("a folder");
         let folders = open(dir.path());
         let limits = Limits { written_bytes_max: 1 << 30, written_files_max: 1 << 20, ..LIMITS };
@@ -353,27 +364,27 @@ mod tests {
         std::thread::scope(|scope| {
             let removing = scope.spawn(|| std::fs::remove_dir_all(dir.path().join("a")).expect("removed"));
             while !removing.is_finished() {
-                assert_ne!(quota.look(), QuotaState::Over, "removing is no adding");
+                assert_ne!(quota.check(), QuotaState::Over, "removing counted as adding");
             }
         });
-        assert_eq!(quota.look(), QuotaState::Within);
+        assert_eq!(quota.check(), QuotaState::Within);
     }
 
     #[test]
-    fn a_call_is_over_where_it_added_more_than_it_may() {
+    fn a_call_that_added_too_much_is_over_the_limit() {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::write(dir.path().join("before"), vec![1; 1 << 20]).expect("written");
         let folders = open(dir.path());
         let limits = |bytes, files| Limits { written_bytes_max: bytes, written_files_max: files, ..LIMITS };
         let quota = |bytes, files| Quota::begin(&folders, &limits(bytes, files)).expect("counted");
         let (mut bytes, mut files, mut neither) = (quota(1 << 20, 9), quota(1 << 30, 2), quota(1 << 30, 9));
-        let is_within = |quota: &mut Quota<'_>| quota.look() == QuotaState::Within;
+        let is_within = |quota: &mut Quota<'_>| quota.check() == QuotaState::Within;
         assert!(is_within(&mut bytes) && is_within(&mut files));
         std::fs::write(dir.path().join("one"), vec![1; 1 << 19]).expect("written");
         assert!(is_within(&mut bytes) && is_within(&mut files));
         std::fs::write(dir.path().join("two"), vec![1; 1 << 20]).expect("written");
         assert!(!is_within(&mut bytes) && is_within(&mut files));
-        // Written over is not added.
+        // Overwriting is not adding.
         std::fs::write(dir.path().join("before"), b"").expect("written");
         std::fs::remove_file(dir.path().join("one")).expect("removed");
         assert!(is_within(&mut bytes));
@@ -393,14 +404,14 @@ mod tests {
             rustix::fs::mkdirat(&at, &name, rustix::fs::Mode::RWXU).expect("made");
             at = rustix::fs::openat(&at, &name, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty())
                 .expect("open");
-            rustix::fs::mkdirat(&at, "beside", rustix::fs::Mode::RWXU).expect("made");
+            rustix::fs::mkdirat(&at, "sibling", rustix::fs::Mode::RWXU).expect("made");
         }
         let found = count(&folders, ANY).expect("counted").expect("still");
         assert_eq!((found.used.files, found.unread), (120, 0));
     }
 
     #[test]
-    fn who_makes_folders_too_deep_to_be_counted_is_over_and_who_finds_them_is_not() {
+    fn new_folders_too_deep_to_count_are_over_the_limit_and_existing_ones_are_not() {
         let dir = tempfile::tempdir().expect("a folder");
         let folders = open(dir.path());
         let limits = Limits { written_bytes_max: 1 << 30, written_files_max: 1 << 20, ..LIMITS };
@@ -410,11 +421,11 @@ mod tests {
         };
         deepen("one");
         let mut quota = Quota::begin(&folders, &limits).expect("counted");
-        assert_eq!(quota.look(), QuotaState::Within);
+        assert_eq!(quota.check(), QuotaState::Within);
         deepen("two");
-        assert_eq!(quota.look(), QuotaState::Over);
+        assert_eq!(quota.check(), QuotaState::Over);
         std::fs::remove_dir_all(dir.path().join("one")).expect("removed");
-        assert_eq!(quota.look(), QuotaState::Within);
+        assert_eq!(quota.check(), QuotaState::Within);
     }
 
     #[test]

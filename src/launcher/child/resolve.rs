@@ -1,7 +1,7 @@
-//! From a path that a model wrote to the object it names, under the call's own rights.
+//! Resolves a path that a model wrote to the object it names, under the call's own rights.
 //!
-//! Everything is opened with `O_PATH`, which reads and changes nothing. Absent is told apart from the
-//! rest only for the gate; what is unreadable or outside is one answer.
+//! Everything is opened with `O_PATH`, which reads and changes nothing. Only the gate needs to know
+//! that a path is absent; unreadable and outside are one answer.
 
 use crate::call::{FileId, FileKind, Object, PathObject};
 use crate::launcher::child::subtree::{Folder, Names, SubtreeNames, ancestors};
@@ -14,20 +14,20 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Component, Path};
 
-/// Where resolving happens.
+/// What a path is resolved against.
 #[derive(Clone, Copy)]
 pub(crate) struct ResolveContext<'a> {
     pub(crate) paths: &'a Paths,
-    /// Of the mounts that this process sees.
+    /// The origins of the mounts that this process sees.
     pub(crate) origins: &'a Origins,
     pub(crate) roots: &'a [Root],
-    /// Whether named paths below a folder are to be told of.
+    /// Whether to report named paths below a folder.
     pub(crate) recursive: bool,
 }
 
 impl ResolveContext<'_> {
-    /// The object that `path` names, with those of `named` that are it or hold it, and those below it where
-    /// they are asked for. An error refuses the call.
+    /// The object that `path` names, with those of `named` that are it or contain it and, for a
+    /// recursive tool, those below it. An error refuses the call.
     pub(crate) fn resolve(self, path: &str, named: &[String]) -> Result<Object, String> {
         Ok(match open(path) {
             Ok(fd) => self.describe(&fd, named)?.map_or(Object::Outside, Object::Path),
@@ -36,10 +36,10 @@ impl ResolveContext<'_> {
         })
     }
 
-    /// `None`: outside, unreadable, or without a name that can be decided on.
+    /// `None` if it is outside, unreadable, or without a name that can be decided on.
     fn describe(self, fd: &OwnedFd, named: &[String]) -> Result<Option<PathObject>, String> {
         let Some((canonical, stat, above)) = self.identify(fd) else { return Ok(None) };
-        let names = Names::look(self.paths, self.origins, named)?;
+        let names = Names::look_up(self.paths, self.origins, named)?;
         let within = names.holding(&canonical, &above);
         let found = if self.recursive && kind(&stat) == FileKind::Folder {
             let folder = Folder { canonical: &canonical, id: id(&stat), fd: fd.as_fd(), above: &above };
@@ -60,7 +60,7 @@ impl ResolveContext<'_> {
         Some((canonical, stat, above))
     }
 
-    /// The deepest folder of `path` that is there, if it lies in a root, and the plain names below it.
+    /// The deepest existing folder of `path`, if it lies in a root, and the plain names below it.
     fn absent(self, path: &str) -> Object {
         let mut rest = Vec::new();
         let mut parts: Vec<Component<'_>> = Path::new(path).components().collect();
@@ -79,7 +79,7 @@ impl ResolveContext<'_> {
     }
 
     fn absent_below(self, fd: &OwnedFd, mut rest: Vec<&str>) -> Object {
-        // A link is there, and leads nowhere that this tool may know of.
+        // A link exists there, and leads nowhere that this tool may know about.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if rest.last().is_some_and(|name| openat(fd, *name, flags, Mode::empty()).is_ok()) {
             return Object::Outside;
@@ -97,7 +97,8 @@ impl ResolveContext<'_> {
     }
 }
 
-/// Opens the object that was decided on, by `O_PATH`: the same path without links, the same inode.
+/// Opens the object that was decided on, with `O_PATH`: the same path without links, the same
+/// inode.
 pub(crate) fn reopen(object: &PathObject) -> Result<OwnedFd, String> {
     let changed = || "the object changed between decision and start".to_owned();
     let flags = OFlags::PATH | OFlags::CLOEXEC;

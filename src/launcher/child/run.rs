@@ -1,18 +1,20 @@
 //! The child of one call: prepare, wait for go, go.
 //!
-//! It is the first process of its own PID namespace where the machine gives one. Nothing here returns
-//! to the launcher's code: the child ends in this file.
+//! It is the first process of its own PID namespace, if the machine offers one. Nothing here
+//! returns to the launcher's code: the child ends in this file.
 
 use super::proc::OwnProc;
 use super::resolve::{ResolveContext, reopen};
-use super::start::{Inherited, REFUSED, Start, say, tell};
+use super::start::{Inherited, REFUSED, Start, send, send_or_exit};
 use super::{content, http, inherit, init, netns, search, unix, workdirs};
 use crate::call::{Beneath, FileKind, Object, PathObject};
 use crate::launcher::confine::identity::become_user;
 use crate::launcher::confine::layers::{self, Connects, PathRule};
 use crate::launcher::confine::seccomp::compile::load;
 use crate::launcher::host::machine::Machine;
-use crate::launcher::protocol::{Ask, CHILD_MESSAGE_BYTES_MAX, Received, Word, receive_with, send_with};
+use crate::launcher::protocol::{
+    Ask, CHILD_MESSAGE_BYTES_MAX, ChildMessage, Received, receive_with, send_with,
+};
 use crate::launcher::spec::CALLS_MAX;
 use crate::launcher::sys;
 use crate::launcher::tool::{OpenTool, WriteFolder};
@@ -33,14 +35,14 @@ use serde_json::Value;
 use std::io::Write;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
-/// Children that may share one uid's process limit where they have no user namespace of their own.
+/// Children that may share one uid's process limit if they have no user namespace of their own.
 const SHARED_UID_CALLS: u64 = CALLS_MAX as u64;
 
 /// What a child is started with.
 pub(crate) struct Birth<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) tool: &'a OpenTool,
-    /// Uid and gid of this call, where the launcher may change them.
+    /// Uid and gid of this call, if the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
     pub(crate) call: &'a Ask,
     pub(crate) stdout: OwnedFd,
@@ -48,11 +50,11 @@ pub(crate) struct Birth<'a> {
     pub(crate) control: OwnedFd,
 }
 
-/// What a call is connected to.
+/// The outside connections of a call.
 struct Outward<'a> {
-    /// By the front: of a builtin.
+    /// For a builtin: the connection that the front made.
     connected: Option<OwnedFd>,
-    /// To be connected to at go: of a program.
+    /// For a program: the sockets to connect to at go.
     sockets: &'a [unix::UnixSocket],
 }
 
@@ -61,8 +63,8 @@ pub(crate) fn run(birth: &Birth<'_>) -> ! {
     let code = match live(birth) {
         Ok(code) => code,
         Err(reason) => {
-            // Nobody to hear it is an end without a word.
-            tell(&birth.control, &Word::Refused(reason)).ok();
+            // If no peer is left to read this, the child ends without a message.
+            send(&birth.control, &ChildMessage::Refused(reason)).ok();
             REFUSED
         }
     };
@@ -71,12 +73,12 @@ pub(crate) fn run(birth: &Birth<'_>) -> ! {
 
 fn live(birth: &Birth<'_>) -> Result<u8, String> {
     let (machine, tool, control) = (birth.machine, birth.tool, &birth.control);
-    // First, while there are rights over the namespace.
+    // First, while this process still has rights over the namespace.
     let proxy = tool.manifest.is_proxied().then(netns::open).transpose()?;
     let own_proc = tool.has_own_proc().then(|| OwnProc::enter(machine, tool)).transpose()?;
     let (mut layers, own_user) = take_over(birth)?;
     layers.extend(own_proc.iter().map(|_| own_proc::LAYER.to_owned()));
-    // Where the tool's own rights end, and Landlock's do not begin: `/proc` is closed behind it.
+    // At this point the tool's own rights apply, and Landlock's do not yet: it closes `/proc`.
     let mounts = mount_table(birth)?;
     layers.extend(confine(birth, own_proc.as_ref())?);
     let keep = kept(birth, own_proc.as_ref());
@@ -86,14 +88,14 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     layers.push("rlimits".to_owned());
     let origins = own_proc.as_ref().and_then(|own| own.origins.as_ref()).unwrap_or(&machine.paths.origins);
     let call = birth.call;
-    // In canonical form, which the launcher has held to the schema.
+    // In canonical form, which the launcher has validated against the schema.
     let arguments = parse_strict(call.arguments.as_bytes(), JSON_DEPTH_MAX)
-        .map_err(|e| format!("the arguments are no JSON: {e}"))?;
+        .map_err(|e| format!("the arguments are not valid JSON: {e}"))?;
     let start = Start { machine, tool, arguments: &arguments, named: &call.named, control };
     let object = resolve(&start, origins, own_proc.as_ref())?;
     check_mounts(origins, &object, mounts.as_deref())?;
     let sockets = unix::find(&machine.paths.tree, &tool.manifest.connect)?;
-    // The way to the rest of the host ends here.
+    // Access to the rest of the host ends here.
     let numbers = sockets.iter().map(|place| place.fd.as_raw_fd());
     close_all_but(&until_ready.iter().copied().chain(numbers).collect::<Vec<_>>())?;
     ready(&start, &object, proxy)?;
@@ -102,23 +104,23 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
             let outward = Outward { connected, sockets: &sockets };
             go_on(&start, &object, &excluded(&go, &object)?, outward, own_proc.as_ref(), layers)
         }
-        // Nobody waits for this child any more.
+        // The launcher no longer waits for this child.
         _ => Ok(0),
     }
 }
 
-/// What the launcher sends when the call may start: the places, among what was found below the object, of what
-/// is left out.
+/// What the launcher sends when the call may start: the positions of the exclusions among what was
+/// found below the object.
 pub(crate) fn go_packet(left_out: &[usize]) -> Vec<u8> {
     let places = left_out.iter().map(usize::to_string).collect::<Vec<_>>();
     format!("go {}", places.join(" ")).into_bytes()
 }
 
-/// That packet, in bytes: each place with its space.
+/// Size of that packet, in bytes: each position with its space.
 const GO_BYTES_MAX: usize = 8 + 8 * NAMED_BENEATH_MAX;
 
 fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, String> {
-    let wrong = || "the launcher's go is none".to_owned();
+    let wrong = || "the launcher's go is malformed".to_owned();
     let places = std::str::from_utf8(go).ok().and_then(|go| go.strip_prefix("go ")).ok_or_else(wrong)?;
     let beneath = match object {
         Object::Path(path) => path.beneath.as_slice(),
@@ -129,13 +131,13 @@ fn excluded<'a>(go: &[u8], object: &'a Object) -> Result<Vec<&'a Beneath>, Strin
     places.split_ascii_whitespace().map(one).collect()
 }
 
-/// Tells the object, and gives the listener away.
+/// Reports the object, and hands over the listener.
 fn ready(start: &Start<'_>, object: &Object, proxy: Option<OwnedFd>) -> Result<(), String> {
-    let word = serde_json::to_vec(&Word::Ready(object.clone())).map_err(|e| e.to_string())?;
+    let word = serde_json::to_vec(&ChildMessage::Ready(object.clone())).map_err(|e| e.to_string())?;
     if word.len() > CHILD_MESSAGE_BYTES_MAX {
-        return Err("the paths that policies name below it take too much room".to_owned());
+        return Err("the paths that policies name below the object exceed the size of a message".to_owned());
     }
-    // Nobody to hear it is an end without a word.
+    // If no peer is left to read this, the child ends without a message.
     if send_with(start.control, &word, proxy.as_ref().map(OwnedFd::as_fd)) != Ok(true) {
         sys::exit_now(REFUSED);
     }
@@ -146,7 +148,8 @@ fn close_all_but(keep: &[RawFd]) -> Result<(), String> {
     sys::close_all_but(keep).map_err(|e| format!("close_range: {e}"))
 }
 
-/// The mounts that this call sees, for a program that reads below its resource: it would not stay on one.
+/// The mounts that this call sees, for a program that reads below its resource: it would not stay
+/// on one mount.
 fn mount_table(birth: &Birth<'_>) -> Result<Option<Vec<Mount>>, String> {
     if !birth.tool.looks_at_mounts() {
         return Ok(None);
@@ -154,7 +157,8 @@ fn mount_table(birth: &Birth<'_>) -> Result<Option<Vec<Mount>>, String> {
     mounts::table(&birth.machine.paths.proc).map(Some)
 }
 
-/// A program is not let at a folder with mounts below it: what policies name elsewhere may be among them.
+/// Refuses a program a folder with mounts below it: paths that policies name elsewhere may be among
+/// them.
 fn check_mounts(origins: &Origins, object: &Object, table: Option<&[Mount]>) -> Result<(), String> {
     match (object, table) {
         (Object::Path(path), Some(table)) if origins.is_crossed_below(table, &path.canonical) => {
@@ -164,7 +168,8 @@ fn check_mounts(origins: &Origins, object: &Object, table: Option<&[Mount]>) -> 
     }
 }
 
-/// Session, standard streams, identity; and whether the call has a user namespace of its own.
+/// Takes over session, standard streams and identity. Returns the layers, and whether the call has
+/// its own user namespace.
 fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
     let machine = birth.machine;
     // The first process of a PID namespace that inherited a session may already lead one.
@@ -176,7 +181,7 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
         nix::unistd::dup2_stdin(&null).map_err(|e| format!("stdin: {e}"))?;
     }
 
-    let mut layers = machine.told.inherited.clone();
+    let mut layers = machine.facts.inherited.clone();
     if birth.tool.manifest.is_proxied() {
         layers.push("proxy".to_owned());
     }
@@ -190,19 +195,20 @@ fn take_over(birth: &Birth<'_>) -> Result<(Vec<String>, bool), String> {
     if let Some((uid, gid)) = birth.identity {
         become_user(uid, gid)?;
         layers.push(format!("uid {uid}"));
-        // Not demanded: it makes the process limit this call's alone. A builtin starts no process.
+        // Optional: it makes the process limit this call's alone. A builtin starts no process.
         own_user = birth.tool.program.is_some() && sys::unshare(CloneFlags::CLONE_NEWUSER).is_ok();
     }
     if own_user {
         layers::lock_secure_bits()?;
         layers.push("user namespace".to_owned());
     }
-    // Taking another identity clears it, so it comes last.
+    // A change of identity clears it, so it comes last.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
     Ok((layers, own_user))
 }
 
-/// Descriptors that the child needs: no other call's, not the front's socket.
+/// The descriptors that the child needs: none of another call, and not the front's socket. Only
+/// `health_check` holds the host's mount points, which are its subject.
 fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
     let machine = birth.machine;
     let mut keep = vec![0, 1, 2, birth.control.as_raw_fd(), machine.paths.proc.as_raw_fd()];
@@ -222,7 +228,7 @@ fn kept(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Vec<RawFd> {
 
 fn limit(birth: &Birth<'_>, own_user: bool) -> Result<(), String> {
     let manifest = &birth.tool.manifest;
-    // Reading the content takes its time before the call's own begins.
+    // Reading the content takes time before the call's own limit begins.
     let reading_ms = if manifest.content.is_some() { manifest.prepare_ms_max() } else { 0 };
     let limits = Limits { wall_ms_max: manifest.limits.wall_ms_max + reading_ms, ..manifest.limits };
     let init = u64::from(birth.tool.program.is_some());
@@ -231,14 +237,14 @@ fn limit(birth: &Birth<'_>, own_user: bool) -> Result<(), String> {
     layers::limit_resources(&limits, birth.machine.mapped_bytes, processes_max)
 }
 
-/// Capabilities, new privileges, Landlock on the tool's roots.
+/// Drops capabilities, forbids new privileges, and restricts to the tool's roots with Landlock.
 fn confine(birth: &Birth<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<String>, String> {
     layers::keep_capabilities(rustix::thread::CapabilitySet::empty())?;
     if layers::holds_capabilities()? {
         return Err("capabilities: some are left".to_owned());
     }
     rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
-    // Another identity may have made it so again; its memory is a copy of the launcher's.
+    // A change of identity may have made it dumpable again; its memory is a copy of the launcher's.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|e| format!("dumpable: {e}"))?;
     layers::restrict(birth.tool.ruleset_for(birth.machine, own_proc.map(OwnProc::grant))?)?;
     Ok(vec!["no capabilities".to_owned(), "no_new_privs".to_owned(), birth.machine.landlock.name()])
@@ -248,7 +254,7 @@ fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> 
     match &start.tool.manifest.resource {
         _ if start.tool.manifest.content.is_some() => {
             let (folder, at) = write_folders(start, own_proc)?.next().ok_or("the tool has no folder")?;
-            content::look(start, &workdirs::open(folder, at, id(start))?).map(Object::Content)
+            content::inspect(start, &workdirs::open(folder, at, id(start))?).map(Object::Content)
         }
         ResourceSpec::Fixed { .. } | ResourceSpec::Id { .. } | ResourceSpec::Host { .. } => Ok(Object::Fixed),
         ResourceSpec::Path { argument } => {
@@ -265,7 +271,7 @@ fn resolve(start: &Start<'_>, origins: &Origins, own_proc: Option<&OwnProc>) -> 
     }
 }
 
-/// The names in an object's canonical path.
+/// The number of names in an object's canonical path.
 fn names(object: &Object) -> usize {
     match object {
         Object::Path(path) => text::names(&path.canonical),
@@ -325,7 +331,7 @@ fn go_on(
     }
 }
 
-/// The folders that this call may change, locked; the first becomes the working folder.
+/// Locks the folders that this call may change; the first becomes the working folder.
 fn take_folders(start: &Start<'_>, own_proc: Option<&OwnProc>) -> Result<Vec<OwnedFd>, String> {
     let taken = workdirs::take(write_folders(start, own_proc)?, id(start))?;
     if let Some(first) = taken.first() {
@@ -341,7 +347,7 @@ fn write_folders<'a>(
 ) -> Result<impl Iterator<Item = (&'a WriteFolder, &'a OwnedFd)>, String> {
     let tool = start.tool;
     if tool.writes.len() != tool.manifest.write.len() {
-        return Err("a folder that the tool writes in was not there when the launcher started".to_owned());
+        return Err("a folder that the tool writes to was missing when the launcher started".to_owned());
     }
     let at: Vec<&OwnedFd> = match own_proc {
         Some(own) => own.writes.iter().collect(),
@@ -366,7 +372,7 @@ fn builtin(
     connected: Option<OwnedFd>,
     layers: Vec<String>,
 ) -> Result<u8, String> {
-    // Opened before the last filter, which leaves no way to open anything; but to who walks.
+    // Opened before the last filter, which lets nothing be opened, except by a builtin that walks.
     let opened = decided.map(|(path, fd)| (*path, open_object(start, which, path, fd)));
     let machine = start.machine;
     let filter = match which {
@@ -406,7 +412,8 @@ fn host_words<'a>(start: &Start<'a>) -> &'a str {
     }
 }
 
-/// Only the kind of object that the builtin wants is opened: opening a FIFO or a device can do things.
+/// Opens only the kind of object that the builtin wants: opening a FIFO or a device can have
+/// effects.
 fn open_object(
     start: &Start<'_>,
     which: Builtin,
@@ -428,12 +435,12 @@ fn open_object(
 fn last_builtin_step(start: &Start<'_>, filter: &BpfProgram, mut layers: Vec<String>) -> Result<(), String> {
     load(filter)?;
     layers.push("seccomp".to_owned());
-    say(start, &Word::Confined(layers));
+    send_or_exit(start, &ChildMessage::Confined(layers));
     Ok(())
 }
 
 fn answer(answer: Answer) -> Result<u8, String> {
-    // The launcher reads the pipe; one that it closed is its own decision to end the call.
+    // The launcher reads the pipe; if it closed the pipe, it has decided to end the call.
     Ok(write_answer(answer, &mut Stdout).unwrap_or(1))
 }
 

@@ -1,8 +1,9 @@
-//! A walk below the folder of a recursive call, for a builtin that reads files there.
+//! The walk below the folder of a recursive call, for a builtin that reads files there.
 //!
-//! INVARIANT: what is excluded is not read. Each entry is opened with `O_PATH` and without following a link,
-//! its inode and its name are compared with the exclusions, and only that descriptor is then opened to be read.
-//! The walk stays on its folder's mount of the host, which no other name of what lies elsewhere leads out of.
+//! INVARIANT: what is excluded is not read. Each entry is opened with `O_PATH` and without
+//! following a link; its inode and its name are compared with the exclusions, and only that
+//! descriptor is then opened for reading. The walk stays on its folder's mount of the host, so
+//! nothing of another mount turns up in it under a second name.
 
 use crate::call::{Beneath, FileKind, PathObject};
 use crate::launcher::host::entered::Paths;
@@ -16,9 +17,9 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Entries that one walk looks at.
+/// Entries that one walk examines.
 const ENTRIES_MAX: usize = 100_000;
-/// One read of a folder, in bytes.
+/// Bytes per read of a folder.
 const READ_BYTES: usize = 32 << 10;
 
 struct SearchWalk<'a> {
@@ -29,7 +30,8 @@ struct SearchWalk<'a> {
     search: Search,
 }
 
-/// Searches `object`, a file or folder that is open for reading as `fd`, but for what is `excluded` below it.
+/// Searches `object`, a file or folder that is open for reading as `fd`, except what is `excluded`
+/// below it.
 pub(crate) fn search(
     paths: &Paths,
     object: &PathObject,
@@ -38,7 +40,8 @@ pub(crate) fn search(
     arguments: &Value,
     limits: &Limits,
 ) -> Answer {
-    // What was found by then is told: the launcher's clock would leave nothing.
+    // Ends early, so that what was found by then is reported: at the launcher's deadline nothing
+    // would be.
     let end_us = mono_us().saturating_add(limits.wall_ms_max.saturating_mul(750));
     let search = Search::new(&object.canonical, arguments, limits.output_bytes_max, end_us)?;
     let mount = paths.origins.mount(fd.as_fd());
@@ -90,13 +93,13 @@ impl SearchWalk<'_> {
                 }
             }
             FileKind::File if is_here => {}
-            // Links, and what reading could do something to.
+            // Links, and files that a read could affect.
             FileKind::File | FileKind::Other => self.search.skip_file(),
         }
     }
 }
 
-/// The names in a folder, sorted; one more than `most` where there are more.
+/// The names in a folder, sorted; one more than `most` if there are more.
 fn read_names(folder: &OwnedFd, most: usize) -> rustix::io::Result<Vec<CString>> {
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
     let mut items = RawDir::new(folder, &mut buffer);

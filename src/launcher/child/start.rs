@@ -1,7 +1,7 @@
-//! What a child that has its call goes by, and how it speaks to the launcher.
+//! What a child that has its call works from, and how it talks to the launcher.
 
 use crate::launcher::host::machine::Machine;
-use crate::launcher::protocol::{CHILD_MESSAGE_BYTES_MAX, Word};
+use crate::launcher::protocol::{CHILD_MESSAGE_BYTES_MAX, ChildMessage};
 use crate::launcher::sys;
 use crate::launcher::tool::OpenTool;
 use serde_json::Value;
@@ -19,27 +19,27 @@ pub(crate) struct Start<'a> {
 
 /// What a call's program inherits, opened at go.
 pub(crate) struct Inherited<'a> {
-    /// Of the folders that it may change.
+    /// Locks on the folders that it may change.
     pub(crate) locks: &'a [OwnedFd],
     pub(crate) connected: Vec<OwnedFd>,
-    /// The word of the environment that tells of the copy of the call's content.
+    /// The environment entry that names the copy of the call's content.
     pub(crate) content: Option<CString>,
 }
 
-/// Sends a word to the launcher. One that cannot be sent is an end without a word, which the launcher
-/// takes for a refusal.
-pub(crate) fn say(start: &Start<'_>, word: &Word) {
-    if tell(start.control, word).is_err() {
+/// Sends a message to the launcher. If it cannot be sent, the child ends without one, which the
+/// launcher treats as a refusal.
+pub(crate) fn send_or_exit(start: &Start<'_>, word: &ChildMessage) {
+    if send(start.control, word).is_err() {
         sys::exit_now(REFUSED);
     }
 }
 
-pub(crate) fn tell(control: &OwnedFd, word: &Word) -> Result<(), String> {
+pub(crate) fn send(control: &OwnedFd, word: &ChildMessage) -> Result<(), String> {
     let bytes = serde_json::to_vec(word).map_err(|e| e.to_string())?;
     if bytes.len() > CHILD_MESSAGE_BYTES_MAX {
-        return Err("a word that is too long".to_owned());
+        return Err("a message to the launcher is too long".to_owned());
     }
-    // `write`, since it is all that the last filters leave.
+    // `write`, since the last filters allow nothing else.
     rustix::io::write(control, &bytes).map(drop).map_err(|e| format!("the launcher is gone: {e}"))
 }
 

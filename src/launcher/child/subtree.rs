@@ -1,8 +1,8 @@
-//! Which of the paths that policies name lie below a folder, or may be met below it.
+//! Which of the paths that policies name lie below a folder, or may be reached below it.
 //!
-//! A name can lead there by a link, by another mount, or by a second name of a file; told is each that a walk
-//! below the folder, which stays on its mount, could come upon. Everything is opened with `O_PATH`, and looked up
-//! on the host: a view would not show where most names lead.
+//! A name can lead there by a link, by another mount, or by a second name of a file. Reported is
+//! each name that a walk below the folder, which stays on its mount, could reach. Everything is
+//! opened with `O_PATH`, and looked up on the host: a view would not show where most names lead.
 
 use crate::call::{Beneath, FileId, FileKind};
 use crate::launcher::host::entered::Paths;
@@ -15,10 +15,10 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Folders above one object.
+/// Limit on the folders above one object.
 const ANCESTORS_MAX: usize = 2_048;
 
-/// Named paths, each looked at once.
+/// Named paths, each looked up once.
 pub(crate) struct Names<'a> {
     paths: &'a Paths,
     origins: &'a Origins,
@@ -30,7 +30,7 @@ pub(crate) struct Folder<'a> {
     pub(crate) canonical: &'a str,
     pub(crate) id: FileId,
     pub(crate) fd: BorrowedFd<'a>,
-    /// It and every folder above it.
+    /// The folder itself and every folder above it.
     pub(crate) above: &'a [FileId],
 }
 
@@ -38,13 +38,17 @@ pub(crate) struct Folder<'a> {
 #[derive(Default)]
 pub(crate) struct SubtreeNames {
     pub(crate) beneath: Vec<Beneath>,
-    /// Names that may lie below it, and that this user may not look at.
+    /// Names that may lie below it, and that this user may not access.
     pub(crate) unseen: Vec<String>,
 }
 
 impl<'a> Names<'a> {
-    /// An error refuses the call: nobody knows where a name leads that keeps changing.
-    pub(crate) fn look(paths: &'a Paths, origins: &'a Origins, named: &'a [String]) -> Result<Self, String> {
+    /// An error refuses the call: a name whose target keeps changing cannot be decided on.
+    pub(crate) fn look_up(
+        paths: &'a Paths,
+        origins: &'a Origins,
+        named: &'a [String],
+    ) -> Result<Self, String> {
         let find = |name: &'a String| match paths.tree.find(name).and_then(fstat) {
             Err(Errno::AGAIN) => Err(format!("where `{name}` leads keeps changing")),
             found => Ok((name.as_str(), found.map(|stat| id(&stat)))),
@@ -52,8 +56,8 @@ impl<'a> Names<'a> {
         Ok(Self { paths, origins, all: named.iter().map(find).collect::<Result<_, _>>()? })
     }
 
-    /// Names of what is `canonical` or holds it: by inode, however they are spelled; and by their words, where
-    /// the tool may not look at them.
+    /// The names of what is `canonical` or contains it: by inode, however they are spelled, and by
+    /// their spelling, if the tool may not access them.
     pub(crate) fn holding(&self, canonical: &str, above: &[FileId]) -> Vec<String> {
         let holds = |(name, at): &&(&str, Result<FileId, Errno>)| {
             at.is_ok_and(|at| above.contains(&at)) || Path::new(canonical).starts_with(name)
@@ -61,7 +65,8 @@ impl<'a> Names<'a> {
         self.all.iter().filter(holds).map(|(name, _)| (*name).to_owned()).collect()
     }
 
-    /// Names of what lies, or may be met, below `folder`, and not of the folder itself or what holds it.
+    /// The names of what lies, or may be reached, below `folder`; not those of the folder itself or
+    /// of what contains it.
     pub(crate) fn beneath(&self, folder: &Folder<'_>) -> Result<SubtreeNames, String> {
         let mut found = SubtreeNames::default();
         let mount = self.origins.mount(folder.fd);
@@ -73,15 +78,15 @@ impl<'a> Names<'a> {
             match self.paths.tree.find(name) {
                 Ok(fd) => self.there(folder, mount, name, &fd, &mut found),
                 Err(Errno::NOENT | Errno::NOTDIR) => self.absent(folder, name, &mut found),
-                // It kept changing: nobody knows where it leads.
+                // Its target kept changing, so it cannot be decided on.
                 Err(Errno::AGAIN) => found.unseen.push((*name).to_owned()),
                 Err(_) if self.is_near(folder, name) => found.unseen.push((*name).to_owned()),
-                // It lies elsewhere, and this user does not get there.
+                // It lies elsewhere, and this user cannot reach it.
                 Err(_) => {}
             }
             if found.beneath.len() > NAMED_BENEATH_MAX {
                 return Err(format!(
-                    "more than {NAMED_BENEATH_MAX} paths that policies name may lie below it"
+                    "more than {NAMED_BENEATH_MAX} paths that policies name may lie below the folder"
                 ));
             }
         }
@@ -111,7 +116,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Nothing is there now. What comes there is told by its name.
+    /// Nothing is there now. What appears there later is identified by its name.
     fn absent(&self, folder: &Folder<'_>, name: &str, found: &mut SubtreeNames) {
         let real = deepest(&self.paths.tree, name).and_then(|(fd, rest)| {
             let at = name_of(&self.paths.proc, &fd)?;
@@ -125,10 +130,11 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether what cannot be looked at lies below the folder by its words, or behind a folder that does.
+    /// Whether an inaccessible path lies below the folder by its spelling, or beyond a folder that
+    /// does.
     fn is_near(&self, folder: &Folder<'_>, name: &str) -> bool {
         let (proc, tree) = (&self.paths.proc, &self.paths.tree);
-        let behind = deepest(tree, name).is_some_and(|(fd, _)| {
+        let beyond = deepest(tree, name).is_some_and(|(fd, _)| {
             let here = fstat(&fd).map(|stat| (id(&stat), stat));
             let known = name_of(proc, &fd).zip(here.ok());
             known.is_none_or(|(canonical, (at, stat))| {
@@ -136,11 +142,11 @@ impl<'a> Names<'a> {
                     || above(tree, &canonical, &stat).is_none_or(|above| above.contains(&folder.id))
             })
         });
-        below(name, folder) || behind
+        below(name, folder) || beyond
     }
 }
 
-/// The deepest of `name` and what it lies in that can be looked up, and the names below it.
+/// The deepest prefix of `name` that can be looked up, and the names below it.
 fn deepest<'n>(tree: &HostTree, name: &'n str) -> Option<(OwnedFd, std::borrow::Cow<'n, str>)> {
     let name = Path::new(name);
     name.ancestors().find_map(|at| {
@@ -153,8 +159,8 @@ fn below(words: &str, folder: &Folder<'_>) -> bool {
     words != folder.canonical && Path::new(words).starts_with(folder.canonical)
 }
 
-/// The object's own identity and that of every folder above it on the host, up to `/`. `None` where the host has
-/// something else by its name, such as a mount that came later.
+/// The object's own identity and that of every folder above it on the host, up to `/`. `None` if
+/// the host has something else under its name, such as a mount that came later.
 pub(crate) fn ancestors(tree: &HostTree, canonical: &str, stat: &Stat) -> Option<Vec<FileId>> {
     let there = tree.find_plain(canonical).and_then(|fd| Ok((fstat(&fd)?, fd)));
     let (seen, fd) = there.ok()?;
@@ -166,7 +172,8 @@ pub(crate) fn ancestors(tree: &HostTree, canonical: &str, stat: &Stat) -> Option
     }
 }
 
-/// The same from the folder that it lies in by its canonical name: one may not look out of every folder.
+/// The same, starting from the parent folder by its canonical name: `..` is not readable in every
+/// folder.
 fn above(tree: &HostTree, canonical: &str, stat: &Stat) -> Option<Vec<FileId>> {
     let Some(parent) = Path::new(canonical).parent() else { return Some(vec![id(stat)]) };
     let folder = tree.find_plain(parent).ok()?;

@@ -1,8 +1,10 @@
-//! The named unix sockets of a call: found in its prepare, connected to at its go, by the tool's own user.
+//! The named unix sockets of a call: found in its prepare, connected to at its go, as the tool's
+//! own user. Connecting in prepare could start a socket-activated service for a call that is then
+//! denied.
 //!
-//! A program makes no socket and connects none: what it gets is the connected descriptor, on which its filter leaves it
-//! to read and write. No address can be given with that, and no descriptor sent or received: what a peer sends
-//! beside bytes, a read drops.
+//! A program makes no socket and connects none: it gets the connected descriptor, on which its
+//! filter allows reading and writing. Neither can name an address, and neither can send or receive
+//! a descriptor: a read drops everything that a peer sends other than bytes.
 
 use crate::launcher::view::host_tree::HostTree;
 use crate::tools::Connect;
@@ -13,14 +15,15 @@ use rustix::net::{
 };
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
-/// A socket of the host, by `O_PATH`. Nothing of it was asked yet.
+/// A socket of the host, opened with `O_PATH`. It has not been connected to yet.
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     pub(crate) fd: OwnedFd,
     name: String,
 }
 
-/// Finds each socket on the host as it is now, by no link: a service that was started again has another.
+/// Finds each socket on the host as it is now, following no link: a service that was restarted has
+/// a new socket.
 pub(crate) fn find(tree: &HostTree, wanted: &[Connect]) -> Result<Vec<UnixSocket>, String> {
     wanted.iter().map(|one| find_one(tree, one)).collect()
 }
@@ -31,17 +34,18 @@ fn find_one(tree: &HostTree, wanted: &Connect) -> Result<UnixSocket, String> {
     let fd = tree.find_plain(path).map_err(|e| refuse(&e))?;
     let stat = fstat(&fd).map_err(|e| refuse(&e))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        return Err(refuse(&"is no socket"));
+        return Err(refuse(&"not a socket"));
     }
     Ok(UnixSocket { fd, name: wanted.to_string() })
 }
 
-/// Connects to each. The base filter lets it, and no ruleset that knows paths of sockets is in force yet.
+/// Connects to each. The base filter allows it, and no ruleset that covers paths of sockets is in
+/// force yet.
 pub(crate) fn connect(places: &[UnixSocket], proc: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, String> {
     if places.is_empty() {
         return Ok(Vec::new());
     }
-    // By the number of the descriptor, from where numbers are: what was found is what is connected to.
+    // By the number of the descriptor, relative to `/proc`: what was found is what is connected to.
     rustix::process::fchdir(proc).map_err(|e| format!("`/proc`: {e}"))?;
     let connected =
         places.iter().map(|place| connect_one(place).map_err(|e| format!("`{}`: {e}", place.name)));

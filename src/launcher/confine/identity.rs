@@ -1,14 +1,15 @@
-//! Whom tools run as, where the launcher is root.
+//! The user that tools run as, if the launcher is root.
 
 use rustix::thread::{CapabilitySet, Gid, Uid};
 
-/// Whom tools run as where the launcher is root and no user `par-tool` is there.
-const NOBODY: (u32, u32) = (65_534, 65_534);
+/// Uid and gid of tools if the launcher is root and the host has no user `par-tool`: the system
+/// user `nobody`.
+const NOBODY_IDS: (u32, u32) = (65_534, 65_534);
 
-/// By its name in `/etc/passwd`.
+/// Its name in `/etc/passwd`.
 const TOOL_USER: &str = "par-tool";
 
-/// Takes the identity of tools: no group but its own.
+/// Takes the identity of tools, with no group but its own.
 pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), String> {
     let refuse = |e| format!("uid {uid}: {e}");
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
@@ -19,19 +20,19 @@ pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), String> {
 
 pub(crate) fn drop_bounding_set() {
     for capability in CapabilitySet::all().iter() {
-        // One that this kernel does not know cannot be dropped and cannot be had.
+        // One that this kernel does not know cannot be dropped and cannot be held.
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
 }
 
-/// Whom tools run as, where the caller is root and they take another identity than its own: who is to
-/// own the folders that they change.
+/// Uid and gid of tools, if the caller is root and tools therefore run as another user: the owner
+/// for the folders that they change.
 #[must_use]
 pub fn tool_owner() -> Option<(u32, u32)> {
     rustix::process::geteuid().is_root().then(tool_user)
 }
 
-/// Uid and gid of `par-tool` by `/etc/passwd`, else of nobody. Never root's.
+/// Uid and gid of `par-tool` from `/etc/passwd`, else those of `nobody`. Never root's.
 pub(crate) fn tool_user() -> (u32, u32) {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     passwd
@@ -41,5 +42,5 @@ pub(crate) fn tool_user() -> (u32, u32) {
             Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
         })
         .filter(|(uid, gid)| *uid != 0 && *gid != 0)
-        .unwrap_or(NOBODY)
+        .unwrap_or(NOBODY_IDS)
 }

@@ -9,10 +9,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use std::os::fd::BorrowedFd;
 
-/// Open files of one child.
+/// Limit on the open files of one child.
 const OPEN_FILES_MAX: u64 = 64;
-/// No file of one byte is a dump, and with 1 no program of `core_pattern` is started either: with 0 one is, as root and
-/// outside of every namespace, on what the tool left in its memory (core(5)).
+/// Size limit of core dumps, in bytes. A file of one byte is not a dump, and with 1 the kernel does
+/// not start the program of `core_pattern` either; with 0 it does, as root and outside every
+/// namespace, on what the tool left in its memory (core(5)).
 const CORE_BYTES_MAX: u64 = 1;
 
 /// Landlock as this kernel has it.
@@ -22,35 +23,35 @@ pub(crate) struct Landlock {
     abi: ABI,
 }
 
-/// A descriptor and what may be done with what lies there or below.
+/// A descriptor, and what may be done with what lies there or below.
 #[derive(Clone, Copy)]
 pub(crate) struct PathRule<'a> {
     pub(crate) at: BorrowedFd<'a>,
     pub(crate) rights: BitFlags<AccessFs>,
 }
 
-/// What a ruleset lets through of connections.
+/// The connections that a ruleset allows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Connects {
     /// TCP to this port.
     pub(crate) port: Option<u16>,
-    /// Unix sockets with a path.
+    /// Unix sockets that have a path.
     pub(crate) unix: bool,
 }
 
 impl Landlock {
-    /// The kernel's Landlock, or why there is none. Always demanded.
+    /// Reads the kernel's Landlock version. An error without Landlock, which is always demanded.
     ///
-    /// No right of a version above `abi_max` is handled: so it is as on a kernel of that version.
+    /// Rights of a version above `abi_max` are not handled, as on a kernel of that version.
     pub(crate) fn probe(abi_max: Option<u32>) -> Result<Self, String> {
         let there = crate::launcher::sys::landlock_abi()
-            .ok_or("landlock: this kernel has none, or a filter hides it")?;
+            .ok_or("landlock: not in this kernel, or hidden by a filter")?;
         let most = abi_max.and_then(|most| i32::try_from(most).ok()).unwrap_or(i32::MAX);
         let version = there.min(most);
         Ok(Self { version, abi: ABI::from(version) })
     }
 
-    /// Whether unix sockets with a path are among what it handles.
+    /// Whether it handles unix sockets that have a path.
     pub(crate) fn knows_socket_paths(self) -> bool {
         AccessFs::from_all(self.abi).contains(AccessFs::ResolveUnix)
     }
@@ -60,13 +61,13 @@ impl Landlock {
         format!("landlock abi {}", self.version)
     }
 
-    /// A ruleset that handles every right, port and scope that this kernel knows and allows only
+    /// A ruleset that handles every right, port and scope that this kernel knows, and allows only
     /// `grants`.
     pub(crate) fn ruleset(self, grants: &[PathRule<'_>]) -> Result<RulesetCreated, String> {
         self.ruleset_of(grants, Connects::default())
     }
 
-    /// The same, which lets through what `connects` says.
+    /// The same, and allows the connections in `connects`.
     pub(crate) fn ruleset_of(
         self,
         grants: &[PathRule<'_>],
@@ -83,26 +84,28 @@ impl Landlock {
         }
     }
 
-    /// A ruleset against changing, executing and taking a TCP port: reading stays free, and so does connecting.
+    /// A ruleset against changing, executing and binding a TCP port: reading and connecting stay
+    /// allowed.
     pub(crate) fn ruleset_against_writes(self, grants: &[PathRule<'_>]) -> Result<RulesetCreated, String> {
         let handled = AccessFs::from_write(self.abi) & !BitFlags::from(AccessFs::ResolveUnix);
         let ports = AccessNet::from_all(self.abi) & AccessNet::BindTcp;
         self.build(handled | AccessFs::Execute, ports, grants).map_err(refuse)
     }
 
-    /// Rights to change files and folders below a folder, device ioctls and execution not among them.
+    /// Rights to change files and folders below a folder, without device ioctls and execution.
     pub(crate) fn write_rights(self) -> BitFlags<AccessFs> {
         AccessFs::from_write(self.abi)
             & !(AccessFs::ResolveUnix | AccessFs::IoctlDev | AccessFs::MakeChar | AccessFs::MakeBlock)
     }
 
-    /// Rights of a tool that writes, on its folder and below: no device, socket or FIFO, nothing executed.
+    /// Rights of a tool that writes, on its folder and below: no device, socket or FIFO, and no
+    /// execution.
     pub(crate) fn work_rights(self) -> BitFlags<AccessFs> {
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
         read | (self.write_rights() & !(AccessFs::MakeSock | AccessFs::MakeFifo))
     }
 
-    /// [`Self::write_rights`] that fit a file which is no folder.
+    /// The subset of [`Self::write_rights`] that applies to a file.
     pub(crate) fn file_write_rights(self) -> BitFlags<AccessFs> {
         self.write_rights() & AccessFs::from_file(self.abi)
     }
@@ -144,7 +147,7 @@ fn refuse(error: impl std::fmt::Display) -> String {
     format!("landlock: {error}")
 }
 
-/// Locks the ways back to privilege: no capability by uid 0, by exec or by the ambient set.
+/// Locks the paths back to privilege: no capability through uid 0, exec or the ambient set.
 pub(crate) fn lock_secure_bits() -> Result<(), String> {
     let bits = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
@@ -154,7 +157,7 @@ pub(crate) fn lock_secure_bits() -> Result<(), String> {
     rustix::thread::set_capabilities_secure_bits(bits).map_err(|e| format!("securebits: {e}"))
 }
 
-/// Keeps exactly `kept`, for good; with none kept, none can come back.
+/// Keeps exactly the capabilities in `kept`, for good; if it is empty, none can come back.
 pub(crate) fn keep_capabilities(kept: CapabilitySet) -> Result<(), String> {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).map_err(|e| format!("capabilities: {e}"))
@@ -166,9 +169,10 @@ pub(crate) fn holds_capabilities() -> Result<bool, String> {
     Ok(!(sets.effective.is_empty() && sets.permitted.is_empty()))
 }
 
-/// The bounds of one child that the kernel keeps. `mapped_bytes` is what the launcher's own image takes
-/// and `processes_max` what the uid may have; files grow as the tool may write, nothing is locked or queued. That nothing
-/// is dumped it has of the launcher ([`limit_core`]).
+/// The limits of one child that the kernel enforces. `mapped_bytes` is the size of the launcher's
+/// own image and `processes_max` the limit of the uid; files grow as far as the tool may write,
+/// nothing is locked or queued. The limit on core dumps is inherited from the launcher
+/// ([`limit_core`]).
 pub(crate) fn limit_resources(limits: &Limits, mapped_bytes: u64, processes_max: u64) -> Result<(), String> {
     let cpu_s = limits.wall_ms_max.div_ceil(1_000) + 1;
     let bounds = [
@@ -184,29 +188,30 @@ pub(crate) fn limit_resources(limits: &Limits, mapped_bytes: u64, processes_max:
     bounds.into_iter().try_for_each(|(resource, most)| limit(resource, most))
 }
 
-/// Sets the limit of core dumps for this process and all that it starts, in whose filters nobody sets another. Called with
-/// the rights of the start: root raises a hard limit of 0.
+/// Sets the limit of core dumps for this process and all that it starts; their filters let none of
+/// them set another. Called with the rights of the start, since root raises a hard limit of 0.
 ///
-/// An error says that a crash of a tool would still reach a process outside of its sandbox: the kernel takes any limit but
-/// exactly 1 for one that such a process has no need of, and a socket of `core_pattern` for one that none is about.
+/// An error means that a crash of a tool would still reach a process outside its sandbox. With any
+/// limit but exactly 1 the kernel starts the program of `core_pattern`, which ignores the limit;
+/// and if `core_pattern` names a socket, the kernel passes it the dump whatever the limit is.
 pub(crate) fn limit_core(core_pattern: Option<&str>) -> Result<(), String> {
     limit(Resource::Core, CORE_BYTES_MAX)?;
     let whom = match core_pattern.map(str::as_bytes) {
         Some([b'@', ..]) => {
             return Err(
-                "core dumps: `core_pattern` names a socket, which is given them whatever the limit is"
+                "core dumps: `core_pattern` names a socket, which receives them whatever the limit is"
                     .to_owned(),
             );
         }
-        Some([b'|', ..]) => "`core_pattern` names one now",
-        Some(_) => "`core_pattern` names none now, and can change",
+        Some([b'|', ..]) => "`core_pattern` names a program now",
+        Some(_) => "`core_pattern` names no program now, and can change",
         None => "`core_pattern` cannot be read",
     };
     if keeps_core() {
         return Ok(());
     }
     Err(format!(
-        "core dumps: the hard limit is 0 (`ulimit -Hc`), with which a crash starts the program of `core_pattern`: it is to be 1; {whom}"
+        "core dumps: the hard limit is 0 (`ulimit -Hc`), with which a crash starts the program of `core_pattern`; it must be 1; {whom}"
     ))
 }
 
@@ -215,17 +220,18 @@ pub(crate) fn keeps_core() -> bool {
     getrlimit(Resource::Core).current == Some(CORE_BYTES_MAX)
 }
 
-/// Sets the limit of core dumps to what [`limit_core`] made it: for who tries whether it can be set at all.
+/// Sets the limit of core dumps to the value of [`limit_core`]: used to test whether it can be set
+/// at all.
 pub(crate) fn set_core() -> Result<(), rustix::io::Errno> {
     let kept = Some(CORE_BYTES_MAX);
     setrlimit(Resource::Core, Rlimit { current: kept, maximum: kept })
 }
 
-/// Sets both the soft and the hard limit, never above the hard limit that is there.
+/// Sets both the soft and the hard limit, never above the current hard limit.
 pub(crate) fn limit(resource: Resource, most: u64) -> Result<(), String> {
     let set = |most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     let done = match set(most) {
-        // A lower hard limit is there already, and cannot be raised.
+        // The current hard limit is lower, and cannot be raised.
         Err(rustix::io::Errno::PERM) => set(getrlimit(resource).maximum.map_or(most, |hard| hard.min(most))),
         done => done,
     };

@@ -1,7 +1,8 @@
 //! The table of protections: what a call is kept from, and which layers keep it.
 //!
-//! A layer counts for a protection where its canary was refused (`selftest.rs`), on this machine, at this start. A
-//! level is what the whole table comes to; a protection that nothing gives has a name, and refuses what needs it.
+//! A layer counts for a protection if its canary was refused (`selftest.rs`), on this machine, at
+//! this start. A level summarizes the whole table. A protection that no layer provides is named,
+//! and what needs it is refused.
 
 use crate::types::Level;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +18,9 @@ pub(crate) enum Protection {
     Tcp,
     /// UDP, netlink, vsock, raw.
     OtherNetwork,
-    /// Signals and looks into other processes.
+    /// Signals to other processes, and inspecting them.
     Signals,
-    /// Abstract ones, and those with a path.
+    /// Abstract sockets, and those with a path.
     UnixSockets,
     /// More memory, processes, files, time and output than its manifest says.
     Resources,
@@ -27,11 +28,11 @@ pub(crate) enum Protection {
     Death,
     /// The rest of the kernel.
     KernelSurface,
-    /// A crash that starts the program of `core_pattern`, as root and outside of the sandbox.
+    /// A crash that starts the program of `core_pattern`, as root and outside the sandbox.
     CoreHandler,
 }
 
-/// What keeps it.
+/// A layer that provides protections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
     Landlock,
@@ -43,7 +44,7 @@ pub(crate) enum Layer {
     Rlimits,
     /// The launcher's clock, caps and kill.
     Launcher,
-    /// Adds up what the processes of a call use, and kills them at once.
+    /// Adds up what the processes of a call use, and kills them all at once.
     Cgroup,
     NoCapabilities,
 }
@@ -54,7 +55,7 @@ pub(crate) fn named() -> impl Iterator<Item = Layer> {
     TABLE.iter().flat_map(|(_, _, layers)| layers.iter().copied())
 }
 
-/// Who is called: the last filters differ.
+/// The kind of a call: the last filters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Runs {
     Builtin,
@@ -63,7 +64,8 @@ pub(crate) enum Runs {
     Proxied,
 }
 
-/// Each protection, how many layers are wanted of those named for it at `strict`, and these.
+/// Each protection, the number of its layers that `strict` demands, and the layers that can provide
+/// it.
 const TABLE: [(Protection, usize, &[Layer]); 11] = {
     use Layer::{
         Cgroup, Landlock, Launcher, MountView, NetNamespace, NoCapabilities, OwnUid, PidNamespace, Rlimits,
@@ -80,14 +82,14 @@ const TABLE: [(Protection, usize, &[Layer]); 11] = {
         (Protection::Resources, 1, &[Rlimits, Launcher, Cgroup]),
         (Protection::Death, 1, &[PidNamespace, Seccomp, Cgroup]),
         (Protection::KernelSurface, 2, &[Seccomp, NoCapabilities]),
-        // The limit, and that no program sets another.
+        // The limit itself, and that no program sets another.
         (Protection::CoreHandler, 2, &[Rlimits, Seccomp]),
     ]
 };
 
 impl Protection {
-    /// Whether `standard` does without it: it hangs on a limit that whoever starts PAR can take away, and where a host has
-    /// no such program there is nothing to be kept from.
+    /// Whether `standard` does without it: it depends on a limit that the user who starts PAR can
+    /// remove, and on a host without such a program there is nothing to be kept from.
     fn is_extra(self) -> bool {
         self == Self::CoreHandler
     }
@@ -133,14 +135,15 @@ impl Layer {
 pub(crate) struct ProtectionTable(BTreeSet<(Runs, Protection, Layer)>);
 
 impl ProtectionTable {
-    /// `layer` refuses what these are about, to calls of that kind.
+    /// Notes that `layer` refuses these to calls of these kinds.
     pub(crate) fn add(&mut self, runs: &[Runs], layer: Layer, refused: impl IntoIterator<Item = Protection>) {
         for protection in refused {
             self.0.extend(runs.iter().map(|runs| (*runs, protection, layer)));
         }
     }
 
-    /// The layers of each protection, by their names. What none gives is not in it.
+    /// The layers of each protection, by their names. Leaves out a protection that no layer
+    /// provides.
     pub(crate) fn table(&self, runs: Runs) -> BTreeMap<String, Vec<String>> {
         let row = |(protection, _, layers): &(Protection, usize, &[Layer])| {
             let names: Vec<String> =
@@ -150,7 +153,7 @@ impl ProtectionTable {
         TABLE.iter().filter_map(row).collect()
     }
 
-    /// The level that such calls have; `None` where something that `standard` wants is not protected at all.
+    /// The level of such calls; `None` if a protection that `standard` demands has no layer at all.
     pub(crate) fn level(&self, runs: Runs) -> Option<Level> {
         let count = |protection, layers| self.given(runs, protection, layers).count();
         let mut wanted = TABLE.iter().filter(|(protection, ..)| !protection.is_extra());
@@ -162,8 +165,9 @@ impl ProtectionTable {
         Some(if is_strict { Level::Strict } else { Level::Standard })
     }
 
-    /// What keeps such calls below `strict`: each protection with what it has and what could be added.
-    pub(crate) fn lacking(&self, runs: Runs) -> Vec<String> {
+    /// What keeps such calls below `strict`: each protection with the layers that it has and those
+    /// that could be added.
+    pub(crate) fn shortfalls(&self, runs: Runs) -> Vec<String> {
         let row = |(protection, wanted, layers): &(Protection, usize, &[Layer])| {
             let given: Vec<Layer> = self.given(runs, *protection, layers).collect();
             if given.len() >= *wanted {
@@ -208,7 +212,7 @@ mod tests {
     fn a_level_is_that_of_the_weakest_protection() {
         let whole = all();
         assert_eq!(whole.level(Runs::Builtin), Some(Level::Strict));
-        assert_eq!(whole.lacking(Runs::Builtin), [""; 0]);
+        assert_eq!(whole.shortfalls(Runs::Builtin), [""; 0]);
         assert_eq!(whole.level(Runs::Program), None, "nothing is known of programs");
         for (protection, wanted, layers) in TABLE {
             let mut held = whole.clone();
@@ -221,7 +225,7 @@ mod tests {
                     _ => Some(Level::Standard),
                 };
                 assert_eq!(held.level(Runs::Builtin), expect, "{protection:?} by {left}");
-                assert_eq!(held.lacking(Runs::Builtin).is_empty(), left >= wanted, "{protection:?}");
+                assert_eq!(held.shortfalls(Runs::Builtin).is_empty(), left >= wanted, "{protection:?}");
             }
         }
         let mut held = whole;
@@ -229,7 +233,7 @@ mod tests {
             *protection != Protection::OtherNetwork || *layer == Layer::Seccomp
         });
         assert_eq!(
-            held.lacking(Runs::Builtin),
+            held.shortfalls(Runs::Builtin),
             ["other network: given by seccomp, and not by net namespace"]
         );
     }

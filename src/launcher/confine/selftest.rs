@@ -1,9 +1,14 @@
-//! Canaries: for each layer a child that has it, and tries what it must refuse.
+//! Canaries: for each layer a child that has the layer, and tries what the layer must refuse.
 //!
-//! Where a layer can be left off, another child without it tries the same, and has to succeed: else the refusal
-//! would say nothing of the layer. The namespaces and the view are around every child of the launcher; of them the
-//! other side is looked at instead: that the host has what is not there. Nothing of the host is changed by any of
-//! it: what is written to is a file system that nobody else sees.
+//! If the layer can be left off, another child without it tries the same and must succeed:
+//! otherwise the refusal would prove nothing about the layer. The namespaces and the view surround
+//! every child of the launcher, so for them the host's side is checked instead: that the host has
+//! what is missing inside. None of it changes the host: canaries write only to a file system that
+//! no other process sees.
+//!
+//! Without a view that file system is missing, so Landlock's truncation cannot be tried and does
+//! not count. Seccomp counts against signals only for builtins, since programs may signal their own
+//! processes.
 
 use super::identity::become_user;
 use super::layers::{self, Landlock, PathRule};
@@ -31,31 +36,31 @@ use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// One child's tries, in seconds.
+/// Time limit for the tries of one child, in seconds.
 const TRIES_S_MAX: i64 = 10;
-/// Nobody is there (RFC 5737).
-const NOBODY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
+/// An address without a host (RFC 5737).
+const UNREACHABLE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
 const ALL: &[Runs] = &[Runs::Builtin, Runs::Program, Runs::Proxied];
 
-/// What of the machine the canaries go by.
+/// What the canaries use of the machine.
 #[derive(Clone, Copy)]
 pub(crate) struct CanaryContext<'a> {
     pub(crate) one: &'a SingleThread,
     pub(crate) landlock: Landlock,
     pub(crate) null: &'a OwnedFd,
     pub(crate) tree: &'a HostTree,
-    /// Uid and gid of tools, where the launcher may change them.
+    /// Uid and gid of tools, if the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
-    /// The namespaces that each call gets of its own.
+    /// The new namespaces that each call gets.
     pub(crate) per_call: CloneFlags,
     pub(crate) has_view: bool,
-    /// Whether the limit of core dumps is what it is to be.
+    /// Whether the limit of core dumps is as required.
     pub(crate) keeps_core: bool,
-    /// Paths that hosts have, and no manifest names here.
+    /// Paths that hosts have and that no manifest names here.
     pub(crate) unnamed: &'a [&'static str],
     pub(crate) mapped_bytes: u64,
     pub(crate) sockets: Sockets,
-    /// Of the builtins' filters the one that lets most through.
+    /// The builtins' filter that allows the most.
     pub(crate) walker_filter: &'a BpfProgram,
 }
 
@@ -65,10 +70,10 @@ impl CanaryContext<'_> {
     }
 }
 
-/// A try, told who the launcher is: to ask, a filter may refuse.
+/// A try. It is passed the launcher's pid, since a filter may refuse to ask for it.
 type Act<'a> = Box<dyn Fn(Option<Pid>) -> Result<(), Errno> + 'a>;
 
-/// One thing to try: what it is about, how its layer refuses it, and the try.
+/// One try: the protection that it is about, the errors by which its layer refuses, and the act.
 struct Try<'a> {
     about: Protection,
     refusals: &'a [Errno],
@@ -79,13 +84,13 @@ fn a_try<'a>(about: Protection, refusals: &'a [Errno], act: impl Fn() -> Result<
     Try { about, refusals, act: Box::new(move |_| act()) }
 }
 
-/// A signal to the launcher, that is only looked at.
+/// The null signal to the launcher, which only checks for permission.
 fn a_signal(refusals: &[Errno]) -> Try<'_> {
     let act = |launcher: Option<Pid>| test_kill_process(launcher.ok_or(Errno::SRCH)?);
     Try { about: Protection::Signals, refusals, act: Box::new(act) }
 }
 
-/// A local socket of the host's network namespace, by a name that only that namespace has.
+/// A local socket in the host's network namespace, under a name that only that namespace has.
 #[derive(Debug)]
 pub(crate) struct HostSocket {
     _listener: OwnedFd,
@@ -93,10 +98,10 @@ pub(crate) struct HostSocket {
 }
 
 impl HostSocket {
-    /// Called before there are namespaces. `None` where it cannot be connected to even here.
+    /// Called before there are namespaces. `None` if it cannot be connected to even here.
     pub(crate) fn listen() -> Option<Self> {
         let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).ok()?;
-        // The kernel finds a name that nobody has.
+        // The kernel picks an unused name.
         bind(&listener, &SocketAddrUnix::new_unnamed()).ok()?;
         listen(&listener, 8).ok()?;
         let address = getsockname(&listener).ok()?.try_into().ok()?;
@@ -109,7 +114,8 @@ impl HostSocket {
     }
 }
 
-/// What each layer was seen to refuse here. In the launcher's second stage, in its view, before it confines itself.
+/// What each layer was seen to refuse here. Runs in the launcher's second stage, in its view,
+/// before it confines itself.
 pub(crate) fn probe(
     machine: &CanaryContext<'_>,
     ground: Option<&OwnedFd>,
@@ -141,7 +147,8 @@ pub(crate) fn probe(
     held
 }
 
-/// Why a call that takes another identity gets no user namespace of its own, which its limit of processes rests on.
+/// Why a call that takes another identity gets no user namespace of its own, which its process
+/// limit depends on. `None` if it gets one.
 pub(crate) fn no_user_namespace(machine: &CanaryContext<'_>) -> Option<String> {
     let (uid, gid) = machine.identity.filter(|_| machine.has_namespaces())?;
     let tried = sys::clone_call(machine.one, machine.per_call).map_err(|e| e.to_string()).and_then(|child| {
@@ -151,7 +158,7 @@ pub(crate) fn no_user_namespace(machine: &CanaryContext<'_>) -> Option<String> {
         };
         let end = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map_err(|e| e.to_string())?;
         let is_entered = end.and_then(|end| end.exit_status()) == Some(0);
-        if is_entered { Ok(()) } else { Err("the kernel gives none".to_owned()) }
+        if is_entered { Ok(()) } else { Err("the kernel refuses it".to_owned()) }
     });
     tried.err().map(|e| format!("user namespace of each call: {e}: calls share the limit of their processes"))
 }
@@ -166,8 +173,8 @@ fn landlock(machine: &CanaryContext<'_>, ground: Option<&OwnedFd>) -> BTreeSet<P
         }),
         a_try(Protection::DeviceIoctl, DENIED, ask_a_device),
         a_try(Protection::Tcp, DENIED, || {
-            let nobody = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
-            connect(socket(AddressFamily::INET, SocketType::STREAM, None)?, &nobody)
+            let closed = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+            connect(socket(AddressFamily::INET, SocketType::STREAM, None)?, &closed)
         }),
         a_signal(&[Errno::PERM]),
     ];
@@ -189,14 +196,15 @@ fn landlock(machine: &CanaryContext<'_>, ground: Option<&OwnedFd>) -> BTreeSet<P
         )
     };
     let mut refused = compared(machine.one, confine, &tries);
-    // Sockets with a path are handled from there on; only together with abstract ones is that a protection.
+    // Sockets with a path are handled only from that version on; they count as a protection only
+    // together with abstract ones.
     if !machine.landlock.knows_socket_paths() {
         refused.remove(&Protection::UnixSockets);
     }
     refused
 }
 
-/// The filter that lets most through of those that such calls may get.
+/// Tries `filter`, which must be the one that allows the most among those that such calls may get.
 fn filter(machine: &CanaryContext<'_>, filter: &BpfProgram) -> BTreeSet<Protection> {
     const NO: &[Errno] = &[Errno::PERM];
     let a_socket = |family, kind| socket(family, kind, None).map(drop);
@@ -207,7 +215,8 @@ fn filter(machine: &CanaryContext<'_>, filter: &BpfProgram) -> BTreeSet<Protecti
             openat(CWD, "/dev/null", flags, Mode::empty()).map(drop)
         }),
         a_try(Protection::DeviceIoctl, &[Errno::PERM, Errno::NOTTY], || {
-            // No ioctl of the lists; without a filter it is told to be none for such a file.
+            // No ioctl on the lists; without a filter the kernel answers that it does not apply to
+            // such a file.
             let input = std::io::stdin();
             match ioctl_ficlone(&input, &input) {
                 Err(e @ (Errno::PERM | Errno::NOTTY)) => Err(e),
@@ -222,7 +231,7 @@ fn filter(machine: &CanaryContext<'_>, filter: &BpfProgram) -> BTreeSet<Protecti
         a_try(Protection::KernelSurface, NO, || memfd_create("canary", MemfdFlags::CLOEXEC).map(drop)),
         a_try(Protection::Death, NO, || start_another(machine.one)),
     ];
-    // It keeps the limit as it is, which is of no use where that is none.
+    // The try sets the limit to its present value, so it needs the required value in place.
     if machine.keeps_core {
         tries.push(a_try(Protection::CoreHandler, NO, layers::set_core));
     }
@@ -247,7 +256,8 @@ fn rlimits(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {
     let tries = [a_try(Protection::Resources, &[Errno::MFILE], open_many)];
     let mut refused =
         compared(machine.one, || layers::limit_resources(&limits, machine.mapped_bytes, 64), &tries);
-    // What is to crash would start a program outside: that the limit is there is read back, in a child as calls are.
+    // A real crash would start a program on the host, so the limit is read back instead, in a child
+    // like those of calls.
     let kept = [a_try(Protection::CoreHandler, &[Errno::PERM], || {
         if layers::keeps_core() { Err(Errno::PERM) } else { Ok(()) }
     })];
@@ -262,7 +272,7 @@ fn refused_by_all(one: &SingleThread, tries: &[Try<'_>]) -> BTreeSet<Protection>
     refused(one, CloneFlags::empty(), || Ok(()), tries).unwrap_or_default()
 }
 
-/// That none is left is read back; what they would allow, a machine may refuse anyway.
+/// Reads back that no capability is left; what capabilities allow, a machine may refuse anyway.
 fn capabilities(one: &SingleThread) -> BTreeSet<Protection> {
     let held = || if layers::holds_capabilities() == Ok(false) { Err(Errno::PERM) } else { Ok(()) };
     let tries = [a_try(Protection::KernelSurface, &[Errno::PERM], held)];
@@ -295,14 +305,15 @@ fn pid_namespace(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {
 }
 
 fn net_namespace(machine: &CanaryContext<'_>, outside: Option<&HostSocket>) -> BTreeSet<Protection> {
-    // Where a service manager refuses the family itself, nothing of it is there to be reached either.
+    // If a service manager refuses the whole family, nothing of it can be reached either.
     const FAR: &[Errno] = &[Errno::NETUNREACH, Errno::AFNOSUPPORT];
-    let go = |kind| connect(socket(AddressFamily::INET, kind, None)?, &NOBODY);
+    let go = |kind| connect(socket(AddressFamily::INET, kind, None)?, &UNREACHABLE);
     let mut tries = vec![
         a_try(Protection::Tcp, FAR, move || go(SocketType::STREAM)),
         a_try(Protection::OtherNetwork, FAR, move || go(SocketType::DGRAM)),
     ];
-    // Names of abstract sockets are a namespace's own; those with a path are names of a view.
+    // Names of abstract sockets belong to a network namespace; those with a path are names of a
+    // view.
     if let Some(outside) = outside.filter(|_| machine.has_view) {
         tries.push(a_try(Protection::UnixSockets, &[Errno::CONNREFUSED], || outside.reach()));
     }
@@ -310,7 +321,7 @@ fn net_namespace(machine: &CanaryContext<'_>, outside: Option<&HostSocket>) -> B
 }
 
 fn mount_view(machine: &CanaryContext<'_>) -> BTreeSet<Protection> {
-    // What the host has, and no manifest names.
+    // A path that the host has and that no manifest names.
     let away = machine.unnamed.iter().find(|path| machine.tree.find(path).is_ok());
     let zero = Some(&"/dev/zero").filter(|path| machine.tree.find(path).is_ok());
     let gone = |path: Option<&&'static str>| path.map_or(Ok(()), |path| open_path(*path).map(drop));
@@ -331,7 +342,7 @@ fn empty(at: BorrowedFd<'_>, how: OFlags) -> Result<(), Errno> {
 fn ask_a_device() -> Result<(), Errno> {
     let device = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let _ = device.is_terminal();
-    // It is none, which an unconfined question is told.
+    // The null device is not a terminal, which is the answer to an unconfined question.
     match std::io::Error::last_os_error().raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::ACCESS) => Err(Errno::ACCESS),
         _ => Ok(()),
@@ -341,13 +352,13 @@ fn ask_a_device() -> Result<(), Errno> {
 fn start_another(one: &SingleThread) -> Result<(), Errno> {
     match sys::clone_call(one, CloneFlags::empty()) {
         Ok(None) => sys::exit_now(0),
-        // Nobody else would reap it: the launcher is its PID namespace's first process.
+        // No other process would reap it: the launcher is its PID namespace's first process.
         Ok(Some(pidfd)) => waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).map(drop),
         Err(e) => Err(e.raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)),
     }
 }
 
-/// What is refused with `confine` and not without.
+/// What is refused with `confine` and not without it.
 fn compared(
     one: &SingleThread,
     confine: impl Fn() -> Result<(), String>,
@@ -369,7 +380,7 @@ fn refused(
     Ok(all_refused(tries, outcomes(one, namespaces, confine, tries)?.into_iter()))
 }
 
-/// Protections of which every try was refused.
+/// The protections of which every try was refused.
 fn all_refused(tries: &[Try<'_>], outcomes: impl Iterator<Item = bool>) -> BTreeSet<Protection> {
     let mut all: BTreeMap<Protection, bool> = BTreeMap::new();
     for (one, was_refused) in tries.iter().zip(outcomes) {
@@ -378,14 +389,14 @@ fn all_refused(tries: &[Try<'_>], outcomes: impl Iterator<Item = bool>) -> BTree
     all.into_iter().filter(|(_, refused)| *refused).map(|(about, _)| about).collect()
 }
 
-/// Whether each try was refused as its layer refuses, in a child of its own that is confined first.
+/// Whether each try was refused in the way of its layer, in its own child that is confined first.
 fn outcomes(
     thread: &SingleThread,
     namespaces: CloneFlags,
     confine: impl Fn() -> Result<(), String>,
     tries: &[Try<'_>],
 ) -> Result<Vec<bool>, String> {
-    let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| format!("canary: {e}"))?;
+    let (report, reporter) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| format!("canary: {e}"))?;
     let Some(pidfd) = sys::clone_call(thread, namespaces).map_err(|e| format!("canary: {e}"))? else {
         let launcher = getppid();
         if confine().is_err() {
@@ -393,11 +404,11 @@ fn outcomes(
         }
         let one = |one: &Try<'_>| u8::from((one.act)(launcher).is_err_and(|e| one.refusals.contains(&e)));
         let bytes: Vec<u8> = tries.iter().map(one).collect();
-        sys::exit_now(u8::from(rustix::io::write(&tell, &bytes) != Ok(bytes.len())));
+        sys::exit_now(u8::from(rustix::io::write(&reporter, &bytes) != Ok(bytes.len())));
     };
-    drop(tell);
+    drop(reporter);
     let mut bytes = vec![0_u8; tries.len()];
-    let whole = wait_for_end(&told) && rustix::io::read(&told, bytes.as_mut_slice()) == Ok(tries.len());
+    let whole = wait_for_end(&report) && rustix::io::read(&report, bytes.as_mut_slice()) == Ok(tries.len());
     // One that hangs is not waited for.
     let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
     let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
@@ -414,7 +425,7 @@ fn ends_with_its_first(one: &SingleThread, namespaces: CloneFlags) -> Result<boo
     let Some(pidfd) = sys::clone_call(one, namespaces).map_err(|e| format!("canary: {e}"))? else {
         match sys::clone_call(one, CloneFlags::empty()) {
             Ok(None) => loop {
-                // Holds its end for as long as it lives.
+                // Holds its end of the pipe for as long as it lives.
                 let never = Timespec { tv_sec: 60, tv_nsec: 0 };
                 let _ = rustix::thread::nanosleep(&never);
             },
@@ -428,7 +439,7 @@ fn ends_with_its_first(one: &SingleThread, namespaces: CloneFlags) -> Result<boo
     Ok(end.and_then(|end| end.exit_status()) == Some(0) && wait_for_end(&held))
 }
 
-/// Whether the pipe says something, or has no writer any more, in time.
+/// Whether the pipe has data, or has lost its last writer, in time.
 fn wait_for_end(pipe: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(pipe, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&Timespec { tv_sec: TRIES_S_MAX, tv_nsec: 0 })), Ok(1))

@@ -1,4 +1,5 @@
-//! The second stage once it is in its namespaces and its view: what every call needs is open, and nothing is tried yet.
+//! The second stage in its namespaces and its view: everything that calls need is open, and nothing
+//! has been tried yet.
 
 use crate::launcher::confine::forks;
 use crate::launcher::confine::layers::Landlock;
@@ -34,78 +35,81 @@ const USUAL: &[&str] =
 /// What a launcher has entered, and keeps open for every call.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    /// By which calls' children are forked.
+    /// The proof of a single thread, which forking calls' children requires.
     pub(crate) one: SingleThread,
     pub(crate) landlock: Landlock,
-    /// Uid and gid of tools, where the launcher may change them.
+    /// Uid and gid of tools, if the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
-    /// The namespaces that each call gets of its own.
+    /// The new namespaces that each call gets.
     pub(crate) per_call: CloneFlags,
-    /// Sockets that calls are let make, as the manifests want them.
+    /// Sockets that calls may make, as the manifests want them.
     pub(crate) sockets: Sockets,
     pub(crate) paths: Paths,
     pub(crate) supplies: Supplies,
     pub(crate) filters: Filters,
-    pub(crate) told: StartFacts,
-    /// By which children come before everybody else where the host runs out of memory. `None` where that cannot be said.
+    pub(crate) facts: StartFacts,
+    /// Marks children as the first victims if the host runs out of memory. `None` if the score
+    /// cannot be set.
     oom: Option<Score>,
-    /// Whether it has a view of its own.
+    /// Whether it has its own view.
     has_view: bool,
-    /// Whether the limit of core dumps is what it is to be.
+    /// Whether the limit of core dumps is as required.
     keeps_core: bool,
-    /// Paths that hosts have, and no manifest names here.
+    /// Paths that hosts have and that no manifest names here.
     unnamed: Vec<&'static str>,
-    /// Whether an init can count what its call starts.
+    /// Whether an init can count the processes that its call starts.
     pub(crate) counts_forks: bool,
     /// The nice value of programs.
     pub(crate) program_nice: i32,
-    /// Whether some manifest wants a `/proc` of each call's own, and why this machine gives none where it does not.
+    /// Set if some manifest wants each call to have its own `/proc`; an error says why this machine
+    /// cannot provide one.
     pub(crate) own_proc: Option<Result<(), String>>,
     /// Address space of the launcher, in bytes.
     pub(crate) mapped_bytes: u64,
 }
 
-/// By which paths are looked up and named: all that resolving takes of the machine.
+/// What paths are looked up and named by: all that resolving needs of the machine.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    /// `/proc`, by `O_PATH`: for names of descriptors and for reopening them. The view's, where it has one.
+    /// `/proc`, opened with `O_PATH`: to read names of descriptors and to reopen them. The view's,
+    /// if it has one.
     pub(crate) proc: OwnedFd,
-    /// For names that policies have.
+    /// Looks up the names in policies.
     pub(crate) tree: HostTree,
     /// Which mount of the host is shown where.
     pub(crate) origins: Origins,
 }
 
-/// What calls are given that no manifest names.
+/// What calls are given although no manifest names it.
 #[derive(Debug)]
 pub(crate) struct Supplies {
     /// The host's figures.
     pub(crate) host: Host,
     /// Loader and libraries, with the rights that a dynamic program needs on them.
     pub(crate) libraries: Vec<(OwnedFd, BitFlags<AccessFs>)>,
-    /// `/dev/null`, which scripts expect to be there.
+    /// `/dev/null`, which scripts expect.
     pub(crate) null: OwnedFd,
-    /// `/dev/urandom`, which programs read where they do not ask the kernel by a call, such as git.
+    /// `/dev/urandom`, for programs that do not use getrandom(2), such as git.
     pub(crate) random: OwnedFd,
-    /// Whom connections are believed; where a builtin makes any.
+    /// The certificates that connections trust, if a builtin makes connections.
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
 impl Supplies {
-    /// In the view, where there is one.
+    /// Opens them in the view, if there is one.
     fn open(host: Host, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
         let (null, random) = (device(NULL)?, device(RANDOM)?);
         Ok(Self { host, libraries: open_libraries(), null, random, tls })
     }
 }
 
-/// The last filters of builtins. A program's is its tool's.
+/// The last filters of builtins. A program's filter belongs to its tool.
 #[derive(Debug)]
 pub(crate) struct Filters {
     pub(crate) builtin: BpfProgram,
     /// For builtins that read below a folder.
     pub(crate) walker: BpfProgram,
-    /// For the builtin that is connected.
+    /// For the builtin that is given a connection.
     pub(crate) fetcher: BpfProgram,
 }
 
@@ -118,29 +122,31 @@ impl Filters {
 /// What goes into the report.
 #[derive(Debug)]
 pub(crate) struct StartFacts {
-    /// This process's number as its host counts.
+    /// This process's pid in the host's numbering.
     pub(crate) pid: u32,
     /// Layers that the launcher's namespaces give every call.
     pub(crate) inherited: Vec<String>,
-    /// What this machine lacks.
+    /// What is missing on this machine.
     pub(crate) missing: Vec<String>,
     /// Mounts of the host that concern what manifests name.
     pub(crate) mounted: Vec<Mounted>,
 }
 
-/// What is there once the view is, or is refused.
+/// The result of entering the view, or of its refusal.
 struct Seen {
     paths: Paths,
-    /// The file system for canaries to write to, where there is a view.
+    /// The file system for canaries to write to, if there is a view.
     playground: Option<OwnedFd>,
     own_proc: Option<Result<(), String>>,
 }
 
 impl Entered {
-    /// Enters a view that holds what `manifests` name, in the launcher's second stage, and opens what every call
-    /// needs there. With it the file system for canaries to write to, where there is a view.
+    /// Enters a view that contains what `manifests` name, in the launcher's second stage, and opens
+    /// there what every call needs. Also returns the file system for canaries to write to, if there
+    /// is a view.
     ///
-    /// What this kernel refuses is lacking, and said to be; an error is a machine that nobody can reason about.
+    /// What this kernel refuses is reported as missing. An error is a machine whose state cannot be
+    /// reasoned about.
     pub(super) fn enter<'m>(
         ground: Ground,
         manifests: impl Iterator<Item = &'m Manifest>,
@@ -160,40 +166,40 @@ impl Entered {
         let oom = Score::open(&ground.proc);
         let keeps_core = ground.core.is_ok();
         let missing = ground.core.err().into_iter().collect();
-        let mut told = StartFacts { pid, inherited: Vec::new(), missing, mounted };
+        let mut facts = StartFacts { pid, inherited: Vec::new(), missing, mounted };
         let paths = Paths { proc: ground.proc, tree: ground.tree, origins: Origins::default() };
         let mut per_call = CloneFlags::empty();
         let mut seen = Seen {
             paths,
             playground: None,
-            own_proc: wants_proc.then(|| Err("there is no view".to_owned())),
+            own_proc: wants_proc.then(|| Err("this launcher has no view".to_owned())),
         };
         match ground.refused {
             None => {
                 per_call = CloneFlags::CLONE_NEWPID;
                 per_call.set(CloneFlags::CLONE_NEWUSER, ground.identity.is_none());
                 let names = ["net namespace", "ipc namespace", "uts namespace", "cgroup namespace"];
-                told.inherited.extend(names.map(str::to_owned));
+                facts.inherited.extend(names.map(str::to_owned));
                 let is_root = ground.identity.is_some();
-                seen = seen.with_view(&plan, is_root, ground.mounts, second, &mut told)?;
+                seen = seen.with_view(&plan, is_root, ground.mounts, second, &mut facts)?;
                 if let (Some(Ok(())), Some(_)) = (&seen.own_proc, &seen.playground) {
                     seen.own_proc = Some(own_proc::probe(&one, per_call));
                 }
             }
-            Some(reason) => told.missing.push(format!("namespaces: {reason}")),
+            Some(reason) => facts.missing.push(format!("namespaces: {reason}")),
         }
         let supplies = Supplies::open(ground.host, ground.tls)?;
-        // Programs alone start processes, and there are none without namespaces.
+        // Only programs start processes, and without namespaces there are no programs.
         let counting = if per_call.is_empty() {
             None
         } else {
             Some(forks::probe(&one, per_call, &supplies.host.loadavg))
         };
         let counts_forks = counting == Some(Ok(()));
-        told.missing.extend(counting.and_then(Result::err));
+        facts.missing.extend(counting.and_then(Result::err));
         if oom.is_none() {
-            let what = "`oom_score_adj`: calls are killed no sooner than others for want of memory";
-            told.missing.push(what.to_owned());
+            let what = "`oom_score_adj`: if memory runs out, calls are killed no sooner than other processes";
+            facts.missing.push(what.to_owned());
         }
         let Seen { paths, playground, own_proc } = seen;
         let entered = Self {
@@ -206,7 +212,7 @@ impl Entered {
             paths,
             supplies,
             filters: Filters::new(),
-            told,
+            facts,
             oom,
             has_view: playground.is_some(),
             keeps_core,
@@ -218,8 +224,8 @@ impl Entered {
         Ok((entered, playground))
     }
 
-    /// What canaries go by.
-    pub(super) fn subject(&self) -> CanaryContext<'_> {
+    /// What canaries use.
+    pub(super) fn canary_context(&self) -> CanaryContext<'_> {
         CanaryContext {
             one: &self.one,
             landlock: self.landlock,
@@ -236,8 +242,8 @@ impl Entered {
         }
     }
 
-    /// What `start` forks is a first victim where the host runs out of memory, from its first moment on; this process
-    /// stays what it is.
+    /// Makes what `start` forks a first victim if the host runs out of memory, from its first
+    /// moment on; this process keeps its own score.
     pub(crate) fn as_victim(
         &self,
         start: impl FnOnce() -> std::io::Result<Option<OwnedFd>>,
@@ -248,37 +254,38 @@ impl Entered {
         }
     }
 
-    /// Whether calls have a PID namespace and an empty network, which programs need.
+    /// Whether calls have a PID namespace and an empty network namespace, which programs need.
     pub(crate) fn has_namespaces(&self) -> bool {
         !self.per_call.is_empty()
     }
 }
 
 impl Seen {
-    /// Enters the view, where this kernel lets it. Where a `/proc` of a call's own is wanted and may be had, it says so.
+    /// Enters the view, if this kernel allows it. If calls want their own `/proc`, also notes
+    /// whether they can have one.
     fn with_view(
         self,
         plan: &Plan,
         is_root: bool,
         host: Vec<Mount>,
         second: SecondStage,
-        told: &mut StartFacts,
+        facts: &mut StartFacts,
     ) -> Result<Self, String> {
         let Paths { proc, tree, .. } = self.paths;
         let View { has_proc, ground } = match root::enter(plan, is_root) {
             Ok(view) => view,
             Err(NoView::Refused(reason)) => {
-                told.missing.push(format!("mount view: {reason}"));
+                facts.missing.push(format!("mount view: {reason}"));
                 return Ok(Self { paths: Paths { proc, tree, origins: Origins::default() }, ..self });
             }
             Err(NoView::Lost(reason)) => return Err(format!("mount view: {reason}")),
         };
-        told.inherited.push("mount view".to_owned());
-        match second.lock_mounts(told.pid)? {
-            Ok(()) => told.inherited.push("locked mounts".to_owned()),
-            Err(reason) => told.missing.push(format!("locked mounts: {reason}")),
+        facts.inherited.push("mount view".to_owned());
+        match second.lock_mounts(facts.pid)? {
+            Ok(()) => facts.inherited.push("locked mounts".to_owned()),
+            Err(reason) => facts.missing.push(format!("locked mounts: {reason}")),
         }
-        // Names are told as before, or nothing that is decided on could be found again.
+        // Paths must read as before, or nothing that was decided on could be found again.
         if !tree.is_named_plainly(&proc) {
             return Err("mount view: this process had a root that is not its mount namespace's".to_owned());
         }
@@ -287,7 +294,7 @@ impl Seen {
         let proc = if has_proc {
             open_path("/proc").map_err(|e| format!("`/proc`: {e}"))?
         } else {
-            told.missing.push("`/proc`: the kernel gives no new one, since this one is masked".to_owned());
+            facts.missing.push("`/proc`: the kernel refuses a new one, since this one is masked".to_owned());
             proc
         };
         let masked = || Err("that of this machine is masked".to_owned());
@@ -296,7 +303,7 @@ impl Seen {
     }
 }
 
-/// This process's number as its host counts, which `/proc` of the host tells.
+/// This process's pid in the host's numbering, as the host's `/proc` shows it.
 fn own_pid(proc: &OwnedFd) -> u32 {
     let link = readlinkat(proc, "self", Vec::new());
     link.ok().and_then(|name| name.to_str().ok()?.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What is opened of the host before anything is entered, in the launcher's first stage.
+//! What is opened on the host before anything is entered, in the launcher's first stage.
 
 use crate::launcher::cgroup::CallGroups;
 use crate::launcher::confine::identity::tool_user;
@@ -13,33 +13,34 @@ use rustls::ClientConfig;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What is opened of the host before anything is entered, in the launcher's first stage.
+/// What is opened on the host before anything is entered, in the launcher's first stage.
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) landlock: Landlock,
-    /// The host's `/proc`, by `O_PATH`.
+    /// The host's `/proc`, opened with `O_PATH`.
     pub(crate) proc: OwnedFd,
     pub(crate) tree: HostTree,
     pub(crate) host: Host,
-    /// Uid and gid of tools, where the launcher may change them.
+    /// Uid and gid of tools, if the launcher may change them.
     pub(crate) identity: Option<(u32, u32)>,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) outside: Option<HostSocket>,
-    /// Groups of calls, or why there are none.
+    /// Groups of calls, or why calls have none.
     pub(crate) groups: Option<Result<CallGroups, String>>,
-    /// Whom connections are believed; where a builtin makes any.
+    /// The certificates that connections trust, if a builtin makes connections.
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    /// Why a crash would start a program outside.
+    /// Why a crash would start a program outside the sandbox, if it would.
     pub(crate) core: Result<(), String>,
-    /// Why there are no namespaces.
+    /// Why the launcher has no namespaces, if it has none.
     pub(crate) refused: Option<String>,
 }
 
 impl Ground {
-    /// Opens what is kept of the host, then enters namespaces of the launcher's own. The next fork is
-    /// the first process of its PID namespace. Not confined yet.
+    /// Opens what is kept of the host, then enters new namespaces. The next fork is the first
+    /// process of its PID namespace. Nothing is confined yet.
     ///
-    /// `user` is whom tools run as, where this is root; no right of Landlock above `landlock_abi_max` is used. `tls` is kept for calls.
+    /// `user` is the uid and gid of tools, if this process is root. No right of a Landlock version
+    /// above `landlock_abi_max` is used. `tls` is kept for calls.
     pub(crate) fn enter(
         user: Option<(u32, u32)>,
         landlock_abi_max: Option<u32>,
@@ -55,7 +56,7 @@ impl Ground {
             .map_err(|e| format!("`/proc`: {e}"))?;
         let tree = HostTree::open()?;
         let host = procfs::open_host()?;
-        // While there is a right to raise it.
+        // While this process still has the right to raise it.
         let core = layers::limit_core(procfs::core_pattern().as_deref());
         let mounts = mounts::table(&proc)?;
         let root = rustix::process::geteuid().is_root();
@@ -70,7 +71,7 @@ impl Ground {
         Ok(Self { landlock, proc, tree, host, identity, mounts, outside, groups, tls, core, refused })
     }
 
-    /// Whether tools run under another uid than the launcher.
+    /// Whether tools run under a uid other than the launcher's.
     pub(crate) fn changes_uids(&self) -> bool {
         self.identity.is_some()
     }

@@ -1,4 +1,4 @@
-//! What the launcher found out about this machine, and what it keeps open for every call.
+//! What the launcher learned about this machine, and what it keeps open for every call.
 
 use crate::launcher::cgroup::{CallGroups, NO_GROUPS};
 use crate::launcher::confine::identity::drop_bounding_set;
@@ -19,14 +19,14 @@ use rustix::thread::CapabilitySet;
 use std::ops::Deref;
 use std::os::fd::AsFd as _;
 
-/// The machine as one launcher sees it: what it entered, and what was seen to hold there. Built once, inherited by each
-/// child.
+/// The machine as one launcher sees it: what it entered, and what was seen to hold there. Built
+/// once, inherited by each child.
 #[derive(Debug)]
 pub(crate) struct Machine {
     entered: Entered,
     /// What each layer was seen to refuse.
     pub(crate) held: ProtectionTable,
-    /// What of groups this machine, or this place on it, does not give.
+    /// The cgroup features that this process does not have, and what that means.
     pub(crate) groups_missing: Vec<String>,
 }
 
@@ -39,10 +39,11 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// Enters the view and tries what is there, in the launcher's second stage. Not confined yet. The groups of calls are the
-    /// launcher's own, where it has any.
+    /// Enters the view and tries the layers, in the launcher's second stage. Nothing is confined
+    /// yet. Returns the groups for calls too, if the launcher has its own.
     ///
-    /// What this kernel refuses is lacking, and said to be; an error is a machine that nobody can reason about.
+    /// What this kernel refuses is reported as missing. An error is a machine whose state cannot be
+    /// reasoned about.
     pub(crate) fn settle<'m>(
         mut ground: Ground,
         manifests: impl Iterator<Item = &'m Manifest>,
@@ -51,15 +52,15 @@ impl Machine {
     ) -> Result<(Self, Option<CallGroups>), String> {
         let (outside, groups) = (ground.outside.take(), ground.groups.take());
         let (mut entered, playground) = Entered::enter(ground, manifests, second, one)?;
-        let subject = entered.subject();
-        let mut held = selftest::probe(&subject, playground.as_ref(), outside.as_ref());
-        let missing = selftest::no_user_namespace(&subject);
-        entered.told.missing.extend(missing);
+        let canary_context = entered.canary_context();
+        let mut held = selftest::probe(&canary_context, playground.as_ref(), outside.as_ref());
+        let missing = selftest::no_user_namespace(&canary_context);
+        entered.facts.missing.extend(missing);
         let (groups, groups_missing) = match groups {
             Some(Ok(mut groups)) => {
                 groups.prove(&entered.one);
                 held.add(&[Runs::Builtin, Runs::Program], Layer::Cgroup, groups.protections());
-                entered.told.inherited.extend(groups.layers());
+                entered.facts.inherited.extend(groups.layers());
                 let missing = groups.missing();
                 (Some(groups), missing)
             }
@@ -69,42 +70,43 @@ impl Machine {
         Ok((Self { entered, held, groups_missing }, groups))
     }
 
-    /// The level that this machine reaches: that of its weakest kind of call, of those that it takes at all.
-    /// `None` where something has no protection whatever, for which there are no calls.
+    /// The level that this machine reaches: that of its weakest kind of call, among those that it
+    /// accepts at all. `None` if a protection that every call needs has no layer: then no call is
+    /// accepted.
     pub(crate) fn level(&self) -> Option<Level> {
         let builtins = self.held.level(Runs::Builtin)?;
         let programs = [Runs::Program, Runs::Proxied].into_iter().filter(|runs| self.takes(*runs));
         Some(programs.filter_map(|runs| self.held.level(runs)).fold(builtins, Level::min))
     }
 
-    /// Refuses to go on below `minimum`, and below everything, naming what is lacking.
-    pub(crate) fn demand(&self, minimum: Option<Level>) -> Result<(), String> {
-        // Why it is lacking first.
-        let lacking =
-            || self.told.missing.iter().cloned().chain(self.lacking()).collect::<Vec<_>>().join("; ");
+    /// Fails below `minimum`, and below every level, naming what is missing.
+    pub(crate) fn require_level(&self, minimum: Option<Level>) -> Result<(), String> {
+        // The causes come first.
+        let shortfalls =
+            || self.facts.missing.iter().cloned().chain(self.shortfalls()).collect::<Vec<_>>().join("; ");
         match (self.level(), minimum) {
-            (None, _) => Err(format!("something is not protected at all: {}", lacking())),
+            (None, _) => Err(format!("something is not protected at all: {}", shortfalls())),
             (Some(level), Some(minimum)) if level < minimum => Err(format!(
                 "`sandbox.minimum` is `{}`, and this machine reaches `{}`: {}",
                 minimum.as_str(),
                 level.as_str(),
-                lacking()
+                shortfalls()
             )),
             _ => Ok(()),
         }
     }
 
     /// What keeps it below `strict`.
-    pub(crate) fn lacking(&self) -> Vec<String> {
-        let mut all = self.held.lacking(Runs::Builtin);
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
+        let mut all = self.held.shortfalls(Runs::Builtin);
         for (runs, name) in [(Runs::Program, "programs"), (Runs::Proxied, "programs that are connected")] {
-            let lacking = self.held.lacking(runs).into_iter().filter(|_| self.takes(runs));
-            all.extend(lacking.map(|row| format!("of {name}, {row}")));
+            let missing = self.held.shortfalls(runs).into_iter().filter(|_| self.takes(runs));
+            all.extend(missing.map(|row| format!("{name}: {row}")));
         }
         all
     }
 
-    /// Whether there are calls of that kind at all.
+    /// Whether calls of that kind are accepted at all.
     fn takes(&self, runs: Runs) -> bool {
         match runs {
             Runs::Builtin => true,
@@ -113,8 +115,9 @@ impl Machine {
         }
     }
 
-    /// The launcher's own last steps: capabilities down to what starting calls takes, no new
-    /// privileges, not dumpable, the base filter; then a canary that must be refused.
+    /// The launcher's own last steps: reduces capabilities to those that starting calls needs, sets
+    /// no_new_privs, makes the process not dumpable, loads the base filter; then runs a canary that
+    /// must be refused.
     pub(crate) fn confine(&self) -> Result<(), String> {
         if self.identity.is_some() {
             drop_bounding_set();
@@ -152,7 +155,7 @@ impl Machine {
             Some(2) => Err("landlock: a folder that was not granted could be read".to_owned()),
             Some(3) => Err("seccomp: cannot be enforced".to_owned()),
             Some(4) => Err("seccomp: a socket was not refused".to_owned()),
-            _ => Err("the self-test did not come to its end".to_owned()),
+            _ => Err("the self-test did not complete".to_owned()),
         }
     }
 

@@ -1,11 +1,18 @@
-//! This machine as one launcher finds it: what it opens once and keeps for every call, and what it lacks.
+//! This machine as one launcher finds it: what it opens once and keeps for every call, and what is
+//! missing.
 //!
-//! Here the launcher enters its namespaces and its view, tests itself and confines itself. No call is known here yet.
+//! Here the launcher enters its namespaces and its view, tests itself and confines itself. Calls
+//! are not known here yet.
 //!
 //! # Layout
 //!
-//! `ground` (before anything is entered), `named` (what manifests name), `score` (who goes first for want of memory), `entered`
-//! (namespaces and view are there), `machine` (and what was seen to hold). Each is made of the one before, by value.
+//! Each step is made from the one before, by value.
+//!
+//! * `ground`: before anything is entered.
+//! * `named`: what manifests name.
+//! * `score`: which processes are killed first if memory runs out.
+//! * `entered`: in namespaces and view.
+//! * `machine`: and what was seen to hold.
 
 pub(crate) mod ground;
 pub(crate) mod named;

@@ -1,4 +1,4 @@
-//! What manifests name of the host, and what every program needs beside it.
+//! What manifests name of the host, and what every program needs in addition.
 
 use crate::launcher::view::files::open_path;
 use crate::launcher::view::root::{MountUse, Plan};
@@ -10,27 +10,27 @@ use std::path::Path;
 /// What a dynamic program reads to start.
 const LIBRARIES: &[&str] = &["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"];
 
-/// What every program has of devices.
+/// A device that every program has.
 pub(crate) const NULL: &str = "/dev/null";
 
-/// What programs read that do not ask the kernel by a call.
+/// For programs that do not use getrandom(2).
 pub(crate) const RANDOM: &str = "/dev/urandom";
 
-/// Loaders by the names that programs have them under: the kernel executes these too. Nothing else
-/// among the libraries is to be executed, for there are programs in those folders.
+/// Loaders by the names under which programs refer to them: the kernel executes these too. Nothing
+/// else among the libraries may be executed, since those folders contain programs.
 const LOADERS: &[&str] = if cfg!(target_arch = "x86_64") {
     &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"]
 } else {
     &["/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"]
 };
 
-/// The view of a launcher with these manifests.
+/// The plan of the view for these manifests.
 pub(crate) fn plan<'m>(manifests: impl Iterator<Item = &'m Manifest>) -> Plan {
     let devices = [NULL, RANDOM].map(|device| (Path::new(device), MountUse::Device));
     Plan::new(manifests.flat_map(named).chain(devices))
 }
 
-/// What one manifest names, and for what.
+/// What one manifest names, and for what use.
 fn named(manifest: &Manifest) -> Vec<(&Path, MountUse)> {
     let read = manifest.read.iter().map(|path| (path.as_path(), MountUse::Read));
     let written = manifest.write.iter().map(|root| (root.folder.as_path(), MountUse::Write));
@@ -51,7 +51,7 @@ fn named(manifest: &Manifest) -> Vec<(&Path, MountUse)> {
 pub(crate) fn open_libraries() -> Vec<(OwnedFd, BitFlags<AccessFs>)> {
     let mut out = Vec::new();
     for path in LIBRARIES {
-        // One that is not there is no library; a link to another of the list is harmless.
+        // A missing path is skipped; a link to another entry of the list is harmless.
         let Ok(fd) = open_path(*path) else { continue };
         let Ok(stat) = rustix::fs::fstat(&fd) else { continue };
         let rights = match rustix::fs::FileType::from_raw_mode(stat.st_mode) {

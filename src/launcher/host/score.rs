@@ -1,17 +1,17 @@
-//! Who goes first where the host runs out of memory: calls' children.
+//! Which processes are killed first if the host runs out of memory: calls' children.
 
 use rustix::fs::{Mode, OFlags, openat};
 use std::os::fd::OwnedFd;
 
-/// The `oom_score_adj` of calls' children: any of them goes before a service does.
+/// The `oom_score_adj` of calls' children: each is killed before any service.
 const OOM_SCORE: &[u8] = b"1000";
 
 /// This process's `oom_score_adj` (proc_pid_oom_score_adj(5)).
 #[derive(Debug)]
 pub(crate) struct Score {
-    /// In the host's `/proc`: the view's is not written to.
+    /// In the host's `/proc`: the view's is read-only.
     file: OwnedFd,
-    /// As it was at the start.
+    /// The value at the start.
     own: Vec<u8>,
 }
 
@@ -25,15 +25,16 @@ impl Score {
         Some(Self { file, own })
     }
 
-    /// What `start` forks is a first victim from its first moment on; this process stays what it is.
+    /// Makes what `start` forks a first victim from its first moment on; this process keeps its own
+    /// score.
     pub(crate) fn as_victim(
         &self,
         start: impl FnOnce() -> std::io::Result<Option<OwnedFd>>,
     ) -> std::io::Result<Option<OwnedFd>> {
-        // One that cannot be raised stays as it is: no wall hangs on it.
+        // A score that cannot be raised stays as it is: no protection depends on it.
         let _ = rustix::io::write(&self.file, OOM_SCORE);
         let started = start();
-        // The child has its own, and nothing to do with this process's.
+        // The child has its own score, and does not touch this process's.
         if !matches!(started, Ok(None)) {
             let _ = rustix::io::write(&self.file, &self.own);
         }

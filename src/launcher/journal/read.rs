@@ -1,4 +1,4 @@
-//! What the journals of a folder tell, for whoever holds them against the ledger.
+//! What the journals of a folder say, to be compared with the ledger.
 
 use super::write::{FORMAT, files};
 use crate::types::json::parse_strict;
@@ -9,26 +9,26 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// One file that is read, in bytes.
+/// Bytes read of one file at most.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// What the journals of a folder tell, or of one file.
+/// What the journals of a folder, or of one file, say.
 #[derive(Debug, Default)]
 pub struct Journals {
     /// Every order, as it was written.
     pub orders: Vec<Ordered>,
     /// From the first line to the last, in microseconds since 1970.
     pub span_us: Option<(u64, u64)>,
-    /// What is not as a launcher writes it: a changed, missing or torn line.
+    /// Deviations from what a launcher writes: a changed, missing or torn line.
     pub faults: Vec<String>,
 }
 
-/// An order that a launcher took.
+/// An order that a launcher accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ordered {
     /// File and line.
     pub place: String,
-    /// The ledger's number of the decision, as the front claimed.
+    /// The ledger's sequence number of the decision, as the front claimed it.
     pub decision: u64,
     /// The tool's name.
     pub tool: String,
@@ -36,17 +36,18 @@ pub struct Ordered {
     pub manifest: String,
     /// SHA-256 of the canonical arguments, in hexadecimal.
     pub arguments: String,
-    /// How it ended, as results have it; `None` where the launcher ended before.
+    /// How it ended, in the words of a `call.result`; `None` if the launcher ended first.
     pub end: Option<String>,
 }
 
 impl Journals {
-    /// Reads `path`, a file or a folder of files. An error is one of reading; what the lines say wrong is in `faults`.
+    /// Reads `path`, a file or a folder of files. An error means that reading failed; deviations in
+    /// the lines are in `faults`.
     pub fn read(path: &Path) -> Result<Self, String> {
         let is_folder = path.metadata().map_err(|e| format!("`{}`: {e}", path.display()))?.is_dir();
         let paths = if is_folder { files(path)? } else { vec![path.to_owned()] };
         let mut all = Self::default();
-        // Of every file before: a launcher may go on while the next one has begun.
+        // Hashes of every file so far: a launcher may continue after the next one has begun.
         let mut hashes = None;
         for path in paths {
             all.read_file(&path, &mut hashes)?;
@@ -72,7 +73,7 @@ impl Journals {
             let said = line.get("prev").and_then(Value::as_str).and_then(Digest::from_hex);
             let follows = match (&prev, &*before) {
                 (Some(prev), _) => said == Some(*prev),
-                // The first file that is read follows what is not known.
+                // The first file that is read follows an unknown line.
                 (None, None) => said.is_some(),
                 (None, Some(hashes)) => said.is_some_and(|said| hashes.contains(&said)),
             };
@@ -105,7 +106,7 @@ impl Journals {
                 Some(order) => order.end = Some(text("end")),
                 None => self.faults.push(format!("{place}: an end without its order")),
             },
-            _ => self.faults.push(format!("{place}: is no line of a launcher")),
+            _ => self.faults.push(format!("{place}: not a line that a launcher writes")),
         }
     }
 }
@@ -189,7 +190,8 @@ mod tests {
         assert!(!change(1, &without(0)).is_empty());
         assert!(!change(1, &without(1)).is_empty());
         assert!(!change(1, &|text| text.trim_end().to_owned()).is_empty(), "torn");
-        // The last line of a file is what the next one begins with, unless another launcher went on there.
+        // The last line of a file is what the next file begins with, unless another launcher
+        // continued meanwhile.
         assert!(!change(1, &without(3)).is_empty());
         let folder = written();
         std::fs::remove_file(&paths(folder.path())[1]).expect("removed");
@@ -200,6 +202,6 @@ mod tests {
     fn a_folder_that_others_may_write_to_is_refused() {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o770)).expect("mode");
-        assert!(Journal::begin(folder.path()).is_err_and(|e| e.contains("nobody else")));
+        assert!(Journal::begin(folder.path()).is_err_and(|e| e.contains("no other user")));
     }
 }

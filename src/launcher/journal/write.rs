@@ -1,4 +1,4 @@
-//! A line of the journal before each start and behind each end.
+//! Writes a line of the journal before each start and after each end.
 
 use crate::call::End;
 use crate::launcher::protocol::Go;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// The format's name, in every line.
 pub(super) const FORMAT: &str = "par/launcher/1";
-/// One line, in bytes: a tool's name and digests.
+/// Length of one line at most, in bytes: a tool's name and digests.
 const LINE_BYTES_MAX: u64 = 4 << 10;
 
-/// Of a file's name.
+/// The extension of a file's name.
 const ENDING: &str = ".jsonl";
 
 /// The file of one launcher, open to append to.
@@ -26,19 +26,20 @@ const ENDING: &str = ".jsonl";
 pub(crate) struct Journal {
     file: OwnedFd,
     prev: Digest,
-    /// A line could not be written: its place is not known any more.
+    /// Set once a line could not be written: what the file ends with is then unknown.
     is_broken: bool,
 }
 
 impl Journal {
-    /// A new file in `folder`, which nobody but its owner may write to, behind those that are there.
+    /// Begins a new file in `folder`, which only its owner may write to, after those that are
+    /// there.
     pub(crate) fn begin(folder: &Path) -> Result<Self, String> {
         let at = |e: &dyn std::fmt::Display| format!("journal `{}`: {e}", folder.display());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let there = open(folder, flags, Mode::empty()).map_err(|e| at(&e))?;
         let stat = rustix::fs::fstat(&there).map_err(|e| at(&e))?;
         if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
-            return Err(at(&"must be the launcher's own, and writable by nobody else"));
+            return Err(at(&"must belong to the launcher's user and be writable by no other user"));
         }
         let before = files(folder)?.into_iter().rev().find_map(|path| last_line(&path).transpose());
         let prev = before.transpose().map_err(|e| at(&e))?.unwrap_or(Digest([0; 32]));
@@ -66,7 +67,7 @@ impl Journal {
 
     fn write(&mut self, mut line: Value) -> Result<(), String> {
         if self.is_broken {
-            return Err("the launcher's journal is not written any more".to_owned());
+            return Err("an earlier write to the launcher's journal failed".to_owned());
         }
         if let Some(members) = line.as_object_mut() {
             members.insert("t".to_owned(), json!(FORMAT));
@@ -75,7 +76,8 @@ impl Journal {
         }
         let line = canonical(&line).map_err(|e| format!("journal: {e}"))?;
         let bytes = format!("{line}\n");
-        // One call, which appends as a whole: less than that is a line that nobody can go on from.
+        // One call, which appends the line as a whole: anything less is a line that nothing can
+        // follow.
         match rustix::io::write(&self.file, bytes.as_bytes()) {
             Ok(written) if written == bytes.len() => {
                 self.prev = Digest::sha256(line.as_bytes());
@@ -83,13 +85,13 @@ impl Journal {
             }
             other => {
                 self.is_broken = true;
-                Err(format!("the launcher's journal cannot be written: {other:?}"))
+                Err(format!("cannot write the launcher's journal: {other:?}"))
             }
         }
     }
 }
 
-/// The end's word, as results have it.
+/// The end's name, as in a `call.result`.
 fn word(end: &End) -> String {
     let value = serde_json::to_value(end).unwrap_or_default();
     value.get("end").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -105,7 +107,7 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(all)
 }
 
-/// The digest of the last whole line of a file; `None` where it has none.
+/// The digest of the last complete line of a file; `None` if it has none.
 fn last_line(path: &Path) -> std::io::Result<Option<Digest>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(CWD, path, flags, Mode::empty())?);

@@ -1,7 +1,8 @@
 //! The host's own tree of names, whatever the root of this process is.
 //!
-//! Policies name paths of the host, which a view does not hold: whether they lie above or below an object is
-//! looked at here. A child has it for its prepare alone, and closes it before anything of a tool runs.
+//! Policies name paths of the host that a view does not contain: whether they lie above or below an
+//! object is looked up here. A child has the tree for its prepare alone, and closes it before
+//! anything of a tool runs.
 
 use crate::launcher::view::files::name_of;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -9,31 +10,33 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// A lookup that goes up is begun again where something was renamed meanwhile (openat2(2)).
+/// Attempts at a lookup: one that goes up starts again if something was renamed meanwhile
+/// (openat2(2)).
 const TRIES_MAX: usize = 256;
 
-/// The root of the host, by `O_PATH`, as its mounts are at each moment.
+/// The root of the host, opened with `O_PATH`; lookups see its current mounts.
 #[derive(Debug)]
 pub(crate) struct HostTree(OwnedFd);
 
 impl HostTree {
-    /// Called before this process has a root of its own.
+    /// Called before this process has its own root.
     pub(crate) fn open() -> Result<Self, String> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(openat(CWD, "/", flags, Mode::empty()).map_err(|e| format!("`/`: {e}"))?))
     }
 
-    /// What `path` names on the host, by `O_PATH`.
+    /// Opens what `path` names on the host, with `O_PATH`.
     pub(crate) fn find(&self, path: impl AsRef<Path>) -> Result<OwnedFd, Errno> {
-        self.look(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+        self.look_up(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
     }
 
     /// The same without following any link.
     pub(crate) fn find_plain(&self, path: impl AsRef<Path>) -> Result<OwnedFd, Errno> {
-        self.look(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS)
+        self.look_up(path.as_ref(), ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS)
     }
 
-    /// Whether names are told from the same root after this process has got another.
+    /// Whether this root still reads as `/` in the names that the kernel shows, after this process
+    /// got another root.
     pub(crate) fn is_named_plainly(&self, proc: impl AsFd) -> bool {
         name_of(proc, &self.0).as_deref() == Some("/")
     }
@@ -42,7 +45,7 @@ impl HostTree {
         &self.0
     }
 
-    fn look(&self, path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+    fn look_up(&self, path: &Path, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let mut tries = 0;
         loop {

@@ -1,11 +1,19 @@
-//! What the launcher and its children see of the host: a root of their own that holds what manifests name.
+//! What the launcher and its children see of the host: a separate root that contains what manifests
+//! name.
 //!
-//! Here the launcher enters namespaces and makes mounts. Nothing here decides what a call may do with what it sees.
+//! Here the launcher enters namespaces and makes mounts. Nothing here decides what a call may do
+//! with what it sees.
 //!
 //! # Layout
 //!
-//! `files` (files by descriptors), `procfs` (the host's figures), `mounts` (the mount table), `symlinks` (a path, link by link),
-//! `host_tree` (names on the host), `namespaces` (the launcher's own), `root` (the view), `own_proc` (a call's `/proc`).
+//! * `files`: files by descriptor.
+//! * `procfs`: the host's figures.
+//! * `mounts`: the mount table.
+//! * `symlinks`: a path, followed link by link.
+//! * `host_tree`: names on the host.
+//! * `namespaces`: the launcher's own.
+//! * `root`: the view.
+//! * `own_proc`: a call's own `/proc`.
 
 pub(crate) mod files;
 pub(crate) mod procfs;

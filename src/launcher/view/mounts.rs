@@ -1,4 +1,5 @@
-//! The mount table (proc_pid_mountinfo(5)), and which mount of the host each mount of a view was cloned from.
+//! The mount table (proc_pid_mountinfo(5)), and which mount of the host each mount of a view was
+//! cloned from.
 
 use crate::launcher::protocol::Mounted;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
@@ -11,20 +12,21 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) id: u64,
-    /// The device's number, and the folder of it that is mounted: the same in every mount namespace.
+    /// The device number, and the folder on that device that is mounted: the same in every mount
+    /// namespace.
     pub(crate) of: String,
     /// The mount point.
     pub(crate) point: String,
 }
 
-/// The mounts of the caller's namespace, by a descriptor of `/proc`.
+/// The mounts of the caller's namespace, read through a descriptor of `/proc`.
 pub(crate) fn table(proc: impl AsFd) -> Result<Vec<Mount>, String> {
     let at = |e: &dyn std::fmt::Display| format!("mounts: {e}");
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let fd = openat(proc, "self/mountinfo", flags, Mode::empty()).map_err(|e| at(&e))?;
     let mut text = Vec::new();
     std::fs::File::from(fd).read_to_end(&mut text).map_err(|e| at(&e))?;
-    parse(&String::from_utf8_lossy(&text)).ok_or_else(|| at(&"a line that is none"))
+    parse(&String::from_utf8_lossy(&text)).ok_or_else(|| at(&"a malformed line"))
 }
 
 fn parse(text: &str) -> Option<Vec<Mount>> {
@@ -37,7 +39,7 @@ fn parse(text: &str) -> Option<Vec<Mount>> {
     text.lines().map(line).collect()
 }
 
-/// Spaces and the like stand as three octal digits.
+/// Decodes the octal escapes of spaces and the like: a backslash and three digits.
 pub(crate) fn unescape(word: &str) -> String {
     let mut parts = word.split('\\');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -57,15 +59,16 @@ pub(crate) fn unescape(word: &str) -> String {
     out
 }
 
-/// The mount that a descriptor is on; `None` where the kernel does not tell (before 5.8).
+/// The mount that a descriptor is on; `None` if the kernel does not report it (before 5.8).
 pub(crate) fn mount_of(fd: BorrowedFd<'_>) -> Option<u64> {
-    let told = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
-    (told.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(told.stx_mnt_id)
+    let found = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
 }
 
 /// Mounts of a view, each with the mount of the host that it shows. Empty without a view.
 ///
-/// What stands for itself: mounts of the host, and those of a view that show nothing of it.
+/// Other mounts are their own origin: those of the host, and those of a view that show nothing of
+/// the host.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     of: BTreeMap<u64, u64>,
@@ -74,14 +77,15 @@ pub(crate) struct Origins {
 }
 
 impl Origins {
-    /// From both tables; `placed` has each mount point of the view's own, with the host's mount shown there.
+    /// From both tables; `placed` maps each mount point of the view's own to the host's mount shown
+    /// there.
     pub(crate) fn trace(host: Vec<Mount>, view: &[Mount], placed: BTreeMap<String, u64>) -> Self {
         let mut origins = Self { of: BTreeMap::new(), host, placed };
         origins.of = origins.of_each(view);
         origins
     }
 
-    /// The same of a copy of the view, where every mount has got another number.
+    /// The same for a copy of the view, in which every mount has another id.
     pub(crate) fn of_copy(&self, view: &[Mount]) -> Self {
         Self { of: self.of_each(view), ..Self::default() }
     }
@@ -91,7 +95,8 @@ impl Origins {
         let is_within = |point: &str| placed.keys().any(|at| Path::new(point).starts_with(at));
         let origin = |mount: &Mount| match placed.get(&mount.point) {
             Some(origin) => Some(*origin),
-            // Came along with the folder that it lies below. Of several at one point the last is on top.
+            // Cloned along with the folder that it lies below. If several are at one point, the
+            // last is on top.
             None if is_within(&mount.point) => {
                 host.iter().rev().find(|there| there.point == mount.point).map(|there| there.id)
             }
@@ -100,7 +105,7 @@ impl Origins {
         view.iter().filter_map(|mount| Some((mount.id, origin(mount)?))).collect()
     }
 
-    /// The mount of the host that a descriptor is on, by itself or through the view.
+    /// The mount of the host that a descriptor is on, directly or through the view.
     pub(crate) fn mount(&self, fd: BorrowedFd<'_>) -> Option<u64> {
         mount_of(fd).map(|mount| self.origin(mount))
     }
@@ -121,8 +126,8 @@ impl Origins {
     }
 }
 
-/// The mount points of `now` at which `before` had something else, or nothing: where tools of that time do not see
-/// what is mounted.
+/// The mount points of `now` at which `before` had something else, or nothing: there, tools started
+/// with `before` do not see what is mounted.
 #[must_use]
 pub fn mounted_since(before: &[Mounted], now: &[Mounted]) -> Vec<String> {
     now.iter().filter(|mount| !before.contains(mount)).map(|mount| mount.path.clone()).collect()
@@ -173,7 +178,7 @@ mod tests {
             mount(13, "/srv/w"),
             mount(14, "/proc"),
         ];
-        // The folder /srv, and within it one that is writable; both on the host's mount 2.
+        // The folder /srv, and in it a writable one; both on the host's mount 2.
         let placed = BTreeMap::from([("/srv".to_owned(), 2), ("/srv/w".to_owned(), 2)]);
         let origins = Origins::trace(host.to_vec(), &view, placed);
         assert_eq!([10, 11, 12, 13, 14].map(|id| origins.origin(id)), [10, 2, 4, 2, 14]);

@@ -1,8 +1,9 @@
-//! The launcher's own namespaces, in two stages: the first makes them and writes id maps, the second lives there.
+//! The launcher's own namespaces, in two stages: the first makes them and writes id maps, the
+//! second lives there.
 //!
-//! A user namespace's maps are written from the one above it, which the second stage has left for good when it
-//! locks the mounts of its view. So the first stage stays outside, does this one thing when it is asked, and then
-//! only waits.
+//! A user namespace's maps are written from the parent namespace, which the second stage has left
+//! for good when it locks the mounts of its view. So the first stage stays outside, writes the maps
+//! when it is asked to, and then only waits.
 
 use crate::launcher::protocol::{Received, receive};
 use crate::launcher::sys;
@@ -12,12 +13,12 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What one stage says to the other, in bytes.
+/// Length of a message between the stages, in bytes.
 const WORD_BYTES_MAX: usize = 1_024;
 const MAPPED: &[u8] = b"mapped";
 
-/// New namespaces all at once: a launcher with half of them would have to be reasoned about. The next fork is
-/// the first process of its PID namespace.
+/// Enters all new namespaces at once: a launcher with only some of them would be hard to reason
+/// about. The next fork is the first process of its PID namespace.
 pub(crate) fn enter(root: bool) -> Result<(), String> {
     if !root {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -38,7 +39,7 @@ fn write_own(path: &str, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("`{path}`: {e}"))
 }
 
-/// The two ends of what the stages say to each other.
+/// The two ends of the channel between the stages.
 pub(crate) fn stages() -> Result<(FirstStage, SecondStage), String> {
     let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
     let (first, second) = pair.map_err(|e| format!("stages: {e}"))?;
@@ -54,13 +55,13 @@ pub(crate) struct FirstStage(pub(crate) OwnedFd);
 pub(crate) struct SecondStage(OwnedFd);
 
 impl FirstStage {
-    /// Writes the maps of the second stage's namespace if it asks; returns once it does not any more. By `proc`,
-    /// the host's.
+    /// Writes the maps of the second stage's namespace if it asks; returns once it will not ask any
+    /// more. `proc` is the host's `/proc`.
     pub(crate) fn attend(self, proc: impl AsFd) {
         let Received::Packet(pid) = receive(&self.0, WORD_BYTES_MAX) else { return };
         let word = match std::str::from_utf8(&pid).ok().and_then(|pid| pid.parse().ok()) {
             Some(pid) => map(proc, pid).map_or_else(String::into_bytes, |()| MAPPED.to_vec()),
-            None => b"the second stage gave no number".to_vec(),
+            None => b"the second stage sent no pid".to_vec(),
         };
         // A second stage that is gone needs no answer.
         send(&self.0, &word, SendFlags::NOSIGNAL).ok();
@@ -68,9 +69,10 @@ impl FirstStage {
 }
 
 impl SecondStage {
-    /// Enters a user and a mount namespace below those that the mounts of this process belong to, which locks
-    /// them: they cannot be unmounted, made writable or looked below any more. `Ok(Err)`: the kernel refused, and
-    /// nothing has changed. `pid` is this process's number as the first stage's `/proc` counts.
+    /// Enters a user and a mount namespace below those that own the mounts of this process, which
+    /// locks the mounts: they can no longer be unmounted, made writable or looked below. `Ok(Err)`
+    /// if the kernel refused, and nothing has changed. `pid` is this process's pid in the first
+    /// stage's `/proc`.
     pub(crate) fn lock_mounts(self, pid: u32) -> Result<Result<(), String>, String> {
         let refused = sys::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS);
         if let Err(e) = refused {
@@ -86,7 +88,7 @@ impl SecondStage {
     }
 }
 
-/// Gives the namespace of process `pid` every id that this one has, under its own number.
+/// Maps every id of this namespace into the namespace of process `pid`, under the same number.
 fn map(proc: impl AsFd, pid: u32) -> Result<(), String> {
     for name in ["uid_map", "gid_map"] {
         let at = |e: &dyn std::fmt::Display| format!("`{name}`: {e}");
@@ -96,17 +98,18 @@ fn map(proc: impl AsFd, pid: u32) -> Result<(), String> {
         };
         let mut own = String::new();
         open(&format!("self/{name}"), OFlags::RDONLY)?.read_to_string(&mut own).map_err(|e| at(&e))?;
-        let text = identity(&own).ok_or_else(|| at(&"a line that is none"))?;
-        // One write: the kernel takes no second.
+        let text = identity(&own).ok_or_else(|| at(&"a malformed line"))?;
+        // A single write: the kernel accepts no second.
         let written = open(&format!("{pid}/{name}"), OFlags::WRONLY)?.write(text.as_bytes());
         if written.map_err(|e| at(&e))? != text.len() {
-            return Err(at(&"was written in part"));
+            return Err(at(&"was written only in part"));
         }
     }
     Ok(())
 }
 
-/// The map of a namespace below the one with `map` (user_namespaces(7)) where each id keeps its number.
+/// The map of a child of the namespace with `map` (user_namespaces(7)), in which each id keeps its
+/// number.
 fn identity(map: &str) -> Option<String> {
     let line = |line: &str| {
         let mut words = line.split_ascii_whitespace();

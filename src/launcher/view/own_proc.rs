@@ -12,18 +12,20 @@ use std::os::fd::AsFd as _;
 /// The layer's name in records.
 pub(crate) const LAYER: &str = "own proc";
 
-/// Those that are locked on the view's own.
+/// The flags that are locked on the view's own `/proc`.
 pub(crate) const FLAGS: MountFlags =
     MountFlags::RDONLY.union(MountFlags::NOSUID).union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// Only processes, and of these only those that the reader may look into, whatever groups it is in (proc(5)).
+/// Only processes, and only those that the reader may inspect, whatever groups it is in (proc(5)):
+/// `hidepid=invisible` would show all of them to a reader in group 0.
 const OPTIONS: &CStr = c"hidepid=ptraceable,subset=pid";
 
-/// What a call needs beside a PID namespace. The network too: `/proc/self/net` tells of every socket in it, and other
-/// calls have some.
+/// The namespaces that a call needs in addition to a PID namespace. The network namespace too:
+/// `/proc/self/net` lists every socket in it, and other calls have sockets.
 pub(crate) const NAMESPACES: CloneFlags = CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWNET);
 
-/// Tries it in a child, which must see itself there and nothing else of the kernel. An error says why calls have none.
+/// Tries it in a child, which must see itself there and nothing else of the kernel. An error says
+/// why calls have none.
 pub(crate) fn probe(one: &SingleThread, per_call: CloneFlags) -> Result<(), String> {
     let started = sys::clone_call(one, per_call | NAMESPACES).map_err(|e| e.to_string());
     let ended = started.and_then(|child| {
@@ -46,10 +48,10 @@ pub(crate) fn probe(one: &SingleThread, per_call: CloneFlags) -> Result<(), Stri
     }
 }
 
-/// No error of a mount.
+/// Not the errno of a failed mount.
 const UNKNOWN: u8 = 255;
 
-/// Over that which is there, for good.
+/// Mounts it over the existing `/proc`, for good.
 pub(crate) fn mount_here() -> Result<(), Errno> {
     mount("proc", "/proc", "proc", FLAGS, OPTIONS)
 }

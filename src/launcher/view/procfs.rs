@@ -1,4 +1,4 @@
-//! What the launcher opens of the host before anything is confined, and keeps.
+//! What the launcher opens on the host before anything is confined, and keeps.
 
 use super::files::open_path;
 use crate::tools::builtin::{Disk, Host};
@@ -6,9 +6,10 @@ use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Mounted file systems that are looked at.
+/// Limit on the mounted file systems that are examined.
 const DISKS_MAX: usize = 32;
-/// File systems that hold nothing of their own, or whose figures come over a network that may hang.
+/// File systems that store no files of their own, or whose figures come over a network that may
+/// hang.
 const NOT_DISKS: &[&str] = &[
     "autofs",
     "binfmt_misc",
@@ -61,7 +62,7 @@ fn read_word(path: &str) -> String {
     std::fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// What becomes of core dumps (core(5)). `None` where it cannot be read.
+/// Where core dumps go (core(5)). `None` if it cannot be read.
 pub(crate) fn core_pattern() -> Option<String> {
     std::fs::read_to_string("/proc/sys/kernel/core_pattern").ok()
 }
@@ -73,7 +74,7 @@ fn open_disks() -> Vec<Disk> {
     let mut disks = Vec::new();
     for mount in table.lines().filter_map(disk_mount) {
         let Ok(folder) = open_path(mount.as_str()) else { continue };
-        // An automount is not asked: `O_PATH` does not trigger it.
+        // An automount is not triggered by `O_PATH`.
         let Ok(stat) = fstat(&folder) else { continue };
         if disks.len() < DISKS_MAX && !seen.contains(&stat.st_dev) {
             seen.push(stat.st_dev);
@@ -83,7 +84,7 @@ fn open_disks() -> Vec<Disk> {
     disks
 }
 
-/// The mount point of a line of `mountinfo` (proc_pid_mountinfo(5)) that is a disk's.
+/// The mount point of a line of `mountinfo` (proc_pid_mountinfo(5)), if a disk is mounted there.
 fn disk_mount(line: &str) -> Option<String> {
     let (front, back) = line.split_once(" - ")?;
     let kind = back.split(' ').next()?;
@@ -93,11 +94,11 @@ fn disk_mount(line: &str) -> Option<String> {
     (real && !mount.contains('\\')).then(|| mount.to_owned())
 }
 
-/// Address space that this process maps, in bytes: children start with as much.
+/// Address space that this process maps, in bytes; children start with the same amount.
 pub(crate) fn mapped_bytes(proc: impl AsFd) -> u64 {
     let mut status = String::new();
     let file = openat(proc, "self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    // Without it children get less room, never more.
+    // If it cannot be read, children get less memory, never more.
     file.ok().and_then(|file| std::fs::File::from(file).read_to_string(&mut status).ok());
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
@@ -109,7 +110,7 @@ mod tests {
     use super::disk_mount;
 
     #[test]
-    fn disks_are_told_from_the_rest() {
+    fn disks_are_distinguished_from_other_mounts() {
         for (line, expect) in [
             ("25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw", Some("/")),
             ("26 25 0:5 / /proc rw - proc proc rw", None),

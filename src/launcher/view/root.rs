@@ -1,10 +1,11 @@
-//! The launcher's private view: a root of its own that holds only what the manifests name, under the host's names.
+//! The launcher's private view: a separate root that contains only what the manifests name, under
+//! the host's names.
 //!
-//! Each path that is named is followed link by link. Where it ends the host's folder or file is shown, read-only,
-//! without set-uid, devices and, but for programs and libraries, execution; a folder to change is shown writable.
-//! The links on the way are made again, so that whatever is reached is reached by the names that manifests
-//! use. What is not there when the view is made is not in it. Mounts below a folder come along; one that is made
-//! later does not (private propagation).
+//! Each named path is followed link by link. At its end the host's folder or file is shown
+//! read-only and without set-uid, devices and, except for programs and libraries, execution; a
+//! folder to change is shown writable. The links on the path are made again, so that everything is
+//! reachable under the names that manifests use. What does not exist when the view is made is not
+//! in it. Mounts below a folder are included; one that is made later is not (private propagation).
 
 use crate::call::{FileId, FileKind};
 use crate::launcher::sys;
@@ -27,11 +28,12 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The file of the view's root and of the ground, for canaries to be refused at: nobody else's, and of no use.
+/// A file in the view's root and on the ground, on which canaries try to be refused: it has no
+/// other use.
 pub(crate) const CANARY: &str = ".canary";
 /// Bytes of names that the view's own folders and links may take.
 const ROOT_BYTES_MAX: &str = "1m";
-/// Links that hosts have, and programs rely on: they tell nothing of what lies behind them.
+/// Links that hosts have and programs rely on: they reveal nothing about their targets.
 const LINKS: &[&str] = &[
     "/bin",
     "/lib",
@@ -45,14 +47,14 @@ const LINKS: &[&str] = &[
     "/dev/stdout",
 ];
 const ACCESS_LIST: &str = "system.posix_acl_access";
-/// One access list, in bytes.
+/// Size limit of one access control list, in bytes.
 const ACCESS_LIST_BYTES_MAX: usize = 64 << 10;
 
 /// What a path in the view is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MountUse {
     Read,
-    /// A program, a loader or libraries: executed, or mapped to be.
+    /// A program, a loader or libraries: executed, or mapped for execution.
     Execute,
     Device,
     Write,
@@ -72,17 +74,17 @@ impl MountUse {
         }
     }
 
-    /// Whether what is there for this serves `other` below it too.
+    /// Whether a mount for this use also serves `other` below it.
     fn serves(self, other: Self) -> bool {
         self == other || (other == Self::Read && self != Self::Device)
     }
 }
 
-/// What the view will hold, as the host has it. Nothing is changed by making one.
+/// What the view will contain, as the host has it. Making a plan changes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     shown: BTreeMap<PathBuf, HostEntry>,
-    /// Where a link lies, and what it says.
+    /// Each link: its path, and its target.
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -97,7 +99,8 @@ struct HostEntry {
 }
 
 impl Plan {
-    /// Follows every path of `named`. One that is not there is left out, and so is what lies in `/proc`.
+    /// Follows every path of `named`. Leaves out paths that do not exist, and everything in
+    /// `/proc`.
     pub(crate) fn new<'a>(named: impl IntoIterator<Item = (&'a Path, MountUse)>) -> Self {
         let mut plan = Self::default();
         let link = |at: &&str| Some((PathBuf::from(at), std::fs::read_link(at).ok()?));
@@ -126,7 +129,8 @@ impl Plan {
         there.r#use = there.r#use.max(r#use);
     }
 
-    /// A mount within a mount is made only where it allows something else; a link within one is there already.
+    /// A mount within a mount is made only if it allows something else; a link within a mount is
+    /// already there.
     fn leave_out_what_is_served(&mut self) {
         let uses: BTreeMap<PathBuf, MountUse> =
             self.shown.iter().map(|(at, shown)| (at.clone(), shown.r#use)).collect();
@@ -135,19 +139,20 @@ impl Plan {
         self.links.retain(|at, _| above(at).is_none());
     }
 
-    /// Mounts of the host at, above and below what the view holds, which it will not follow.
+    /// Whether the host's `mount` is at, above or below what the view contains; the view does not
+    /// follow it.
     pub(crate) fn concerns(&self, mount: &Mount) -> bool {
         let point = Path::new(&mount.point);
         self.shown.keys().any(|at| at.starts_with(point) || point.starts_with(at))
     }
 
-    /// Whether `path` is in the view, as something that it shows, holds or leads to.
+    /// Whether `path` is in the view, as something that it shows, contains or leads to.
     pub(crate) fn has(&self, path: &Path) -> bool {
         let mut all = self.shown.keys().chain(self.links.keys());
         all.any(|at| at.starts_with(path) || path.starts_with(at))
     }
 
-    /// Whether `at` in the view is a folder of its own, that shows nothing of the host.
+    /// Whether `at` in the view is a folder of the view's own, which shows nothing of the host.
     fn is_own_folder(&self, at: &Path) -> bool {
         !at.ancestors().any(|above| self.shown.contains_key(above))
     }
@@ -159,26 +164,27 @@ impl Plan {
     }
 }
 
-/// Why there is no view.
+/// Why the view was not made.
 #[derive(Debug)]
 pub(crate) enum NoView {
     /// The host's tree is in place as before.
     Refused(String),
-    /// Nothing is known of what this process would see.
+    /// The state of this process's mounts is unknown.
     Lost(String),
 }
 
-/// What was entered.
+/// The view that was entered.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// Whether it has a `/proc`: the kernel refuses a new one below one that is masked.
+    /// Whether it has a `/proc`: the kernel refuses a new one if the host's is masked.
     pub(crate) has_proc: bool,
     /// A file system that is not part of it, for canaries to write to.
     pub(crate) ground: OwnedFd,
 }
 
-/// Gives this process, and what it starts, the root of `plan`. It is the first of a PID namespace and may mount;
-/// `identity` says whether files may be given away. The view's mounts are its own to change until they are locked.
+/// Gives this process, and what it starts, the root of `plan`. This process is the first of a PID
+/// namespace and may mount; `identity` says whether it may change the owner of files. The view's
+/// mounts can be changed until they are locked.
 pub(crate) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
     let refuse = |what: &str, e: &dyn std::fmt::Display| NoView::Refused(format!("{what}: {e}"));
     sys::unshare(CloneFlags::CLONE_NEWNS).map_err(|e| refuse("mount namespace", &e))?;
@@ -188,11 +194,11 @@ pub(crate) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
     let clones = clones.collect::<Result<Vec<_>, String>>().map_err(NoView::Refused)?;
     let root = file_system("tmpfs", &[("size", ROOT_BYTES_MAX), ("mode", "755")], MountUse::Read, true);
     let root = root.map_err(|e| refuse("tmpfs", &e))?;
-    furnish(root.as_fd(), plan, identity).map_err(NoView::Refused)?;
+    make_entries(root.as_fd(), plan, identity).map_err(NoView::Refused)?;
     let ground = file_system("tmpfs", &[("size", "64k"), ("mode", "755")], MountUse::Read, true)
         .map_err(|e| refuse("tmpfs", &e))?;
     put_canary(ground.as_fd()).map_err(|e| refuse("tmpfs", &e))?;
-    // Any folder would do to hang it up for a moment: this one is known to be there.
+    // Any folder would do as a temporary mount point: this one is known to exist.
     attach(root.as_fd(), CWD, "/proc").map_err(|e| refuse("root", &e))?;
     let entered = fill(root.as_fd(), clones).and_then(|proc| {
         fchdir(&root).map_err(|e| format!("root: {e}"))?;
@@ -210,17 +216,17 @@ pub(crate) fn enter(plan: &Plan, identity: bool) -> Result<View, NoView> {
     Ok(View { has_proc, ground })
 }
 
-/// From here on the host's tree is gone from sight.
+/// Detaches the host's tree: from here on it is out of reach.
 fn finish(root: BorrowedFd<'_>) -> Result<(), String> {
     unmount(".", UnmountFlags::DETACH).map_err(|e| format!("the host's tree: {e}"))?;
     chdir("/").map_err(|e| format!("`/`: {e}"))?;
     sys::set_mount_attributes(root, MountUse::Read.attributes(), false).map_err(|e| format!("root: {e}"))
 }
 
-/// A copy of the host's mount from `at` on, with all below it, not to be seen anywhere yet.
+/// A detached copy of the host's mount at `at`, with all mounts below it.
 fn clone(at: &Path, shown: &HostEntry) -> Result<OwnedFd, String> {
     let refuse = |e: &dyn std::fmt::Display| format!("`{}`: {e}", at.display());
-    // The same object in this mount namespace.
+    // It must be the same object in this mount namespace.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let fd = openat2(CWD, at, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(|e| refuse(&e))?;
     if fstat(&fd).map_or(true, |stat| id(&stat) != shown.id) {
@@ -255,8 +261,8 @@ fn attach(tree: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &str) -> Result<(), Er
     move_mount(tree, "", at, path, flags)
 }
 
-/// The view's own folders, links and places for files.
-fn furnish(root: BorrowedFd<'_>, plan: &Plan, identity: bool) -> Result<(), String> {
+/// Makes the view's own folders and links, and the mount points.
+fn make_entries(root: BorrowedFd<'_>, plan: &Plan, identity: bool) -> Result<(), String> {
     let places = plan.shown.iter().filter(|(at, _)| at.parent().is_some_and(|up| plan.is_own_folder(up)));
     for (at, shown) in places {
         let name = make_folders(root, at, identity)?;
@@ -277,13 +283,13 @@ fn furnish(root: BorrowedFd<'_>, plan: &Plan, identity: bool) -> Result<(), Stri
     made_or_there(mkdirat(root, "proc", Mode::RWXU)).map_err(|e| format!("`/proc`: {e}"))
 }
 
-/// A file that layers are tried on.
+/// Makes a file that layers are tried on.
 fn put_canary(at: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     openat(at, CANARY, flags, Mode::RUSR | Mode::WUSR).map(drop)
 }
 
-/// Makes the folders that `at` lies in; its name below the root.
+/// Makes the folders above `at`; returns its path below the root.
 fn make_folders<'a>(root: BorrowedFd<'_>, at: &'a Path, identity: bool) -> Result<&'a Path, String> {
     let mut above: Vec<&Path> = at.ancestors().skip(1).collect();
     above.pop();
@@ -291,7 +297,7 @@ fn make_folders<'a>(root: BorrowedFd<'_>, at: &'a Path, identity: bool) -> Resul
         let refuse = |e: Errno| format!("`{}`: {e}", folder.display());
         let name = below_root(folder);
         match mkdirat(root, name, Mode::RWXU) {
-            Ok(()) => dress(root, folder, identity).map_err(refuse)?,
+            Ok(()) => copy_permissions(root, folder, identity).map_err(refuse)?,
             Err(Errno::EXIST) => {}
             Err(e) => return Err(refuse(e)),
         }
@@ -310,9 +316,10 @@ fn made_or_there(made: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-/// A folder of the view lets through whom the host's own lets through, as far as tools run as another user than
-/// who makes it; else only that user is there, who has just gone this way.
-fn dress(root: BorrowedFd<'_>, folder: &Path, identity: bool) -> Result<(), Errno> {
+/// Gives a folder of the view the owner, mode and access list of the host's own, if tools run as
+/// another user than this process. Otherwise there is only this user, which was able to traverse
+/// the path.
+fn copy_permissions(root: BorrowedFd<'_>, folder: &Path, identity: bool) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let own = openat(root, below_root(folder), flags, Mode::empty())?;
     if !identity {
@@ -331,7 +338,8 @@ fn dress(root: BorrowedFd<'_>, folder: &Path, identity: bool) -> Result<(), Errn
     }
 }
 
-/// Puts the clones where they belong, outer ones first, and a `/proc`. Whether there is one.
+/// Attaches the clones at their mount points, outer ones first, and a `/proc`. Returns whether
+/// there is a `/proc`.
 fn fill(root: BorrowedFd<'_>, clones: Vec<(&PathBuf, OwnedFd)>) -> Result<bool, String> {
     for (at, tree) in clones {
         let refuse = |e: Errno| format!("`{}`: {e}", at.display());

@@ -1,4 +1,4 @@
-//! The way from a path as it is written to what it names: the links on it, and where it ends.
+//! From a path as written to what it names: the links along it, and its end.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat};
 use rustix::io::Errno;
@@ -8,21 +8,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Links on one way, as in path_resolution(7).
+/// Links along one path, as in path_resolution(7).
 const LINKS_MAX: usize = 40;
 
-/// A way that was gone. Nothing of it is opened but by `O_PATH`.
+/// A path that was followed. Everything on it was opened only with `O_PATH`.
 #[derive(Debug)]
 pub(crate) struct Trail {
-    /// Each link: where it lies, without links itself, and what it says.
+    /// Each link: its path, which is free of links itself, and its target.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
-    /// The end, without links.
+    /// The end, free of links.
     pub(crate) end: PathBuf,
     pub(crate) fd: OwnedFd,
     pub(crate) stat: Stat,
 }
 
-/// Goes the absolute `path`, link by link.
+/// Follows the absolute `path`, link by link.
 pub(crate) fn follow(path: &Path) -> Result<Trail, Errno> {
     let top = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut links = Vec::new();
@@ -78,7 +78,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn links_are_told_where_they_lie() {
+    fn links_are_reported_with_their_paths() {
         let dir = tempfile::tempdir().expect("a folder");
         let top = dir.path().canonicalize().expect("real");
         std::fs::create_dir_all(top.join("a/b")).expect("made");

@@ -1,4 +1,4 @@
-//! A program that was taken over, alone with its call.
+//! A compromised program, alone with its call.
 
 use super::world::{World, compile};
 use crate::call::End;
@@ -21,7 +21,7 @@ pub(super) fn takes_a_program_apart_from_the_machine() {
     });
 }
 
-/// A program that was taken over: it tries, and tells what was allowed.
+/// A compromised program: it tries, and reports what was allowed.
 pub(super) const PROBE: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,7 +67,7 @@ int main(int n, char **a) {
   char *args[] = {"true", 0}; T(execve("/bin/true", args, environ)); T(execve("/usr/bin/su", args, environ));
   for (char **e = environ; *e; e++) printf("env %s\n", *e);
   printf("fds "); for (int i = 0; i < 1024; i++) if (fcntl(i, F_GETFD) >= 0) printf("%d ", i); printf("\n");
-  /* Everybody that can be signalled is within this call. */
+  /* Every process that can be signalled is within this call. */
   signal(SIGTERM, SIG_IGN); kill(-1, SIGTERM);
   return 0;
 }

@@ -1,4 +1,5 @@
-//! The content of a folder: read in prepare, and at go given as a copy, to the byte that was read.
+//! The content of a folder: read in prepare, and at go given as a copy of exactly the bytes that
+//! were read.
 
 use super::{Stage, World};
 use crate::call::{Content, End, Execution, Listing, Object};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says what it was given, and leaves it where it is.
+/// Prints what it was given, and leaves it in place.
 const SCRIPT: &str = "printf '%s' \"$PAR_CONTENT\"; : >ran";
 
 /// A tool `take` whose calls are about `box/incoming/{version}`, and the folder `incoming`.
@@ -31,7 +32,7 @@ fn world(limits: &str) -> (World, PathBuf) {
     world.tool("take", &manifest);
     let incoming = world.workspace().join("box/incoming");
     create_dir_all(&incoming).expect("made");
-    // As where tools run under their own user: only `incoming` is another's too.
+    // As if tools run under their own user: only `incoming` belongs to another user too.
     if let Some((uid, gid)) = crate::launcher::tool_owner() {
         chown(world.workspace().join("box"), Some(uid), Some(gid)).expect("given");
     }
@@ -58,7 +59,7 @@ async fn listing(stage: &Stage, version: &str) -> Listing {
     look(stage, version).await.expect("prepared").listing.expect("there")
 }
 
-/// The digest as the page of the format tells it, of a folder that keeps still.
+/// The digest of an unchanging folder, as the page on the format defines it.
 fn digest(folder: &Path) -> String {
     fn entry(out: &mut Vec<u8>, kind: u8, mode: u32, name: &[u8]) {
         out.push(kind);
@@ -103,7 +104,8 @@ pub(super) fn content_is_read_and_given_as_a_copy() {
         create_dir_all(folder.join("a/b")).expect("made");
         write(folder.join("a/b/file"), "bytes").expect("written");
         write(folder.join("empty"), "").expect("written");
-        // Two names that a listing without lengths would confuse, one that is no text, one with a line's end.
+        // Two names that a listing without lengths would confuse, one that is not text, one with a
+        // line feed.
         write(folder.join("a-b"), "1").expect("written");
         write(folder.join(OsStr::from_bytes(b"\xff\n")), "2").expect("written");
         write(folder.join(format!("{}\n", "n".repeat(254))), vec![7; 200_000]).expect("written");
@@ -148,11 +150,11 @@ pub(super) fn content_is_read_and_given_as_a_copy() {
                 (&End::Exit { code: 0 }, "out/in/.par-content"),
                 "{ran:?}"
             );
-            // What an earlier call left is gone, and this one's is whole.
+            // What an earlier call left is gone, and this one's copy is complete.
             assert_eq!(digest(&copy), before.sha256, "{version}");
         }
         let deeper = look(&stage, "deeper").await;
-        assert_eq!(deeper.expect_err("too deep"), "the content has more than 64 folders in each other");
+        assert_eq!(deeper.expect_err("too deep"), "the content is nested more than 64 folders deep");
         for version in ["", ".", "..", "a/b", ".hidden", "../incoming/1"] {
             assert!(look(&stage, version).await.is_err(), "{version}");
         }
@@ -198,18 +200,18 @@ pub(super) fn content_that_is_not_plain_is_refused() {
             ("dangles", not_plain),
             ("fifo", not_plain),
             ("socket", not_plain),
-            ("file", "is no folder"),
-            ("large", "a file of the content has over 1000 bytes"),
-            ("larger", "over 1500 bytes"),
+            ("file", "is not a folder"),
+            ("large", "a file of the content has more than 1000 bytes"),
+            ("larger", "more than 1500 bytes"),
             ("many", "more than 20 files and folders"),
-            ("closed", "cannot be read whole: Permission denied"),
-            ("unread", "cannot be read whole: Permission denied"),
+            ("closed", "cannot read the whole content: Permission denied"),
+            ("unread", "cannot read the whole content: Permission denied"),
         ] {
             let told = look(&stage, version).await.expect_err(version);
             assert!(told.contains(why) && !told.contains("IGNORE"), "{version}: {told}");
         }
         assert_eq!(listing(&stage, "real").await.files, 1);
-        // A link on the way.
+        // A link on the path.
         rename(&moved, &elsewhere).expect("moved");
         symlink(&elsewhere, &moved).expect("linked");
         let told = look(&stage, "real").await.expect_err("a link");
@@ -258,12 +260,12 @@ pub(super) fn content_that_changed_after_prepare_is_not_run() {
             remove_file(&version).unwrap_or_default();
             remove_dir_all(&version).unwrap_or_default();
         }
-        // What was not there, and is.
+        // A folder that did not exist, and now does.
         let prepared = stage.prepare("take", &of("1")).await.expect("prepared");
         create_dir(&version).expect("made");
         let ran = stage.run("take", &of("1"), prepared).await;
         assert_eq!(ran.end, End::Refused { reason: changed.to_owned() });
-        // Another claim than the one that was prepared, as a front that was taken over might send it.
+        // A claim other than the one that was prepared, as a compromised front might send it.
         let mut prepared = stage.prepare("take", &of("1")).await.expect("prepared");
         prepared.object = Object::Content(Content { folder: "incoming/1".to_owned(), listing: None });
         let ran = stage.run("take", &of("1"), prepared).await;
@@ -272,7 +274,7 @@ pub(super) fn content_that_changed_after_prepare_is_not_run() {
     });
 }
 
-/// Whoever writes while a call runs, and what it finds where its copy is to be.
+/// Writers during a call, and what a call finds at the place of its copy.
 pub(super) fn what_is_given_is_what_was_decided_on() {
     let (world, incoming) = world(WIDE);
     let version = incoming.join("1");
@@ -291,7 +293,7 @@ pub(super) fn what_is_given_is_what_was_decided_on() {
                 let mut byte = b'a';
                 while !is_over.load(Ordering::Relaxed) {
                     byte = if byte == b'a' { b'b' } else { b'a' };
-                    // In place: what reads meanwhile reads some of both.
+                    // In place: a concurrent reader reads some of both.
                     let open = OpenOptions::new().write(true).open(&file).expect("opened");
                     open.write_all_at(&vec![byte; 4 << 20], 0).expect("written");
                 }
@@ -320,7 +322,8 @@ pub(super) fn what_is_given_is_what_was_decided_on() {
         writer.join().expect("joined");
         println!("{ran_whole} ran with what was decided on, {refused} were refused");
 
-        // A link in its place is removed, and not followed; so is a tree that is deeper than a call has descriptors.
+        // A link at the copy's place is removed, not followed; so is a tree that is deeper than a
+        // call has descriptors.
         remove_dir_all(&copy).unwrap_or_default();
         symlink(&secret, &copy).expect("linked");
         let ran = stage.call("take", of("1")).await;

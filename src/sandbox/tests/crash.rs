@@ -1,5 +1,6 @@
-//! A crash of a tool starts no program of the host's. The kernel has one setting for all of the host: the test that changes
-//! it is the only one at a time, and another process restores it, however the test ends.
+//! A crash of a tool starts no program of the host's. The kernel has one setting for the whole
+//! host: tests that change it run one at a time, and another process restores it, however the test
+//! ends.
 
 use super::super::start;
 use super::{ORDINARY, World, become_user, compile, view};
@@ -15,12 +16,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 const PATTERN: &str = "/proc/sys/kernel/core_pattern";
-/// Not 0: whoever crashes waits for the program to end, so that what it wrote is there then.
+/// Not 0: a crashing process then waits for the program to end, so that the program's output is
+/// complete.
 const PIPES: &str = "/proc/sys/kernel/core_pipe_limit";
-/// As the kernel takes it, in bytes.
+/// The kernel's limit, in bytes.
 const PATTERN_BYTES_MAX: usize = 127;
 
-/// Crashes as it is, or behind a limit of its own.
+/// Crashes as it is, or after lowering its own limit.
 const CRASHES: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,20 +36,20 @@ int main(int count, char **words) {
 
 /// The program of `core_pattern`, which writes a line for each crash.
 struct Handler {
-    /// Restores what was there, once its standard input ends.
+    /// Restores the former settings once its standard input ends.
     keeper: Child,
     world: World,
     crashes: String,
 }
 
 impl Handler {
-    /// `None`, with a word, where this host's setting is not to be changed, or is of no effect here.
+    /// `None`, with a message, if this host's setting cannot be changed or has no effect here.
     fn install() -> Option<Self> {
         let Ok(lock) = std::fs::File::options().read(true).write(true).open(PATTERN) else {
             println!("skipped: `{PATTERN}` cannot be written");
             return None;
         };
-        // Given up by the keeper, behind the restoring.
+        // The keeper releases it, after restoring.
         flock(&lock, FlockOperation::LockExclusive).expect("a lock");
         let saved = [PATTERN, PIPES].map(|path| read_to_string(path).expect("a setting"));
         let restore = format!("cat >/dev/null; printf %s \"$1\" >{PATTERN}; printf %s \"$2\" >{PIPES}");
@@ -75,7 +77,7 @@ impl Handler {
         }
         write(PIPES, "16").expect("set");
         write(PATTERN, pattern).expect("set");
-        // With nothing around it.
+        // Without a sandbox.
         let end = Command::new(&handler.crashes).arg("lowered").status().expect("started");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&end), Some(6));
         if handler.starts() == 0 {
@@ -95,7 +97,7 @@ impl Handler {
         read_to_string(self.log()).expect("a log").lines().filter(|line| *line == name).count()
     }
 
-    /// Starts of it while tools crash, as they are and behind a limit of their own.
+    /// Starts of it while tools crash, as they are and after lowering their own limit.
     fn starts_by_tools(&self) -> [usize; 2] {
         for how in ["plain", "lowered"] {
             view::program(&self.world, how, &[&self.crashes, how], &[], &[]);
@@ -125,17 +127,18 @@ fn no_core() {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).expect("lowered");
 }
 
-/// Root by itself may not, in some containers.
+/// In some containers even root may not.
 fn can_raise() -> bool {
     let held = rustix::thread::capabilities(None).expect("capabilities").effective;
     held.contains(rustix::thread::CapabilitySet::SYS_RESOURCE)
 }
 
-/// Whatever the limit of whoever starts PAR, and whatever the tool does about its own.
+/// Whatever limit PAR was started with, and whatever the tool does about its own.
 pub(super) fn a_crash_starts_no_program_of_the_host() {
     let Some(handler) = Handler::install() else { return };
     assert_eq!(handler.starts_by_tools(), [0, 0], "with the limit that there is");
-    // Root raises it again. Where it cannot be raised it goes through, and is told and refused by name.
+    // Root raises it again. If it cannot be raised, the crash goes through, and is reported and
+    // refused by name.
     view::apart("with none", || {
         no_core();
         let expect = if can_raise() { [0, 0] } else { [1, 1] };
@@ -144,16 +147,16 @@ pub(super) fn a_crash_starts_no_program_of_the_host() {
     view::apart("as an ordinary user", || {
         no_core();
         become_user(ORDINARY);
-        is_told_and_refused("`core_pattern` names one now");
+        is_told_and_refused("`core_pattern` names a program now");
     });
-    // A socket is given every dump, whatever the limit.
+    // A socket receives every dump, whatever the limit.
     write(PATTERN, "@/nonexistent/par").expect("set");
     let report = start(&handler.world.spec).expect("a launcher").report().clone();
     assert!(report.missing.iter().any(|row| row.contains("names a socket")), "{report:?}");
     assert_eq!(report.level, Some(Level::Standard), "{report:?}");
 }
 
-/// Where nobody can raise a hard limit of 0, it is a protection that is missing.
+/// If no process can raise a hard limit of 0, the protection is missing.
 pub(super) fn without_a_core_limit_a_protection_is_missing() {
     no_core();
     if !can_raise() {

@@ -1,5 +1,5 @@
-//! A front and a launcher that were taken over and say more to each other than anybody takes, and a launcher that says
-//! nothing any more.
+//! A compromised front and a compromised launcher that send each other more than any receiver
+//! takes, and a launcher that goes silent.
 
 use super::super::{serve, start};
 use super::World;
@@ -19,10 +19,11 @@ use rustix::time::Timespec;
 use serde_json::json;
 use std::os::fd::OwnedFd;
 
-/// What a launcher may come to in memory by what a front says, in KiB: many times what it has and one message takes.
+/// Peak memory that a launcher may reach through what a front sends, in KiB: many times its usual
+/// size plus one message.
 const PEAK_KIB_MAX: u64 = 128 << 10;
 
-/// The most memory that process `pid` ever had, in KiB.
+/// Peak memory of process `pid`, in KiB.
 fn peak_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
@@ -64,7 +65,7 @@ pub(super) fn unfinished_messages_fill_no_memory() {
     if !left {
         println!("the launcher came to {} KiB", peak_kib(report.pid));
     }
-    // What the socket itself holds is on top.
+    // The socket's own buffer comes on top.
     assert!(taken <= LINK_UNFINISHED_BYTES_MAX as u64 * 2, "{taken}");
 }
 
@@ -73,10 +74,10 @@ pub(super) fn unread_answers_fill_no_memory() {
     let LinkSeed { socket, report, .. } = start(&world.spec).expect("a launcher");
     let ping = packets(1, &Request::Ping).expect("a packet").remove(0);
     let asked = (0..1_000_000).take_while(|_| offer(&socket, &ping)).count();
-    println!("{asked} questions were taken; the launcher came to {} KiB", peak_kib(report.pid));
+    println!("{asked} pings were taken; the launcher came to {} KiB", peak_kib(report.pid));
     assert!(asked < 100_000 && asked > LINK_WAITING_PACKETS_MAX, "{asked}");
     assert!(peak_kib(report.pid) < PEAK_KIB_MAX);
-    // It goes on where it is read again, and has lost nothing.
+    // It continues once it is read again, and has lost nothing.
     let mut answered = 0;
     while answered < asked {
         assert!(matches!(receive(&socket, 1 << 16), Received::Packet(_)), "after {answered} of {asked}");
@@ -86,8 +87,8 @@ pub(super) fn unread_answers_fill_no_memory() {
     assert!(matches!(receive(&socket, 1 << 16), Received::Packet(_)));
 }
 
-/// What a launcher says to a front that has asked it to prepare one call, which has the number 1. Whether the front
-/// still has the connection.
+/// Sends packets as a launcher to a front that has asked it to prepare one call, which has id 1.
+/// Returns whether the front still has the connection.
 async fn said_to_a_front(packets: impl Iterator<Item = Vec<u8>>) -> bool {
     let (socket, launcher) = pair().expect("a pair");
     let seed = LinkSeed { socket, origin: LauncherOrigin::Forked, report: Report::default() };
@@ -106,7 +107,7 @@ async fn said_to_a_front(packets: impl Iterator<Item = Vec<u8>>) -> bool {
         async move { front.prepare_ask(ask, PREPARE_MS_MAX).await }
     });
     rustix::io::ioctl_fionbio(&launcher, true).expect("set");
-    // Its question first.
+    // First the front's request.
     while !matches!(receive(&launcher, 1 << 16), Received::Packet(_)) {
         tokio::task::yield_now().await;
     }
@@ -124,7 +125,7 @@ async fn said_to_a_front(packets: impl Iterator<Item = Vec<u8>>) -> bool {
         }
         tokio::task::yield_now().await;
     }
-    // What it says last may be what ends it.
+    // The last packet may be the one that ends it.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -142,13 +143,13 @@ async fn a_front_takes_no_more_than_a_launcher_may_say() {
     };
     assert!(said_to_a_front(unfinished(pieces).into_iter()).await, "one bound for all");
     assert!(!said_to_a_front(unfinished(pieces + 1).into_iter()).await, "one bound for all");
-    // Output of a call that was not told to run.
+    // Output of a call that was not started.
     let output = packet(PacketKind::Stdout, 1, false, b"x");
     assert!(!said_to_a_front(std::iter::once(output)).await);
-    // Of a call that nobody knows it is passed over.
+    // Output of an unknown call is ignored.
     let output = packet(PacketKind::Stdout, 2, false, b"x");
     assert!(said_to_a_front(std::iter::once(output)).await);
-    // That it is prepared, again and again: nobody takes that before there is a permit.
+    // That the call is prepared, again and again: no receiver takes that before there is a permit.
     let word = || packets(1, &Reply::Prepared(Object::Fixed)).expect("a packet").remove(0);
     assert!(said_to_a_front((0..2).map(|_| word())).await);
     assert!(!said_to_a_front((0..3).map(|_| word())).await);
@@ -179,7 +180,8 @@ pub(super) fn a_launcher_that_hangs_is_ended_and_replaced() {
             let stuck = Pid::from_raw(i32::try_from(stuck).expect("a number")).expect("a process");
             let process = pidfd_open(stuck, PidfdFlags::empty()).expect("it is there");
             kill_process(stuck, Signal::STOP).expect("stopped");
-            // The first question that it leaves open makes it an obstacle, the second one ends it.
+            // The first ping that it leaves unanswered makes it an obstacle, the second one ends
+            // it.
             let silent = stage.launcher.tend().await.expect_err("silent");
             assert_eq!(silent.to_string(), "the launcher did not answer");
             assert_eq!(stage.launcher.obstacle(), Some("the launcher does not answer"));

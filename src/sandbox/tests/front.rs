@@ -1,4 +1,4 @@
-//! What a front that was taken over tries, from inside: each step is seen to go through before the lock.
+//! What a compromised front tries, from inside: each step is seen to go through before the lock.
 
 use super::super::{Dials, lock_front, narrow_front, serve};
 use super::{Command, World};
@@ -19,7 +19,7 @@ pub(super) fn the_front_reaches_nothing_else() {
     for name in ["outside/file", "outside/gone", "workspace/own"] {
         world.write(name, b"x");
     }
-    let secret = String::from("a word in the memory of who started it");
+    let secret = String::from("a text in the memory of the parent");
     let code = serve(&world.spec, |seed| {
         // Another process of the same user, with the same memory up to here.
         let parent = rustix::process::getppid().filter(|_| std::env::var_os(super::AS_UID).is_none());
@@ -28,7 +28,7 @@ pub(super) fn the_front_reaches_nothing_else() {
         }
         let before = all(&world, &secret, parent);
         for (what, done) in &before {
-            assert_eq!(*done, Ok(()), "{what}: it would be held by nothing that the lock does");
+            assert_eq!(*done, Ok(()), "{what}: it fails even before the lock");
         }
         for name in ["outside/gone", "outside/file", "workspace/own"] {
             world.write(name, b"x");
@@ -36,7 +36,7 @@ pub(super) fn the_front_reaches_nothing_else() {
         let own = TcpListener::bind("127.0.0.1:0").expect("a port");
         lock_front(&[world.path("workspace")]).expect("locked");
         let door = UnixListener::bind(world.path("workspace/door")).expect("its own socket");
-        // Threads that are there already are no way around.
+        // Threads that exist already are no exception.
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || wait.recv().map(|()| listens()));
         let early = socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
@@ -48,11 +48,11 @@ pub(super) fn the_front_reaches_nothing_else() {
         go.send(()).expect("heard");
         assert_eq!(thread.join().expect("joined"), Ok(Err(Errno::PERM)));
         assert_eq!(dumpable_behavior(), Ok(DumpableBehavior::NotDumpable));
-        // What it is there for goes on.
+        // What it exists for still works.
         let client = TcpStream::connect(own.local_addr().expect("an address")).expect("connected");
         own.accept().expect("accepted");
         drop(client);
-        // By a socket from before: it makes none of that kind any more.
+        // Through a socket from before: it can no longer make one of that kind.
         let address = SocketAddrUnix::new(world.path("workspace/door")).expect("an address");
         connect(&early, &address).expect("connected");
         door.accept().expect("accepted");
@@ -91,7 +91,7 @@ fn all(world: &World, secret: &str, parent: Option<rustix::process::Pid>) -> Tri
     tries
 }
 
-/// Its standard input.
+/// Steals the standard input of another process.
 fn steal(parent: rustix::process::Pid) -> Result<(), Errno> {
     let whom = pidfd_open(parent, PidfdFlags::empty())?;
     pidfd_getfd(whom, 0, PidfdGetfdFlags::empty()).map(drop)

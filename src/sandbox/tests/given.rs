@@ -1,4 +1,4 @@
-//! What a program is given beside its words, and that nothing else comes with it.
+//! What a program is given in addition to its arguments, and that nothing else comes with it.
 
 use super::{Stage, World, compile};
 use crate::call::{End, Execution};
@@ -14,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Takes its standard input, and whatever else could be taken of it.
+/// Reads its standard input, and tries everything else that could be done with it.
 const TAKES: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,7 +38,7 @@ int main(void) {
     held("truncate", ftruncate(0, 0));
     held("send", send(0, "x", 1, 0));
     while ((got = read(0, room + have, sizeof room - have)) > 0) have += got;
-    held("rewind behind", lseek(0, 0, SEEK_SET));
+    held("rewind after", lseek(0, 0, SEEK_SET));
     errno = 0;
     printf("%s again\n", read(0, room + have, 1) == 0 ? "held" : "ALLOWED");
     printf("fds");
@@ -48,7 +48,7 @@ int main(void) {
 }
 "#;
 
-/// A program `name` that has its arguments on standard input.
+/// A program `name` that gets its arguments on standard input.
 fn on_stdin(world: &World, name: &str, command: &[&str]) {
     let manifest = format!(
         "name = \"{name}\"\nsummary = \"t\"\nclass = \"exec\"\nrisk = \"low\"\ncommand = {command:?}\nstdin = \"json\"\n\
@@ -83,22 +83,22 @@ pub(super) fn gives_arguments_on_standard_input() {
         let asked =
             json!({ "path": written, "words": words, "deep": { "a": [1, true, null, { "b": "\n" }] } });
         let seen = told(&stage.call("takes", asked.clone()).await);
-        // The object that was decided on, whatever it was called.
+        // The object that was decided on, however the argument spelled it.
         let mut expect = asked;
         expect["path"] = json!(file);
         assert_eq!(seen, expect);
-        // As much as a call may say; and of two at once each has its own.
+        // As long as a call's arguments may be; and two concurrent calls each get their own.
         let long = |letter: &str| json!({ "path": file, "words": [letter.repeat(65_000)] });
         let (first, second) = (long("a"), long("b"));
         let both = tokio::join!(stage.call("takes", first.clone()), stage.call("takes", second.clone()));
         assert_eq!((told(&both.0), told(&both.1)), (first.clone(), second));
-        // Who never reads keeps nobody waiting.
+        // A program that never reads blocks no other call.
         assert_eq!(stage.call("ignores", first.clone()).await.end, End::Exit { code: 0 });
         assert_eq!(stage.call("sleeps", first).await.end, End::Timeout);
     });
 }
 
-/// Looks at what it has, reads its secrets, and tries to change them.
+/// Lists what it has, reads its secrets, and tries to change them.
 const KEEPS: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
         printf("by number %.*s\n", (int)read(own, room, sizeof room), room);
         int again = open(path, O_RDWR);
         held("write", write(own, "x", 1));
-        held("write anew", again < 0 ? -1 : write(again, "x", 1));
+        held("write reopened", again < 0 ? -1 : write(again, "x", 1));
         held("empty", again < 0 ? -1 : ftruncate(again, 0));
         held("open emptied", open(path, O_RDWR | O_TRUNC));
         held("map", again < 0 ? -1 : mmap(0, 4096, PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED ? -1 : 0);
@@ -179,8 +179,8 @@ pub(super) fn gives_secrets_by_descriptor() {
     std::fs::write(file(&world, "short"), "seven77").expect("written");
     with_secrets(&world, "keeps", &[&keeps], &["smtp", "db.main"]);
     with_secrets(&world, "has_none", &[&keeps], &[]);
-    with_secrets(&world, "lacks", &[&keeps], &["smtp", "gone"]);
-    with_secrets(&world, "lacks_bytes", &[&keeps], &["short"]);
+    with_secrets(&world, "absent", &[&keeps], &["smtp", "gone"]);
+    with_secrets(&world, "too_short", &[&keeps], &["short"]);
     with_secrets(&world, "unnamed", &[&keeps], &["other"]);
     let absent = file(&world, "gone").display().to_string();
     world.with(|stage| async move {
@@ -188,7 +188,7 @@ pub(super) fn gives_secrets_by_descriptor() {
             assert_eq!(execution.end, End::Exit { code: 0 }, "{execution:?}");
             String::from_utf8_lossy(&execution.stdout).into_owned()
         };
-        // Each call reads from the beginning, also beside another.
+        // Each call reads from the beginning, also when another runs.
         let (first, second) = tokio::join!(stage.call("keeps", json!({})), stage.call("keeps", json!({})));
         for execution in [&first, &second, &stage.call("keeps", json!({})).await] {
             let told = text(execution);
@@ -210,12 +210,12 @@ pub(super) fn gives_secrets_by_descriptor() {
         let plain = stage.call("has_none", json!({})).await;
         assert_eq!(text(&plain), "words 1\nfds 0 1 2\nenv PATH=/usr/bin\nenv LANG=C.UTF-8\n");
         assert_eq!(plain.given.secrets, [""; 0]);
-        // What is not there is a refusal that names it.
+        // A missing secret is a refusal that names it.
         let refused = stage.launcher.report().refused;
         for (tool, expect) in [
-            ("lacks", format!("the secret `gone`: {absent}: No such file or directory (os error 2)")),
-            ("lacks_bytes", "the secret `short`: the value has not 8 to 8192 bytes".to_owned()),
-            ("unnamed", "the secret `other`: is not in `[secrets]` of par.toml".to_owned()),
+            ("absent", format!("the secret `gone`: {absent}: No such file or directory (os error 2)")),
+            ("too_short", "the secret `short`: the value must have 8 to 8192 bytes".to_owned()),
+            ("unnamed", "the secret `other`: is missing in `[secrets]` of par.toml".to_owned()),
         ] {
             assert!(
                 refused.iter().any(|one| one.tool == tool && one.reason == expect),
@@ -224,7 +224,7 @@ pub(super) fn gives_secrets_by_descriptor() {
             let error = stage.prepare(tool, &json!({})).await.expect_err(tool);
             assert_eq!(error.to_string(), expect);
         }
-        // A front that does not look for them, or for others, starts nothing.
+        // A front that does not search for them, or searches for others, starts nothing.
         let other = |proof: Option<String>| {
             let (stage, ask) = (stage.clone(), stage.ask("keeps", &json!({})));
             async move {
@@ -239,13 +239,16 @@ pub(super) fn gives_secrets_by_descriptor() {
         for proof in [None, Some(String::new()), Some("0".repeat(64))] {
             let execution = other(proof).await;
             let End::Refused { reason } = &execution.end else { panic!("{execution:?}") };
-            assert!(reason.starts_with("the tool's secrets are not those that are replaced"), "{reason}");
+            assert!(
+                reason.starts_with("the tool's secrets are not those that the front replaces"),
+                "{reason}"
+            );
             assert!(execution.stdout.is_empty() && execution.given.secrets.is_empty(), "{execution:?}");
         }
     });
 }
 
-/// Speaks to whom it is connected to, and tries all else that a socket could be used for.
+/// Talks to its peer, and tries all else that a socket could be used for.
 const SPEAKS: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -281,7 +284,7 @@ int main(int argc, char **argv) {
         while (have < 5 && (got = read(fd, room + have, 5 - have)) > 0) have += got;
         printf("heard %.*s\n", have, room);
     }
-    list("behind");
+    list("after");
     struct iovec vector = {"x", 1}, into = {&byte, 1};
     struct msghdr out = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_SPACE(sizeof(int))};
     struct cmsghdr *head = CMSG_FIRSTHDR(&out);
@@ -311,7 +314,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A program `name` that is connected to `sockets`, and knows the place of the first.
+/// A program `name` that is connected to `sockets`, and knows the path of the first.
 fn connected(world: &World, name: &str, program: &str, sockets: &[&Path], more: &str) {
     let at: Vec<String> = sockets.iter().map(|socket| format!("unix:{}", socket.display())).collect();
     let place = sockets.first().map_or("/nowhere".to_owned(), |socket| socket.display().to_string());
@@ -331,7 +334,7 @@ fn listen(path: &Path) -> UnixListener {
     listener
 }
 
-/// Whom the next call is connected to, once it says hello; it is answered together with a descriptor.
+/// The peer of the next call, once it says hello; the answer comes with a descriptor.
 fn answer(listener: &UnixListener) -> UnixStream {
     let mut peer = loop {
         match listener.accept() {
@@ -347,9 +350,9 @@ fn answer(listener: &UnixListener) -> UnixStream {
     let root = std::fs::File::open("/").expect("open");
     let fds = [root.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    assert!(beside.push(SendAncillaryMessage::ScmRights(&fds)));
-    sendmsg(&peer, &[IoSlice::new(b"w")], &mut beside, SendFlags::empty()).expect("sent");
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+    sendmsg(&peer, &[IoSlice::new(b"w")], &mut ancillary, SendFlags::empty()).expect("sent");
     peer.write_all(b"orld").expect("written");
     peer
 }
@@ -372,11 +375,11 @@ pub(super) fn connects_to_named_sockets() {
     secrets(&mut world, &["smtp"]);
     let root = rustix::process::geteuid().is_root();
     world.with(|stage| async move {
-        // A link that comes later is not followed.
+        // A link that appears later is not followed.
         symlink(&open, &link).expect("linked");
-        // Nothing is asked of anybody before a permit.
+        // No peer is contacted before a permit.
         drop(stage.prepare("speaks", &json!({})).await.expect("prepared"));
-        assert_eq!(listener.accept().expect_err("nobody").kind(), ErrorKind::WouldBlock);
+        assert_eq!(listener.accept().expect_err("no peer").kind(), ErrorKind::WouldBlock);
         let spoken = |tool: &'static str, listener: UnixListener| {
             let stage = stage.clone();
             async move {
@@ -391,15 +394,15 @@ pub(super) fn connects_to_named_sockets() {
         };
         let (execution, told, peer, listener) = spoken("speaks", listener).await;
         println!("{told}");
-        // By the tool's own user, and with no descriptor more than it was given.
+        // As the tool's own user, and with no additional descriptor.
         let uid = if root { super::ORDINARY } else { rustix::process::geteuid().as_raw() };
         assert_eq!(socket_peercred(&peer).expect("credentials").uid.as_raw(), uid);
-        assert!(told.starts_with("told 3\nfds before 0 1 2 3\nheard world\nfds behind 0 1 2 3\n"), "{told}");
+        assert!(told.starts_with("told 3\nfds before 0 1 2 3\nheard world\nfds after 0 1 2 3\n"), "{told}");
         assert_eq!(execution.given.connect, [format!("unix:{}", open.display())]);
         let (execution, told, _, listener) = spoken("secretive", listener).await;
         assert!(told.starts_with("told 4\nfds before 0 1 2 3 4\nheard world\n"), "{told}");
         assert_eq!((execution.given.connect.len(), execution.given.secrets.len()), (1, 1));
-        // A service that was started again has another socket under its name.
+        // A restarted service has a new socket under its name.
         drop(listener);
         let refused = stage.call("speaks", json!({})).await.end;
         assert_eq!(
@@ -409,12 +412,12 @@ pub(super) fn connects_to_named_sockets() {
         std::fs::remove_file(&open).expect("removed");
         let listener = listen(&open);
         let (_, _, _, _listener) = spoken("speaks", listener).await;
-        // Who is not connected has no number at all.
+        // A program without connections has no number at all.
         let alone = stage.call("alone", json!({})).await;
         let told = String::from_utf8_lossy(&alone.stdout).into_owned();
         assert!(told.starts_with("told nothing\nfds before 0 1 2\n") && !told.contains("ALLOWED"), "{told}");
         for (tool, path, expect) in [
-            ("is_file", &file, "is no socket"),
+            ("is_file", &file, "not a socket"),
             ("is_link", &link, "Too many levels of symbolic links (os error 40)"),
             ("is_gone", &gone, "No such file or directory (os error 2)"),
         ] {

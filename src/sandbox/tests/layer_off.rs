@@ -1,6 +1,6 @@
-//! Each layer switched off alone, or with the second one that holds the same: some attempt goes through then, so
-//! that none of them is decoration. The child here is made of the same steps as a call's, minus those; what came of it
-//! is `tests/it/golden/layers-off.txt`.
+//! Each layer switched off alone, or with the second one that stops the same attempt: then some
+//! attempt goes through, so that no layer is decoration. The child here goes through the same steps
+//! as a call's, minus those layers; the outcome is in `tests/it/golden/layers-off.txt`.
 
 mod stage;
 mod table;
@@ -17,18 +17,18 @@ use std::fmt::Write as _;
 use table::Layer::{
     self, Capabilities, Clock, ControlGroups, Filter, HostName, Identity, Init, Locked, Rules, SuId,
 };
-use table::{BESIDE, CASES, NAMES, REACHES};
+use table::{BY_EFFECT, CASES, NAMES, REACHES};
 
 pub(super) fn no_layer_is_decoration() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     if is_root() {
-        // The name that is changed below is this process's alone.
+        // The host name that is changed below is this process's alone.
         sys::unshare(CloneFlags::CLONE_NEWUTS).expect("a UTS namespace");
     }
     let Some(stage) = LayerStage::make(port) else { return };
     let lends = stage.lends();
-    // What scopes signals is Landlock's from its sixth version on.
+    // Landlock scopes signals from its ABI 6 on.
     let scopes = sys::landlock_abi().is_some_and(|abi| abi >= 6);
     let keeps_core = rustix::process::getrlimit(rustix::process::Resource::Core).maximum != Some(0);
     let (mut told, mut with_all) = (Outcomes::default(), BTreeMap::new());
@@ -47,7 +47,8 @@ pub(super) fn no_layer_is_decoration() {
                 _ => true,
             };
             for name in names.iter().filter(|name| can(name)) {
-                // With every layer on it is held, or it would tell nothing of the one that is off.
+                // With every layer on it must be held, or it would prove nothing about the layer
+                // that is off.
                 let before = with_all.entry(*name).or_insert_with(|| stage.attempt(&[], name)).clone();
                 let line = stage.attempt(case.off, name);
                 let is_through = line["outcome"] == "SUCCEEDED";
@@ -64,13 +65,13 @@ pub(super) fn no_layer_is_decoration() {
         told.tell(off, &what, line["through"] != 0, steps > 0, &line);
         assert_eq!(line["through"], steps, "without {off:?}");
     }
-    beside(&stage, &mut told);
+    by_effect(&stage, &mut told);
     assert!(told.wrong.is_empty(), "{}", told.wrong.join("\n"));
     told.compare();
 }
 
-/// What is shown by what comes of it outside.
-fn beside(stage: &LayerStage, told: &mut Outcomes) {
+/// Layers that are shown by their effect outside the program.
+fn by_effect(stage: &LayerStage, told: &mut Outcomes) {
     if is_root() {
         let name = || rustix::system::uname().nodename().to_owned();
         for (more, goes) in [(&[][..], false), (&[HostName][..], true)] {
@@ -82,24 +83,25 @@ fn beside(stage: &LayerStage, told: &mut Outcomes) {
     }
     let own = std::fs::read_to_string("/proc/self/cgroup").expect("groups");
     if own.lines().all(|line| line.ends_with(":/")) {
-        println!("\nSKIPPED: the tests are in no control group of their own: nothing could be told of it\n");
+        println!("\nSKIPPED: the tests are in the root control group, which shows nothing\n");
     } else {
-        // That it can be read is not enough: without its namespace it says where on the host.
+        // Being readable is not enough: without the namespace the file names the group on the host.
         for (off, goes) in [(&[Rules][..], false), (&[Rules, ControlGroups][..], true)] {
             let line = stage.attempt(off, "own_group");
             told.tell(off, "own_group", line["outcome"] == "SUCCEEDED", goes, &line);
         }
     }
-    // The first process of a namespace is not ended by a signal of its own, and nobody reads here what it writes.
+    // The first process of a namespace is not ended by its own signal, and this test does not read
+    // its output.
     let (code, _) = stage.end(&[], "killed");
-    told.tell(&[Init], "goes on behind its own KILL", code == Some(64), true, &json!(code));
+    told.tell(&[Init], "continues after its own KILL", code == Some(64), true, &json!(code));
     let (_, bytes) = stage.end(&[Filter], "flood");
     let is_over = bytes > LayerStage::LIMITS.output_bytes_max as u64;
     told.tell(&[Clock], "writes more than its cap", is_over, true, &json!(bytes));
     stage.are_ended_by_the_launcher();
 }
 
-/// What came of it, a line for what is off.
+/// The outcomes, a line for each set of layers that is off.
 #[derive(Default)]
 struct Outcomes {
     lines: Vec<(Vec<Layer>, Vec<String>, Vec<String>)>,
@@ -120,8 +122,8 @@ impl Outcomes {
         }
     }
 
-    /// Every layer that a record or the table of protections names has a line in which something goes through, and
-    /// does not with that layer on.
+    /// Every layer that a record or the table of protections names has a line in which something
+    /// goes through without that layer, and not with it.
     fn compare(&self) {
         let mut all = String::new();
         for (off, through, held) in &self.lines {
@@ -141,12 +143,13 @@ impl Outcomes {
     }
 }
 
-/// Every layer has its case: those of the table of protections, and those that calls here are told to have had.
+/// Every layer has its case: those of the table of protections, and those in the records of the
+/// calls here.
 pub(super) fn every_layer_has_its_case() {
     let has_case = |layer: Layer| {
         let shown = CASES.iter().filter(|case| !case.through.is_empty()).flat_map(|case| case.off);
         let reached = REACHES.iter().filter(|(_, steps)| *steps > 0).flat_map(|(off, _)| off.iter());
-        shown.chain(reached).chain(&BESIDE).any(|shown| *shown == layer)
+        shown.chain(reached).chain(&BY_EFFECT).any(|shown| *shown == layer)
     };
     for layer in protection::named() {
         assert!(has_case(Layer::new(layer)), "{layer:?}");

@@ -1,4 +1,4 @@
-//! What a call could leave for others, and what it could take of them.
+//! What a call could leave for other calls, and what it could take from them.
 
 use super::proc::{HOST, manifest, text};
 use super::{World, alive, compile, until, view};
@@ -8,20 +8,20 @@ use serde_json::json;
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
-/// Children of `parent` that have not ended, as the host counts.
+/// Children of `parent` that have not ended, in the host's numbering.
 pub(super) fn children(parent: u32) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").expect("`/proc`").filter_map(Result::ok);
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Behind the name, which may hold anything: state and parent.
+        // After the name, which may contain anything: state and parent.
         let words = stat.rsplit(") ").next().unwrap_or_default().to_owned();
         words.split(' ').nth(1).and_then(|word| word.parse().ok()) == Some(parent)
     };
     pids.filter(is_child).filter(|pid| alive(*pid)).collect()
 }
 
-/// Says what is on the descriptor that it was given, and leaves what it can there.
+/// Prints what is on the descriptor that it was given, and leaves what it can there.
 const MARKS: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -80,7 +80,8 @@ pub(super) fn a_call_leaves_nothing_on_what_others_are_given() {
     });
 }
 
-/// Starts processes until somebody makes it wait, which it is told by the signal that ends that, or until there were many.
+/// Starts processes until it is stopped, which it learns from the signal that continues it, or
+/// until there were many.
 const FORKS: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -103,7 +104,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// More than any call may be ahead, and whoever is within it goes on as it likes.
+/// More than any call may be ahead; a call within its rate is never stopped.
 pub(super) fn a_fork_loop_is_throttled() {
     let world = World::new();
     let Some(forks) = compile(&world, "forks", FORKS) else { return };
@@ -122,7 +123,7 @@ pub(super) fn a_fork_loop_is_throttled() {
     });
 }
 
-/// Tries to be before others again.
+/// Tries to raise its priority again.
 const HURRIES: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -144,8 +145,8 @@ int main(void) {
 }
 "#;
 
-/// Programs have their turn behind the launcher and their init, and none can change that.
-pub(super) fn programs_come_last() {
+/// Programs have lower priority than the launcher and their init, and no program can change that.
+pub(super) fn programs_have_the_lowest_priority() {
     let world = World::new();
     let Some(hurries) = compile(&world, "hurries", HURRIES) else { return };
     view::program(&world, "hurries", &[&hurries], &[], &[]);
@@ -164,17 +165,19 @@ pub(super) fn programs_come_last() {
         });
         let program = || {
             let inits = children(launcher);
-            // SCHED_BATCH, and SCHED_OTHER of the init.
+            // SCHED_BATCH for the program, and SCHED_OTHER for the init.
             let inits = inits.into_iter().filter(|pid| turn(*pid).1.as_deref() == Some("0"));
             inits.flat_map(children).find(|pid| turn(*pid).1.as_deref() == Some("3"))
         };
         while program().is_none() {
-            assert!(!running.is_finished(), "no program came behind others");
+            assert!(!running.is_finished(), "no program has lower priority");
             tokio::task::yield_now().await;
         }
         let own = turn(launcher).0.and_then(|nice| nice.parse::<i32>().ok()).expect("a nice value");
         let expect = (own + PROGRAM_NICE).min(19);
-        until("it is later", || program().is_none_or(|pid| turn(pid).0 == Some(expect.to_string())));
+        until("its priority is lower", || {
+            program().is_none_or(|pid| turn(pid).0 == Some(expect.to_string()))
+        });
         let ended = running.await.expect("joined");
         assert_eq!(String::from_utf8_lossy(&ended.stdout), format!("held at {expect}\n"), "{ended:?}");
     });

@@ -1,4 +1,4 @@
-//! Levels, what is demanded, and what older kernels would give.
+//! Levels, the demanded minimum, and what older kernels would provide.
 
 use super::super::start;
 use super::{World, compile, has};
@@ -10,7 +10,7 @@ use crate::types::Level;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// The protections of `table` that `layer` gives.
+/// The protections of `table` that `layer` provides.
 fn by<'a>(table: &'a BTreeMap<String, Vec<String>>, layer: &str) -> Vec<&'a str> {
     table
         .iter()
@@ -19,7 +19,8 @@ fn by<'a>(table: &'a BTreeMap<String, Vec<String>>, layer: &str) -> Vec<&'a str>
         .collect()
 }
 
-/// With the rights of each version of Landlock the same attempts are refused, and the record says by what.
+/// With the rights of each Landlock version the same attempts are refused, and the record says by
+/// which layers.
 pub(super) fn older_kernels_give_fewer_protections() {
     const CODE: &str = "#include <errno.h>\n#include <fcntl.h>\n#include <stdio.h>\n#include <string.h>\n\
         int main(int n,char**a){int r=open(a[1],O_RDONLY|O_TRUNC);printf(\"%s\\n\",r<0?strerror(errno):\"emptied\");\
@@ -28,7 +29,7 @@ pub(super) fn older_kernels_give_fewer_protections() {
     let file = world.write("workspace/f", b"x");
     let Some(empties) = compile(&world, "empties", CODE) else { return };
     let Some(probe) = compile(&world, "probe", super::apart::PROBE) else { return };
-    // Whoever is not in the sandbox empties it.
+    // A process outside the sandbox empties it.
     let plain = super::Command::new(&empties).arg(&file).output().expect("started");
     assert_eq!(
         (plain.stdout.as_slice(), std::fs::read(&file).expect("read")),
@@ -61,7 +62,7 @@ pub(super) fn older_kernels_give_fewer_protections() {
             assert_eq!(tried.end, End::Exit { code: 0 }, "{abi}: {text}");
             assert!(text.contains("refused") && !text.contains("ALLOWED"), "{abi}: {text}");
             let read = stage.call("health_check", json!({})).await;
-            // A builtin's filter takes signals away too.
+            // A builtin's filter stops signals too.
             assert_eq!((read.level, &read.protections), (Some(Level::Strict), &report.protections), "{abi}");
         });
         assert_eq!(std::fs::read(&file).expect("read"), b"x", "{abi}");
@@ -73,7 +74,7 @@ fn has_abi(report: &Report) -> u32 {
     abi.and_then(|abi| abi.parse().ok()).expect("a version")
 }
 
-/// A machine that reaches less than is demanded is refused, and what it lacks is named.
+/// A machine below the demanded level is refused, and the message names what is missing.
 pub(super) fn less_than_the_minimum_is_refused() {
     let mut world = World::new();
     let first = start(&world.spec).expect("a launcher").report().clone();

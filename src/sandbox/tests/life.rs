@@ -39,7 +39,7 @@ pub(super) fn ends_calls_that_do_not_end() {
         }
         let flood = stage.call("floods", json!({})).await;
         assert_eq!((&flood.end, flood.stdout.len()), (&End::OutputCap, 65_536));
-        // However soon it is over: what it ran under is on record.
+        // However soon it ends: the layers that it ran under are on record.
         assert!(flood.layers.iter().any(|layer| layer == "init"), "{flood:?}");
         let flood = stage.call("stderr", json!({})).await;
         assert_eq!((flood.end, flood.stderr.len()), (End::OutputCap, 65_536));
@@ -67,7 +67,7 @@ pub(super) fn releases_abandoned_calls() {
     world.program("sleeps", &["/usr/bin/sleep", "1000"]);
     world.with(|stage| async move {
         let arguments = json!({"path": file});
-        // More than may be there at once, one after the other.
+        // More than may exist at once, one after the other.
         for _ in 0..100 {
             drop(stage.prepare("read_file", &arguments).await.expect("prepared"));
         }
@@ -76,12 +76,12 @@ pub(super) fn releases_abandoned_calls() {
             match stage.prepare("read_file", &arguments).await {
                 Ok(prepared) => held.push(prepared),
                 Err(refused) => {
-                    assert_eq!(refused.to_string(), "64 calls are there already");
+                    assert_eq!(refused.to_string(), "there are 64 calls already, which is the limit");
                     break;
                 }
             }
         }
-        // Some of the hundred may not have been reaped yet when the last were asked for.
+        // Some of the hundred may not have been reaped yet when the last were requested.
         assert!((1..=64).contains(&held.len()), "{}", held.len());
         drop(held);
         let prepared = stage.prepare_soon("sleeps", &json!({})).await;
@@ -100,10 +100,10 @@ pub(super) fn ends_calls_without_a_go() {
     world.with(|stage| async move {
         let arguments = json!({"path": file});
         let held = stage.prepare("read_file", &arguments).await.expect("prepared");
-        // The front's own bound on a permit is shorter than the child's life.
+        // The front's own limit on a permit is shorter than the child's life.
         tokio::time::sleep(Duration::from_millis(3_300)).await;
         let execution = stage.run("read_file", &arguments, held).await;
-        let reason = "the child that was prepared is gone".to_owned();
+        let reason = "the prepared child is gone".to_owned();
         assert_eq!(execution.end, End::Refused { reason });
     });
 }
@@ -122,7 +122,7 @@ pub(super) fn does_without_namespaces() {
         let refused =
             stage.prepare("tail_file", &json!({"path": file, "lines": 1})).await.expect_err("refused");
         let expect = "programs need a PID namespace and an empty network namespace, which this machine does \
-                      not give";
+                      not provide";
         assert_eq!(refused.to_string(), expect);
     });
 }
@@ -204,7 +204,7 @@ pub(super) fn survives_the_death_of_a_launcher() {
             let execution = stage.run("read_file", &arguments, prepared).await;
             assert_eq!(execution.end, End::Exit { code: 0 });
             assert_ne!(stage.launcher.report().pid, first.pid);
-            // A reload: what is prepared goes on where it is.
+            // A reload: a prepared call continues at its launcher.
             let second = stage.launcher.report();
             let held = stage.prepare("read_file", &arguments).await.expect("prepared");
             let renewal = stage.launcher.renew().await.expect("renewed");
@@ -260,7 +260,7 @@ pub(super) fn dies_with_its_front() {
     });
 }
 
-pub(super) fn passes_signals_on() {
+pub(super) fn forwards_signals() {
     if std::env::var_os(AS_UID).is_some() {
         // The harness's first thread is still root, and no ordinary user may signal it.
         return println!("skipped: the supervisor's process is another user's");

@@ -13,7 +13,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The group that a process is in, where its hierarchy is mounted here.
+/// The group of a process, below the mount of the hierarchy here.
 pub(super) fn group_of(pid: u32) -> PathBuf {
     let own = read_to_string(format!("/proc/{pid}/cgroup")).expect("a process");
     let own = own.lines().find_map(|line| line.strip_prefix("0::")).expect("version 2");
@@ -33,7 +33,7 @@ pub(super) fn calls(own: &Path) -> Vec<PathBuf> {
 }
 
 pub(super) fn is_populated(group: &Path) -> bool {
-    // One that is gone has nobody.
+    // A removed group has no process.
     read_to_string(group.join("cgroup.events")).is_ok_and(|text| text.contains("populated 1"))
 }
 
@@ -46,7 +46,8 @@ fn without_groups(report: &Report) -> bool {
     true
 }
 
-/// Two calls at once are in two groups, with nobody else; when they are over nobody is in any.
+/// Two concurrent calls are in two groups, without other processes; when they are over, all groups
+/// are empty.
 pub(super) fn each_call_has_its_own_group() {
     let world = World::new();
     let sleep = "/usr/bin/sleep";
@@ -65,7 +66,7 @@ pub(super) fn each_call_has_its_own_group() {
             );
             let both = [(); 2].map(|()| tokio::spawn(call(stage.clone(), "sleeps")));
             while calls(&group).iter().filter(|group| is_populated(group)).count() < 2 {
-                assert!(!both.iter().any(tokio::task::JoinHandle::is_finished), "in no group of its own");
+                assert!(!both.iter().any(tokio::task::JoinHandle::is_finished), "not in its own group");
                 tokio::task::yield_now().await;
             }
             for one in both {
@@ -74,7 +75,7 @@ pub(super) fn each_call_has_its_own_group() {
                 assert!(ended.layers.iter().any(|layer| layer == "cgroup kill"), "{ended:?}");
                 assert!(ended.protections["death"].contains(&"cgroup".to_owned()), "{ended:?}");
             }
-            // One behind the other they share few.
+            // Calls one after the other share a few groups.
             for _ in 0..30 {
                 assert_eq!(stage.call("health_check", json!({})).await.end, End::Exit { code: 0 });
             }
@@ -87,14 +88,15 @@ pub(super) fn each_call_has_its_own_group() {
     let Some((pid, group)) = own else { return };
     until("the launcher is gone", || !alive(pid));
     drop(start(&world.spec).expect("a launcher"));
-    assert!(!group.exists(), "the next launcher clears away what the one before left");
+    assert!(!group.exists(), "the next launcher removes what the one before left");
 }
 
 async fn call(stage: Stage, tool: &str) -> Execution {
     stage.call(tool, json!({})).await
 }
 
-/// What is left in the group of a launcher that is dead is killed by the next one; a living one's is left alone.
+/// What is left in the group of a dead launcher is killed by the next launcher; a living launcher's
+/// group is left alone.
 pub(super) fn leftovers_of_a_dead_launcher_are_removed() {
     let Some(base) = hierarchy().map(|_| group_of(std::process::id())) else {
         return println!("skipped: no cgroups of version 2");
@@ -114,10 +116,10 @@ pub(super) fn leftovers_of_a_dead_launcher_are_removed() {
     assert!(alive(living.report().pid) && group_of(living.report().pid).exists());
 }
 
-/// An ordinary user to whom a service manager gave a group has them too.
+/// An ordinary user who was given a group by a service manager has groups for calls too.
 pub(super) fn a_delegated_group_is_divided() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: an ordinary user gives no group to anybody");
+        return println!("skipped: an ordinary user cannot delegate a group");
     }
     let Some(given) = hierarchy().map(|at| at.join(format!("par-test-{}", std::process::id()))) else {
         return println!("skipped: no cgroups of version 2");
@@ -150,7 +152,7 @@ fn clear(group: &Path) {
     let _busy = std::fs::remove_dir(group);
 }
 
-/// The processes of a call add up: each is within its bound, all together are not.
+/// The processes of a call add up: each is within its limit, all together are not.
 pub(super) fn a_group_bounds_what_its_call_uses() {
     const CODE: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
         int main(int n,char**a){int made=0;setbuf(stdout,0);\
@@ -171,7 +173,7 @@ pub(super) fn a_group_bounds_what_its_call_uses() {
         if has(&report, "cgroup memory") {
             let ended = stage.call("memory", json!({})).await;
             assert_eq!(ended.end, End::Oom, "{ended:?}");
-            // Its group is not used again: the next one has a count of its own.
+            // Its group is not used again: the next one starts counting from zero.
             assert_ne!(stage.call("processes", json!({})).await.end, End::Oom);
         } else {
             println!("skipped: no memory controller: {:?}", report.groups_missing);
@@ -184,8 +186,8 @@ pub(super) fn a_group_bounds_what_its_call_uses() {
     });
 }
 
-/// Files, each within its bound, until somebody ends it; a little; and too much at once, with nobody to look before the
-/// end.
+/// Files, each within its limit, until the call is ended; a little; and too much at once, without a
+/// check before the end.
 pub(super) fn a_call_adds_no_more_than_it_may() {
     const CODE: &str = "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n\
         #include <unistd.h>\n\
@@ -226,8 +228,8 @@ pub(super) fn a_call_adds_no_more_than_it_may() {
     });
 }
 
-/// Folders that go under every look: a call that removes a large tree is within its bound, and one that moves folders to
-/// and fro, so that nobody finds what it writes there, is not.
+/// Folders that disappear during every check: a call that removes a large tree is within its limit,
+/// and one that moves folders back and forth, so that no walk finds what it writes there, is not.
 pub(super) fn moved_folders_are_still_counted() {
     const CODE: &str = "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
         #include <sys/stat.h>\n#include <unistd.h>\n\
@@ -263,8 +265,8 @@ pub(super) fn moved_folders_are_still_counted() {
     });
 }
 
-/// A folder that a tool cannot read, or whose name is longer than any path, stops no later call: no tool makes the one,
-/// and whoever else left one there is counted by it alone.
+/// A folder that a tool cannot read, or whose path is longer than any valid path, stops no later
+/// call: no tool makes the former, and one that another user left there counts as one entry.
 pub(super) fn no_folder_stops_later_calls() {
     const CODE: &str = "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
         #include <string.h>\n#include <sys/stat.h>\n#include <unistd.h>\n\
@@ -298,7 +300,8 @@ pub(super) fn no_folder_stops_later_calls() {
     std::fs::set_permissions(&left, Permissions::from_mode(0o700)).expect("set");
 }
 
-/// One call at a time changes a folder, whatever it does with the descriptors that it finds, and its init keeps its limits.
+/// Only one call at a time changes a folder, whatever it does with the descriptors that it finds,
+/// and its init keeps its limits.
 pub(super) fn no_program_gives_up_the_lock_or_the_limits_of_its_call() {
     const CODE: &str = "#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <stdio.h>\n\
         #include <sys/file.h>\n#include <sys/resource.h>\n#include <unistd.h>\n\
@@ -324,7 +327,7 @@ pub(super) fn no_program_gives_up_the_lock_or_the_limits_of_its_call() {
     });
 }
 
-/// A file system of its own for `folder`, in a mount namespace of this process's.
+/// A separate file system for `folder`, in a mount namespace of this process.
 fn mount_small(folder: &Path) -> bool {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: an ordinary user mounts nothing on this host");
@@ -338,7 +341,8 @@ fn mount_small(folder: &Path) -> bool {
     true
 }
 
-/// Of two calls at once each has a uid of the range; one that writes has that of the tools' user.
+/// Two concurrent calls each have their own uid of the range; one that writes has that of the
+/// tools' user.
 pub(super) fn calls_that_write_nothing_have_their_own_uid() {
     const RANGE: (u32, u32) = (60_100, 60_163);
     const CODE: &str =
@@ -371,13 +375,12 @@ pub(super) fn calls_that_write_nothing_have_their_own_uid() {
         assert!(uids.iter().all(|uid| (RANGE.0..=RANGE.1).contains(uid)) && uids[0] != uids[1], "{uids:?}");
         let wrote = stage.call("writes", json!({})).await;
         assert_eq!(uid(&wrote.layers), Some(user.to_string()), "{wrote:?}");
-        // More than there are uids, one behind the other.
+        // More calls than there are uids, one after the other.
         for _ in 0..80 {
             assert_eq!(stage.call("health_check", json!({})).await.end, End::Exit { code: 0 });
         }
     });
-    for (range, says) in [((1, 100), "1 is `daemon`'s"), ((60_100, 60_110), "11 are less than the 64 calls")]
-    {
+    for (range, says) in [((1, 100), "1 belongs to `daemon`"), ((60_100, 60_110), "11 uids are too few")] {
         world.spec.slot_uids = Some(range);
         match (start(&world.spec), owner) {
             (Err(e), Some(_)) => assert!(e.to_string().contains(says), "{e}"),

@@ -28,7 +28,7 @@ pub(super) fn reports_what_it_enforces() {
         );
         assert!(report.refused.iter().any(|tool| tool.tool == "bad"), "{report:?}");
         let bad = stage.prepare("bad", &json!({"path": "/x", "lines": 1})).await.expect_err("refused");
-        assert_eq!(bad.to_string(), "program `/etc/passwd`: is no ELF program");
+        assert_eq!(bad.to_string(), "program `/etc/passwd`: not an ELF program");
         assert!(alive(report.pid));
     });
 }
@@ -166,7 +166,7 @@ pub(super) fn refuses_a_swapped_object() {
             std::fs::remove_file(&file).expect("removed");
             std::fs::rename(format!("{file}.old"), &file).expect("moved back");
 
-            // By a plain file of the same folder, which only device and inode tell apart.
+            // By a plain file of the same folder, which differs only in device and inode.
             let prepared = stage.prepare(tool, &arguments).await.expect("prepared");
             std::fs::rename(&file, format!("{file}.old")).expect("moved");
             std::fs::write(&file, "another").expect("written");
@@ -183,7 +183,7 @@ pub(super) fn refuses_a_swapped_object() {
         symlink(Path::new(&secret).parent().expect("a parent"), &folder).expect("linked");
         let execution = stage.run("read_file", &arguments, prepared).await;
         assert!(matches!(execution.end, End::Refused { .. }), "{execution:?}");
-        // Another object than the prepared one, as a front that was taken over might ask for.
+        // An object other than the prepared one, as a compromised front might request it.
         let arguments = json!({"path": file});
         let mut prepared = stage.prepare("read_file", &arguments).await.expect("prepared");
         if let Object::Path(path) = &mut prepared.object {
@@ -195,8 +195,8 @@ pub(super) fn refuses_a_swapped_object() {
     });
 }
 
-/// A front that was taken over has one call prepared and lets another one go: the launcher holds the digest of the
-/// arguments, the tool and its manifest to what it prepared.
+/// A compromised front has one call prepared and lets another one go: the launcher compares the
+/// digest of the arguments, the tool and its manifest with what it prepared.
 pub(super) fn a_go_for_another_call_starts_nothing() {
     let world = World::new();
     let [file, other] = ["f", "g"].map(|name| world.write(&format!("workspace/{name}"), b"x"));
@@ -257,7 +257,7 @@ pub(super) fn refuses_what_the_manifest_does_not_say() {
     world.with(|stage| async move {
         let good = stage.ask("read_file", &json!({"path": file}));
         for (what, ask) in [
-            ("no tool is named `nope`", Ask { tool: "nope".to_owned(), ..good.clone() }),
+            ("unknown tool `nope`", Ask { tool: "nope".to_owned(), ..good.clone() }),
             ("is not the one that this launcher loaded", Ask { manifest: "00".repeat(32), ..good.clone() }),
             ("required", Ask { arguments: "{}".to_owned(), ..good.clone() }),
             ("canonical", Ask { arguments: format!("{{ \"path\":\"{file}\"}}"), ..good.clone() }),
@@ -267,7 +267,7 @@ pub(super) fn refuses_what_the_manifest_does_not_say() {
             ),
         ] {
             let refused = stage.launcher.prepare_ask(ask, PREPARE_MS_MAX).await.expect_err(what).to_string();
-            assert!(refused.contains(what), "{refused} does not tell `{what}`");
+            assert!(refused.contains(what), "{refused} does not say `{what}`");
         }
         // More names than one packet holds.
         let named = (0..20_000).map(|at| format!("/named/{at}")).collect();

@@ -1,4 +1,5 @@
-//! The `/proc` of a call's own: what is in it, and that nothing else can be seen, reached or changed by it.
+//! The call's own `/proc`: what is in it, and that nothing else can be seen, reached or changed
+//! through it.
 
 use super::{World, compile};
 use crate::call::{Beneath, End, Execution, Object};
@@ -6,7 +7,7 @@ use crate::types::limits::PREPARE_MS_MAX;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Says of each look and attempt whether it was held, and fails what it has a right to and does not get.
+/// Reports for each check and attempt whether it was held, and for each right whether it has it.
 const LOOKS: &str = r#"
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,7 +28,7 @@ static void held(const char *what, const char *who, long got) {
     printf("%s %s%s %s\n", got < 0 ? "held" : "ALLOWED", what, who, got < 0 ? strerror(errno) : "");
     fflush(stdout);
 }
-static void has(const char *what, int is) { printf("%s %s\n", is ? "has" : "LACKS", what); fflush(stdout); }
+static void has(const char *what, int is) { printf("%s %s\n", is ? "has" : "MISSES", what); fflush(stdout); }
 static int number(const char *path) {
     int got = -1;
     FILE *file = fopen(path, "r");
@@ -71,7 +72,7 @@ int main(int argc, char **argv) {
     has("environ", open("/proc/self/environ", O_RDONLY) >= 0);
     has("descriptors", listed("/proc/self/fd") >= 3);
     has("one number", word("/proc/self/status", "NSpid:", text) == 0 && atoi(text) == me && !strchr(text + 1, '\t'));
-    /* Nobody else, and nothing of the kernel. */
+    /* No other process, and nothing of the kernel. */
     DIR *all = opendir("/proc");
     int others = 0, words = 0;
     for (struct dirent *one; all && (one = readdir(all));) {
@@ -110,7 +111,7 @@ int main(int argc, char **argv) {
         held("look ", path, open(path, O_RDONLY));
         held("stat ", path, lstat(path, &there));
     }
-    /* Nothing of itself is changed by it. */
+    /* It cannot change itself. */
     const char *writes[] = {"oom_score_adj", "oom_adj", "mem", "attr/current", "attr/exec", "attr/fscreate", "uid_map", "gid_map", "projid_map",
         "setgroups", "comm", "clear_refs", "coredump_filter", "timerslack_ns", "loginuid", "sched", "autogroup", "make-it-fail", "fail-nth",
         "timens_offsets", "patch_state", "exe", 0};
@@ -124,7 +125,7 @@ int main(int argc, char **argv) {
     held("mode", "", chmod("/proc/self/comm", 0777));
     held("make", "", open("/proc/new", O_WRONLY | O_CREAT, 0600));
     held("run", "", execl("/proc/self/comm", "x", (char *)0));
-    /* The links lead where it gets anyway. */
+    /* The links lead only where it may go anyway. */
     const char *ways[] = {"/proc/self/root", "/proc/self/cwd", "/proc/thread-self/root", "/proc/self/task/self/root", 0};
     for (int i = 0; ways[i]; i++) {
         snprintf(path, sizeof path, "%s%s", ways[i], argv[1]);
@@ -134,7 +135,7 @@ int main(int argc, char **argv) {
     }
     held("list /", "", open("/proc/self/root", O_RDONLY | O_DIRECTORY));
     held("list / by one above", "", open("/proc/self/root/..", O_RDONLY | O_DIRECTORY));
-    /* Whatever folder it is in or has, above it there is no other /proc. */
+    /* No other /proc lies above any folder that it is in or has open. */
     struct stat own, there;
     stat("/proc", &own);
     for (int fd = -1; fd < 64; fd++) {
@@ -143,7 +144,7 @@ int main(int argc, char **argv) {
         errno = 0;
         held("up from ", fd < 0 ? "cwd" : "a descriptor", fstatat(fd < 0 ? AT_FDCWD : fd, up, &there, 0) || there.st_dev == own.st_dev ? -1 : 0);
     }
-    /* Nobody mounts any more. */
+    /* It can no longer mount. */
     held("mount", "", mount("proc", "/proc", "proc", 15, "hidepid=ptraceable,subset=pid"));
     held("mount all", "", mount("proc", "/proc", "proc", 15, 0));
     held("bind", "", mount("/proc", "/proc", 0, MS_BIND, 0));
@@ -161,7 +162,7 @@ int main(int argc, char **argv) {
     held("user namespace", "", unshare(CLONE_NEWUSER | CLONE_NEWNS));
     held("by clone", "", syscall(SYS_clone, CLONE_NEWNS | 17, 0, 0, 0, 0));
     held("enter its own", "", setns(open("/proc/self/ns/mnt", O_RDONLY), 0));
-    /* No socket of anybody's: the first line is a head. */
+    /* No socket of other calls: the first line is a header. */
     FILE *sockets = fopen("/proc/self/net/unix", "r");
     int lines = 0;
     while (sockets && fgets(text, sizeof text, sockets)) lines++;
@@ -235,7 +236,7 @@ pub(super) fn the_calls_own_proc_shows_only_that_call() {
     world.with(|stage| async move {
         assert!(stage.launcher.report().refused.is_empty(), "{:?}", stage.launcher.report().refused);
         is_held(&stage.call("looks", json!({})).await);
-        // Also where others are there, at work and waiting for go.
+        // Also while other calls exist, running and waiting for go.
         let _held = stage.prepare("plain", &json!({})).await.expect("prepared");
         let other = tokio::spawn({
             let stage = stage.clone();
@@ -245,7 +246,7 @@ pub(super) fn the_calls_own_proc_shows_only_that_call() {
         is_held(&stage.call("writes", json!({})).await);
         assert!(!other.is_finished(), "the other was there all the time");
         other.abort();
-        // Who does not ask for it has none.
+        // A tool that does not ask for it has none.
         let plain = stage.call("plain", json!({})).await;
         assert_eq!((plain.end, plain.stdout.as_slice()), (End::Exit { code: 1 }, &b""[..]));
         assert!(
@@ -256,7 +257,7 @@ pub(super) fn the_calls_own_proc_shows_only_that_call() {
     });
 }
 
-/// A script reads its own numbers there, and itself.
+/// A script finds its own pids there, and itself.
 pub(super) fn a_script_finds_itself_in_proc() {
     const SCRIPT: &str = "read pid name rest </proc/$$/stat\necho \"$$ $pid $name\"\n\
         read pid rest </proc/self/stat\necho \"self $pid\"\n\
@@ -281,8 +282,8 @@ pub(super) fn a_script_finds_itself_in_proc() {
     });
 }
 
-/// The copy of the view has other numbers for its mounts. What lies below a folder, and what is mounted there, is told as
-/// without it.
+/// The copy of the view has other ids for its mounts. What lies below a folder, and what is mounted
+/// there, is reported as it is without the copy.
 pub(super) fn paths_below_are_reported_the_same_with_proc() {
     let world = World::new();
     let (inside, away) = (world.path("workspace/in"), world.write("outside/away", b"x"));
@@ -294,7 +295,7 @@ pub(super) fn paths_below_are_reported_the_same_with_proc() {
     for (name, sandbox) in [("without", ""), ("with", "proc = \"self\"\n")] {
         manifest(&world, name, &command, resource, &format!("{sandbox}read = [\"@workspace\"]"), input);
     }
-    // A mount within the view's one, of the same mount of the host.
+    // A mount inside the view's mount, of the same mount of the host.
     manifest(&world, "writes", &["/usr/bin/true"], HOST, &format!("write = [{inside:?}]"), "");
     let asked = json!({ "path": world.workspace() });
     world.with(|stage| async move {

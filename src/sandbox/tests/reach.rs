@@ -1,5 +1,6 @@
-//! What a front that was taken over asks of the kernel, one row for each attempt: what lies outside of `data/`, other
-//! processes of its user, and sockets of every kind. Each row goes through before the front is locked.
+//! What a compromised front asks of the kernel, one row for each attempt: about files outside
+//! `data/`, other processes of its user, and sockets of every kind. Each row goes through before
+//! the front is locked.
 
 use super::super::{Dials, lock_front, narrow_front, serve, start};
 use super::{Command, World};
@@ -37,7 +38,7 @@ struct Aims {
     /// A file that decides what may run.
     rules: PathBuf,
     rules_text: CString,
-    /// A socket with a path, and a file outside of `data/`.
+    /// A socket with a path, outside `data/`.
     door: PathBuf,
     /// Name of an abstract socket.
     hidden: String,
@@ -78,7 +79,7 @@ fn ask<const N: usize>(call: i64, mut words: [SyscallArg<'_>; N]) -> io::Result<
     attempt(call, &mut words).map(drop)
 }
 
-/// Makes something that outlives the process, and takes it away again by `remove`.
+/// Makes something that outlives the process, and removes it with `remove`.
 fn make<const N: usize>(call: i64, mut words: [SyscallArg<'_>; N], remove: (i64, usize)) -> io::Result<()> {
     let id = attempt(call, &mut words)?;
     let mut words = [Number(id), Number(0), Number(0), Number(0)];
@@ -96,7 +97,7 @@ fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<()> {
 const HERE: SyscallArg<'static> = Number(libc::AT_FDCWD as i64);
 const NULL: SyscallArg<'static> = Number(0);
 
-/// Numbers that the C library's crate does not have for each architecture; they are the same on all.
+/// Numbers that the `libc` crate does not have for each architecture; they are the same on all.
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_SETXATTRAT: i64 = 463;
 const SYS_FILE_SETATTR: i64 = 469;
@@ -134,8 +135,8 @@ const PROCESSES: &[Row] = &[
     ("signal to another", Through, |aims| ask(libc::SYS_kill, [aims.other(), NULL])),
     ("signal to another's thread", Through, |aims| ask(libc::SYS_tgkill, [aims.other(), aims.other(), NULL])),
     ("signal to a thread by its number alone", Through, |aims| ask(libc::SYS_tkill, [aims.other(), NULL])),
-    ("signal with a word", Through, |aims| {
-        // si_code is SI_QUEUE, which user programs may say.
+    ("signal with a value", Through, |aims| {
+        // si_code is SI_QUEUE, which user programs may set.
         let mut word = [0_u8; 128];
         word[8..12].copy_from_slice(&(-1_i32).to_ne_bytes());
         ask(libc::SYS_rt_sigqueueinfo, [aims.other(), NULL, Room(&mut word)])
@@ -224,7 +225,7 @@ const FILES: &[Row] = &[
     }),
 ];
 
-/// What only one architecture has.
+/// Calls that only one architecture has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[Row] = &[
     ("mode, the older call", Through, |aims| ask(libc::SYS_chmod, [aims.file(), Number(0o666)])),
@@ -302,7 +303,7 @@ fn play(world: &World, dials: Dials) {
             AsRoot => before.is_ok() == root,
             WhereKnown => true,
         };
-        assert!(is_expected, "{name}: it would be held by nothing that the lock does");
+        assert!(is_expected, "{name}: it fails even before the lock");
         let refused = [ErrorKind::PermissionDenied, ErrorKind::Unsupported];
         if !after.is_err_and(|e| refused.contains(&e.kind()) || e.raw_os_error() == Some(libc::ENOTTY)) {
             through.push(name);
@@ -313,17 +314,18 @@ fn play(world: &World, dials: Dials) {
     assert!(through.is_empty(), "{through:?}");
     assert_eq!(mode, 0o644);
     goes_on(&own, &world.workspace());
-    // By the one type that launchers listen with.
+    // With the one type on which launchers listen.
     let dialled = socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0);
     assert_eq!(dialled.is_ok(), dials == Dials::Launchers, "{dialled:?}");
 }
 
-/// What a front does goes on.
+/// The regular work of a front still succeeds.
 fn goes_on(own: &TcpListener, workspace: &Path) {
     let client = TcpStream::connect(own.local_addr().expect("an address")).expect("connected");
     own.accept().expect("accepted");
     drop(client);
-    // The C library sorts what it found by sockets that it makes, and asks daemons that it may not ask.
+    // The C library sorts its results with sockets that it makes, and tries daemons that it may not
+    // reach.
     let found = ("localhost", 80).to_socket_addrs().expect("looked up");
     assert!(found.count() > 0);
     drop(UnixStream::pair().expect("a pair"));

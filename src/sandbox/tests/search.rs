@@ -31,7 +31,7 @@ fn answer(execution: &Execution) -> Value {
 }
 
 impl Stage {
-    /// Searches `folder` without all of `named`; `between` happens between prepare and go.
+    /// Searches `folder` without all of `named`; `between` runs between prepare and go.
     async fn search(&self, folder: &Path, named: &[PathBuf], more: Value, between: impl FnOnce()) -> Value {
         let mut arguments = json!({ "path": words(folder), "pattern": "MARK", "limit": 1000, "depth": 32 });
         arguments.as_object_mut().expect("object").extend(more.as_object().expect("object").clone());
@@ -103,7 +103,7 @@ pub(super) fn finds_lines_below_a_folder() {
     });
 }
 
-/// Each way around an exclusion.
+/// Each path around an exclusion.
 pub(super) fn leaves_out_what_is_excluded() {
     let world = World::new();
     let workspace = world.workspace();
@@ -123,13 +123,14 @@ pub(super) fn leaves_out_what_is_excluded() {
     world.with(|stage| async move {
         let at = |name: &str| workspace.join(name);
         let outside = workspace.parent().expect("a parent").join("outside");
-        // Under its name, by a link from elsewhere, and a file that lies elsewhere and has a second name here.
+        // Under its name, by a link from elsewhere, and a file that lies elsewhere and has a second
+        // name here.
         let named = vec![outside.join("alias"), at("open/key"), outside.join("elsewhere")];
         let found = stage.search(&workspace, &named, json!({}), || ()).await;
         assert_eq!(marks(&found), plain, "{found}");
         assert_eq!((&found["excluded"], found.to_string().contains("secret")), (&json!(4), false), "{found}");
         let found = stage.search(&at("open"), &named, json!({}), || ()).await;
-        assert_eq!(marks(&found), plain, "a folder beside: {found}");
+        assert_eq!(marks(&found), plain, "a sibling folder: {found}");
 
         // Renamed in between: the folder, the file, and the file under its second name.
         let found = stage
@@ -142,7 +143,8 @@ pub(super) fn leaves_out_what_is_excluded() {
         std::fs::rename(at("public"), at("secret")).expect("moved back");
         std::fs::rename(at("open/no-key"), at("open/key")).expect("moved back");
 
-        // Another file under the name in between, as a rotation makes one; and where nothing was.
+        // Another file under the name in between, as a rotation makes one; and a file that did not
+        // exist before.
         let absent = vec![at("open/key"), at("open/new"), at("secret"), outside.join("elsewhere")];
         let found = stage
             .search(&workspace, &absent, json!({}), || {
@@ -155,7 +157,7 @@ pub(super) fn leaves_out_what_is_excluded() {
     });
 }
 
-/// Which claims are made, and which calls are refused already.
+/// Which claims are made, and which calls are refused early.
 pub(super) fn reports_named_paths_below() {
     let world = World::new();
     let workspace = world.workspace();
@@ -193,12 +195,12 @@ pub(super) fn reports_named_paths_below() {
         assert_eq!(told(&found), expect);
         let within = &found.beneath.iter().find(|one| one.name == at("a/b")).expect("a/b").within;
         assert_eq!(*within, ["/".to_owned(), root.clone(), alias.clone(), at("a"), at("a/b")]);
-        // Who does not read below is told of nothing there; nor is a file.
+        // For a tool that does not read below its object nothing is reported there; nor for a file.
         let found = stage.object_among("list_dir", &workspace, &named).await.expect("an object");
         assert_eq!(found.beneath, []);
         let found = stage.object_among("search_files", &workspace.join("c/file"), &named).await.expect("one");
         assert_eq!(found.beneath, []);
-        // A name behind a folder that the tool may not look into.
+        // A name beyond a folder that the tool may not enter.
         rustix::fs::chmod(workspace.join("closed"), Mode::empty()).expect("mode");
         let closed = [at("closed"), at("closed/in")];
         let found = stage.object_among("search_files", &workspace, &closed).await.expect("an object");
@@ -211,14 +213,15 @@ pub(super) fn reports_named_paths_below() {
         assert!(refused.contains("more than 256 paths"), "{refused}");
         let long: Vec<String> = (0..40).map(|name| at(&format!("{}/{name}", "x/".repeat(1_000)))).collect();
         let refused = stage.object_among("search_files", &workspace, &long).await.expect_err("refused");
-        assert!(refused.contains("too much room"), "{refused}");
+        assert!(refused.contains("exceed the size of a message"), "{refused}");
 
-        // An exclusion that was not found below is no exclusion of this call; a program can leave out nothing.
+        // An exclusion that was not found below is not an exclusion of this call; a program can
+        // leave out nothing.
         let arguments = json!({ "path": root, "pattern": "x" });
         let made_up = Exclusion { canonical: at("c"), id: None };
         let prepared = stage.prepare("search_files", &arguments).await.expect("prepared");
         let ended = stage.run_without("search_files", &arguments, prepared, vec![made_up]).await;
-        let reason = "what is left out is not what was prepared".to_owned();
+        let reason = "the permitted exclusions are not those that were prepared".to_owned();
         assert_eq!(ended.end, End::Refused { reason });
         let arguments = json!({ "path": root });
         let mut ask = stage.ask("reads_all", &arguments);
@@ -231,7 +234,7 @@ pub(super) fn reports_named_paths_below() {
     });
 }
 
-/// By a bind mount the same folder has other names, which none of the links above it tells.
+/// Through a bind mount the same folder has other names, which no link above it reveals.
 pub(super) fn stays_on_its_mount() {
     let world = World::new();
     let workspace = world.workspace();
@@ -254,15 +257,16 @@ pub(super) fn stays_on_its_mount() {
         mount(Some(&world.path("workspace/sub")), &world.path("outside/view"), MsFlags::MS_BIND)
     });
     if let Err(e) = private {
-        return println!("skipped: no mounts of its own: {e}");
+        return println!("skipped: mounting is refused: {e}");
     }
     world.with(|stage| async move {
         let outside = workspace.parent().expect("a parent").join("outside");
-        // A folder inside of what is named, a file, and a name that leads by a mount of a part of the folder.
+        // A folder inside what is named, a file, and a name that leads through a mount of a part of
+        // the folder.
         let named = [outside.join("vault"), outside.join("key"), outside.join("view/secret")];
         let found = stage.search(&workspace, &named, json!({}), || ()).await;
         assert_eq!(marks(&found), set(&["MARK plain"]), "{found}");
-        // The one that lies on this mount; the others are not gone to.
+        // The one on this mount; the walk does not enter the others.
         assert_eq!((&found["excluded"], &found["folders_skipped"]), (&json!(1), &json!(1)), "{found}");
         let refused = stage.object_among("reads_all", &workspace, &[]).await.expect_err("refused");
         assert!(refused.contains("mounted below"), "{refused}");
@@ -277,7 +281,7 @@ fn mount(from: Option<&Path>, to: &Path, flags: MsFlags) -> nix::Result<()> {
     nix::mount::mount(from, to, None::<&Path>, flags, None::<&Path>)
 }
 
-/// What lies below a folder was decided on only where the manifest says that it is read.
+/// What lies below a folder was decided on only if the manifest says that it is read.
 pub(super) fn programs_read_below_only_if_their_manifest_says_so() {
     let world = World::new();
     let workspace = world.workspace();
@@ -342,7 +346,7 @@ fn excluded() -> impl Strategy<Value = Vec<(usize, Spelling)>> {
     prop::collection::vec((0..64_usize, spelling), 0..6)
 }
 
-/// Random trees with random exclusions: found is each line that may be, and no other.
+/// Random trees with random exclusions: each line that may be found is found, and no other.
 pub(super) fn no_excluded_byte_is_found() {
     const CASES: usize = 48;
     let world = World::new();
@@ -372,7 +376,7 @@ pub(super) fn no_excluded_byte_is_found() {
     });
 }
 
-/// Makes the tree; its folders, itself first, and its files by every name.
+/// Makes the tree; returns its folders, itself first, and its files under every name.
 fn plant(top: &Path, steps: &[TreeStep]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     std::fs::create_dir(top).expect("made");
     let (mut folders, mut files) = (vec![top.to_owned()], Vec::new());
@@ -381,7 +385,7 @@ fn plant(top: &Path, steps: &[TreeStep]) -> (Vec<PathBuf>, Vec<PathBuf>) {
         match *step {
             TreeStep::Folder(place) => {
                 let path = below(&folders, place);
-                // The walk's own bound.
+                // The walk's own limit on depth.
                 if path.components().count() < top.components().count() + 30 {
                     std::fs::create_dir(&path).expect("made");
                     folders.push(path);
@@ -428,7 +432,7 @@ fn name(nodes: &[&PathBuf], excluded: &[(usize, Spelling)], outside: &Path, case
     named
 }
 
-/// The lines that a walk comes upon which follows no link and leaves out what has one of the ids.
+/// The lines that a walk finds which follows no link and leaves out what has one of the ids.
 fn may_be_found(folder: &Path, without: &BTreeSet<(u64, u64)>, into: &mut BTreeSet<String>) {
     for item in std::fs::read_dir(folder).expect("a folder") {
         let path = item.expect("an entry").path();

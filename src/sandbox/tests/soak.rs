@@ -1,4 +1,5 @@
-//! A thousand calls of every kind leave nothing behind. `benches/soak.rs` makes very many more, and measures.
+//! A thousand calls of every kind leave nothing behind. `benches/soak.rs` makes many more, and
+//! measures.
 
 use super::left::children;
 use super::limits::{calls, group_of, is_populated};
@@ -15,7 +16,8 @@ const HARM: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>
     int main(int n,char**a){char h=a[1][0];if(h=='s')for(;;)pause();if(h=='o')for(;;)puts(\"flood\");\
     if(h=='f')for(;;)fork();if(h=='m')for(char*m;(m=malloc(1<<20));)memset(m,1,1<<20);if(h=='c')abort();return 0;}\n";
 
-/// The tool of a call, and how long somebody waits for it, in milliseconds.
+/// The tool of a call, and how long the caller waits for it, in milliseconds; `None` waits until
+/// its end.
 const MIX: [(&str, Option<u64>); 10] = [
     ("health_check", None),
     ("quiet", None),
@@ -29,7 +31,7 @@ const MIX: [(&str, Option<u64>); 10] = [
     ("health_check", Some(1)),
 ];
 
-/// What there is of everything that could be left behind; `None` where this user may not look.
+/// A count of everything that could be left behind; `None` if this user may not read it.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     descriptors: [Option<usize>; 2],
@@ -62,7 +64,7 @@ pub(super) fn a_thousand_calls_leave_nothing() {
     }
     world.with(|stage| async move {
         let pid = stage.launcher.report().pid;
-        // What is made at the first use is no leak.
+        // What is made at the first use is not a leak.
         many(&stage, 2 * WIDTH).await;
         settle(&stage, pid).await;
         let before = Left::new(world, pid);
@@ -71,11 +73,11 @@ pub(super) fn a_thousand_calls_leave_nothing() {
         } else {
             println!("skipped: an ordinary user may not look into a launcher: {before:?}");
         }
-        let anew = stage.launcher.renewals();
+        let renewals = stage.launcher.renewals();
         many(&stage, CALLS).await;
         settle(&stage, pid).await;
         assert_eq!(Left::new(world, pid), before);
-        assert_eq!(stage.launcher.renewals(), anew, "the same launcher as before");
+        assert_eq!(stage.launcher.renewals(), renewals, "the same launcher as before");
         if super::has(&stage.launcher.report(), "cgroup kill") {
             let groups = calls(group_of(pid).parent().expect("the launcher's own"));
             let populated = groups.iter().filter(|group| is_populated(group)).count();
@@ -85,7 +87,8 @@ pub(super) fn a_thousand_calls_leave_nothing() {
     });
 }
 
-/// No child is left, and the launcher has let go of what it had of them: an answer may come before that, a second does not.
+/// Waits until no child is left and the launcher has released what it held for them: one answer may
+/// come before that, a second does not.
 async fn settle(stage: &Stage, launcher: u32) {
     until("no child is left", || children(launcher).is_empty());
     for _ in 0..2 {
@@ -112,7 +115,7 @@ async fn once(stage: &Stage, tool: &str, patience: Option<u64>) {
         match stage.prepare(tool, &json!({})).await {
             Ok(prepared) => break prepared,
             // Those that were released are still being reaped.
-            Err(e) => assert!(e.to_string().contains("are there already"), "{tool}: {e}"),
+            Err(e) => assert!(e.to_string().contains("calls already"), "{tool}: {e}"),
         }
         tokio::task::yield_now().await;
     };

@@ -1,4 +1,5 @@
-//! The launcher's private view: what it shows, what it does not, and that nobody below can change it.
+//! The launcher's private view: what it shows, what it hides, and that no process below can change
+//! it.
 
 use super::{World, compile};
 use crate::call::{End, Object};
@@ -32,12 +33,12 @@ pub(super) fn program(world: &World, name: &str, command: &[&str], read: &[&Path
     world.tool(name, &manifest);
 }
 
-/// Of a scenario, whose harness only waits.
+/// For a scenario, whose harness only waits.
 pub(super) fn one() -> SingleThread {
     SingleThread::in_scenario()
 }
 
-/// Plays `scene` in a process of its own, which may enter namespaces since it has one thread.
+/// Plays `scene` in a separate process, which may enter namespaces since it has one thread.
 pub(super) fn apart(what: &str, scene: impl FnOnce()) {
     match sys::fork(&one()).expect("a fork") {
         sys::Fork::Parent(child) => {
@@ -48,15 +49,15 @@ pub(super) fn apart(what: &str, scene: impl FnOnce()) {
     }
 }
 
-/// Plays `scene` where a launcher would stand before it gives anything up: first of its PID namespace, in its view,
-/// locked or not.
+/// Plays `scene` at the point where a launcher has given nothing up yet: first of its PID
+/// namespace, in its view, locked or not.
 fn inside(world: &World, locked: bool, scene: impl FnOnce()) {
     let catalog = world.catalog();
     let manifests = || catalog.manifests().map(AsRef::as_ref);
     let second_stage = |ground, second| {
         if locked {
             let (machine, _groups) = Machine::settle(ground, manifests(), second, one()).expect("a machine");
-            assert_eq!(machine.told.missing, Vec::<String>::new());
+            assert_eq!(machine.facts.missing, Vec::<String>::new());
         } else {
             root::enter(&plan(manifests()), is_root()).expect("a view");
         }
@@ -93,7 +94,8 @@ fn write(path: &Path) -> Result<(), ErrorKind> {
     std::fs::write(path, "x").map_err(|e| e.kind())
 }
 
-/// What a taken-over program can find out by `stat`, which neither Landlock nor the filter refuses.
+/// What a compromised program can find out through `stat`, which neither Landlock nor the filter
+/// refuses.
 pub(super) fn hides_the_rest_of_the_host() {
     const CODE: &str = "#include <errno.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/stat.h>\n\
         int main(int n,char**a){struct stat s;for(int i=1;i<n;i++)\
@@ -112,7 +114,7 @@ pub(super) fn hides_the_rest_of_the_host() {
     let me = format!("/proc/{}", rustix::process::getpid().as_raw_nonzero());
     let others = [me.as_str()];
     let all = [&[looks.as_str()], rest.as_slice(), &others, &known].concat();
-    // Whoever is not in the sandbox sees them all.
+    // A process outside the sandbox sees them all.
     let plain = Command::new(&looks).args(&all[1..]).output().expect("started");
     let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
     assert!(
@@ -130,7 +132,7 @@ pub(super) fn hides_the_rest_of_the_host() {
     });
 }
 
-/// By links, within each other, absent, and under either name.
+/// Through links, within each other, absent, and under either name.
 pub(super) fn shows_what_is_named_as_it_is_named() {
     let world = World::new();
     for folder in ["workspace/in", "far/real/sub", "far/hidden/open", "wide/deep/write", "turn/read"] {
@@ -140,7 +142,7 @@ pub(super) fn shows_what_is_named_as_it_is_named() {
     symlink(world.path("hop/real"), world.path("linked")).expect("linked");
     for file in [
         "far/real/sub/f",
-        "far/beside",
+        "far/sibling",
         "far/hidden/open/f",
         "wide/deep/f",
         "wide/deep/write/f",
@@ -157,32 +159,33 @@ pub(super) fn shows_what_is_named_as_it_is_named() {
     program(&world, "writes", &[words(&world.path("turn/tool"))], &[], &[&deep, &turn]);
     let at = |name: &str| world.path(name);
     inside(&world, true, || {
-        // The link, and the link on the way to where it leads, under their own names.
+        // The link, and the link on the path to its target, under their own names.
         assert_eq!(std::fs::read_link(at("linked")).expect("a link"), at("hop/real"));
         assert_eq!(std::fs::read_link(at("hop")).expect("a link"), Path::new("far"));
         for there in ["linked/sub/f", "hop/real/sub/f", "far/real/sub/f", "wide/deep/f", "turn/read/f"] {
             assert_eq!(std::fs::read(at(there)).map_err(|e| e.kind()), Ok(b"x".to_vec()), "{there}");
         }
-        for gone in ["far/beside", "outside", "not", "workspace/../tools.d"] {
+        for gone in ["far/sibling", "outside", "not", "workspace/../tools.d"] {
             assert_eq!(
                 std::fs::metadata(at(gone)).map(drop).map_err(|e| e.kind()),
                 Err(ErrorKind::NotFound),
                 "{gone}"
             );
         }
-        // A folder to change within one to read, and the other way: what is to be changed can be.
+        // A folder to change within one to read, and the reverse: what may be changed can be.
         assert_eq!(write(&at("wide/deep/f")), Err(ErrorKind::ReadOnlyFilesystem));
         assert_eq!(write(&at("wide/deep/write/f")), Ok(()));
         assert_eq!(write(&at("turn/read/f")), Ok(()));
         assert_eq!(write(&at("new")), Err(ErrorKind::ReadOnlyFilesystem), "the view's own root");
         assert_eq!(write(Path::new("/usr/lib/new")), Err(ErrorKind::ReadOnlyFilesystem));
-        // A program that lies where tools write is shown alone; nothing that they put beside it runs.
+        // A program that lies where tools write is shown alone; a program that they put next to it
+        // does not run.
         assert_eq!(write(&at("turn/tool")), Err(ErrorKind::ReadOnlyFilesystem));
         std::fs::copy("/usr/bin/true", at("turn/other")).expect("copied");
         let run =
             |name: &str| Command::new(at(name)).status().map(|status| status.success()).map_err(|e| e.kind());
         assert_eq!((run("turn/tool"), run("turn/other")), (Ok(true), Err(ErrorKind::PermissionDenied)));
-        // The way is no more open than on the host.
+        // The path is as closed as on the host.
         let hidden = std::fs::metadata(at("far/hidden")).expect("a folder");
         let expect = if is_root() { (0o700, 0) } else { (0o755, hidden.uid()) };
         assert_eq!((hidden.mode() & 0o777, hidden.uid()), expect);
@@ -190,7 +193,7 @@ pub(super) fn shows_what_is_named_as_it_is_named() {
     answers_by_the_same_names(&world, [&linked, &later, &open, &wide]);
 }
 
-/// A tool's answers go by the same names; what appears later is not there.
+/// A tool's answers use the same names; what appears later is not there.
 fn answers_by_the_same_names(world: &World, [linked, later, open, wide]: [&PathBuf; 4]) {
     let at = |name: &str| world.path(name);
     world.tool(
@@ -208,7 +211,7 @@ fn answers_by_the_same_names(world: &World, [linked, later, open, wide]: [&PathB
             assert_eq!(Path::new(&found.canonical), at(is), "{asked}");
             assert_eq!(stage.answer("read_file", json!({ "path": at(asked) })).await.0, 0, "{asked}");
         }
-        // Another user's tools do not get through a folder that lets nobody through.
+        // Another user's tools do not get through a folder that is closed to them.
         let found = matches!(stage.object(at("far/hidden/open/f")).await, Object::Path(_));
         assert_eq!(found, !is_root());
         std::fs::create_dir_all(later).expect("made");
@@ -231,16 +234,16 @@ pub(super) fn cannot_be_changed_from_below() {
         };
         [take_away, open_up(&write_to), open_up(Path::new("/"))]
     };
-    inside(&world, false, || assert_eq!(attempts(), [true; 3], "not locked: nothing else is in the way"));
+    inside(&world, false, || assert_eq!(attempts(), [true; 3], "not locked: nothing else prevents it"));
     inside(&world, true, || assert_eq!(attempts(), [false; 3]));
     inside(&world, true, || {
         // Nor from namespaces below.
-        sys::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).expect("namespaces of its own");
+        sys::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).expect("new namespaces");
         assert_eq!(attempts(), [false; 3]);
     });
 }
 
-/// A mount that comes later does not slide in, is told of, and makes nothing reachable that was not.
+/// A later mount does not propagate into the view, is reported, and makes nothing new reachable.
 pub(super) fn follows_no_later_mount() {
     if !is_root() {
         return println!("skipped: an ordinary user mounts nothing on this host");
@@ -250,7 +253,7 @@ pub(super) fn follows_no_later_mount() {
     std::fs::create_dir(&late).expect("made");
     world.write("workspace/late/before", b"x");
     world.write("workspace/plain", b"x");
-    // As service managers set a host up.
+    // As service managers set up a host.
     sys::unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
     let change =
         |flags| nix::mount::mount(None::<&Path>, "/", None::<&Path>, flags, None::<&Path>).expect("changed");
@@ -266,7 +269,7 @@ pub(super) fn follows_no_later_mount() {
         std::fs::write(late.join("after"), "x").expect("written");
         assert!(late.join("after").exists() && !late.join("before").exists(), "the host has it");
         let plain = json!({ "path": late.parent().expect("a parent").join("plain") });
-        assert_eq!(stage.answer("read_file", plain).await.0, 0, "beside it");
+        assert_eq!(stage.answer("read_file", plain).await.0, 0, "next to it");
         for name in ["before", "after"] {
             let prepared = stage.prepare("read_file", &named(name)).await.expect("prepared");
             assert!(!matches!(prepared.object, Object::Path(_)), "{name}: {:?}", prepared.object);
@@ -274,7 +277,7 @@ pub(super) fn follows_no_later_mount() {
         let search = json!({ "path": late.parent(), "pattern": "x", "depth": 4 });
         let found = stage.call("search_files", search).await;
         assert!(!String::from_utf8_lossy(&found.stdout).contains("after"), "{found:?}");
-        // A launcher that starts now knows it; whoever compares the two tells.
+        // A launcher that starts now knows it; comparing the two reports shows it.
         let now = super::super::start(&stage.spec).expect("another launcher");
         let since = crate::launcher::mounted_since(&before, &now.report().mounted);
         assert_eq!(since, [words(&late)]);
@@ -282,7 +285,7 @@ pub(super) fn follows_no_later_mount() {
     });
 }
 
-/// A child that waits for go holds no way to the rest of the host.
+/// A child that waits for go has no access to the rest of the host.
 pub(super) fn closes_access_to_the_host() {
     if !is_root() {
         return println!("skipped: an ordinary user may not look into a launcher");
@@ -305,7 +308,8 @@ pub(super) fn closes_access_to_the_host() {
     });
 }
 
-/// Where `/proc` is partly covered the kernel gives no new one; what needs it is refused, and nothing else.
+/// If `/proc` is partly covered, the kernel refuses a new one; what needs it is refused, and
+/// nothing else.
 pub(super) fn does_without_proc() {
     let world = World::new();
     let file = world.write("workspace/f", b"x");
@@ -343,7 +347,7 @@ fn masked(world: &World, file: &str) {
         assert!(report.missing.iter().any(|line| line.starts_with("`/proc`: ")), "{report:?}");
         let refused = stage.prepare("job", &json!({})).await.expect_err("refused").to_string();
         assert!(
-            refused.starts_with("the tool needs a `/proc` of its own, which this machine does not give: "),
+            refused.starts_with("the tool needs its own `/proc`, which this machine does not provide: "),
             "{refused}"
         );
         assert_eq!(stage.answer("read_file", json!({ "path": file })).await.0, 0);

@@ -135,7 +135,7 @@ impl Stage {
         self.launcher.prepare_ask(self.ask(tool, arguments), self.manifest(tool).prepare_ms_max()).await
     }
 
-    /// Again and again, while released children are being reaped or a launcher is being replaced.
+    /// Retries while released children are being reaped or a launcher is being replaced.
     pub(super) async fn prepare_soon(&self, tool: &str, arguments: &Value) -> Prepared {
         loop {
             if let Ok(prepared) = self.prepare(tool, arguments).await {
@@ -174,7 +174,7 @@ impl Stage {
         self.launcher.run_go(go, None, &held, self.manifest(tool).limits).await
     }
 
-    /// As a front tells that it knows them, whose values are what [`Stage::value`] says.
+    /// The proof of a front that knows the secrets, whose values are those of [`Stage::value`].
     pub(super) fn secrets(&self, tool: &str) -> Option<String> {
         let (names, salt) = (&self.manifest(tool).secrets, self.launcher.report().salt);
         let proof = |name: &String| proof_of_same(&salt, Self::value(name).as_bytes());
@@ -203,7 +203,7 @@ pub(super) fn has(report: &Report, layer: &str) -> bool {
     report.layers.iter().any(|name| name.starts_with(layer))
 }
 
-/// Compiles a C program; `None`, with a word, where there is no compiler.
+/// Compiles a C program; `None`, with a message, without a compiler.
 pub(super) fn compile(world: &World, name: &str, source: &str) -> Option<String> {
     let path = world.path(name);
     let file = path.with_extension("c");
@@ -220,7 +220,7 @@ pub(super) fn compile(world: &World, name: &str, source: &str) -> Option<String>
     }
 }
 
-/// Waits until `there` is as wished, by looking.
+/// Waits until `there` holds, by polling.
 pub(super) fn until(what: &str, there: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !there() {

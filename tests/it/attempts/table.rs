@@ -225,6 +225,6 @@ pub(crate) const ROWS: &[Row] = &[
     row(131, "a rename that leaves a device (RENAME_WHITEOUT)", Program(&["whiteout"]), Held, "SC"),
     row(132, "a turn before others (nice, SCHED_OTHER)", Program(&["priority"]), Held, "SC"),
     row(133, "a loop of forks", Tests(&["src/sandbox/tests/left.rs::a_fork_loop_is_throttled"]), Held, "SUP"),
-    row(134, "an unreadable folder, made by a call", Program(&["closed_folder"]), Held, "SC"),
+    row(134, "a folder that nobody can look into, made by a call", Program(&["closed_folder"]), Held, "SC"),
     row(135, "folders deeper than a path, made by a call", End(&[("deep", "ok")]), Held, "SUP"),
 ];

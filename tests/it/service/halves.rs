@@ -310,11 +310,11 @@ fn a_launcher_takes_no_other_peer_and_no_other_socket() {
     let starters: [&Starter; 2] = [&own_binary, &alias];
     for starter in starters {
         refused(&launch(starter, own + 1, SocketType::SEQPACKET), 1, "the peer runs as uid");
-        refused(&launch(starter, own, SocketType::STREAM), 1, "is no SOCK_SEQPACKET");
+        refused(&launch(starter, own, SocketType::STREAM), 1, "not of type SOCK_SEQPACKET");
         let plain = |args: &[&str]| starter(args).output().expect("starts");
         refused(&plain(&["--front-user", "0"]), 2, "no connection was passed");
         refused(&plain(&["--front-user", "0", "--fd", "2"]), 1, "is a standard stream");
-        refused(&plain(&["--front-user", "no-such-user", "--fd", "3"]), 2, "no user `no-such-user`");
+        refused(&plain(&["--front-user", "no-such-user", "--fd", "3"]), 2, "unknown user `no-such-user`");
         refused(&plain(&[]), 2, "--front-user");
     }
     let help = own_binary(&["--help"]).output().expect("starts");

@@ -1,7 +1,7 @@
-//! From a flat table to a filter: a binary search over call numbers.
+//! Compiles a flat table to a filter: a binary search over call numbers.
 //!
-//! The kernel walks every number once when it loads a filter, so a tree loads several times faster than a list. A call of a
-//! foreign architecture kills.
+//! When it loads a filter, the kernel evaluates it for every call number, so a tree loads several
+//! times faster than a list. A call of a foreign architecture kills.
 
 use libc::EPERM;
 use seccompiler::{BpfProgram, sock_filter};
@@ -14,7 +14,7 @@ pub(crate) const ARCH: u32 = 0xc000_00b7;
 /// Call numbers from here on are the x32 calls of x86-64.
 const X32_BIT: u32 = 0x4000_0000;
 
-/// What a rule answers.
+/// The verdict of a rule.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterAction {
     Allow,
@@ -32,8 +32,8 @@ impl FilterAction {
     }
 }
 
-/// A call that is allowed for some values of an argument, compared in its low 32 bits: all that the
-/// kernel looks at for these calls.
+/// A call that is allowed for some values of an argument. Only the low 32 bits are compared, which
+/// is all that the kernel uses for these calls.
 pub(crate) struct Condition {
     pub(crate) call: i64,
     pub(crate) argument: u32,
@@ -46,16 +46,17 @@ pub(crate) enum Test {
     NoneOf(&'static [u32]),
     NoBits(u32),
     AllBits(u32),
-    /// Flags of an open: a file is emptied only by who opens it to write, which every Landlock knows. And of the
-    /// argument behind, where there is one to look at: none of these bits.
+    /// Flags of an open: a file may be emptied only by opening it for writing, which every Landlock
+    /// version covers. If given: the bits that the argument after the flags must not have.
     Open(Option<(u32, u32)>),
     /// Family, type and protocol of a socket.
     Socket(Sockets),
-    /// The same, as one of these.
+    /// Family, type and protocol of a socket: one of these.
     Kind(&'static [SocketKind]),
     /// This value alone.
     Is(u32),
-    /// Process, resource and new value of a limit: the caller's own limits, and no new value for [`KEPT_LIMIT`].
+    /// Process, resource and new value of a limit: only the caller's own limits, and no new value
+    /// for [`KEPT_LIMIT`].
     OwnLimits,
 }
 
@@ -66,17 +67,18 @@ pub(crate) struct SocketKind {
     pub(crate) protocols: &'static [i32],
 }
 
-/// Sockets that a launcher lets its children make, each in a network of its own.
+/// Sockets that a launcher lets its children make, each in its own network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sockets {
-    /// Of programs that make their own connections.
+    /// For programs that make their own connections.
     pub(crate) tcp: bool,
-    /// Of tools that are connected to a named one.
+    /// For tools that are connected to a named socket.
     pub(crate) unix: bool,
 }
 
-/// The one limit that nobody below the launcher sets, lower ones included: with RLIMIT_CORE at 1 the kernel does not start
-/// the program that `core_pattern` names, and with 0 it does (core(5)).
+/// The one limit that no process below the launcher may set, not even to a lower value: with
+/// RLIMIT_CORE at 1 the kernel does not start the program that `core_pattern` names, and with 0 it
+/// does (core(5)).
 pub(crate) const KEPT_LIMIT: u32 = 4;
 
 /// Loads `filter` on the calling thread; its children inherit it.
@@ -101,7 +103,7 @@ pub(crate) fn compile(
     compile_table(&table, conditions, default)
 }
 
-/// A filter of any verdicts. Where a call stands in the table twice the refusal wins.
+/// A filter of any verdicts. If the table contains a call twice, the refusal wins.
 pub(crate) fn compile_table(
     table: &[(i64, FilterAction)],
     conditions: &[Condition],
@@ -117,14 +119,14 @@ pub(crate) fn compile_table(
     }
     let mut table: Vec<(u32, FilterAction)> =
         table.iter().map(|(call, verdict)| (number(*call), *verdict)).collect();
-    // A refusal sorts first, and the first stays.
+    // A refusal sorts first, and the first entry stays.
     table.sort_by_key(|(call, verdict)| (*call, *verdict == FilterAction::Allow));
     table.dedup_by_key(|(call, _)| *call);
     out.extend(search(&steps(&table, default)));
     out
 }
 
-/// Every call's verdict as steps: from this number on, until the next step.
+/// Every call's verdict as steps: each applies from its number on, until the next step.
 fn steps(table: &[(u32, FilterAction)], default: FilterAction) -> Vec<(u32, FilterAction)> {
     let mut steps = vec![(0, default)];
     for (call, verdict) in table {
@@ -216,7 +218,7 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
             out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
             out.push(load_word(16 + 8));
             out.extend([jump_if_equal(KEPT_LIMIT, 1, 0), answer(FilterAction::Allow)]);
-            // A pointer, both halves of which are looked at: asking for the limit gives none.
+            // A pointer, so both halves are checked: reading the limit passes none.
             for half in [0, 4] {
                 out.push(load_word(16 + 8 * NEW_VALUE + half));
                 out.extend([jump_if_equal(0, 1, 0), answer(condition.otherwise)]);
@@ -233,13 +235,14 @@ fn condition_body(condition: &Condition) -> Vec<sock_filter> {
     out
 }
 
-/// Answers where the family, which is in the accumulator, is that of `kind`; leaves it there otherwise.
+/// Answers if the family, which is in the accumulator, is that of `kind`; otherwise leaves it
+/// there.
 fn kind_body(kind: &SocketKind, otherwise: FilterAction) -> Vec<sock_filter> {
     let mut body = vec![load_word(16 + 8)];
-    // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
+    // The type argument also carries SOCK_CLOEXEC and SOCK_NONBLOCK.
     let bits = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
     body.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, bits));
-    // Each jumps over the rest of them and the answer behind. There are a handful.
+    // Each jumps over the remaining comparisons and the answer after them. There are a handful.
     let over = |at: usize| u8::try_from(kind.types.len() - at).unwrap_or(u8::MAX);
     let types = kind.types.iter().enumerate();
     body.extend(types.map(|(at, kind)| jump_if_equal(kind.unsigned_abs(), over(at), 0)));
@@ -255,7 +258,7 @@ fn kind_body(kind: &SocketKind, otherwise: FilterAction) -> Vec<sock_filter> {
     [vec![jump_if_equal(kind.family.unsigned_abs(), 0, skip)], body].concat()
 }
 
-/// The family is loaded. What comes to its end is refused.
+/// The family is loaded. A socket that reaches the end of the body is refused.
 fn socket_body(Sockets { tcp, unix }: Sockets, otherwise: FilterAction) -> Vec<sock_filter> {
     let [inet, inet6, local] = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX].map(i32::unsigned_abs);
     let mut out = Vec::new();
@@ -265,7 +268,7 @@ fn socket_body(Sockets { tcp, unix }: Sockets, otherwise: FilterAction) -> Vec<s
     if tcp {
         out.extend([jump_if_equal(inet, 2, 0), jump_if_equal(inet6, 1, 0), answer(otherwise)]);
         out.push(load_word(16 + 8));
-        // SOCK_CLOEXEC and SOCK_NONBLOCK beside the type.
+        // The type argument also carries SOCK_CLOEXEC and SOCK_NONBLOCK.
         let kind = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).unsigned_abs();
         out.push(instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, kind));
         out.extend([jump_if_equal(libc::SOCK_STREAM.unsigned_abs(), 1, 0), answer(otherwise)]);

@@ -1,6 +1,6 @@
-//! The system calls of each filter, by what they are for.
+//! The system calls of each filter, by purpose.
 
-/// Files, memory, time and a process's own affairs: what any program does.
+/// Files, memory, time and a process's own state: what any program uses.
 pub(crate) const ORDINARY: &[i64] = &[
     libc::SYS_brk,
     libc::SYS_chdir,
@@ -96,7 +96,7 @@ pub(crate) const ORDINARY: &[i64] = &[
     libc::SYS_writev,
 ];
 
-/// Older spellings that newer architectures lack.
+/// Older spellings that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const LEGACY: &[i64] = &[
     libc::SYS_access,
@@ -158,7 +158,7 @@ pub(crate) const LAUNCHER: &[i64] = &[
     libc::SYS_socketpair,
 ];
 
-/// Being connected by TCP, on sockets that [`socket_condition`] lets be made.
+/// Using a TCP connection, on sockets that [`socket_condition`] allows.
 pub(crate) const CONNECTING: &[i64] = &[
     libc::SYS_connect,
     libc::SYS_getpeername,
@@ -179,8 +179,8 @@ pub(crate) const MODES_LEGACY: &[i64] = &[libc::SYS_chmod];
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const MODES_LEGACY: &[i64] = &[];
 
-/// Changing what names a folder holds and how long its files are. Where, is for Landlock to say. And locking: who changes
-/// nothing would only hold up who does, by a lock on its folder.
+/// Changing the names in a folder and the length of files; Landlock decides where. And locking: a
+/// program that changes nothing could only block those that do, with a lock on their folder.
 pub(crate) const WRITING: &[i64] = &[
     libc::SYS_flock,
     libc::SYS_ftruncate,
@@ -204,7 +204,7 @@ pub(crate) const WRITING_LEGACY: &[i64] = &[
 #[cfg(target_arch = "aarch64")]
 pub(crate) const WRITING_LEGACY: &[i64] = &[libc::SYS_renameat];
 
-/// All that a builtin does behind its last step.
+/// All that a builtin does after its last step.
 pub(crate) const BUILTIN: &[i64] = &[
     libc::SYS_brk,
     libc::SYS_clock_gettime,
@@ -230,7 +230,7 @@ pub(crate) const BUILTIN: &[i64] = &[
     libc::SYS_write,
 ];
 
-/// Known, and refused to everybody below the launcher: EPERM rather than ENOSYS.
+/// Known calls that are refused to every process below the launcher: EPERM rather than ENOSYS.
 pub(crate) const DANGEROUS: &[i64] = &[
     libc::SYS_accept4,
     libc::SYS_acct,

@@ -1,4 +1,4 @@
-//! What each filter answers, as the kernel would run it.
+//! What each filter answers, when run as the kernel runs it.
 
 use super::compile::{ARCH, FilterAction, KEPT_LIMIT, Sockets};
 use super::filters::{CREATING_LEGACY, Does, FOLDERS, base, builtin, fetcher, of_program, walker};
@@ -58,7 +58,7 @@ fn check_wide<const N: usize>(filter: &BpfProgram, call: i64, arguments: [u64; N
 }
 
 #[test]
-fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
+fn connecting_programs_have_only_tcp_and_ignored_modes_change_nothing() {
     let eperm = FilterAction::Errno(EPERM);
     let connects = Does { connects: true, ..Does::default() };
     for filter in [base(TCP, false), of_program(connects), of_program(Does { writes: true, ..connects })] {
@@ -66,7 +66,7 @@ fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
         for family in [2, 10] {
             check(&filter, libc::SYS_socket, [family, 0x8_0801, 6], FilterAction::Allow);
             check(&filter, libc::SYS_socket, [family, 1, 0], FilterAction::Allow);
-            // Datagrams, raw ones, SCTP.
+            // Datagram, raw and SCTP sockets.
             check(&filter, libc::SYS_socket, [family, 2, 0], eperm);
             check(&filter, libc::SYS_socket, [family, 3, 1], eperm);
             check(&filter, libc::SYS_socket, [family, 1, 132], eperm);
@@ -92,7 +92,7 @@ fn who_connects_has_tcp_alone_and_who_is_told_of_modes_changes_none() {
 }
 
 #[test]
-fn who_has_a_last_filter_has_no_call_whose_flags_no_filter_sees() {
+fn last_filters_allow_no_call_with_hidden_flags() {
     check(&base(Sockets::default(), false), libc::SYS_clone3, [0; 2], FilterAction::Allow);
     let answers = [(program(), ENOSYS), (writer(), ENOSYS), (builtin(), EPERM), (walker(), EPERM)];
     for (filter, errno) in answers {
@@ -101,7 +101,7 @@ fn who_has_a_last_filter_has_no_call_whose_flags_no_filter_sees() {
 }
 
 #[test]
-fn no_folder_is_made_that_its_owner_cannot_look_into() {
+fn no_folder_is_made_that_its_owner_cannot_read() {
     let eperm = FilterAction::Errno(EPERM);
     for mode in [0, 0o300, 0o477, 0o677] {
         for (call, argument) in FOLDERS {
@@ -179,21 +179,21 @@ fn lists_answer_as_they_say() {
 }
 
 #[test]
-fn nobody_below_the_launcher_sets_another_limit_of_cores() {
+fn no_process_below_the_launcher_sets_the_core_limit() {
     const POINTER: u64 = 0x7ffe_0000_1000;
     let (eperm, enosys) = (FilterAction::Errno(EPERM), FilterAction::Errno(ENOSYS));
     let core = u64::from(KEPT_LIMIT);
     for filter in [base(Sockets::default(), true), program(), writer()] {
         for new in [POINTER, 0x1000, 1 << 32, 1 << 63] {
             check_wide(&filter, libc::SYS_prlimit64, [0, core, new, 0], eperm);
-            // The kernel looks at the low half of the resource.
+            // The kernel uses the low half of the resource.
             check_wide(&filter, libc::SYS_prlimit64, [0, core | 1 << 32, new, 0], eperm);
         }
         check_wide(&filter, libc::SYS_prlimit64, [0, core, 0, POINTER], FilterAction::Allow);
         for resource in (0..16).filter(|resource| *resource != core) {
             check_wide(&filter, libc::SYS_prlimit64, [0, resource, POINTER, 0], FilterAction::Allow);
         }
-        // Nobody else's, whatever it is.
+        // No other process's limits, whatever the resource.
         for resource in 0..16 {
             check_wide(&filter, libc::SYS_prlimit64, [1, resource, POINTER, 0], eperm);
             check_wide(&filter, libc::SYS_prlimit64, [1, resource, 0, POINTER], eperm);
@@ -215,7 +215,7 @@ fn nothing_of_a_call_is_locked_enlarged_or_watched_for_others() {
         check(&program(), libc::SYS_fcntl, [1, command], eperm);
         check(&writer(), libc::SYS_fcntl, [1, command], FilterAction::Allow);
     }
-    // F_NOTIFY, F_SETPIPE_SZ, F_ADD_SEALS, F_SETDELEG, and what is not known yet
+    // F_NOTIFY, F_SETPIPE_SZ, F_ADD_SEALS, F_SETDELEG, and commands that are not known yet
     for command in [1026, 1031, 1033, 1040, 39, 1041, 4000, u32::MAX] {
         for filter in [program(), writer()] {
             check(&filter, libc::SYS_fcntl, [1, command], eperm);
@@ -257,7 +257,7 @@ fn a_rename_makes_no_device_and_no_program_comes_before_others() {
 }
 
 #[test]
-fn the_base_knows_unix_sockets_only_where_it_is_told() {
+fn the_base_allows_unix_sockets_only_on_request() {
     let eperm = FilterAction::Errno(EPERM);
     for base in [base(Sockets::default(), false), base(UNIX, false)] {
         check(&base, libc::SYS_clone, [0x2000_0000, 0], FilterAction::Allow);

@@ -1,4 +1,4 @@
-//! A child that is made of the same steps as a call's, minus the layers that are off.
+//! A child that goes through the same steps as a call's, minus the layers that are off.
 
 use super::super::view::one;
 use super::super::{ORDINARY, World, become_user};
@@ -44,7 +44,7 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The program, a folder for it, and a process that is none of its own.
+/// The program, a folder for it, and a process outside its call.
 pub(super) struct LayerStage {
     world: World,
     program: PathBuf,
@@ -98,7 +98,7 @@ impl LayerStage {
         !statvfs(&self.program).expect("a mount").f_flag.contains(StatVfsMountFlags::NOSUID)
     }
 
-    /// The same programs in a launcher's hands.
+    /// The same programs, started by a launcher.
     pub(super) fn are_ended_by_the_launcher(&self) {
         for what in ["killed", "flood"] {
             self.world.program(what, &[self.program.to_str().expect("UTF-8"), what]);
@@ -109,7 +109,7 @@ impl LayerStage {
         });
     }
 
-    /// Everything as it was before any attempt.
+    /// Restores the files to their state before any attempt.
     pub(super) fn plant(&self) {
         let (outside, folder) = (self.world.path("outside"), self.world.path("workspace").join("box"));
         for at in [&outside, &folder] {
@@ -134,7 +134,7 @@ impl LayerStage {
         }
     }
 
-    /// What the program says of the attempt `name`, without the layers `off`.
+    /// What the program reports of the attempt `name`, without the layers `off`.
     pub(super) fn attempt(&self, off: &[Layer], name: &str) -> Value {
         let _ended = self.end(off, name);
         let text = std::fs::read_to_string(self.world.path("told")).expect("read");
@@ -142,7 +142,7 @@ impl LayerStage {
         serde_json::from_str(line).unwrap_or_else(|e| panic!("{off:?} {name}: {e}: {text}"))
     }
 
-    /// How the program ends that is told `what`, and how much it has written.
+    /// How the program ends when started with `what`, and how much it has written.
     pub(super) fn end(&self, off: &[Layer], what: &str) -> (Option<i32>, u64) {
         self.plant();
         let told = self.world.path("told");
@@ -151,7 +151,7 @@ impl LayerStage {
         (code, std::fs::metadata(&told).expect("written").len())
     }
 
-    /// The launcher's first stage, minus what is off: namespaces, and maps for the second.
+    /// The launcher's first stage, minus what is off: namespaces, and maps for the second stage.
     pub(super) fn first_stage(&self, off: &[Layer], what: &str, out: &OwnedFd) -> Result<i32, String> {
         let has = |layer| !off.contains(&layer);
         let proc = files::open_path("/proc").map_err(|e| e.to_string())?;
@@ -189,7 +189,7 @@ impl LayerStage {
         code_of(&child)
     }
 
-    /// The second: the view, locked, and the child of the call.
+    /// The second stage: the view, locked, and the child of the call.
     pub(super) fn second_stage(
         &self,
         off: &[Layer],
@@ -240,7 +240,7 @@ impl LayerStage {
             }
         }
         if has(Capabilities) {
-            // As in the product: who has a way to no capability has none to lock.
+            // As in the product: a process that cannot gain a capability has none to lock.
             if has(OwnUsers) || (is_root && !has(Identity)) {
                 layers::lock_secure_bits().or_else(|e| if is_root { Err(e) } else { Ok(()) })?;
             }
@@ -268,7 +268,7 @@ impl LayerStage {
             }
         }
         if has(Resources) {
-            // Where the hard limit is 0 nothing is tried of it.
+            // If the hard limit is 0, no attempt uses it.
             let _missing = layers::limit_core(None);
             layers::limit_resources(&Self::LIMITS, 0, 16)?;
         }
@@ -283,8 +283,8 @@ impl LayerStage {
     }
 }
 
-/// Has `run` done by a child in `namespaces`, and waits for it; where it comes back with a reason, that is its output,
-/// for whoever looks for the fault.
+/// Has a child in `namespaces` do `run`, and waits for it; if `run` returns an error, that becomes
+/// its output, to help find the fault.
 pub(super) fn wait_for(
     run: impl FnOnce() -> Result<i32, String>,
     namespaces: CloneFlags,
@@ -309,7 +309,7 @@ pub(super) fn code_of(child: &OwnedFd) -> Result<i32, String> {
     end.and_then(|end| end.exit_status()).ok_or_else(|| "ended by a signal".to_owned())
 }
 
-/// Builds the program, static; `None`, with a word, where there is no compiler.
+/// Builds the program, statically; `None`, with a message, without a compiler.
 pub(super) fn build(world: &World, port: u16) -> Option<PathBuf> {
     for (name, source) in SOURCES {
         world.write(name, source.as_bytes());
