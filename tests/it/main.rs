@@ -24,6 +24,8 @@ mod ledger;
 mod vectors;
 // What the documents tell people to type works.
 mod readme; // as an ordinary user too
+// Links and paths in the documents lead to files and headings that exist.
+mod links;
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // They are told as events.
