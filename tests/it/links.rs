@@ -56,6 +56,26 @@ fn every_source_path_in_architecture_and_decisions_exists() {
     assert!(found >= 80, "only {found} paths were found");
 }
 
+/// Each route of the API and each code of a problem is on the page about HTTP.
+#[test]
+fn the_page_about_http_has_every_route_and_code() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = read(&top.join("docs/http.md"));
+    let (routes, problems) = (read(&top.join("src/http/routes.rs")), read(&top.join("src/http/problem.rs")));
+    let routes =
+        routes.split(".route(\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(route, _)| route);
+    let quoted =
+        problems.lines().filter_map(|line| line.split_once(" = ")?.1.split_once(" \"")?.1.split_once('"'));
+    let codes = quoted.filter(|(_, rest)| rest.starts_with(" \"")).map(|(code, _)| code);
+    let missing = |words: Vec<&str>, count: usize| {
+        assert!(words.len() >= count, "only {} were found: {words:?}", words.len());
+        words.into_iter().filter(|word| !page.contains(*word)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(missing(routes.collect(), 18), Vec::<String>::new());
+    let codes: Vec<String> = codes.map(|code| format!("`{code}`")).collect();
+    assert_eq!(missing(codes.iter().map(String::as_str).collect(), 20), Vec::<String>::new());
+}
+
 #[test]
 fn the_front_door_stays_short() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
