@@ -26,6 +26,8 @@ mod vectors;
 mod readme; // as an ordinary user too
 // The examples do what their page says.
 mod examples;
+// Links and paths in the documents lead to files and headings that exist.
+mod links;
 // Calls that wait for a person.
 mod approval; // as an ordinary user too
 // Approval requests are sent as events.

@@ -98,6 +98,23 @@ fn the_first_commands_are_those_of_ci() {
 /// The blocks about scripts, in order, against a server.
 #[test]
 fn scripts_run() {
+    run_against_a_server(include_str!("../../docs/scripts.md"), 8);
+}
+
+/// The page about HTTP.
+#[test]
+fn the_page_about_http_runs() {
+    run_against_a_server(include_str!("../../docs/http.md"), 8);
+}
+
+/// The page about approvals: a person who asks, and another one who answers.
+#[test]
+fn the_page_about_approvals_runs() {
+    run_against_a_server(include_str!("../../docs/approvals.md"), 6);
+}
+
+/// Runs every block of `document`, of which there are at least `blocks_min`, on a fresh home with a server.
+fn run_against_a_server(document: &str, blocks_min: usize) {
     for tool in ["curl", "python3"] {
         let is_there = Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
         if !is_there {
@@ -105,8 +122,8 @@ fn scripts_run() {
             return;
         }
     }
-    let blocks = blocks(include_str!("../../docs/scripts.md"), "sh");
-    assert!(blocks.len() >= 8, "the document has lost its blocks");
+    let blocks = blocks(document, "sh");
+    assert!(blocks.len() >= blocks_min, "the document has lost its blocks");
     let home = TestHome::init();
     let server = home.serve();
     let folder = tempfile::tempdir().expect("folder");

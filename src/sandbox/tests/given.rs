@@ -239,10 +239,8 @@ pub(super) fn gives_secrets_by_descriptor() {
         for proof in [None, Some(String::new()), Some("0".repeat(64))] {
             let execution = other(proof).await;
             let End::Refused { reason } = &execution.end else { panic!("{execution:?}") };
-            assert!(
-                reason.starts_with("the tool's secrets are not those that the front replaces"),
-                "{reason}"
-            );
+            let expect = "the tool's secrets are not those that the front replaces";
+            assert!(reason.starts_with(expect), "{reason}");
             assert!(execution.stdout.is_empty() && execution.given.secrets.is_empty(), "{execution:?}");
         }
     });
