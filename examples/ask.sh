@@ -4,8 +4,8 @@
 #   ask.sh 'health_check()'
 #
 # Needs: curl and jq, PAR_URL, and the key in the file PAR_KEY_FILE (default: ~/.config/par/key).
-# Prints the answer. Exit codes, as of `par run`: 0 answered, 1 failed, 2 usage, 3 denied, 4 waits for
-# approval, 6 no valid key, 7 server not reachable, 8 limit reached.
+# Prints the answer. Exit codes, as of `par run`: 0 answered, 1 failed, 2 usage, 3 denied, 4 waits
+# for approval, 6 no valid key, 7 server not reachable, 8 limit reached.
 set -eu
 
 message=${1:?usage: ask.sh MESSAGE}

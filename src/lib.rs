@@ -1,8 +1,9 @@
 //! PAR: a policy-driven, secure operations agent with an audit ledger.
 //!
 //! A message arrives, and a language model chooses tools. Every call passes a JSON Schema and a
-//! Cedar policy and runs in a sandboxed child. Every step is on a hash-chained ledger before it has any
-//! effect. The model is presumed hostile. `ARCHITECTURE.md` follows one request through this code.
+//! Cedar policy and runs in a sandboxed child. Every step is on a hash-chained ledger before it has
+//! any effect. The model is presumed hostile. `ARCHITECTURE.md` follows one request through this
+//! code.
 //!
 //! # Layout
 //!

@@ -1,5 +1,5 @@
-//! The documents at the top and in `docs/`: their links lead to files and headings, the paths that they name exist, and
-//! the first two stay short.
+//! The documents at the top and in `docs/`: their links lead to files and headings, the paths that
+//! they name exist, and the first two stay short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -117,7 +117,8 @@ fn is_relative(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:")
 }
 
-/// Whether a code span is the path of a file of this repository: below a folder, with an extension that sources have.
+/// Whether a code span is the path of a file of this repository: below a folder, with an extension
+/// that sources have.
 fn is_source_path(span: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
     let has_extension = [".rs", ".txt", ".out", ".py"].iter().any(|extension| span.ends_with(extension));
@@ -138,7 +139,8 @@ fn prose(page: &str) -> Vec<&str> {
     lines
 }
 
-/// Text and code spans of a page in turn, beginning with text. No span is longer than its paragraph.
+/// Text and code spans of a page in turn, beginning with text. No span is longer than its
+/// paragraph.
 fn spans(page: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for paragraph in prose(page).join("\n").split("\n\n") {

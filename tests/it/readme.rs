@@ -113,7 +113,8 @@ fn the_page_about_approvals_runs() {
     run_against_a_server(include_str!("../../docs/approvals.md"), 6);
 }
 
-/// Runs every block of `document`, of which there are at least `blocks_min`, on a fresh home with a server.
+/// Runs every block of `document`, of which there are at least `blocks_min`, on a fresh home with a
+/// server.
 fn run_against_a_server(document: &str, blocks_min: usize) {
     for tool in ["curl", "python3"] {
         let is_there = Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());

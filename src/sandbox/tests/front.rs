@@ -36,7 +36,7 @@ pub(super) fn the_front_reaches_nothing_else() {
         let own = TcpListener::bind("127.0.0.1:0").expect("a port");
         lock_front(&[world.path("workspace")]).expect("locked");
         let door = UnixListener::bind(world.path("workspace/door")).expect("its own socket");
-        // Threads that exist already are no exception.
+        // Threads that already exist are confined too.
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || wait.recv().map(|()| listens()));
         let early = socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");

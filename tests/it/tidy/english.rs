@@ -1,5 +1,5 @@
-//! Ten phrases that read like a translation, and lines too long to read: refused in comments, messages,
-//! help and documents.
+//! Ten phrases that read like a translation, and lines that are too long: refused in comments,
+//! messages, help and documents.
 
 use super::source::{top, without_words};
 use regex::Regex;
@@ -18,7 +18,7 @@ const PHRASES: [(&str, &str); 10] = [
     (r"\b(is|are) none\b", "is not a valid …"),
     (r"(^|[.:;!?] )Of [a-z]", "a sentence with a subject and a verb"),
     (r"(?i)\b(by|for|to|of) who\b", "a noun: the caller, the holder of a key"),
-    (r"(?i)\blikewise\b|\bonce more\b", "a full sentence, again"),
+    (r"(?i)\b(likewise|once more|beside)\b", "a full sentence; again; next to"),
     (r"(?i)\bmet by\b", "matches"),
 ];
 
@@ -120,9 +120,13 @@ fn read(path: &Path, found: &mut Vec<Line>) {
             let is_comment = words.trim_start().starts_with("//");
             // What a test's strings say is often what a stranger sent.
             if is_comment || !(is_test || number >= starts) {
-                let whole = if line.trim_start().starts_with("//") { line.to_owned() } else { String::new() };
-                let words = words.trim_start().trim_start_matches(['/', '!']).trim_start();
-                found.push(Line { at: at(number), words: without_quoted(words), whole });
+                let is_wrapped = is_comment && !words.contains("! |") && !words.contains("/ |");
+                let whole = if is_wrapped { line.to_owned() } else { String::new() };
+                let words = match is_comment {
+                    true => words.trim_start().trim_start_matches(['/', '!']).trim_start().to_owned(),
+                    false => sentences(&words),
+                };
+                found.push(Line { at: at(number), words: without_quoted(&words), whole });
             }
         }
         return;
@@ -154,6 +158,11 @@ fn read(path: &Path, found: &mut Vec<Line>) {
         let whole = if has_width && is_breakable { line.to_owned() } else { String::new() };
         found.push(Line { at: at(number), words: without_quoted(words), whole });
     }
+}
+
+/// The strings of a line of code that have more than one word: others are names.
+fn sentences(strings: &str) -> String {
+    strings.split("  ").filter(|string| string.trim().contains(' ')).collect::<Vec<_>>().join("  ")
 }
 
 fn is_said(line: &str) -> bool {

@@ -1,5 +1,5 @@
-//! What PAR is built from: licences, sources and duplicates of packages, by `cargo metadata`. `deny.toml` says the
-//! same to cargo-deny, which knows advisories too.
+//! What PAR is built from: licences, sources and duplicates of packages, by `cargo metadata`.
+//! `deny.toml` says the same to cargo-deny, which knows advisories too.
 
 use super::source::top;
 use serde_json::Value;
@@ -53,10 +53,11 @@ fn packages() -> Vec<Value> {
     packages
 }
 
-/// Whether `expression` (SPDX) can be met by `LICENCES`.
+/// Whether `expression` (SPDX) is allowed by `LICENCES`.
 fn is_allowed(expression: &str) -> bool {
     let expression = expression.replace(" / ", " OR ").replace('/', " OR ").replace(['(', ')'], "");
-    // No package here has an `OR` of `AND`s: an `AND` binds what is on its sides, each of which may be an `OR`.
+    // No package here has an `OR` of `AND`s: an `AND` binds what is on its sides, each of which may
+    // be an `OR`.
     expression.split(" AND ").all(|part| part.split(" OR ").any(|one| LICENCES.contains(&one.trim())))
 }
 
