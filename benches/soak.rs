@@ -229,7 +229,7 @@ impl Soak {
         }
         // Descriptors of ended calls are closed after the first answer.
         for _ in 0..2 {
-            self.caller.launcher.tend().await.expect("an answer");
+            self.caller.launcher.check_or_replace().await.expect("an answer");
         }
     }
 }

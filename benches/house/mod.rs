@@ -3,7 +3,7 @@
 use par::agent;
 use par::auth::{self, Principal, Role};
 use par::config::{Config, Home};
-use par::gate::{self, Asking, Gate, Order, Outcome, Rules, Running};
+use par::gate::{self, CallContext, Gate, Order, Outcome, Rules, Running};
 use par::launcher::Spec;
 use par::ledger::{Files, Ledger, Lock, Projection};
 use par::policy::{Bundle, Session, SourceFile};
@@ -152,7 +152,7 @@ impl Caller {
             budget: 32,
             risk: 0,
         };
-        let asking = Asking {
+        let asking = CallContext {
             principal: &self.principal,
             run: &run,
             session_id: &session_id,

@@ -136,7 +136,7 @@ impl From<&Manifest> for ToolView {
 pub enum RunError {
     /// A field is not supported yet, or a value is out of range: its name and the reason.
     #[error("`{0}`: {1}")]
-    Unfit(&'static str, String),
+    Invalid(&'static str, String),
     /// Too many runs are active: of this key if `of_key`, otherwise of all.
     #[error("{}", if *of_key {
         "this key already has the largest number of runs at once"

@@ -21,6 +21,6 @@ mod requests;
 pub use api::{
     LedgerRange, RunError, RunLimits, RunReply, RunRequest, RunStatus, Step, StepLedger, ToolView, Usage,
 };
-pub use resume::{Askers, GoOnError};
+pub use resume::{Requesters, ResumeError};
 pub use shared::Agent;
 pub use views::{Figures, PROJECTION, RunQuery, RunRow};

@@ -89,7 +89,7 @@ impl Agent {
 
 /// Refuses fields of later versions by name, and values out of range.
 fn check(request: &RunRequest) -> Result<(), RunError> {
-    let not_yet = |field| Err(RunError::Unfit(field, "is not supported by this version".to_owned()));
+    let not_yet = |field| Err(RunError::Invalid(field, "is not supported by this version".to_owned()));
     if request.session.is_some() {
         return not_yet("session");
     }
@@ -104,15 +104,15 @@ fn check(request: &RunRequest) -> Result<(), RunError> {
         }
     }
     if request.message.trim().is_empty() {
-        return Err(RunError::Unfit("message", "is empty".to_owned()));
+        return Err(RunError::Invalid("message", "is empty".to_owned()));
     }
     if request.message.contains('\0') {
-        return Err(RunError::Unfit("message", "contains a NUL character".to_owned()));
+        return Err(RunError::Invalid("message", "contains a NUL character".to_owned()));
     }
     match request.limits.calls_max {
         Some(calls) if calls == 0 || calls > limits::CALLS_PER_RUN_MAX => {
             let reason = format!("must be between 1 and {}", limits::CALLS_PER_RUN_MAX);
-            Err(RunError::Unfit("limits.calls_max", reason))
+            Err(RunError::Invalid("limits.calls_max", reason))
         }
         _ => Ok(()),
     }

@@ -160,7 +160,7 @@ impl Authority {
     }
 
     /// Records refusals on the ledger at most once a minute, and a last time when `stop` resolves.
-    pub async fn tell_refusals(&self, stop: impl Future<Output = ()>) {
+    pub async fn record_refusals(&self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         loop {
             let is_over = tokio::select! {

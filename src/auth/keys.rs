@@ -90,7 +90,7 @@ impl KeyState {
 pub enum KeyError {
     /// A value is not valid: its name and the reason.
     #[error("`{0}`: {1}")]
-    Unfit(&'static str, &'static str),
+    Invalid(&'static str, &'static str),
     /// A live key already has this name.
     #[error("a live key is already named `{0}`: revoke it or use another name")]
     Taken(String),
@@ -174,13 +174,13 @@ impl NewKey {
     fn check(&self) -> Result<(), KeyError> {
         const NAME: &str = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ -`";
         if !is_name(&self.name, "") {
-            return Err(KeyError::Unfit("name", NAME));
+            return Err(KeyError::Invalid("name", NAME));
         }
         if self.user.as_ref().is_some_and(|user| !is_name(user, "@")) {
-            return Err(KeyError::Unfit("user", "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @`"));
+            return Err(KeyError::Invalid("user", "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @`"));
         }
         if self.expires.is_some_and(|at| at <= Wall::now()) {
-            return Err(KeyError::Unfit("expires", "is in the past"));
+            return Err(KeyError::Invalid("expires", "is in the past"));
         }
         Ok(())
     }

@@ -151,11 +151,11 @@ async fn invalid_properties_of_a_key_are_refused() {
     assert!(matches!(create("ops", None, None).await, Err(KeyError::Taken(_))));
     let long = "x".repeat(65);
     for name in ["", "a b", "ä", "os:root", "../x", &long] {
-        assert!(matches!(create(name, None, None).await, Err(KeyError::Unfit("name", _))), "{name}");
+        assert!(matches!(create(name, None, None).await, Err(KeyError::Invalid("name", _))), "{name}");
     }
-    assert!(matches!(create("x", Some("os:root"), None).await, Err(KeyError::Unfit("user", _))));
+    assert!(matches!(create("x", Some("os:root"), None).await, Err(KeyError::Invalid("user", _))));
     let past = Some(crate::types::clock::Wall(1));
-    assert!(matches!(create("x", None, past).await, Err(KeyError::Unfit("expires", _))));
+    assert!(matches!(create("x", None, past).await, Err(KeyError::Invalid("expires", _))));
     assert_eq!(home.authority.list().expect("list").len(), 1, "nothing was made");
 }
 

@@ -22,7 +22,7 @@ pub struct Connection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
     /// In the order of the requests, at most
-    /// [`PROXY_TOLD_MAX`](crate::types::limits::PROXY_TOLD_MAX).
+    /// [`PROXY_LISTED_MAX`](crate::types::limits::PROXY_LISTED_MAX).
     pub told: Vec<Connection>,
     /// Number of requests beyond those listed.
     pub more: u64,

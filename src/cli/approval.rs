@@ -8,7 +8,7 @@ use super::{compose, show};
 use crate::agent::RunReply;
 use crate::auth::{self, Principal, Role};
 use crate::config::{Config, Home, server_url};
-use crate::gate::{Answer, AnswerError, Approval, State, content_words};
+use crate::gate::{Answer, AnswerError, Approval, State, describe_content};
 use crate::http::admin::{self, AdminError, FailureCode, Operation};
 use crate::ledger::Ledger;
 use crate::policy::Door;
@@ -158,7 +158,7 @@ async fn answer_and_resume(
     let answered = home.agent.gate().answer(by, Door::LOCAL, id, answer).await.map_err(refused)?;
     let shown = serde_json::to_value(&answered).map_err(Fail::failed)?;
     show::note(&answered_line(&shown));
-    home.agent.go_on(&home.askers, &answered.run).await.map_err(Fail::failed)
+    home.agent.resume(&home.requesters, &answered.run).await.map_err(Fail::failed)
 }
 
 impl ApprovalSource {
@@ -285,7 +285,7 @@ fn lines(approval: &Value) -> Vec<String> {
             Some(_) => lines.push(format!("{name:<10} {}", whole(approval, at))),
         }
     }
-    let content = approval.get("resource").and_then(content_words);
+    let content = approval.get("resource").and_then(describe_content);
     lines.extend(content.map(|words| format!("content    {words}")));
     for one in approval.pointer("/resource/exclusions").and_then(Value::as_array).into_iter().flatten() {
         lines.push(format!("leaves out {}", whole(one, "/canonical")));
@@ -353,7 +353,7 @@ fn refused(error: AnswerError) -> Fail {
 
 fn code_of(code: FailureCode) -> u8 {
     match code {
-        FailureCode::Unfit => exit::USAGE,
+        FailureCode::Invalid => exit::USAGE,
         FailureCode::OwnRequest | FailureCode::NotInGroup | FailureCode::Forbidden => exit::DENIED,
         _ => exit::FAILED,
     }

@@ -59,7 +59,7 @@ impl Key {
         match admin::call(&config.home.data, &self.request()) {
             Err(AdminError::NotRunning) => self.apply_locally(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
+            Err(AdminError::Failed(FailureCode::Invalid, why)) => Err(Fail::usage(why)),
             Err(other) => Err(Fail::failed(other)),
             Ok(answer) => Ok(answer),
         }

@@ -2,7 +2,7 @@
 
 use super::compose::{self, logs};
 use super::exit::{self, Fail};
-use crate::agent::{Agent, Askers, RunError, RunReply};
+use crate::agent::{Agent, Requesters, RunError, RunReply};
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::gate::Granted;
@@ -24,7 +24,7 @@ pub(super) fn run_here(
             .may(&home.principal, Power::Run, Over::Server, Door::LOCAL)
             .map_err(|why| Fail::new(exit::DENIED, why))?;
         work(&home.agent, &home.principal).await.map_err(|e| match e {
-            RunError::Unfit(..) => Fail::usage(e),
+            RunError::Invalid(..) => Fail::usage(e),
             other => Fail::failed(other),
         })
     })
@@ -35,7 +35,7 @@ pub(super) struct Inside {
     pub(super) agent: Agent,
     /// The owner of the home, in the configured role.
     pub(super) principal: Principal,
-    pub(super) askers: Askers,
+    pub(super) requesters: Requesters,
 }
 
 /// Runs `work` in this process, which becomes the front: it locks itself like a server, without a
@@ -73,8 +73,8 @@ pub(super) fn with_front<T>(
             .map_err(Fail::failed)?;
         let agent = compose::agent(&config, &rules, ledger.clone(), launcher, provider, secrets)?;
         agent.recover().await.map_err(Fail::failed)?;
-        let askers = compose::askers(&config, compose::authority(&config, ledger.clone())?)?;
-        let made = work(&Inside { agent, principal, askers }).await?;
+        let requesters = compose::requesters(&config, compose::authority(&config, ledger.clone())?)?;
+        let made = work(&Inside { agent, principal, requesters }).await?;
         let stop = Draft::new(StopPayload { command: what.to_owned() });
         let _receipt = ledger.append_one(stop).await.map_err(Fail::failed)?;
         Ok(made)

@@ -65,7 +65,7 @@ pub async fn resolve(to: &HostPort, named: &[IpNet], deadline: Duration) -> Resu
 /// Bounds the threads that wait for the resolver. A caller that gives up leaves its thread waiting,
 /// so the thread holds the permit: a tool whose names get no answer must not take every thread of
 /// the process.
-static LOOK_UPS: Semaphore = Semaphore::const_new(limits::LOOK_UPS_MAX);
+static LOOK_UPS: Semaphore = Semaphore::const_new(limits::LOOKUPS_MAX);
 
 async fn look_up(to: &HostPort) -> Result<Vec<IpAddr>, ConnectError> {
     let failed = |why: &dyn Error| ConnectError::Resolve(bounded(why));
@@ -210,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_waits_for_its_turn_at_the_resolver() {
         let to = host("localhost:443");
-        let places = u32::try_from(limits::LOOK_UPS_MAX).expect("few");
+        let places = u32::try_from(limits::LOOKUPS_MAX).expect("few");
         // Other tests use the resolver too, and return their permits.
         let all = LOOK_UPS.acquire_many(places).await.expect("open");
         let late = resolve(&to, &loopback(), Duration::from_millis(20)).await.expect_err("no place");

@@ -78,7 +78,7 @@ async fn attend_all<R: Record>(
             () = stop.as_mut() => break,
             Some(_) = open.join_next() => {}
             accepted = listener.accept(), if open.len() < connections_max => match accepted {
-                Ok((stream, _)) => drop(open.spawn(attend(call.clone(), stream))),
+                Ok((stream, _)) => drop(open.spawn(proxy(call.clone(), stream))),
                 Err(e) => {
                     tracing::warn!(error = %e, "cannot accept a connection to a call's proxy");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -126,7 +126,7 @@ const BAD_GATEWAY: &str = "502 Bad Gateway";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 const GATEWAY_TIMEOUT: &str = "504 Gateway Timeout";
 
-async fn attend<R: Record>(call: Arc<ProxiedCall<R>>, mut client: TcpStream) {
+async fn proxy<R: Record>(call: Arc<ProxiedCall<R>>, mut client: TcpStream) {
     let late =
         || ProxyRefusal(BAD_REQUEST, format!("no complete head within {} ms", call.head_max.as_millis()));
     let head = timeout(call.head_max, read_head(&mut client)).await.unwrap_or_else(|_| Err(late()));
@@ -288,7 +288,7 @@ impl<R: Record> ProxiedCall<R> {
 
     fn begin(&self, to: String) -> Place {
         let all = &mut self.book().all;
-        if all.told.len() >= limits::PROXY_TOLD_MAX {
+        if all.told.len() >= limits::PROXY_LISTED_MAX {
             all.more += 1;
             return None;
         }

@@ -1,6 +1,6 @@
 //! Opens and decides calls. Nothing here is durable, and nothing runs.
 
-use super::asking::Asking;
+use super::context::CallContext;
 use super::decided::{Decided, Next, refusal};
 use super::facts::{Facts, resource_of};
 use super::mint::asked::Asked;
@@ -28,16 +28,16 @@ struct PreparedCall {
 }
 
 impl Gate {
-    /// The tools that `asking` may use at all: those that the model is offered.
+    /// The tools that `context` may use at all: those that the model is offered.
     pub fn offered(&self, principal: &Principal, session: &Session) -> Vec<Arc<Manifest>> {
         let Rules { catalog, bundle } = self.rules();
         bundle.offered(principal.subject(), session, catalog.manifests())
     }
 
     /// Checks a proposed call. A tool that is not offered gives the same error as an unknown one.
-    pub fn validate(&self, asking: &Asking<'_>, proposed: ProposedCall) -> Result<ValidCall, Invalid> {
+    pub fn validate(&self, context: &CallContext<'_>, proposed: ProposedCall) -> Result<ValidCall, Invalid> {
         let Rules { catalog, bundle } = self.rules();
-        let may = |m: &Arc<Manifest>| bundle.may_offer(asking.principal.subject(), asking.session, m);
+        let may = |m: &Arc<Manifest>| bundle.may_offer(context.principal.subject(), context.session, m);
         catalog.validate(proposed, |tool| catalog.find(tool).is_some_and(may))
     }
 
@@ -63,7 +63,7 @@ impl Gate {
     /// A call that a person has approved is first decided as if it had not been: the approval
     /// counts only if that decision asks for exactly what was approved, and the call is identical
     /// to the one that was shown.
-    pub fn decide(&self, asking: &Asking<'_>, pending: Pending, prepared: Prepared) -> Decided {
+    pub fn decide(&self, context: &CallContext<'_>, pending: Pending, prepared: Prepared) -> Decided {
         let mut paths = subtree::SubtreePaths::default();
         let object = self.recorded_object(&prepared.object);
         let resource =
@@ -78,14 +78,14 @@ impl Gate {
         let counts = turn.counts(tool, now_us);
         let ask_about = |approved: Approved<'_>, resource: &policy::Resource| {
             pending.rules.bundle.decide(&Question {
-                subject: asking.principal.subject(),
-                session: asking.session,
+                subject: context.principal.subject(),
+                session: context.session,
                 manifest: pending.manifest(),
                 arguments: pending.valid.arguments(),
                 resource,
                 approved,
                 now_us,
-                source_ip: asking.source_ip,
+                source_ip: context.source_ip,
                 counts,
             })
         };
@@ -104,7 +104,7 @@ impl Gate {
             // What the approved call would leave out: the person sees it, and it is hashed with the
             // call.
             let shown = look(subtree::approval_for(gates));
-            let exact = Self::exact(asking, &pending, &verdict.request, &object, &shown.exclusions);
+            let exact = Self::exact(context, &pending, &verdict.request, &object, &shown.exclusions);
             let approval = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
             let approval = approval.and_then(|(asked, hash)| asked.consent(hash, gates));
             let granted = approval.map(|approval| (ask(approval), look(approval)));
@@ -115,7 +115,7 @@ impl Gate {
                 Some(granted) => (verdict, below) = granted,
                 None => match shown.obstacle(&pending.manifest().runner) {
                     Some(why) => verdict = deny(why),
-                    None => question = self.question(asking, &pending, exact, &verdict.answer),
+                    None => question = self.question(context, &pending, exact, &verdict.answer),
                 },
             }
         }
@@ -132,28 +132,28 @@ impl Gate {
         payload.object = serde_json::from_value(object.into_inner()).ok();
         below.put(&mut payload);
         let ready = PreparedCall { prepared, exclusions: below.exclusions, question };
-        let decided = self.decided(asking, pending, payload, verdict.answer, Some(ready));
+        let decided = self.decided(context, pending, payload, verdict.answer, Some(ready));
         Decided { counted, ..decided }
     }
 
     /// Decides a call that could not be prepared: a deny that names the obstacle.
-    pub fn deny_unprepared(&self, asking: &Asking<'_>, pending: Pending, why: &str) -> Decided {
+    pub fn deny_unprepared(&self, context: &CallContext<'_>, pending: Pending, why: &str) -> Decided {
         let verdict = deny(why);
         let payload = decision_payload(&pending, &verdict);
-        self.decided(asking, pending, payload, verdict.answer, None)
+        self.decided(context, pending, payload, verdict.answer, None)
     }
 
     /// Decides an invalid call: unknown tool, malformed JSON, or arguments that the schema refuses.
-    pub fn refuse(&self, asking: &Asking<'_>, invalid: Invalid) -> Decided {
-        self.refuse_call(asking, invalid, None)
+    pub fn refuse(&self, context: &CallContext<'_>, invalid: Invalid) -> Decided {
+        self.refuse_call(context, invalid, None)
     }
 
     /// Does what [`Gate::refuse`] does, for a call that was valid when a person was asked about it.
-    pub fn refuse_again(&self, asking: &Asking<'_>, invalid: Invalid, asked: Asked) -> Decided {
-        self.refuse_call(asking, invalid, Some(asked))
+    pub fn refuse_again(&self, context: &CallContext<'_>, invalid: Invalid, asked: Asked) -> Decided {
+        self.refuse_call(context, invalid, Some(asked))
     }
 
-    fn refuse_call(&self, asking: &Asking<'_>, invalid: Invalid, again: Option<Asked>) -> Decided {
+    fn refuse_call(&self, context: &CallContext<'_>, invalid: Invalid, again: Option<Asked>) -> Decided {
         let Invalid { proposed, reason } = invalid;
         let raw = text::prefix(&proposed.arguments, limits::ARGUMENTS_BYTES_MAX);
         let tool = text::visible_line(text::prefix(&proposed.tool, 64));
@@ -164,10 +164,10 @@ impl Gate {
             ..CallDecisionPayload::default()
         };
         let facts = Facts {
-            run: asking.run.clone(),
-            session: asking.session_id.clone(),
+            run: context.run.clone(),
+            session: context.session_id.clone(),
             call: again.as_ref().map_or_else(CallId::generate, |asked| asked.call().clone()),
-            principal: asking.principal.id(),
+            principal: context.principal.id(),
             proposed_id: proposed.id,
             tool,
             arguments: json!(text::visible(text::prefix(raw, limits::RAW_ARGUMENTS_SHOWN_BYTES_MAX))),
@@ -184,7 +184,7 @@ impl Gate {
 
     fn decided(
         &self,
-        asking: &Asking<'_>,
+        context: &CallContext<'_>,
         pending: Pending,
         payload: CallDecisionPayload,
         answer: Ruling,
@@ -192,10 +192,10 @@ impl Gate {
     ) -> Decided {
         let manifest = pending.manifest().clone();
         let facts = Facts {
-            run: asking.run.clone(),
-            session: asking.session_id.clone(),
+            run: context.run.clone(),
+            session: context.session_id.clone(),
             call: pending.call.clone(),
-            principal: asking.principal.id(),
+            principal: context.principal.id(),
             proposed_id: pending.valid.proposed_id().to_owned(),
             tool: manifest.name.clone(),
             arguments: pending.valid.arguments().clone(),

@@ -16,7 +16,7 @@
 //! * `pending`, `point`: a call before its decision, and the enforcement point itself.
 //! * `power`, `exchange`: uses of the API's powers, and the exchange of the rules.
 //! * `resource`, `subtree`: from the sandbox's claim to what policies see.
-//! * `asking`, `decided`, `question`: the requester of a call, an uncommitted decision, and what a
+//! * `context`, `decided`, `question`: the requester of a call, an uncommitted decision, and what a
 //!   person is shown.
 //! * `decide`, `commit`: decisions, and making decisions and results durable.
 //! * `recover`, `recall`: open calls after a crash, and the calls of a run read back.
@@ -88,7 +88,7 @@ mod power;
 mod exchange;
 mod resource;
 mod subtree;
-mod asking;
+mod context;
 mod decided;
 mod question;
 mod decide;
@@ -100,7 +100,7 @@ mod approval;
 pub use approval::answer::Answer;
 pub use approval::error::AnswerError;
 pub use approval::view::Approval;
-pub use asking::Asking;
+pub use context::CallContext;
 pub use counters::{counts, ran};
 pub use decided::Decided;
 pub use facts::CallRecord;
@@ -115,9 +115,9 @@ pub use power::Sight;
 pub use recall::{Recall, Recalled};
 pub use recover::{PROJECTION, RecoverError};
 pub use requested::State;
-pub use resource::content_words;
+pub use resource::describe_content;
 pub use rules::Rules;
-pub use subtree::ANY_NAME;
+pub use subtree::UNNAMED_CHILD;
 
 #[cfg(test)]
 mod tests;

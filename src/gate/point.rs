@@ -23,7 +23,7 @@ pub struct Gate {
     pub(super) approval_us: u64,
     /// Held from reading a request until its answer, or the decision that spends it, is durable.
     pub(super) answers: Arc<Mutex<()>>,
-    stirred: Arc<Notify>,
+    approvals_changed: Arc<Notify>,
     secrets: Secrets,
 }
 
@@ -47,7 +47,7 @@ impl Gate {
             names: Arc::new(names),
             approval_us: limits::APPROVAL_MS_MAX * 1_000,
             answers: Arc::default(),
-            stirred: Arc::default(),
+            approvals_changed: Arc::default(),
             secrets,
         })
     }
@@ -60,12 +60,12 @@ impl Gate {
     }
 
     /// Completes when an approval was requested or answered since the last call. Single waiter.
-    pub async fn stirred(&self) {
-        self.stirred.notified().await;
+    pub async fn approvals_changed(&self) {
+        self.approvals_changed.notified().await;
     }
 
     pub(super) fn stir(&self) {
-        self.stirred.notify_one();
+        self.approvals_changed.notify_one();
     }
 
     /// The ledger.

@@ -46,7 +46,7 @@ impl Gate {
         if is_of_somebody && rules.bundle.may_ever(by.subject(), power) {
             return Ok(());
         }
-        let over = if is_of_somebody { Over::Of { id: "any", owner: &owner } } else { Over::Server };
+        let over = if is_of_somebody { Over::Owned { id: "any", owner: &owner } } else { Over::Server };
         may(&rules, by, power, over, door, self.ran(by, power)).map(|_| ())
     }
 
@@ -72,7 +72,7 @@ impl Sight {
             return *known;
         }
         // No rule can name a single object (`lint/powers.rs`): only the owner matters.
-        let over = Over::Of { id: "any", owner };
+        let over = Over::Owned { id: "any", owner };
         // The power `run` has no owner, so its counts do not matter here.
         let sees = may(&self.rules, &self.by, self.power, over, self.door, Ran::default()).is_ok();
         owners.insert(owner.to_owned(), sees);

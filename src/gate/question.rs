@@ -1,6 +1,6 @@
 //! What a person is shown about a call: the exact call, the reason, and the requester.
 
-use super::asking::Asking;
+use super::context::CallContext;
 use super::pending::Pending;
 use super::point::Gate;
 use super::{requested, subtree};
@@ -15,7 +15,7 @@ impl Gate {
     /// The exact call that a person is asked about, with everything that decides it. This is what
     /// is hashed.
     pub(super) fn exact(
-        asking: &Asking<'_>,
+        context: &CallContext<'_>,
         pending: &Pending,
         request: &Value,
         object: &Value,
@@ -32,8 +32,8 @@ impl Gate {
             "resource": resource,
             "manifest": pending.manifest().digest.hex(),
             "policy": pending.rules.bundle.digest().hex(),
-            "run": asking.run.as_str(),
-            "session": asking.session_id.as_str(),
+            "run": context.run.as_str(),
+            "session": context.session_id.as_str(),
             "call": pending.call.as_str(),
         })
     }
@@ -41,7 +41,7 @@ impl Gate {
     /// The payload of an `approval.request`; `None` if the call has no canonical form.
     pub(super) fn question(
         &self,
-        asking: &Asking<'_>,
+        context: &CallContext<'_>,
         pending: &Pending,
         exact: Value,
         answer: &Ruling,
@@ -54,9 +54,9 @@ impl Gate {
             origin: bundle.origin(policy),
             advice: bundle.advice(policy),
         });
-        let said = asking.said.filter(|said| !said.trim().is_empty());
+        let said = context.said.filter(|said| !said.trim().is_empty());
         let said = said.map(|said| text::visible(text::prefix(said, limits::APPROVAL_SAID_BYTES_MAX)));
-        let seen = &asking.session.tainted_by;
+        let seen = &context.session.tainted_by;
         let newest = seen.iter().skip(seen.len().saturating_sub(limits::APPROVAL_TAINTED_BY_MAX));
         let source = |one: &TaintSource| TaintingResult {
             tool: one.tool.clone(),
@@ -78,8 +78,8 @@ impl Gate {
             groups: gates.iter().filter_map(group).collect(),
             confirm: gates.contains(&policy::Obligation::Confirm),
             requester: RequestedBy {
-                principal: asking.principal.id(),
-                user: asking.principal.user().map(str::to_owned),
+                principal: context.principal.id(),
+                user: context.principal.user().map(str::to_owned),
             },
             expires_us: Wall::now().0.saturating_add(self.approval_us),
             said,

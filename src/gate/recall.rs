@@ -30,7 +30,7 @@ pub struct Recalled {
 #[derive(Debug)]
 pub enum Recall {
     /// None: its outcome is durable and may be shown.
-    Told(Box<ToolResult>),
+    Settled(Box<ToolResult>),
     /// It must be prepared and decided again.
     Again(Asked),
     /// A person has not answered yet.
@@ -77,7 +77,7 @@ impl Gate {
         let durable = |record: CallRecord, entry: &Stored| {
             // A secret that was named after it was recorded is not shown either.
             let record = CallRecord { result: self.secrets().clean(record.result).into_inner(), ..record };
-            let recall = Recall::Told(Box::new(ToolResult::found(entry, record.clone())));
+            let recall = Recall::Settled(Box::new(ToolResult::found(entry, record.clone())));
             Recalled { decided, record, recall }
         };
         let decision = trace.decision.header.decision();

@@ -124,7 +124,7 @@ fn object_json(object: &Object) -> Value {
 
 /// The content that an approval request is about, in words; `resource` is that of the request.
 #[must_use]
-pub fn content_words(resource: &Value) -> Option<String> {
+pub fn describe_content(resource: &Value) -> Option<String> {
     let object = resource.get("object").filter(|object| object.get("is") == Some(&json!("content")))?;
     let member = |name: &str| object.get(name).and_then(Value::as_str);
     let count = |name: &str| object.get(name).and_then(Value::as_u64).unwrap_or(0);

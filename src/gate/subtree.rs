@@ -25,7 +25,7 @@ const NO_VIEW: &str = "the tool reads all below the folder, and policies exclude
 const NOTHING_BELOW: &str = "the tool reads what lies below the folder, and policies permit the folder alone";
 
 /// A name that no file has: it stands for everything in a folder that no policy names.
-pub const ANY_NAME: &str = "\0";
+pub const UNNAMED_CHILD: &str = "\0";
 
 /// The object and the named paths below it, in the form that policies know.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Gate {
             self.named(canonical.to_owned(), within)
         };
         let any = |canonical: &str, within| {
-            resource(&format!("{}/{ANY_NAME}", canonical.trim_end_matches('/')), within)
+            resource(&format!("{}/{UNNAMED_CHILD}", canonical.trim_end_matches('/')), within)
         };
         let object = SubtreePath {
             name: &path.canonical,

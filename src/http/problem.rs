@@ -71,7 +71,7 @@ codes! {
     /// The host name is not this server's.
     UnknownHost = MISDIRECTED_REQUEST "unknown_host" "This server does not serve that host name";
     /// Well-formed, but a value is not valid.
-    Unfit = UNPROCESSABLE_ENTITY "unfit" "A value in the request is not valid";
+    Invalid = UNPROCESSABLE_ENTITY "unfit" "A value in the request is not valid";
     /// Known, but not supported yet.
     NotSupported = UNPROCESSABLE_ENTITY "not_supported" "This is not supported yet";
     /// A limit of number or rate was reached.
@@ -185,7 +185,7 @@ impl From<Refusal> for Problem {
 impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
         match error {
-            RunError::Unfit(..) => Self::new(Code::Unfit, error.to_string()),
+            RunError::Invalid(..) => Self::new(Code::Invalid, error.to_string()),
             RunError::Busy { .. } => Self::new(Code::TooMany, error.to_string()).retry_after(1),
             RunError::Spent { retry_after_s, .. } => {
                 Self::new(Code::TooMany, error.to_string()).retry_after(retry_after_s)
@@ -212,7 +212,7 @@ impl From<AnswerError> for Problem {
             AnswerError::Answered(_) => Code::Answered,
             AnswerError::WrongCall => Code::WrongCall,
             AnswerError::Changed => Code::Changed,
-            AnswerError::Unfit(..) => Code::Unfit,
+            AnswerError::Invalid(..) => Code::Invalid,
             AnswerError::Mismatch(_) => {
                 return Self::new(Code::Damaged, "the approval does not match its ledger entries");
             }

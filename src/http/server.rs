@@ -54,7 +54,7 @@ pub(super) async fn serve_routes(
     let warming = authority.clone();
     let _warm = tokio::task::spawn_blocking(move || warming.warm());
     let (recorder, stopped) = (authority.clone(), stopping.clone());
-    let recording = tokio::spawn(async move { recorder.tell_refusals(raised(stopped)).await });
+    let recording = tokio::spawn(async move { recorder.record_refusals(raised(stopped)).await });
     app.ready.begin();
     tokio::select! {
         () = shutdown => {}

@@ -61,4 +61,4 @@ pub use confine::identity::tool_owner;
 pub use journal::{Journals, Ordered};
 pub use protocol::{Mounted, ProgramDigest, RefusedTool, Report, SkippedRoot, ToolDigest};
 pub use spec::{Spec, StartError};
-pub use view::mounts::mounted_since;
+pub use view::mounts::newly_mounted;

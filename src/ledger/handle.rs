@@ -51,7 +51,7 @@ impl Ledger {
     }
 
     /// Writes the server's URL into the lock file, for other processes to read.
-    pub fn tell_url(&self, url: &str) -> std::io::Result<()> {
+    pub fn publish_url(&self, url: &str) -> std::io::Result<()> {
         self.lock.tell(Some(url))
     }
 

@@ -58,13 +58,13 @@ pub use entry::{Body, Draft, DraftError, Header, HeaderError, Kind, Payload, Ref
 pub use export::{Export, ExportError, Format, ProofError};
 pub use files::{Files, HighWater, Lock, LockError, Rotation};
 pub use handle::Ledger;
-pub use payload::{Aside, Before};
+pub use payload::{PreviousLog, SetAsideFile};
 pub use projection::{Projection, Row};
 pub use query::{Coverage, Filter, Follower, HeaderPage, Index, IndexError, Order, QueryError};
 pub use read::{ReadError, Reader, Stored};
 pub use redact::{Erasure, RedactError, Redacted, Targets};
 pub use tree::{Head, proof};
-pub use verify::{Finding, Outside, Verdict, Verification, audit, audit_from, audit_telling};
+pub use verify::{Finding, Outside, Verdict, Verification, audit, audit_from, audit_with_progress};
 pub use write::{
     AppendError, CallOutcome, Hour, OpenError, Receipt, Spent, Tally, copy, digest_of, set_aside,
 };

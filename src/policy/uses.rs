@@ -38,7 +38,7 @@ pub enum Over<'a> {
     /// The server as a whole.
     Server,
     /// A run or an approval: `Power::over` says which.
-    Of {
+    Owned {
         /// Its identifier.
         id: &'a str,
         /// The caller that asked for it, by its name on the ledger.

@@ -36,7 +36,7 @@ pub fn keep_bundle(data: &Path, bundle: &Bundle) -> io::Result<()> {
         _ => {}
     }
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&half)?;
-    new.write_all(bundle.keep().as_bytes())?;
+    new.write_all(bundle.archive().as_bytes())?;
     new.sync_all()?;
     std::fs::rename(&half, &path)?;
     // From here on the bundle is there after a crash too: the ledger may name it.
@@ -112,7 +112,7 @@ mod tests {
         keep_bundle(data.path(), &bundle).expect("kept");
         assert_eq!(std::fs::metadata(&path).expect("there").modified().expect("time"), made, "written twice");
         let again = kept_bundle(data.path(), digest).expect("read").expect("there");
-        assert_eq!((again.digest(), again.keep()), (digest, bundle.keep()));
+        assert_eq!((again.digest(), again.archive()), (digest, bundle.archive()));
 
         // Under another name it is not that bundle. What a crash or a person left there is
         // replaced.

@@ -173,7 +173,7 @@ impl Reloader {
             ("was".to_owned(), json!(old.bundle.digest().hex())),
             ("refused".to_owned(), json!(renewal.report().refused)),
             ("not_loaded".to_owned(), json!(not_loaded)),
-            ("secrets".to_owned(), json!(!finder.finds_what(&self.gate.secrets().now()))),
+            ("secrets".to_owned(), json!(!finder.finds_same_as(&self.gate.secrets().now()))),
         ]);
         let difference = old.difference(&rules);
         summary.extend(json!(difference).as_object().cloned().unwrap_or_default());

@@ -175,7 +175,7 @@ impl Launcher {
     /// Checks the launcher once: replaces one that has ended, and asks whether it answers. A
     /// launcher that leaves [`LAUNCHER_PINGS_MISSED_MAX`] pings in a row unanswered is given up,
     /// which ends its calls, and is replaced too. An error means that no launcher answers now.
-    pub async fn tend(&self) -> Result<(), PrepareError> {
+    pub async fn check_or_replace(&self) -> Result<(), PrepareError> {
         if lock(&self.inner.current).has_ended() {
             self.note(Some(ENDED));
         }

@@ -3,7 +3,7 @@
 
 use super::forms::forms;
 use super::found::SecretCounts;
-use super::known::{Named, Pattern, SecretFault, SecretRefused};
+use super::known::{Named, Pattern, SecretError, SecretRefused};
 use crate::types::{Digest, digest, limits, secret};
 use aho_corasick::{AhoCorasick, MatchKind};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -50,7 +50,7 @@ impl Finder {
         let names: BTreeSet<String> =
             named.iter().map(|one| &one.name).chain(patterns.iter().map(|one| &one.name)).cloned().collect();
         if let Some(over) = patterns.get(limits::SECRETS_MAX) {
-            return refuse(&over.name, SecretFault::TooManyPatterns);
+            return refuse(&over.name, SecretError::TooManyPatterns);
         }
         let mut bytes = 0_usize;
         let mut by_form = BTreeMap::new();
@@ -58,11 +58,11 @@ impl Finder {
         for (at, one) in named.iter().enumerate() {
             bytes += one.value.len();
             if at >= limits::SECRETS_MAX || bytes > limits::SECRETS_BYTES_MAX {
-                return refuse(&one.name, SecretFault::TooManyValues);
+                return refuse(&one.name, SecretError::TooManyValues);
             }
             // Replacing such a value would never terminate.
             if names.iter().any(|name| contains(format!("[secret:{name}:cut]").as_bytes(), &one.value)) {
-                return refuse(&one.name, SecretFault::ValueInReplacement);
+                return refuse(&one.name, SecretError::ValueInReplacement);
             }
             for form in one.parts().flat_map(forms) {
                 by_form.entry(form).or_insert(at);
@@ -74,10 +74,10 @@ impl Finder {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(forms.iter().map(|(form, _)| form))
-            .map_err(|e| too_big(SecretFault::Values(e)))?;
+            .map_err(|e| too_big(SecretError::Values(e)))?;
         let alternatives: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
         let markers = format!(r"\[secret:(?:{}):(?:[0-9a-f]{{8}}|cut)\]", alternatives.join("|"));
-        let markers = Regex::new(&markers).map_err(|e| too_big(SecretFault::Names(e)))?;
+        let markers = Regex::new(&markers).map_err(|e| too_big(SecretError::Names(e)))?;
         Ok(Self { key, names, named, automaton, forms, secrets, patterns, markers })
     }
 
@@ -88,7 +88,7 @@ impl Finder {
 
     /// Whether it finds the same secrets as `other`, under the same names.
     #[must_use]
-    pub fn finds_what(&self, other: &Self) -> bool {
+    pub fn finds_same_as(&self, other: &Self) -> bool {
         let patterns = |finder: &Self| -> Vec<(String, String)> {
             let written = |one: &Pattern| (one.name.clone(), one.regex.as_str().to_owned());
             finder.patterns.iter().map(written).collect()

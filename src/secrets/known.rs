@@ -20,10 +20,10 @@ impl Named {
         check_name(name)?;
         match value.len() {
             short if short < limits::SECRET_BYTES_MIN => {
-                Err(SecretRefused::new(name, SecretFault::ValueTooShort))
+                Err(SecretRefused::new(name, SecretError::ValueTooShort))
             }
             long if long > limits::SECRET_BYTES_MAX => {
-                Err(SecretRefused::new(name, SecretFault::ValueTooLong))
+                Err(SecretRefused::new(name, SecretError::ValueTooLong))
             }
             _ => Ok(Self { name: name.to_owned(), value }),
         }
@@ -64,14 +64,14 @@ impl Pattern {
     pub fn new(name: &str, expression: &str) -> Result<Self, SecretRefused> {
         check_name(name)?;
         if expression.len() > limits::SECRET_PATTERN_BYTES_MAX {
-            return Err(SecretRefused::new(name, SecretFault::PatternTooLong));
+            return Err(SecretRefused::new(name, SecretError::PatternTooLong));
         }
         let regex = compile(expression).map_err(|e| SecretRefused::new(name, e))?;
         // `\b` does not match the empty text, but matches nothing but empty text in others.
         let is_empty =
             ["", " a "].iter().any(|text| regex.find_iter(text.as_bytes()).any(|found| found.is_empty()));
         if is_empty {
-            return Err(SecretRefused::new(name, SecretFault::PatternEmpty));
+            return Err(SecretRefused::new(name, SecretError::PatternEmpty));
         }
         Ok(Self { name: name.to_owned(), regex, holds: |_| true, tail: None })
     }
@@ -89,11 +89,11 @@ impl Pattern {
     }
 }
 
-fn compile(expression: &str) -> Result<Regex, SecretFault> {
+fn compile(expression: &str) -> Result<Regex, SecretError> {
     let mut builder = RegexBuilder::new(expression);
     builder.size_limit(limits::SECRET_PATTERN_SIZE_MAX).build().map_err(|e| match e {
-        regex::Error::CompiledTooBig(_) => SecretFault::PatternTooBig,
-        other => SecretFault::Pattern(other),
+        regex::Error::CompiledTooBig(_) => SecretError::PatternTooBig,
+        other => SecretError::Pattern(other),
     })
 }
 
@@ -105,12 +105,12 @@ pub struct SecretRefused {
     pub name: String,
     /// The reason, without the value.
     #[source]
-    pub reason: SecretFault,
+    pub reason: SecretError,
 }
 
 /// What is wrong with a secret, or with all of them. No message contains a value.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum SecretFault {
+pub enum SecretError {
     /// The name contains other characters, or too many.
     #[error("invalid name, expected 1 to {} of `A-Z a-z 0-9 . _ -`", limits::ID_BYTES_MAX)]
     Name,
@@ -154,7 +154,7 @@ pub enum SecretFault {
 }
 
 impl SecretRefused {
-    pub(super) fn new(name: &str, reason: SecretFault) -> Self {
+    pub(super) fn new(name: &str, reason: SecretError) -> Self {
         Self { name: name.to_owned(), reason }
     }
 }
@@ -165,5 +165,5 @@ fn check_name(name: &str) -> Result<(), SecretRefused> {
     if (1..=limits::ID_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits) {
         return Ok(());
     }
-    Err(SecretRefused::new(name, SecretFault::Name))
+    Err(SecretRefused::new(name, SecretError::Name))
 }

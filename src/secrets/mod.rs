@@ -43,4 +43,4 @@ pub use clean::{Clean, Parted, Secrets};
 pub use finder::Finder;
 pub use found::SecretCounts;
 pub use hold::Hold;
-pub use known::{Named, Pattern, SecretFault, SecretRefused};
+pub use known::{Named, Pattern, SecretError, SecretRefused};

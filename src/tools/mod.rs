@@ -31,7 +31,7 @@ pub use manifest::hosts::Reach;
 pub use manifest::paths::Places;
 pub use manifest::reserved::POWERS;
 pub use manifest::script::Script;
-pub use manifest::secrets::secret_word;
+pub use manifest::secrets::secret_variable;
 pub use manifest::sockets::Connect;
 pub use manifest::tool::Manifest;
 pub use manifest::words::{

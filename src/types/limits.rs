@@ -57,7 +57,7 @@ pub const QUERY_WORDS_MAX: usize = 64;
 /// One request on the admin socket, in bytes.
 pub const ADMIN_BYTES_MAX: usize = 64 << 10;
 /// Time to receive one request on the admin socket, in milliseconds.
-pub const ADMIN_MS_MAX: u64 = 5_000;
+pub const ADMIN_READ_MS_MAX: u64 = 5_000;
 /// Time to answer it, which may include waiting for the disk or for a launcher's self-test, in
 /// milliseconds.
 pub const ADMIN_ANSWER_MS_MAX: u64 = 30_000;
@@ -217,7 +217,7 @@ pub const FORKS_PER_SECOND_MAX: u64 = 1_000;
 /// Processes and threads that it may start ahead of that rate.
 pub const FORKS_BURST_MAX: u64 = 2_000;
 /// Interval between two counts of what a call has started, in milliseconds.
-pub const FORKS_LOOK_MS: u64 = 200;
+pub const FORKS_CHECK_MS: u64 = 200;
 /// How much lower the priority of programs is than the launcher's, in steps of nice(2).
 pub const PROGRAM_NICE: i32 = 5;
 /// Time that a call waits for another that writes in the same folder, in milliseconds.
@@ -251,7 +251,7 @@ pub const URL_BYTES_MAX: usize = 4_096;
 /// Addresses of one name that are tried; all its addresses are checked.
 pub const CONNECT_ADDRESSES_MAX: usize = 16;
 /// Concurrent name lookups.
-pub const LOOK_UPS_MAX: usize = 64;
+pub const LOOKUPS_MAX: usize = 64;
 /// The head of one request to a call's proxy, in bytes.
 pub const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
 /// Headers in that head.
@@ -263,7 +263,7 @@ pub const PROXY_CONNECTIONS_MAX: usize = 64;
 /// Connections to allowed hosts that one call may request in total: each makes an entry.
 pub const PROXY_ASKED_MAX: usize = 1_024;
 /// Connections listed in a call's result; the rest are counted.
-pub const PROXY_TOLD_MAX: usize = 64;
+pub const PROXY_LISTED_MAX: usize = 64;
 /// Bytes of one call through its proxy, in both directions and over all connections.
 pub const PROXY_BYTES_MAX: u64 = 1 << 30;
 /// Attempts per minute with one key whose HMAC matches and whose argon2id does not, before 429.

@@ -137,7 +137,7 @@ fn powers(bundle: &Bundle, out: &mut String) {
                 _ => &[(" of its own", &own), (" of another", "key:another")],
             };
             for (whose, owner) in owners {
-                let over = if owner.is_empty() { Over::Server } else { Over::Of { id: "one", owner } };
+                let over = if owner.is_empty() { Over::Server } else { Over::Owned { id: "one", owner } };
                 let door = Door { via: Via::Http, source_ip: None };
                 let (now_us, ran) = (1_790_000_000_000_000, Ran::default());
                 let asked = Use { subject: &who, power, over, door, expires_us: None, now_us, ran };

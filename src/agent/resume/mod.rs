@@ -13,6 +13,6 @@ mod recover;
 mod recall;
 mod waiting;
 
-pub use waiting::{Askers, GoOnError};
+pub use waiting::{Requesters, ResumeError};
 
 pub(super) use recover::recover;

@@ -157,7 +157,7 @@ fn add_reply(recalled: &mut RecalledRun, reply: Clean<ModelReply>, calls: &mut V
                 recalled.begun.session.calls_used += 1;
                 run::taint(&mut recalled.begun.session, &known.record);
                 match known.recall {
-                    Recall::Told(result) => PartState::Settled(result),
+                    Recall::Settled(result) => PartState::Settled(result),
                     Recall::Again(asked) => PartState::Again(asked),
                     Recall::Waiting => PartState::Waiting,
                 }

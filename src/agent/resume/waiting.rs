@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 /// Finds the principals under which runs resume, as far as they may still run.
 #[derive(Clone, Debug)]
-pub struct Askers {
+pub struct Requesters {
     /// The keys.
     pub authority: Authority,
     /// The role of commands without a server.
@@ -33,7 +33,7 @@ pub struct Askers {
 
 /// Why a run did not resume.
 #[derive(Debug, thiserror::Error)]
-pub enum GoOnError {
+pub enum ResumeError {
     /// Its entries or the keys cannot be read.
     #[error(transparent)]
     Read(ReadError),
@@ -45,13 +45,13 @@ pub enum GoOnError {
     Run(RunError),
 }
 
-impl<E: Into<ReadError>> From<E> for GoOnError {
+impl<E: Into<ReadError>> From<E> for ResumeError {
     fn from(error: E) -> Self {
         Self::Read(error.into())
     }
 }
 
-impl From<AppendError> for GoOnError {
+impl From<AppendError> for ResumeError {
     fn from(error: AppendError) -> Self {
         Self::Run(RunError::Ledger(error.to_string()))
     }
@@ -64,16 +64,20 @@ impl Agent {
     ///
     /// Not to be called twice at once for the same run: the gate would refuse the decisions of the
     /// second call.
-    pub async fn go_on(&self, askers: &Askers, run: &RunId) -> Result<Option<RunReply>, GoOnError> {
+    pub async fn resume(
+        &self,
+        requesters: &Requesters,
+        run: &RunId,
+    ) -> Result<Option<RunReply>, ResumeError> {
         let Some((owner, first)) = waiting(self, run)? else { return Ok(None) };
         let (agent, wanted) = (self.clone(), run.clone());
         let found = tokio::task::spawn_blocking(move || recall::find(&agent, &wanted, first)).await;
-        let found = found.map_err(|e| RunError::Ledger(e.to_string())).map_err(GoOnError::Run)?;
+        let found = found.map_err(|e| RunError::Ledger(e.to_string())).map_err(ResumeError::Run)?;
         let (recalled, provider) = match found? {
             FoundRun::Ready(recalled, provider) => (recalled, provider),
             FoundRun::NotReady => return Ok(None),
         };
-        let principal = match askers.recall(self.gate(), &owner, recalled.begun.source_ip).await {
+        let principal = match requesters.recall(self.gate(), &owner, recalled.begun.source_ip).await {
             Ok(principal) => principal,
             // This does not speak against the key: whether it may still run is unknown.
             Err(Refusal::Unreadable | Refusal::Mismatch) => {
@@ -88,13 +92,13 @@ impl Agent {
             Some(Proposer::Person) => Arc::new(Direct::new(String::new(), String::new())),
             _ => self.provider.clone(),
         };
-        run::go_on(self, &principal, provider, *recalled).await.map(Some).map_err(GoOnError::Run)
+        run::resume(self, &principal, provider, *recalled).await.map(Some).map_err(ResumeError::Run)
     }
 
     /// Serves waiting runs until `stop` is ready: closes expired approvals and resumes runs whose
     /// approvals are answered. Active runs then have [`limits::STOP_MS_MAX`] to finish. Those that
     /// do not finish resume at the next start.
-    pub async fn attend(&self, askers: Askers, stop: impl Future<Output = ()>) {
+    pub async fn serve_waiting(&self, requesters: Requesters, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut going = JoinSet::new();
         // INVARIANT: each run is active at most once. One that panicked stays in the set until the
@@ -111,16 +115,16 @@ impl Agent {
             for run in ready(self) {
                 if !under_way.contains(&run) && seen.insert(run.clone()) {
                     under_way.insert(run.clone());
-                    let (agent, askers) = (self.clone(), askers.clone());
+                    let (agent, requesters) = (self.clone(), requesters.clone());
                     going.spawn(async move {
-                        let went = agent.go_on(&askers, &run).await;
+                        let went = agent.resume(&requesters, &run).await;
                         (run, went.map(|reply| reply.map(|reply| reply.status)))
                     });
                 }
             }
             tokio::select! {
                 () = &mut stop => break,
-                () = self.gate().stirred() => seen.clear(),
+                () = self.gate().approvals_changed() => seen.clear(),
                 () = sleep_until(next_us) => {}
                 Some(ended) = going.join_next() => {
                     if let Some(run) = log_outcome(ended) {
@@ -137,7 +141,7 @@ impl Agent {
     }
 }
 
-impl Askers {
+impl Requesters {
     /// The principal that asked from `source_ip`, if it may still run from there.
     async fn recall(
         &self,
@@ -162,7 +166,7 @@ impl Askers {
 
 /// Logs how a resumed run ended.
 fn log_outcome(
-    ended: Result<(RunId, Result<Option<RunStatus>, GoOnError>), tokio::task::JoinError>,
+    ended: Result<(RunId, Result<Option<RunStatus>, ResumeError>), tokio::task::JoinError>,
 ) -> Option<RunId> {
     let (run, went) = match ended {
         Ok(ended) => ended,
@@ -224,12 +228,12 @@ fn waiting(agent: &Agent, run: &RunId) -> Result<Option<(String, u64)>, rusqlite
     })
 }
 
-fn unreadable(what: &str) -> GoOnError {
-    GoOnError::Run(RunError::Ledger(what.to_owned()))
+fn unreadable(what: &str) -> ResumeError {
+    ResumeError::Run(RunError::Ledger(what.to_owned()))
 }
 
 /// Ends a run whose principal may no longer act. Its approvals become void.
-async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Result<RunReply, GoOnError> {
+async fn end(agent: &Agent, owner: &str, run: &RunId, refusal: Refusal) -> Result<RunReply, ResumeError> {
     tracing::warn!(run = %run, principal = owner, ?refusal, "a waiting run ends: its requester may not run");
     let reply = views::find(agent.ledger(), run, |_| true)?;
     let mut reply = reply.ok_or_else(|| unreadable("the run is gone"))?;

@@ -6,7 +6,7 @@ use super::turn::{Part, PartState};
 use crate::agent::shared::Agent;
 use crate::agent::views;
 use crate::call::{End, Execution};
-use crate::gate::{Asked, Asking, CallRecord, Decided, Outcome, Pending, Permit, Running};
+use crate::gate::{Asked, CallContext, CallRecord, Decided, Outcome, Pending, Permit, Running};
 use crate::ledger::{AppendError, Draft};
 use crate::policy::{Session, TaintSource, UNTRUSTED};
 use crate::tools::{Class, ProposedCall};
@@ -92,7 +92,7 @@ impl RunWalk<'_> {
         }
     }
 
-    async fn prepare(&self, asking: &Asking<'_>, pending: Pending) -> Decided {
+    async fn prepare(&self, asking: &CallContext<'_>, pending: Pending) -> Decided {
         match self.agent.launcher().prepare(&pending).await {
             Ok(prepared) => self.agent.gate().decide(asking, pending, prepared),
             Err(error) => {

@@ -32,4 +32,4 @@ pub(super) use calls::taint;
 pub(super) use entries::add;
 pub(super) use prompt::SYSTEM;
 pub(super) use turn::{Begun, OpenTurn, Part, PartState, RecalledRun};
-pub(super) use walk::{go_on, walk};
+pub(super) use walk::{resume, walk};

@@ -5,7 +5,7 @@ use super::turn::Begun;
 use crate::agent::api::{Step, Usage};
 use crate::agent::shared::Agent;
 use crate::auth::Principal;
-use crate::gate::Asking;
+use crate::gate::CallContext;
 use crate::llm::{Conversation, Provider, ToolOffer};
 use crate::policy::Session;
 use crate::tools::Manifest;
@@ -65,8 +65,8 @@ impl<'a> RunWalk<'a> {
         }
     }
 
-    pub(super) fn asking(&self) -> Asking<'_> {
-        Asking {
+    pub(super) fn asking(&self) -> CallContext<'_> {
+        CallContext {
             principal: self.principal,
             run: &self.run,
             session_id: &self.session_id,

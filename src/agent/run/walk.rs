@@ -31,7 +31,7 @@ pub(in crate::agent) async fn walk(
 }
 
 /// Resumes a run that waited, from the end of its entries.
-pub(in crate::agent) async fn go_on(
+pub(in crate::agent) async fn resume(
     agent: &Agent,
     principal: &Principal,
     provider: Arc<dyn Provider>,

@@ -18,7 +18,7 @@ impl IndexOf {
     /// Works next to a running server too, which then uses the result.
     pub(super) fn run(&self, config: &Config, is_json: bool) -> Result<u8, Fail> {
         let files = compose::files(config);
-        let index = if self.rebuild { Index::anew(&files) } else { Index::open(&files) };
+        let index = if self.rebuild { Index::rebuild(&files) } else { Index::open(&files) };
         let index = index.map_err(Fail::failed)?;
         let found = index.complete().map_err(Fail::failed)?;
         if is_json {

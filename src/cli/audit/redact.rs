@@ -48,7 +48,7 @@ impl Redact {
         match admin::call(&config.home.data, &request) {
             Err(AdminError::NotRunning) => self.redact_locally(config),
             Err(AdminError::Refused(why)) => Err(Fail::new(exit::UNAUTHENTICATED, why)),
-            Err(AdminError::Failed(FailureCode::Unfit, why)) => Err(Fail::usage(why)),
+            Err(AdminError::Failed(FailureCode::Invalid, why)) => Err(Fail::usage(why)),
             Err(other) => Err(Fail::failed(other)),
             Ok(mut answer) => Ok(answer.get_mut("redacted").map(Value::take).unwrap_or_default()),
         }
@@ -70,7 +70,7 @@ impl Redact {
             .into_inner();
         let erasure = Erasure { targets, reason, principal: by.id(), power: None };
         let report = compose::open_ledger(config)?.redact(&erasure).map_err(|e| match e {
-            RedactError::Unfit(..) => Fail::usage(e),
+            RedactError::Invalid(..) => Fail::usage(e),
             RedactError::Read(_) => Fail::new(exit::UNVERIFIED, e),
             other => Fail::failed(other),
         })?;

@@ -5,7 +5,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::remote::known;
 use crate::cli::{compose, show};
 use crate::config::Config;
-use crate::ledger::{self, Before, Ledger, Lock};
+use crate::ledger::{self, Ledger, Lock, PreviousLog};
 use crate::types::{limits, text};
 use clap::Args;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Renew {
         if report.verdict.holds() {
             return Err(Fail::usage("the ledger verifies: there is nothing to set aside"));
         }
-        let mut before = Before::new(&files, &report, "damage", &reason);
+        let mut before = PreviousLog::new(&files, &report, "damage", &reason);
         let at = |e| Fail::failed(format!("{}: {e}", config.home.data.display()));
         let place = ledger::set_aside(&files, &mut before).map_err(at)?;
         let log = Ledger::succeed(files, lock, &compose::PROJECTIONS).map_err(Fail::failed)?;

@@ -68,7 +68,7 @@ impl Verify {
         let progress = Progress::new();
         let update = |done, all| progress.update(done, all);
         let report = match from {
-            None => ledger::audit_telling(&files, &compose::PROJECTIONS, &outside, &update),
+            None => ledger::audit_with_progress(&files, &compose::PROJECTIONS, &outside, &update),
             Some(from) => ledger::audit_from(&files, from, &outside, &update),
         };
         drop(progress);

@@ -9,7 +9,9 @@ use crate::cli::remote::known;
 use crate::cli::{audit, compose, show};
 use crate::config::Home;
 use crate::ledger::payload::{KeyBefore, KeyCreatePayload};
-use crate::ledger::{self, Before, Draft, Files, Header, Kind, Ledger, Lock, Outside, Reader, Verification};
+use crate::ledger::{
+    self, Draft, Files, Header, Kind, Ledger, Lock, Outside, PreviousLog, Reader, Verification,
+};
 use crate::types::text;
 use clap::Args;
 use std::collections::BTreeMap;
@@ -56,7 +58,7 @@ impl Restore {
         let config = compose::load(home.clone())?;
         let files = compose::files(&config);
         let lock = Lock::take(&files, Duration::ZERO).map_err(Fail::failed)?;
-        let mut before = Before::new(&files, &report, "restore", "par restore");
+        let mut before = PreviousLog::new(&files, &report, "restore", "par restore");
         let keys = if self.keep_keys { live_keys(&files, &before.log)? } else { Vec::new() };
         let place = ledger::set_aside(&files, &mut before).map_err(at)?;
         let log = Ledger::succeed(files, lock, &compose::PROJECTIONS).map_err(Fail::failed)?;

@@ -1,6 +1,6 @@
 //! Who may call: the keys of a home, and the user of this process.
 
-use crate::agent::Askers;
+use crate::agent::Requesters;
 use crate::auth::{self, Authority, Principal, Role};
 use crate::cli::exit::{self, Fail};
 use crate::config::Config;
@@ -17,8 +17,8 @@ fn local_role(config: &Config) -> Result<Role, Fail> {
 }
 
 /// The principals under which waiting runs resume.
-pub(in crate::cli) fn askers(config: &Config, authority: Authority) -> Result<Askers, Fail> {
-    Ok(Askers { authority, local: local_role(config)? })
+pub(in crate::cli) fn requesters(config: &Config, authority: Authority) -> Result<Requesters, Fail> {
+    Ok(Requesters { authority, local: local_role(config)? })
 }
 
 /// Opens the keys of a home.

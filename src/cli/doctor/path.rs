@@ -6,7 +6,7 @@ use crate::cli::exit::{self, Fail};
 use crate::cli::policy::{key_subject, resource, role_subject};
 use crate::cli::{compose, key, show};
 use crate::config::Config;
-use crate::gate::{ANY_NAME, Rules};
+use crate::gate::{Rules, UNNAMED_CHILD};
 use crate::launcher::{Report, Spec};
 use crate::policy::{Approved, Counts, Question, Resource, Ruling, Session};
 use crate::sandbox::{self, Launcher, PrepareError};
@@ -186,7 +186,7 @@ impl PathQuestion<'_> {
         };
         let allows = |answer: &Ruling| matches!(answer, Ruling::Allow { .. });
         let in_folder = |canonical: &str, within: &[String]| {
-            self.ask(call, &self.path(manifest, &format!("{canonical}/{ANY_NAME}"), within))
+            self.ask(call, &self.path(manifest, &format!("{canonical}/{UNNAMED_CHILD}"), within))
         };
         let mut answer = self.ask(call, &about);
         if let (Resource::Path { canonical, within }, true) = (&about, reads_below && allows(&answer)) {

@@ -5,7 +5,7 @@ use super::check::Checks;
 use super::ledger::newest;
 use crate::cli::{compose, remote};
 use crate::config::Config;
-use crate::launcher::{Mounted, Report, Spec, ToolDigest, mounted_since};
+use crate::launcher::{Mounted, Report, Spec, ToolDigest, newly_mounted};
 use crate::ledger::Reader;
 use crate::sandbox;
 use crate::types::Level;
@@ -67,5 +67,5 @@ fn since(config: &Config, now: &Report) -> Option<Vec<String>> {
         return None;
     }
     let then: Vec<Mounted> = serde_json::from_value(loaded.get("mounted")?.clone()).ok()?;
-    Some(mounted_since(&then, &now.mounted))
+    Some(newly_mounted(&then, &now.mounted))
 }

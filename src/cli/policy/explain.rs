@@ -121,7 +121,7 @@ impl Explain {
             }
             HeldOver::Server => (Over::Server, "Server self".to_owned()),
             kind => (
-                Over::Of { id: "explain", owner },
+                Over::Owned { id: "explain", owner },
                 format!("{} of {}", kind.as_str(), text::visible_line(owner)),
             ),
         };
@@ -267,7 +267,11 @@ impl Explanation {
         show::line(&format!("{:<6} {}", self.answer.word(), why(&self.answer, self.considered.len())))?;
         self.considered.iter().filter(|one| is_listed(one)).try_for_each(|one| show::line(&row(one)))?;
         if let (Ruling::Deny { .. }, Some(nearest)) = (&self.answer, nearest(&self.considered)) {
-            show::line(&format!("  nearest to a permit: {}, but {}", nearest.policy, nearest.failing()))?;
+            show::line(&format!(
+                "  nearest to a permit: {}, but {}",
+                nearest.policy,
+                nearest.failing_line()
+            ))?;
         }
         if let Ruling::Deny { advice, .. } = &self.answer {
             advice.iter().try_for_each(|line| show::line(&format!("  advice: {line}")))?;

@@ -3,7 +3,7 @@
 use crate::cli::exit::{self, Fail};
 use crate::cli::show;
 use crate::config::Config;
-use crate::policy::{SourceFile, laid_out};
+use crate::policy::{SourceFile, formatted};
 use crate::rules;
 use clap::Args;
 use serde_json::json;
@@ -26,7 +26,7 @@ impl Fmt {
         // All files are parsed before any is written: one that is not Cedar stops the command.
         let mut changed: Vec<(&SourceFile, String)> = Vec::new();
         for source in &sources {
-            let text = laid_out(source).map_err(Fail::usage)?;
+            let text = formatted(source).map_err(Fail::usage)?;
             if text != source.text {
                 changed.push((source, text));
             }

@@ -7,10 +7,10 @@
 //!
 //! * `known`: the logs that a caller knows
 //! * `server`: requests to a server
-//! * `meet`: checks a server's log against the known one
+//! * `check`: checks a server's log against the known one
 
 pub(super) mod known;
 mod server;
-mod meet;
+mod check;
 
 pub(super) use server::{Server, post, url};

@@ -96,7 +96,7 @@ fn front(
         }
         // Before the URL becomes known: a reader of it may send a signal at once.
         let signals = Signals::open().map_err(Fail::failed)?;
-        ledger.tell_url(&url).map_err(Fail::failed)?;
+        ledger.publish_url(&url).map_err(Fail::failed)?;
         let reloader = Reloader::new(agent.gate().clone(), agent.launcher().clone(), &config);
         let index = index(&ledger);
         let serving = Serving { config, url, agent, authority, anchor, index, reloader, notify, dials };

@@ -5,14 +5,14 @@
 //!
 //! * `launcher`: `par launcher`
 //! * `notify`: messages to the service manager
-//! * `tend`: checks the launcher and replaces it
+//! * `watch`: checks the launcher and replaces it
 //! * `signals`: signals of the process
 //! * `serving`: a running server
 //! * `front`: start and end of a front
 
 mod launcher;
 mod notify;
-mod tend;
+mod watch;
 mod signals;
 mod serving;
 mod front;

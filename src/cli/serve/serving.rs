@@ -2,7 +2,7 @@
 
 use super::notify::Notify;
 use super::signals::Signals;
-use super::tend::watch_launcher;
+use super::watch::watch_launcher;
 use crate::agent::Agent;
 use crate::auth::Authority;
 use crate::cli::compose;
@@ -57,9 +57,9 @@ impl Serving {
             reloader: self.reloader.clone(),
         };
         let admin = tokio::spawn(admin.serve(room, raised(stopping.clone())));
-        let askers = compose::askers(&self.config, self.authority.clone())?;
+        let requesters = compose::requesters(&self.config, self.authority.clone())?;
         let (attendant, stopped) = (self.agent.clone(), raised(stopping.clone()));
-        let attendance = tokio::spawn(async move { attendant.attend(askers, stopped).await });
+        let attendance = tokio::spawn(async move { attendant.serve_waiting(requesters, stopped).await });
         let (anchor, ledger) = (self.anchor.clone(), self.agent.ledger().clone());
         let stopped = raised(stopping.clone());
         let anchoring = tokio::spawn(async move { anchor.run(ledger, stopped).await });

@@ -443,7 +443,7 @@ async fn connections_beyond_those_listed_are_counted() {
     }
     echo.abort();
     let told = proxy.end().await;
-    assert_eq!((told.told.len(), told.more, told.bytes), (limits::PROXY_TOLD_MAX, 136, 200 * 16));
+    assert_eq!((told.told.len(), told.more, told.bytes), (limits::PROXY_LISTED_MAX, 136, 200 * 16));
     assert!(told.told.iter().all(|one| (one.sent, one.received) == (8, 8) && one.refused.is_none()));
 }
 

@@ -42,7 +42,7 @@ impl Gate {
         self.check_may_answer(by, door)?;
         if answer.reason.as_ref().is_some_and(|reason| reason.len() > limits::APPROVAL_REASON_BYTES_MAX) {
             let reason = format!("is longer than {} bytes", limits::APPROVAL_REASON_BYTES_MAX);
-            return Err(AnswerError::Unfit("reason", reason));
+            return Err(AnswerError::Invalid("reason", reason));
         }
         let _turn = self.answers.lock().await;
         // Until the answer is durable no other rules come into force.
@@ -101,7 +101,7 @@ impl Gate {
         call_hash: &str,
     ) -> Result<Granted, AnswerError> {
         let rules = self.rules();
-        let over = Over::Of { id: requested.id.as_str(), owner: &requested.requester };
+        let over = Over::Owned { id: requested.id.as_str(), owner: &requested.requester };
         if self.may(by, Power::ApprovalRead, over, door).is_err() {
             return Err(AnswerError::Unknown);
         }

@@ -37,7 +37,7 @@ pub enum AnswerError {
     Changed,
     /// An invalid value: its name and the reason.
     #[error("`{0}`: {1}")]
-    Unfit(&'static str, String),
+    Invalid(&'static str, String),
     /// Its row in state.db differs from the one that the ledger leads to.
     #[error(
         "state.db: approval `{0}` does not match its ledger entries: stop the server and delete state.db, which is then rebuilt \

@@ -76,6 +76,6 @@ async fn an_approval_is_spent_once_and_on_its_own_object_only() {
     );
     let seqs: Vec<u64> = (1..bench.gate.ledger().head().size).collect();
     let recalled = bench.gate.recall(&bench.run, &seqs).expect("recalled").pop().expect("one");
-    assert!(matches!(recalled.recall, Recall::Told(result) if result.seq() == 5), "as its entry has it");
+    assert!(matches!(recalled.recall, Recall::Settled(result) if result.seq() == 5), "as its entry has it");
     tokio::task::block_in_place(|| bench.verified());
 }

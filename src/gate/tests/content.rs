@@ -52,13 +52,13 @@ async fn only_the_folder_of_the_call_counts() {
                          "folders": 1, "bytes": 12 });
     assert_eq!(object, expect);
     drop(permit);
-    let words = crate::gate::content_words(&json!({ "object": object })).expect("words");
+    let words = crate::gate::describe_content(&json!({ "object": object })).expect("words");
     let digits = listing().sha256;
     assert_eq!(
         words,
         format!("incoming/1.0: 3 files, 1 folders, 12 bytes, sha256 {}…", digits.get(..16).expect("digits"))
     );
     let absent = json!({ "object": { "is": "content", "folder": "incoming/1.0" } });
-    assert_eq!(crate::gate::content_words(&absent).as_deref(), Some("incoming/1.0: not there"));
-    assert_eq!(crate::gate::content_words(&json!({ "object": { "is": "fixed" } })), None);
+    assert_eq!(crate::gate::describe_content(&absent).as_deref(), Some("incoming/1.0: not there"));
+    assert_eq!(crate::gate::describe_content(&json!({ "object": { "is": "fixed" } })), None);
 }

@@ -1,7 +1,7 @@
 //! The gate over a real ledger, with hand-made claims of the sandbox: which claims it accepts, and
 //! what the ledger records for each way that a call can end.
 
-use super::{Asking, Decided, Gate, Outcome, Pending, Permit, Recall, Rules};
+use super::{CallContext, Decided, Gate, Outcome, Pending, Permit, Recall, Rules};
 use crate::auth::{self, Principal, Role};
 use crate::call::{End, Execution, FileId, FileKind, Held, Object, PathObject, Prepared};
 use crate::ledger::{self, Draft, Files, Kind, Ledger, Lock, Projection, key};
@@ -82,8 +82,8 @@ impl Bench {
         Self { data, gate, principal, run: RunId::generate(), session_id, session, released: Arc::default() }
     }
 
-    fn asking(&self) -> Asking<'_> {
-        Asking {
+    fn asking(&self) -> CallContext<'_> {
+        CallContext {
             principal: &self.principal,
             run: &self.run,
             session_id: &self.session_id,

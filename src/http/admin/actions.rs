@@ -49,7 +49,7 @@ pub(super) async fn act(
         Some(Operation::KeyRevoke) => {
             known(asked, &["op", "key"])?;
             let key =
-                text(asked, "key")?.ok_or_else(|| Failure::new(FailureCode::Unfit, "`key` is missing"))?;
+                text(asked, "key")?.ok_or_else(|| Failure::new(FailureCode::Invalid, "`key` is missing"))?;
             let power: Granted = holding(Power::KeyManage)?;
             Ok(json!({ "view": authority.revoke(principal, key, Some(power.record())).await? }))
         }
@@ -74,7 +74,7 @@ pub(super) async fn act(
         }
         Some(Operation::ApprovalAnswer) => {
             known(asked, &["op", "id", "grant", "call_hash", "reason"])?;
-            let missing = |name: &str| Failure::new(FailureCode::Unfit, format!("`{name}` is missing"));
+            let missing = |name: &str| Failure::new(FailureCode::Invalid, format!("`{name}` is missing"));
             let answer = Answer {
                 grant: asked.get("grant").and_then(Value::as_bool).ok_or_else(|| missing("grant"))?,
                 call_hash: text(asked, "call_hash")?.ok_or_else(|| missing("call_hash"))?.to_owned(),
@@ -93,7 +93,7 @@ pub(super) async fn act(
             let power = holding(Power::Reload)?;
             Ok(json!({ "reload": reloader.reload(Some((principal, power))).await? }))
         }
-        None => Err(Failure::new(FailureCode::Unfit, format!("`op` must be one of {}", operations()))),
+        None => Err(Failure::new(FailureCode::Invalid, format!("`op` must be one of {}", operations()))),
     }
 }
 
@@ -125,7 +125,7 @@ async fn export(
     power: &Granted,
 ) -> Result<Value, Failure> {
     known(asked, &["op", "query", "format"])?;
-    let unfit = |what: &str| Failure::new(FailureCode::Unfit, what);
+    let unfit = |what: &str| Failure::new(FailureCode::Invalid, what);
     let format = text(asked, "format")?.and_then(Format::parse);
     let format = format.ok_or_else(|| unfit("`format` must be `jsonl` or `csv`"))?;
     let query = agent.secrets().clean(text(asked, "query")?.unwrap_or_default().to_owned()).into_inner();
@@ -138,7 +138,7 @@ async fn export(
 
 fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -> Result<Erasure, Failure> {
     let must =
-        || Failure::new(FailureCode::Unfit, "either `entries`, a list of numbers, or `run` is required");
+        || Failure::new(FailureCode::Invalid, "either `entries`, a list of numbers, or `run` is required");
     let targets = match (asked.get("entries"), text(asked, "run")?) {
         (Some(Value::Array(seqs)), None) => {
             Targets::Entries(seqs.iter().map(Value::as_u64).collect::<Option<_>>().ok_or_else(must)?)
@@ -147,7 +147,7 @@ fn erasure(asked: &Map<String, Value>, principal: &Principal, power: &Granted) -
         _ => return Err(must()),
     };
     let reason =
-        text(asked, "reason")?.ok_or_else(|| Failure::new(FailureCode::Unfit, "`reason` is missing"))?;
+        text(asked, "reason")?.ok_or_else(|| Failure::new(FailureCode::Invalid, "`reason` is missing"))?;
     Ok(Erasure { targets, reason: reason.to_owned(), principal: principal.id(), power: Some(power.record()) })
 }
 
@@ -158,13 +158,13 @@ impl From<RedactError> for Failure {
 }
 
 fn approval_id(asked: &Map<String, Value>) -> Result<ApprovalId, Failure> {
-    let id = text(asked, "id")?.ok_or_else(|| Failure::new(FailureCode::Unfit, "`id` is missing"))?;
+    let id = text(asked, "id")?.ok_or_else(|| Failure::new(FailureCode::Invalid, "`id` is missing"))?;
     Ok(ApprovalId::parse(id).ok_or(AnswerError::Unknown)?)
 }
 
 fn state(word: &str) -> Result<State, Failure> {
     State::parse(word)
-        .ok_or_else(|| Failure::new(FailureCode::Unfit, "`state` is not a state of an approval"))
+        .ok_or_else(|| Failure::new(FailureCode::Invalid, "`state` is not a state of an approval"))
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
@@ -191,14 +191,14 @@ impl From<AnswerError> for Failure {
 }
 
 fn new_key(asked: &Map<String, Value>) -> Result<NewKey, Failure> {
-    let missing = |name: &str| Failure::new(FailureCode::Unfit, format!("`{name}` is missing"));
+    let missing = |name: &str| Failure::new(FailureCode::Invalid, format!("`{name}` is missing"));
     let role = text(asked, "role")?.ok_or_else(|| missing("role"))?;
     let unknown =
-        || Failure::new(FailureCode::Unfit, "`role` must be `viewer`, `operator`, `approver` or `admin`");
+        || Failure::new(FailureCode::Invalid, "`role` must be `viewer`, `operator`, `approver` or `admin`");
     let expires = match asked.get("expires_us") {
         None | Some(Value::Null) => None,
         Some(at) => {
-            let must = || Failure::new(FailureCode::Unfit, "`expires_us` must be microseconds since 1970");
+            let must = || Failure::new(FailureCode::Invalid, "`expires_us` must be microseconds since 1970");
             Some(Wall(at.as_u64().ok_or_else(must)?))
         }
     };
@@ -214,7 +214,7 @@ fn text<'a>(asked: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>
     match asked.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Failure::new(FailureCode::Unfit, format!("`{name}` must be a string"))),
+        Some(_) => Err(Failure::new(FailureCode::Invalid, format!("`{name}` must be a string"))),
     }
 }
 
@@ -223,7 +223,7 @@ fn known(asked: &Map<String, Value>, names: &[&str]) -> Result<(), Failure> {
         None => Ok(()),
         Some(name) => {
             let name = crate::types::text::visible_line(name);
-            Err(Failure::new(FailureCode::Unfit, format!("unknown member `{name}` in this request")))
+            Err(Failure::new(FailureCode::Invalid, format!("unknown member `{name}` in this request")))
         }
     }
 }

@@ -67,7 +67,7 @@ pub fn call(data: &Path, request: &Value) -> Result<Value, AdminError> {
 
 fn exchange(stream: &mut UnixStream, line: &str) -> io::Result<Zeroizing<Vec<u8>>> {
     stream.set_read_timeout(Some(Duration::from_millis(limits::ADMIN_ANSWER_MS_MAX)))?;
-    stream.set_write_timeout(Some(Duration::from_millis(limits::ADMIN_MS_MAX)))?;
+    stream.set_write_timeout(Some(Duration::from_millis(limits::ADMIN_READ_MS_MAX)))?;
     stream.write_all(line.as_bytes())?;
     let mut answer = Zeroizing::new(Vec::new());
     io::BufReader::new(stream.take(limits::REQUEST_BYTES_MAX as u64)).read_until(b'\n', &mut answer)?;

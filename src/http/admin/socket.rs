@@ -77,7 +77,7 @@ async fn accept(listener: UnixListener, door: Arc<AdminDoor>, room: Room) {
 /// Handles one request. The operation is completed even if the client does not wait for the
 /// response.
 async fn converse(mut stream: UnixStream, door: &AdminDoor, room: &Room) {
-    let bound = Duration::from_millis(limits::ADMIN_MS_MAX);
+    let bound = Duration::from_millis(limits::ADMIN_READ_MS_MAX);
     let line = tokio::time::timeout(bound, read_line(&mut stream)).await;
     let Ok(Ok(line)) = line else { return };
     let outcome = match admit(&stream, door, &line) {

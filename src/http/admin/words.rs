@@ -75,7 +75,7 @@ pub enum FailureCode {
     /// The policies do not grant the power.
     Forbidden,
     /// A value is not valid.
-    Unfit,
+    Invalid,
     /// A live key has that name already.
     Taken,
     /// No such key exists.
@@ -114,7 +114,7 @@ impl FailureCode {
         Self::Malformed,
         Self::Refused,
         Self::Forbidden,
-        Self::Unfit,
+        Self::Invalid,
         Self::Taken,
         Self::Unknown,
         Self::Mismatch,
@@ -139,7 +139,7 @@ impl FailureCode {
             Self::Malformed => "malformed",
             Self::Refused => "refused",
             Self::Forbidden => "forbidden",
-            Self::Unfit => "unfit",
+            Self::Invalid => "unfit",
             Self::Taken => "taken",
             Self::Unknown => "unknown",
             Self::Mismatch => "mismatch",
@@ -168,7 +168,7 @@ impl FailureCode {
 impl From<&KeyError> for FailureCode {
     fn from(error: &KeyError) -> Self {
         match error {
-            KeyError::Unfit(..) => Self::Unfit,
+            KeyError::Invalid(..) => Self::Invalid,
             KeyError::Taken(_) => Self::Taken,
             KeyError::Unknown(_) => Self::Unknown,
             KeyError::Mismatch(_) => Self::Mismatch,
@@ -189,7 +189,7 @@ impl From<&AnswerError> for FailureCode {
             AnswerError::Answered(_) => Self::Answered,
             AnswerError::WrongCall => Self::WrongCall,
             AnswerError::Changed => Self::Changed,
-            AnswerError::Unfit(..) => Self::Unfit,
+            AnswerError::Invalid(..) => Self::Invalid,
             AnswerError::Mismatch(_) => Self::Damaged,
             AnswerError::Ledger(_) | AnswerError::Read(_) => Self::Ledger,
         }
@@ -199,7 +199,7 @@ impl From<&AnswerError> for FailureCode {
 impl From<&RedactError> for FailureCode {
     fn from(error: &RedactError) -> Self {
         match error {
-            RedactError::Unfit(..) => Self::Unfit,
+            RedactError::Invalid(..) => Self::Invalid,
             RedactError::Kept(_) => Self::Kept,
             RedactError::Read(_) | RedactError::Append(_) => Self::Ledger,
             RedactError::Failed(_) => Self::Failed,

@@ -42,7 +42,7 @@ pub(in crate::http) async fn answer(
 
 fn fit(asked: &Value) -> Result<Answer, Problem> {
     let members = asked.as_object();
-    let members = members.ok_or_else(|| Problem::new(Code::Unfit, "the body must be an object"))?;
+    let members = members.ok_or_else(|| Problem::new(Code::Invalid, "the body must be an object"))?;
     if let Some(name) =
         members.keys().find(|name| !["answer", "call_hash", "reason"].contains(&name.as_str()))
     {
@@ -67,5 +67,5 @@ fn word<'a>(members: &'a Map<String, Value>, name: &str) -> Result<Option<&'a st
 
 pub(in crate::http) fn unfit(name: &str, what: &str) -> Problem {
     let shown = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-    Problem::new(Code::Unfit, format!("`{shown}`: {what}"))
+    Problem::new(Code::Invalid, format!("`{shown}`: {what}"))
 }

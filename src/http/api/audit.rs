@@ -151,5 +151,5 @@ impl EntryQuery {
 
 fn unfit(name: &str, what: &str) -> Problem {
     let shown = |text: &str| text::visible_line(text::prefix(text, limits::SHOWN_BYTES_MAX));
-    Problem::new(Code::Unfit, format!("`{}`: {}", shown(name), shown(what)))
+    Problem::new(Code::Invalid, format!("`{}`: {}", shown(name), shown(what)))
 }

@@ -40,7 +40,7 @@ pub(in crate::http) async fn consistency(
     _caller: Caller,
     sizes: Result<Query<Sizes>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let unfit = |what: &str| Problem::new(Code::Unfit, what.to_owned());
+    let unfit = |what: &str| Problem::new(Code::Invalid, what.to_owned());
     let Query(Sizes { from, to }) = sizes.map_err(|_| unfit("`from` and `to` must be numbers of entries"))?;
     let size = app.agent.ledger().head().size;
     if from == 0 || from > to || to > size {
@@ -67,7 +67,7 @@ pub(in crate::http) async fn proof(
     seq: Result<Query<Seq>, axum::extract::rejection::QueryRejection>,
 ) -> Result<String, Problem> {
     caller.holding(Power::AuditRead)?;
-    let seq = seq.map_err(|_| Problem::new(Code::Unfit, "`seq` must be the number of an entry"))?.seq;
+    let seq = seq.map_err(|_| Problem::new(Code::Invalid, "`seq` must be the number of an entry"))?.seq;
     let size = app.agent.ledger().head().size;
     if seq >= size {
         return Err(Problem::new(Code::NotFound, "no entry has this number"));

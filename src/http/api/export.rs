@@ -33,7 +33,7 @@ pub(in crate::http) async fn export(
 
 impl ExportQuery {
     pub(in crate::http) fn read(asked: &[(String, String)]) -> Result<Self, Problem> {
-        let unfit = |what: String| Problem::new(Code::Unfit, what);
+        let unfit = |what: String| Problem::new(Code::Invalid, what);
         let (mut filter, mut format) = (Filter::default(), Format::Jsonl);
         for (name, value) in asked {
             match name.as_str() {
@@ -67,7 +67,7 @@ pub(in crate::http) async fn answer(
     // The recorded query contains no secrets, and neither do the entries: the placeholder is what
     // can be found.
     let query = app.agent.secrets().clean(asked.filter.to_string()).into_inner();
-    let filter = Filter::parse(&query).map_err(|what| Problem::new(Code::Unfit, format!("`q`: {what}")))?;
+    let filter = Filter::parse(&query).map_err(|what| Problem::new(Code::Invalid, format!("`q`: {what}")))?;
     let export = blocking(move || {
         let record = ledger.record_export(&filter, asked.format, principal, Some(power.record()))?;
         Ok(Export::open(ledger.files(), record)?)

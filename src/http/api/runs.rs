@@ -66,7 +66,7 @@ pub(in crate::http) async fn list(
 pub(in crate::http) fn run_query(asked: &[(String, String)]) -> Result<RunQuery, Problem> {
     let mut query = RunQuery { limit: limits::PAGE_ITEMS, ..RunQuery::default() };
     for (name, value) in asked {
-        let unfit = |must: &str| Problem::new(Code::Unfit, format!("`{name}` must be {must}"));
+        let unfit = |must: &str| Problem::new(Code::Invalid, format!("`{name}` must be {must}"));
         match name.as_str() {
             // A form sends an empty value for an unused field.
             "status" | "principal" if value.is_empty() => {}
@@ -82,7 +82,7 @@ pub(in crate::http) fn run_query(asked: &[(String, String)]) -> Result<RunQuery,
             }
             _ => {
                 let name = text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
-                return Err(Problem::new(Code::Unfit, format!("`{name}` is not a parameter of this list")));
+                return Err(Problem::new(Code::Invalid, format!("`{name}` is not a parameter of this list")));
             }
         }
     }
@@ -141,7 +141,7 @@ const MEMBERS: [(&str, Shape); 7] = [
 /// Converts well-formed JSON into the request. Types are checked by name first, so that the error
 /// names the member and no internal type.
 fn fit(asked: Value) -> Result<RunRequest, Problem> {
-    let unfit = |what: String| Problem::new(Code::Unfit, what);
+    let unfit = |what: String| Problem::new(Code::Invalid, what);
     let members = asked.as_object().ok_or_else(|| unfit("the body must be an object".to_owned()))?;
     for (name, value) in members {
         let Some((_, shape)) = MEMBERS.iter().find(|(known, _)| known == name) else {
@@ -237,7 +237,7 @@ mod tests {
     async fn a_refused_run_says_why_and_reveals_no_internals() {
         let inside = "/var/lib/par/data/ledger.db: disk I/O error".to_owned();
         for (error, code, retry_after) in [
-            (RunError::Unfit("session", "not supported yet".to_owned()), 422, None),
+            (RunError::Invalid("session", "not supported yet".to_owned()), 422, None),
             (RunError::Busy { of_key: true }, 429, Some("1")),
             (RunError::Busy { of_key: false }, 429, Some("1")),
             (RunError::Spent { of: "runs", retry_after_s: 77 }, 429, Some("77")),

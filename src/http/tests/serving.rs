@@ -139,7 +139,7 @@ async fn an_authenticated_request_keeps_its_slot() {
     let answer = run.send(body).await;
     assert_eq!(answer.status, 100, "{answer:?}");
     assert!(answer.body.contains("HTTP/1.1 200 OK"), "{answer:?}");
-    slow.go_on.notify_one();
+    slow.resume.notify_one();
     let answer = tokio::task::spawn_blocking(move || read_answer(&mut { bare })).await.expect("client");
     assert_eq!((answer.status, answer.body.as_str()), (200, "slow\n"));
     // The live stream is still open and reports the run.
@@ -186,7 +186,7 @@ async fn a_panic_in_a_handler_is_a_500_and_no_more() {
 #[derive(Clone, Default)]
 struct Slow {
     began: Arc<Notify>,
-    go_on: Arc<Notify>,
+    resume: Arc<Notify>,
     ended: Arc<AtomicBool>,
 }
 
@@ -195,7 +195,7 @@ impl Slow {
         let slow = self.clone();
         let handler = async move || {
             slow.began.notify_one();
-            slow.go_on.notified().await;
+            slow.resume.notified().await;
             slow.ended.store(true, Ordering::SeqCst);
             "slow\n"
         };
@@ -214,7 +214,7 @@ async fn a_client_that_goes_away_does_not_stop_its_run() {
     slow.began.notified().await;
     drop(stream);
     assert_eq!(app.send("GET", "/livez", "", b"").await.status, 200);
-    slow.go_on.notify_one();
+    slow.resume.notify_one();
     app.stop().await;
     assert!(slow.ended.load(Ordering::SeqCst), "the stop waits for it too");
 }
@@ -227,7 +227,7 @@ async fn a_stop_lets_open_requests_end_and_takes_no_more() {
     let mut stream = connect(address);
     stream.write_all(SLOW).expect("sent");
     slow.began.notified().await;
-    let go_on = slow.go_on.clone();
+    let resume = slow.resume.clone();
     let reading = tokio::task::spawn_blocking(move || read_answer(&mut stream));
     let idle = connect(address);
     let stopping = tokio::spawn(app.stop());
@@ -238,7 +238,7 @@ async fn a_stop_lets_open_requests_end_and_takes_no_more() {
     })
     .await
     .expect("client");
-    go_on.notify_one();
+    resume.notify_one();
     let answer = reading.await.expect("client");
     assert_eq!((answer.status, answer.body.as_str()), (200, "slow\n"));
     stopping.await.expect("stopped");

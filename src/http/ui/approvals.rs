@@ -5,7 +5,7 @@ use super::page::{self, Here, Page, block, empty};
 use super::state::Ui;
 use super::visitor::Visitor;
 use super::{csrf, format};
-use crate::gate::{Answer, AnswerError, Approval, State as Standing, content_words};
+use crate::gate::{Answer, AnswerError, Approval, State as Standing, describe_content};
 use crate::http::blocking::blocking;
 use crate::http::link::link;
 use crate::http::problem::{Code, Problem};
@@ -112,7 +112,7 @@ pub(super) async fn answer(
     let grant = match field(&fields, "answer") {
         "grant" => true,
         "refuse" => false,
-        _ => return Err(Problem::new(Code::Unfit, "the form has no answer")),
+        _ => return Err(Problem::new(Code::Invalid, "the form has no answer")),
     };
     if grant && !visitor.login().is_fresh(clock::mono_us()) {
         return refused(
@@ -182,7 +182,7 @@ fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), AnswerError>) -
                 dl.facts {
                     dt { "tool" } dd { code { (format::line(&approval.tool, 64)) } }
                     dt { "on" } dd { code { (on) } }
-                    @if let Some(content) = content_words(&approval.resource) {
+                    @if let Some(content) = describe_content(&approval.resource) {
                         dt { "content" } dd { code { (format::line(&content, OBJECT_CHARS_MAX)) } }
                     }
                     dt { "call hash" } dd { code { (approval.call_hash) } }

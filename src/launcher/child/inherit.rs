@@ -3,7 +3,7 @@
 use crate::launcher::child::start::Start;
 use crate::launcher::host::machine::Machine;
 use crate::launcher::sys;
-use crate::tools::{ResourceSpec, Stdin, secret_word};
+use crate::tools::{ResourceSpec, Stdin, secret_variable};
 use crate::types::json::canonical;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio};
@@ -45,7 +45,7 @@ impl ProgramInputs {
         for (name, memory) in manifest.secrets.iter().zip(&tool.secrets) {
             let opened = own(start.machine, memory).map_err(|e| format!("the secret `{name}`: {e}"))?;
             let number = given.hand(opened);
-            given.set(&secret_word(name), &format!("/proc/self/fd/{number}"))?;
+            given.set(&secret_variable(name), &format!("/proc/self/fd/{number}"))?;
         }
         for (at, connection) in (1..).zip(connected) {
             let number = given.hand(connection);

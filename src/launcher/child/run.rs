@@ -102,7 +102,7 @@ fn live(birth: &Birth<'_>) -> Result<u8, String> {
     match receive_with(control, GO_BYTES_MAX) {
         (Received::Packet(go), connected) => {
             let outward = Outward { connected, sockets: &sockets };
-            go_on(&start, &object, &excluded(&go, &object)?, outward, own_proc.as_ref(), layers)
+            run_body(&start, &object, &excluded(&go, &object)?, outward, own_proc.as_ref(), layers)
         }
         // The launcher no longer waits for this child.
         _ => Ok(0),
@@ -280,7 +280,7 @@ fn names(object: &Object) -> usize {
     }
 }
 
-fn go_on(
+fn run_body(
     start: &Start<'_>,
     object: &Object,
     excluded: &[&Beneath],

@@ -9,12 +9,12 @@
 
 use crate::launcher::sys::{self, SingleThread};
 use crate::types::clock::mono_us;
-use crate::types::limits::{FORKS_BURST_MAX, FORKS_LOOK_MS, FORKS_PER_SECOND_MAX, PROGRAM_NICE};
+use crate::types::limits::{FORKS_BURST_MAX, FORKS_CHECK_MS, FORKS_PER_SECOND_MAX, PROGRAM_NICE};
 use nix::sched::CloneFlags;
 use rustix::process::{WaitId, WaitIdOptions, getpriority_process, setpriority_process, waitid};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-const CHECK_INTERVAL_US: u64 = FORKS_LOOK_MS * 1_000;
+const CHECK_INTERVAL_US: u64 = FORKS_CHECK_MS * 1_000;
 /// The lowest priority (nice(2)).
 const NICE_MAX: i32 = 19;
 /// Size of `/proc/loadavg`, in bytes: five figures.

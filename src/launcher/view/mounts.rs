@@ -129,7 +129,7 @@ impl Origins {
 /// The mount points of `now` at which `before` had something else, or nothing: there, tools started
 /// with `before` do not see what is mounted.
 #[must_use]
-pub fn mounted_since(before: &[Mounted], now: &[Mounted]) -> Vec<String> {
+pub fn newly_mounted(before: &[Mounted], now: &[Mounted]) -> Vec<String> {
     now.iter().filter(|mount| !before.contains(mount)).map(|mount| mount.path.clone()).collect()
 }
 

@@ -4,7 +4,7 @@ use super::epoch::{self, SUCCESSOR};
 use super::key::{Epoch, SigningKeyError, at, erase, install, read_log_key, write_new};
 use super::note::{Checkpoint, Note, VerifierKey};
 use crate::ledger::files::KeyFiles;
-use crate::ledger::payload::{Before, GenesisPayload, KeyEpochPayload};
+use crate::ledger::payload::{GenesisPayload, KeyEpochPayload, PreviousLog};
 use crate::ledger::tree::Head;
 use crate::types::limits;
 use ed25519_dalek::SigningKey;
@@ -76,7 +76,7 @@ impl Signer {
 
     /// The payload of the genesis entry. It pins the keys, and names the previous log if there is
     /// one.
-    pub(in crate::ledger) fn genesis(&self, before: Option<Before>) -> GenesisPayload {
+    pub(in crate::ledger) fn genesis(&self, before: Option<PreviousLog>) -> GenesisPayload {
         GenesisPayload {
             origin: self.origin.clone(),
             log_key: VerifierKey::new(self.origin.clone(), &self.log).to_string(),

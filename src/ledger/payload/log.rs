@@ -18,12 +18,12 @@ pub struct GenesisPayload {
     pub program: String,
     /// The log that this one succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Before>,
+    pub before: Option<PreviousLog>,
 }
 
 /// What a genesis entry records about the previous log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Before {
+pub struct PreviousLog {
     /// Its id if an entry could be read; otherwise an id made from the digests of its files.
     pub log: String,
     /// Its verifier key, if the first entry could be read.
@@ -43,12 +43,12 @@ pub struct Before {
     /// When it was set aside, in microseconds since 1970.
     pub aside_us: u64,
     /// Its files at that time.
-    pub files: Vec<Aside>,
+    pub files: Vec<SetAsideFile>,
 }
 
 /// A file of the previous log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Aside {
+pub struct SetAsideFile {
     /// The file's name.
     pub name: String,
     /// The file's length.

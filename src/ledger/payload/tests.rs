@@ -212,7 +212,9 @@ fn is_optional<P: Payload>(payload: &Value, member: &str) -> bool {
 fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
     let power = || ("power", members::<PowerUsed>());
     match kind {
-        Kind::Genesis => vec![("before", members::<Before>()), ("before.files[]", members::<Aside>())],
+        Kind::Genesis => {
+            vec![("before", members::<PreviousLog>()), ("before.files[]", members::<SetAsideFile>())]
+        }
         Kind::ConfigLoad => vec![("keys[]", members::<ConfigValue>())],
         Kind::PolicyLoad => vec![
             ("policies[]", members::<LoadedPolicy>()),

@@ -56,7 +56,7 @@ impl Index {
 
     /// Rebuilds the index from an empty file. A running server switches to the new file. Emptying
     /// the existing file instead would hold its content in memory.
-    pub fn anew(files: &Files) -> Result<Self, IndexError> {
+    pub fn rebuild(files: &Files) -> Result<Self, IndexError> {
         remove(files);
         Self::open(files)
     }

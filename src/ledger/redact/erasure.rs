@@ -106,7 +106,7 @@ impl Ledger {
         if words.are_in(reason.as_bytes()) {
             let why =
                 "it repeats words of the erased payload, but the reason itself is never erased".to_owned();
-            return Err(RedactError::Unfit("reason", why));
+            return Err(RedactError::Invalid("reason", why));
         }
         let same_words = self.same_words(&payloads, &words, &runs)?;
         let traces = Traces::from_payloads(&payloads).map_err(|e| RedactError::Failed(e.to_string()))?;
@@ -146,7 +146,7 @@ impl Ledger {
                 seqs.len(),
                 limits::REDACTED_ENTRIES_MAX
             );
-            return Err(RedactError::Unfit("entries", why));
+            return Err(RedactError::Invalid("entries", why));
         }
         for seq in seqs {
             match self.reader().salted(seq)? {
@@ -215,10 +215,10 @@ impl Ledger {
 fn reason(reason: &str) -> Result<String, RedactError> {
     let reason = text::visible_line(reason.trim());
     match reason.len() {
-        0 => Err(RedactError::Unfit("reason", "is empty".to_owned())),
+        0 => Err(RedactError::Invalid("reason", "is empty".to_owned())),
         long if long > limits::REDACTION_REASON_BYTES_MAX => {
             let why = format!("is longer than {} bytes", limits::REDACTION_REASON_BYTES_MAX);
-            Err(RedactError::Unfit("reason", why))
+            Err(RedactError::Invalid("reason", why))
         }
         _ => Ok(reason),
     }

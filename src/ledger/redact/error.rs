@@ -8,7 +8,7 @@ use crate::ledger::write::AppendError;
 pub enum RedactError {
     /// A value is not accepted: its name and the reason.
     #[error("`{0}`: {1}")]
-    Unfit(&'static str, String),
+    Invalid(&'static str, String),
     /// Entries that must stay, each with the reason.
     #[error("nothing was erased: {}", .0.join("; "))]
     Kept(Vec<String>),

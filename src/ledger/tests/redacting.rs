@@ -272,7 +272,7 @@ fn an_entry_that_must_stay_stops_the_whole_erasure() {
     check(size + 7, "does not exist");
     for reason in ["", "  ", &"x".repeat(501), &format!("it had {MARKER} in it")] {
         let asked = Erasure { reason: reason.to_owned(), ..erasure(Targets::Entries(vec![ended[2]])) };
-        assert!(matches!(ledger.redact(&asked), Err(RedactError::Unfit("reason", _))), "{reason}");
+        assert!(matches!(ledger.redact(&asked), Err(RedactError::Invalid("reason", _))), "{reason}");
     }
     for targets in [Targets::Entries(Vec::new()), Targets::Run("run_none".to_owned())] {
         assert!(matches!(ledger.redact(&erasure(targets)), Err(RedactError::Kept(_))));

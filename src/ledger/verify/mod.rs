@@ -34,7 +34,7 @@ mod partial;
 
 pub use partial::audit_from;
 pub use report::{Finding, Outside, Verdict, Verification};
-pub use whole::{audit, audit_telling};
+pub use whole::{audit, audit_with_progress};
 #[cfg(test)]
 pub(super) use {
     entry::CheckedEntry,

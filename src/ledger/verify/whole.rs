@@ -38,12 +38,12 @@ struct Looking<'a> {
 /// Several threads read entries in their own, later snapshots.
 #[must_use]
 pub fn audit(files: &Files, projections: &'static [Projection], outside: &[Outside]) -> Verification {
-    audit_telling(files, projections, outside, &|_, _| {})
+    audit_with_progress(files, projections, outside, &|_, _| {})
 }
 
 /// As [`audit`]; calls `progress` now and then with the number of verified entries and their total.
 #[must_use]
-pub fn audit_telling(
+pub fn audit_with_progress(
     files: &Files,
     projections: &'static [Projection],
     outside: &[Outside],

@@ -7,7 +7,7 @@
 //! next log names it even after a crash.
 
 use crate::ledger::files::{Files, path_of};
-use crate::ledger::payload::{Aside, Before};
+use crate::ledger::payload::{PreviousLog, SetAsideFile};
 use crate::ledger::read::Reader;
 use crate::ledger::verify::Verification;
 use crate::store::{self, StoreError};
@@ -19,7 +19,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-impl Before {
+impl PreviousLog {
     /// Describes the log in `files`, whose verification gave `report`.
     #[must_use]
     pub fn new(files: &Files, report: &Verification, why: &str, reason: &str) -> Self {
@@ -76,7 +76,7 @@ const RECORD_FILE: &str = "before.json";
 /// After a crash during the move, some files are in each folder; the next call moves the others to
 /// the same place. After a crash that follows the move, the next start begins the new log and names
 /// this one from the copy.
-pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
+pub fn set_aside(files: &Files, before: &mut PreviousLog) -> io::Result<PathBuf> {
     let mut names: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(&files.data)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -88,7 +88,7 @@ pub fn set_aside(files: &Files, before: &mut Before) -> io::Result<PathBuf> {
     names.sort();
     for name in &names {
         let (bytes, sha256) = digest_of(&files.data.join(name))?;
-        before.files.push(Aside { name: name.clone(), bytes, sha256 });
+        before.files.push(SetAsideFile { name: name.clone(), bytes, sha256 });
     }
     if before.log.is_empty() {
         let all: String = before.files.iter().map(|file| file.sha256.as_str()).collect();
@@ -123,9 +123,9 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The log that was set aside last, if any. A new log names it as its predecessor.
-pub(super) fn newest(files: &Files) -> Option<Before> {
+pub(super) fn newest(files: &Files) -> Option<PreviousLog> {
     let folders = std::fs::read_dir(files.data.join("before")).ok()?;
     let record = folders.filter_map(|folder| std::fs::read(folder.ok()?.path().join(RECORD_FILE)).ok());
-    let record = record.filter_map(|bytes| serde_json::from_slice::<Before>(&bytes).ok());
+    let record = record.filter_map(|bytes| serde_json::from_slice::<PreviousLog>(&bytes).ok());
     record.max_by_key(|before| before.aside_us)
 }

@@ -35,7 +35,7 @@ pub struct Considered {
 impl Considered {
     /// The parts that did not hold, in one line.
     #[must_use]
-    pub fn failing(&self) -> String {
+    pub fn failing_line(&self) -> String {
         self.failing.iter().map(|part| part.words.as_str()).collect::<Vec<_>>().join("; ")
     }
 }

@@ -52,8 +52,11 @@ impl Bundle {
     #[must_use]
     pub fn may_ever(&self, subject: &Subject, power: Power) -> bool {
         let owner = subject.id();
-        let over =
-            if power.over() == HeldOver::Server { Over::Server } else { Over::Of { id: "", owner: &owner } };
+        let over = if power.over() == HeldOver::Server {
+            Over::Server
+        } else {
+            Over::Owned { id: "", owner: &owner }
+        };
         let asked =
             Use { subject, power, over, door: Door::LOCAL, expires_us: None, now_us: 0, ran: Ran::default() };
         let Ok((request, entities)) =

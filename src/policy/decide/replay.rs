@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// The request of a decision as it is on the ledger, for any bundle to decide.
 #[derive(Clone, Debug)]
-pub struct Recorded(Built);
+pub struct RecordedRequest(Built);
 
 /// Why a recorded request has no form that this program records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum RecordedError {
     /// The action's type is not `Action`.
     #[error("the action has the type `{0}`")]
     OtherAction(&'static str),
-    /// [`Recorded::about`] was called with something other than a path.
+    /// [`RecordedRequest::about`] was called with something other than a path.
     #[error("it is not about a path")]
     NoPath,
     /// An entity without `type` and `id`.
@@ -63,7 +63,7 @@ pub enum RecordedError {
 
 /// An answer to a recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Again {
+pub struct RepeatedDecision {
     /// The answer.
     pub answer: Ruling,
     /// What policies in shadow mode would have changed.
@@ -72,7 +72,7 @@ pub struct Again {
     pub fits: bool,
 }
 
-impl Recorded {
+impl RecordedRequest {
     /// Reads the `request` of a decision's payload.
     ///
     /// # Errors
@@ -149,18 +149,20 @@ impl Recorded {
 impl Bundle {
     /// Decides a request that was recorded under this bundle, as [`Bundle::decide`] decided it.
     #[must_use]
-    pub fn decide_again(&self, recorded: &Recorded) -> Again {
+    pub fn decide_again(&self, recorded: &RecordedRequest) -> RepeatedDecision {
         let (answer, shadow) = self.answers(&recorded.0);
-        Again { answer, shadow, fits: true }
+        RepeatedDecision { answer, shadow, fits: true }
     }
 
     /// Decides a request that was recorded under another bundle, and so built for that bundle's
     /// schema: if any part of it does not match this bundle's schema, the answer is a deny.
     #[must_use]
-    pub fn decide_other(&self, recorded: &Recorded) -> Again {
+    pub fn decide_other(&self, recorded: &RecordedRequest) -> RepeatedDecision {
         match recorded.0.cedar_checked(&self.schema) {
             Ok(_) => self.decide_again(recorded),
-            Err(error) => Again { answer: refuse_error(vec![error.to_string()]), shadow: None, fits: false },
+            Err(error) => {
+                RepeatedDecision { answer: refuse_error(vec![error.to_string()]), shadow: None, fits: false }
+            }
         }
     }
 
@@ -175,7 +177,7 @@ impl Bundle {
         catalog: &Catalog,
         request: &Json,
     ) -> Result<(Ruling, Vec<Considered>), RecordedError> {
-        let recorded = Recorded::read(request)?;
+        let recorded = RecordedRequest::read(request)?;
         let tool = recorded.tool();
         let manifest = catalog.find(tool).ok_or_else(|| RecordedError::UnknownTool(tool.to_owned()))?;
         let asked = recorded.0.cedar_checked(&self.schema);

@@ -49,7 +49,7 @@ pub enum RebuildError {
 impl Bundle {
     /// The archive of this bundle, to be stored under its digest: canonical JSON and a newline.
     #[must_use]
-    pub fn keep(&self) -> String {
+    pub fn archive(&self) -> String {
         let policies = self.recipe.sources.iter().map(|s| json!({ "name": s.name, "text": s.text }));
         let kept = json!({
             "t": FORMAT,

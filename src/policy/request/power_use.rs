@@ -19,7 +19,7 @@ pub(in crate::policy) fn build(asked: &Use<'_>, groups: &Groups) -> Built {
     nodes.push(build::plain(principal.clone(), parents));
     let (id, owner) = match asked.over {
         Over::Server => ("self", None),
-        Over::Of { id, owner } => (id, Some(Uid("Caller", owner.to_owned()))),
+        Over::Owned { id, owner } => (id, Some(Uid("Caller", owner.to_owned()))),
     };
     // The ancestors of other callers are not looked up: a lint refuses rules that would need them.
     nodes.extend(owner.iter().filter(|uid| **uid != principal).map(|uid| build::plain(uid.clone(), vec![])));

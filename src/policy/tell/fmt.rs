@@ -12,7 +12,7 @@ const LAYOUT: Config = Config { line_width: 100, indent_width: 4 };
 /// # Errors
 ///
 /// The place where the file is not Cedar.
-pub fn laid_out(source: &SourceFile) -> Result<String, PolicyError> {
+pub fn formatted(source: &SourceFile) -> Result<String, PolicyError> {
     if let Err(errors) = source.text.parse::<cedar_policy::PolicySet>() {
         let error = errors.iter().next();
         let reason = error.map_or_else(|| errors.to_string(), ToString::to_string);
@@ -45,13 +45,13 @@ fn split_header(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::laid_out;
+    use super::formatted;
     use crate::policy::tests::source;
 
     fn check(text: &str, expect: &str) {
-        let laid = laid_out(&source("p.cedar", text)).expect("Cedar");
+        let laid = formatted(&source("p.cedar", text)).expect("Cedar");
         assert_eq!(laid, expect);
-        assert_eq!(laid_out(&source("p.cedar", &laid)).expect("Cedar"), laid, "twice is once");
+        assert_eq!(formatted(&source("p.cedar", &laid)).expect("Cedar"), laid, "twice is once");
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn text_that_is_not_cedar_is_refused_with_its_line() {
         let error =
-            laid_out(&source("p.cedar", "// a\npermit (principal action, resource);\n")).expect_err("none");
+            formatted(&source("p.cedar", "// a\npermit (principal action, resource);\n")).expect_err("none");
         assert_eq!((error.line, error.reason.as_str()), (Some(2), "unexpected token `action`"));
     }
 

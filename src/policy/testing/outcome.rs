@@ -115,7 +115,7 @@ impl Bundle {
                 format!(
                     "no policy permits it; the nearest is {}, where {}",
                     placed(&one.policy),
-                    one.failing()
+                    one.failing_line()
                 )
             },
         )

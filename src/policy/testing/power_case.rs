@@ -37,9 +37,9 @@ impl PowerCase {
         let own = subject.id();
         let over = match self.owner.as_deref() {
             None => Over::Server,
-            Some("self") => Over::Of { id: "case", owner: &own },
-            Some("other") => Over::Of { id: "case", owner: "key:other" },
-            Some(name) => Over::Of { id: "case", owner: name },
+            Some("self") => Over::Owned { id: "case", owner: &own },
+            Some("other") => Over::Owned { id: "case", owner: "key:other" },
+            Some(name) => Over::Owned { id: "case", owner: name },
         };
         let Self { power, door, expires_us, now_us, ran, .. } = *self;
         ask(&Use { subject: &subject, power, over, door, expires_us, now_us, ran })

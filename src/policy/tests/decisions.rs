@@ -5,7 +5,7 @@ use super::{
 };
 use crate::auth::{Role, Subject};
 use crate::policy::{
-    Approved, Considered, Counts, Obligation, Question, Recorded, Resource, Ruling, Session, nearest,
+    Approved, Considered, Counts, Obligation, Question, RecordedRequest, Resource, Ruling, Session, nearest,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -133,7 +133,7 @@ fn a_person_is_asked_only_if_approval_would_help() {
 fn a_request_that_does_not_match_is_a_deny() {
     let bundle = load(PERMIT_ALL);
     let verdict = ask(&bundle, &subject(Role::Operator), &session(catalog()), "health_check", &host());
-    let recorded = Recorded::read(&verdict.request).expect("read");
+    let recorded = RecordedRequest::read(&verdict.request).expect("read");
     assert_eq!((recorded.tool(), recorded.session()), ("health_check", "ses_1"));
     assert_eq!(recorded.resource(), ("Host", "localhost"));
     assert_eq!(bundle.decide_again(&recorded).answer.word(), "allow");
@@ -146,7 +146,7 @@ fn a_request_that_does_not_match_is_a_deny() {
     ] {
         let mut request = verdict.request.clone();
         *request.pointer_mut(place).expect(place) = new;
-        let again = bundle.decide_other(&Recorded::read(&request).expect("read"));
+        let again = bundle.decide_other(&RecordedRequest::read(&request).expect("read"));
         assert_eq!((again.answer.word(), again.fits), ("deny", false), "{place}");
     }
     for (place, new) in [
@@ -161,7 +161,7 @@ fn a_request_that_does_not_match_is_a_deny() {
     ] {
         let mut request = verdict.request.clone();
         *request.pointer_mut(place).expect(place) = new;
-        Recorded::read(&request).expect_err(place);
+        RecordedRequest::read(&request).expect_err(place);
     }
 }
 

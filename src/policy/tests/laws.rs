@@ -5,7 +5,7 @@ use super::{
     PERMIT_ALL, answer, arguments, ask, at, catalog, groups, host, is_below, load, names, names_of_paths,
     sessions, shipped, source, subjects, try_load,
 };
-use crate::policy::{Approved, Bundle, Counts, Question, Recorded, Resource, Ruling, nearest};
+use crate::policy::{Approved, Bundle, Counts, Question, RecordedRequest, Resource, Ruling, nearest};
 use crate::types::json::{canonical, parse_strict};
 use cedar_policy::{Authorizer, Context, Decision, Entities, EntityUid, Request};
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ proptest! {
         });
         /// The same bundle, rebuilt from its archive.
         static KEPT: LazyLock<Bundle> = LazyLock::new(|| {
-            Bundle::rebuild(BUNDLE.keep().as_bytes(), BUNDLE.digest()).expect("rebuilt")
+            Bundle::rebuild(BUNDLE.archive().as_bytes(), BUNDLE.digest()).expect("rebuilt")
         });
         let (bundle, catalog) = (&*BUNDLE, catalog());
         let resource = match (tool, kind) {
@@ -88,7 +88,7 @@ proptest! {
 
         let written = canonical(&verdict.request).expect("canonical");
         let read = parse_strict(written.as_bytes(), 64).expect("JSON");
-        let recorded = Recorded::read(&read).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let recorded = RecordedRequest::read(&read).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let later = KEPT.decide_again(&recorded);
         prop_assert_eq!((&later.answer, &later.shadow, later.fits), (&verdict.answer, &verdict.shadow, true));
 

@@ -171,12 +171,12 @@ fn links_are_part_of_the_digest_and_of_what_is_kept() {
     let bundle = load(TEMPLATES, LINKS);
     assert_ne!(bundle.digest(), load(TEMPLATES, &LINKS.replace("/var/log/apt", "/var/log/nginx")).digest());
     assert_ne!(bundle.digest(), load(TEMPLATES, &format!("{LINKS}\n")).digest());
-    let again = Bundle::rebuild(bundle.keep().as_bytes(), bundle.digest()).expect("rebuilt");
+    let again = Bundle::rebuild(bundle.archive().as_bytes(), bundle.digest()).expect("rebuilt");
     assert_eq!(again.text("ann-reads-logs"), bundle.text("ann-reads-logs"));
     assert!(again.text("no-lists").is_some_and(|text| text.contains("PAR::Path::\"/var/log/apt\"")));
     // Without its links, or with others, it is another bundle.
     for (from, to) in [("/var/log/apt", "/var/log/apx"), ("policies/links.toml", "policies/lonks.toml")] {
-        Bundle::rebuild(bundle.keep().replace(from, to).as_bytes(), bundle.digest()).expect_err(to);
+        Bundle::rebuild(bundle.archive().replace(from, to).as_bytes(), bundle.digest()).expect_err(to);
     }
 }
 

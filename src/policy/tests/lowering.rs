@@ -3,15 +3,15 @@
 
 use super::{host, names, session, source, subject, top};
 use crate::auth::Role;
-use crate::policy::request::lower::{Unfit, least, record, record_type};
-use crate::policy::{Approved, Bundle, Counts, PolicyError, Question, Recorded, Ruling};
+use crate::policy::request::lower::{Invalid, least, record, record_type};
+use crate::policy::{Approved, Bundle, Counts, PolicyError, Question, RecordedRequest, Ruling};
 use crate::tools::{Catalog, Places, ProposedCall};
 use crate::types::json::canonical;
 use crate::types::{Digest, limits};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-fn lowered(property: &Value) -> Result<Value, Unfit> {
+fn lowered(property: &Value) -> Result<Value, Invalid> {
     let properties = json!({ "x": property });
     let input = json!({ "type": "object", "additionalProperties": false, "properties": properties });
     record_type(&input).map(|record| record["attributes"].clone())
@@ -436,7 +436,7 @@ proptest! {
         });
         prop_assert_eq!(&verdict.answer, &Ruling::Allow { policies: vec!["all".to_owned()] }, "{}", text);
         canonical(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;
-        let recorded = Recorded::read(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let recorded = RecordedRequest::read(&verdict.request).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let again = bundle.decide_other(&recorded);
         prop_assert_eq!((&again.answer, again.fits), (&verdict.answer, true));
         // The smallest record too, which the canary uses.

@@ -4,7 +4,7 @@ use super::{Subject, catalog, load, names, os_subject, shipped, source, subject,
 use crate::auth::Role;
 use crate::policy::request::power_use;
 use crate::policy::{
-    Bundle, Door, Evaluation, Groups, HeldOver, Over, Power, Ran, Recorded, Ruling, Use, Via,
+    Bundle, Door, Evaluation, Groups, HeldOver, Over, Power, Ran, RecordedRequest, Ruling, Use, Via,
 };
 use serde_json::json;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 const HTTP: Door = Door { via: Via::Http, source_ip: None };
 
 fn asked<'a>(who: &'a Subject, power: Power, owner: &'a str, door: Door) -> Use<'a> {
-    let over = if power.over() == HeldOver::Server { Over::Server } else { Over::Of { id: "one", owner } };
+    let over = if power.over() == HeldOver::Server { Over::Server } else { Over::Owned { id: "one", owner } };
     let (now_us, ran) = (1_700_000_000_000_000, Ran::default());
     Use { subject: who, power, over, door, expires_us: None, now_us, ran }
 }
@@ -285,7 +285,7 @@ fn a_use_fails_closed_and_can_be_repeated() {
     };
     assert!(policies.is_empty() && errors.len() == 1, "{errors:?}");
     for (power, over) in [
-        (Power::Run, Over::Of { id: "x", owner: "key:x" }),
+        (Power::Run, Over::Owned { id: "x", owner: "key:x" }),
         (Power::RunRead, Over::Server),
         (Power::Approve, Over::Server),
     ] {
@@ -298,7 +298,7 @@ fn a_use_fails_closed_and_can_be_repeated() {
         let Evaluation { answer, request, .. } = api().decide_use(&of);
         assert_eq!(request["context"]["via"], json!("page"));
         assert_eq!(request["context"]["source_ip"], json!({ "__extn": { "fn": "ip", "arg": "10.0.0.9" } }));
-        let recorded = Recorded::read(&request).expect("recorded");
+        let recorded = RecordedRequest::read(&request).expect("recorded");
         assert_eq!(api().decide_again(&recorded).answer, answer);
         let other = api().decide_other(&recorded);
         assert!(other.fits && other.answer == answer, "as Cedar's own checks have it: {other:?}");

@@ -82,9 +82,9 @@ fn a_bundle_is_rebuilt_from_its_archive() {
     let tests = source("policies/tests/a.toml", "");
     let suite = Suite::parse(&[tests]).expect("tests");
     let bundle = bundle.with_labels(labels).expect("labels").with_suite(suite).with_groups(groups());
-    let (kept, digest) = (bundle.keep(), bundle.digest());
+    let (kept, digest) = (bundle.archive(), bundle.digest());
     let again = Bundle::rebuild(kept.as_bytes(), digest).expect("rebuilt");
-    assert_eq!((again.digest(), again.keep()), (digest, kept.clone()));
+    assert_eq!((again.digest(), again.archive()), (digest, kept.clone()));
     assert_eq!(again.set, bundle.set);
     let with_shadow = |bundle: &Bundle| bundle.with_shadow.as_ref().map(|(set, _)| set.clone());
     assert!(with_shadow(&again).is_some() && with_shadow(&again) == with_shadow(&bundle));

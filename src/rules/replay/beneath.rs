@@ -1,20 +1,20 @@
 //! Repeats the exclusions of a recorded call from its record.
 
-use crate::gate::ANY_NAME;
+use crate::gate::UNNAMED_CHILD;
 use crate::ledger::payload::{CallDecisionPayload, Excluded};
-use crate::policy::{Bundle, Recorded, Ruling};
+use crate::policy::{Bundle, RecordedRequest, Ruling};
 use serde_json::Value;
 
 /// What differs between the `beneath` and `exclusions` of a decision's payload and the answer of
 /// the rules. Only a call that may run has them.
 pub(super) fn difference(
     payload: &CallDecisionPayload,
-    recorded: &Recorded,
+    recorded: &RecordedRequest,
     bundle: &Bundle,
     is_allowed: bool,
 ) -> Option<String> {
     let mut exclusions = Vec::new();
-    let in_folder = format!("/{ANY_NAME}");
+    let in_folder = format!("/{UNNAMED_CHILD}");
     for one in payload.beneath.iter().flatten() {
         let id = one.resource.get("id").and_then(Value::as_str).unwrap_or_default();
         let answer = match recorded.about(&one.resource, &one.entities) {

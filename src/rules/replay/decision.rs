@@ -5,7 +5,7 @@ use super::kept::KeptBundles;
 use super::share::WalkShare;
 use crate::ledger::payload::CallDecisionPayload;
 use crate::ledger::{Header, Stored};
-use crate::policy::{Again, Bundle, Recorded, Ruling};
+use crate::policy::{Bundle, RecordedRequest, RepeatedDecision, Ruling};
 use crate::types::json::parse_strict;
 use crate::types::{Decision, Digest, limits, text};
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub(super) fn check(
         share.report.without_request += 1;
         return;
     };
-    match Recorded::read(request) {
+    match RecordedRequest::read(request) {
         Err(e) => share.differs(header.seq, format!("the recorded request cannot be read: {e}")),
         Ok(recorded) => {
             check_own(header, &payload, &recorded, against.is_none(), kept, share);
@@ -71,7 +71,7 @@ pub(super) fn check(
 fn check_own(
     header: &Header,
     payload: &CallDecisionPayload,
-    recorded: &Recorded,
+    recorded: &RecordedRequest,
     counts_shadow: bool,
     kept: &KeptBundles<'_>,
     share: &mut WalkShare,
@@ -108,7 +108,7 @@ fn check_own(
 }
 
 /// Describes a request that belongs to another call than the header.
-fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
+fn is_of_another(header: &Header, recorded: &RecordedRequest) -> Option<String> {
     let pairs = [("tool", recorded.tool()), ("session", recorded.session())];
     let other = pairs.into_iter().find(|(name, is)| header.str(name).unwrap_or_default() != *is);
     if let Some((name, is)) = other {
@@ -120,7 +120,7 @@ fn is_of_another(header: &Header, recorded: &Recorded) -> Option<String> {
 }
 
 /// What differs between a record and the answer that its request leads to.
-fn difference(header: &Header, payload: &CallDecisionPayload, again: &Again) -> Option<String> {
+fn difference(header: &Header, payload: &CallDecisionPayload, again: &RepeatedDecision) -> Option<String> {
     let word = header.str("decision").unwrap_or_default();
     let policies = header.policies();
     let answer = &again.answer;

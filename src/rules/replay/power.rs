@@ -4,7 +4,7 @@ use super::kept::KeptBundles;
 use super::share::WalkShare;
 use crate::ledger::payload::PowerUsed;
 use crate::ledger::{Header, Kind, Stored};
-use crate::policy::{Power, Recorded};
+use crate::policy::{Power, RecordedRequest};
 use crate::types::json::parse_strict;
 use crate::types::{Decision, Digest, limits};
 use serde::Deserialize;
@@ -49,8 +49,9 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
     }
     share.report.powers += 1;
     let entry = RecordedPower::deserialize(&payload).map_err(|e| e.to_string());
-    let recorded =
-        entry.and_then(|entry| Ok((Recorded::read(&entry.power.request).map_err(|e| e.to_string())?, entry)));
+    let recorded = entry.and_then(|entry| {
+        Ok((RecordedRequest::read(&entry.power.request).map_err(|e| e.to_string())?, entry))
+    });
     let (recorded, entry) = match recorded {
         Ok(recorded) => recorded,
         Err(e) => return share.differs(seq, format!("the request of its power cannot be read: {e}")),

@@ -2,7 +2,7 @@
 
 use super::told::{Difference, Example, Flips, Replayed};
 use crate::ledger::Header;
-use crate::policy::{Again, Recorded};
+use crate::policy::{RecordedRequest, RepeatedDecision};
 use std::collections::BTreeMap;
 
 /// Differences that are listed; all are counted.
@@ -46,7 +46,7 @@ impl WalkShare {
         }
     }
 
-    pub(super) fn compare(&mut self, header: &Header, recorded: &Recorded, again: &Again) {
+    pub(super) fn compare(&mut self, header: &Header, recorded: &RecordedRequest, again: &RepeatedDecision) {
         let was = header.str("decision").unwrap_or_default();
         let (now, policies) = (again.answer.word(), again.answer.policies());
         if header.decision() != Some(again.answer.decision()) {
@@ -62,7 +62,12 @@ impl WalkShare {
     }
 
     /// Counts what policies in shadow mode would change.
-    pub(super) fn count_shadow(&mut self, header: &Header, recorded: &Recorded, again: &Again) {
+    pub(super) fn count_shadow(
+        &mut self,
+        header: &Header,
+        recorded: &RecordedRequest,
+        again: &RepeatedDecision,
+    ) {
         let Some(shadow) = &again.shadow else { return };
         let by = match shadow.policies.as_slice() {
             _ if !shadow.errors.is_empty() => "an error in the evaluation".to_owned(),
@@ -142,7 +147,7 @@ fn note(groups: &mut Groups, group: [&str; 3], example: impl FnOnce() -> Example
     }
 }
 
-fn example(header: &Header, recorded: &Recorded) -> Example {
+fn example(header: &Header, recorded: &RecordedRequest) -> Example {
     let (kind, id) = recorded.resource();
     Example {
         seq: header.seq,

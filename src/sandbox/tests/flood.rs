@@ -174,7 +174,7 @@ pub(super) fn a_launcher_that_hangs_is_ended_and_replaced() {
             let asked = stage.clone();
             let running =
                 tokio::spawn(async move { asked.run("sleeps", &json!({}), Prepared { object, held }).await });
-            stage.launcher.tend().await.expect("it answers");
+            stage.launcher.check_or_replace().await.expect("it answers");
             assert_eq!(stage.launcher.obstacle(), None);
             let stuck = stage.launcher.report().pid;
             let stuck = Pid::from_raw(i32::try_from(stuck).expect("a number")).expect("a process");
@@ -182,16 +182,16 @@ pub(super) fn a_launcher_that_hangs_is_ended_and_replaced() {
             kill_process(stuck, Signal::STOP).expect("stopped");
             // The first ping that it leaves unanswered makes it an obstacle, the second one ends
             // it.
-            let silent = stage.launcher.tend().await.expect_err("silent");
+            let silent = stage.launcher.check_or_replace().await.expect_err("silent");
             assert_eq!(silent.to_string(), "the launcher did not answer");
             assert_eq!(stage.launcher.obstacle(), Some("the launcher does not answer"));
-            stage.launcher.tend().await.expect("another one");
+            stage.launcher.check_or_replace().await.expect("another one");
             assert_eq!((stage.launcher.obstacle(), stage.launcher.renewals()), (None, 1));
             assert_eq!(running.await.expect("joined").end, End::Killed);
             wait_for_end(&process);
             let read = stage.call("read_file", json!({"path": file})).await;
             assert_eq!(read.end, End::Exit { code: 0 });
-            stage.launcher.tend().await.expect("it answers");
+            stage.launcher.check_or_replace().await.expect("it answers");
         });
         6
     });

@@ -92,7 +92,7 @@ pub(super) fn a_thousand_calls_leave_nothing() {
 async fn settle(stage: &Stage, launcher: u32) {
     until("no child is left", || children(launcher).is_empty());
     for _ in 0..2 {
-        stage.launcher.tend().await.expect("an answer");
+        stage.launcher.check_or_replace().await.expect("an answer");
     }
 }
 

@@ -279,9 +279,9 @@ pub(super) fn follows_no_later_mount() {
         assert!(!String::from_utf8_lossy(&found.stdout).contains("after"), "{found:?}");
         // A launcher that starts now knows it; comparing the two reports shows it.
         let now = super::super::start(&stage.spec).expect("another launcher");
-        let since = crate::launcher::mounted_since(&before, &now.report().mounted);
+        let since = crate::launcher::newly_mounted(&before, &now.report().mounted);
         assert_eq!(since, [words(&late)]);
-        assert_eq!(crate::launcher::mounted_since(&before, &before), [""; 0]);
+        assert_eq!(crate::launcher::newly_mounted(&before, &before), [""; 0]);
     });
 }
 

@@ -11,7 +11,7 @@ pub(super) async fn watch_launcher(launcher: &Launcher) -> Infallible {
     let mut was_well = true;
     let mut renewals = launcher.renewals();
     loop {
-        let answer = launcher.tend().await;
+        let answer = launcher.check_or_replace().await;
         match &answer {
             Ok(()) if !was_well => tracing::info!("the launcher answers again"),
             Err(why) if was_well => tracing::error!(%why, "no launcher answers"),

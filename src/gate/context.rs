@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 /// The requester of calls, and the run that they belong to.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking<'a> {
+pub struct CallContext<'a> {
     /// The principal.
     pub principal: &'a Principal,
     /// The run.
