@@ -10,7 +10,7 @@ pub struct Endpoint(reqwest::Url);
 impl Endpoint {
     /// Parses `base` and appends `path`; a slash at the end of `base` makes no difference.
     pub fn parse(base: &str, path: &str) -> Result<Self, EgressError> {
-        let refuse = |why: &str| EgressError::Address(format!("the base URL {why}"));
+        let refuse = |why: &str| EgressError::Address(format!("the URL {why}"));
         let base = reqwest::Url::parse(base).map_err(|e| refuse(&format!("is not a valid URL: {e}")))?;
         if !matches!(base.scheme(), "http" | "https") {
             return Err(refuse("is neither `https` nor `http`"));

@@ -363,7 +363,7 @@ fn an_invalid_place_is_refused() {
         ("http://192.0.2.1/w", "", "https"),
         ("https://witness.example", "", "anchor_key"),
         ("journal", "anchor_key = \"x\"", "does not name a witness"),
-        ("nonsense", "", "no URL"),
+        ("nonsense", "", "not a valid URL"),
     ] {
         configure(&home, anchor, more);
         let output = home.par(&["serve", "--listen", "127.0.0.1:0"]);

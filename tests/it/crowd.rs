@@ -91,11 +91,11 @@ fn a_key_runs_no_more_within_an_hour_than_it_may() {
     for _ in 0..3 {
         assert_eq!(server.run(&one, "health_check()").status, 200);
     }
-    refused(&home, &server, &one, "its runs of this hour");
+    refused(&home, &server, &one, "its runs for this hour");
     assert_eq!(server.run(&two, "health_check()").status, 200, "another key");
     assert_eq!(server.stop(), Some(0));
     let server = home.serve();
-    refused(&home, &server, &one, "its runs of this hour");
+    refused(&home, &server, &one, "its runs for this hour");
     assert_eq!(server.run(&two, "health_check()").status, 200);
     assert_eq!(server.stop(), Some(0));
     // The owner of the home is not subject to this limit.
@@ -122,10 +122,10 @@ fn a_key_puts_no_more_on_the_ledger_within_an_hour_than_it_may() {
     while spent() < BYTES_MAX {
         assert_eq!(server.run(&one, &"words ".repeat(500)).status, 200);
     }
-    refused(&home, &server, &one, "its bytes of this hour");
+    refused(&home, &server, &one, "its bytes for this hour");
     assert_eq!(server.stop(), Some(0));
     let server = home.serve();
-    refused(&home, &server, &one, "its bytes of this hour");
+    refused(&home, &server, &one, "its bytes for this hour");
     // A run in progress ends there too: it can only send its reply.
     assert_eq!(server.stop(), Some(0));
     home.configure(&format!(

@@ -309,7 +309,8 @@ fn a_project_that_is_a_link_is_not_followed() {
         let step = call(&home, "deploy", &json!({ "project": project, "version": "1.0.1" }));
         assert_eq!(step["status"], "refused", "{step}");
         let error = step["result"]["error"].as_str().expect("an error");
-        assert!(error.contains(&format!("/workspace/{project}` cannot be worked in")), "{error}");
+        assert!(error.starts_with("the sandbox: cannot open the working folder"), "{error}");
+        assert!(error.contains(&format!("/workspace/{project}`")), "{error}");
     }
 }
 

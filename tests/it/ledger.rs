@@ -403,7 +403,7 @@ fn a_garbled_state_db_may_be_deleted_and_it_says_so() {
     std::fs::write(&state, "no database at all, but longer than the header of one".repeat(20))
         .expect("garbled");
     let advice =
-        "state.db: file is not a database: stop the server and delete this file, which is then made anew";
+        "state.db: file is not a database: stop the server and delete this file; the next start rebuilds it";
     let refused = home.par(&["key", "list"]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains(advice), "{}", text(&refused.stderr));

@@ -167,7 +167,7 @@ fn a_hidden_tool_is_distinguished_from_a_missing_one() {
         let output = home.par(&["tool", "call", tool]);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         assert!(text(&output.stdout).contains(&format!("no tool is named `{tool}`")));
-        let told = text(&output.stderr).contains("is there, and no policy lets the role operator");
+        let told = text(&output.stderr).contains("exists, but no policy permits the role operator");
         assert_eq!(told, is_told, "{}", text(&output.stderr));
     }
     // A user who may not run the agent may not call a tool either.
