@@ -163,9 +163,9 @@ fn what_was_done_by_a_power_says_which_request_let_it_in() {
     assert_eq!(replayed(&people.home, 0)["powers"], 5);
     type Change<'a> = &'a dyn Fn(&mut Value);
     let changes: [(&str, Change<'_>); 5] = [
-        ("of another caller", &|power| power["request"]["principal"]["id"] = json!("key:Ab3dEf9h")),
-        ("of another power", &|power| power["request"]["action"]["id"] = json!("run")),
-        ("of another approval", &|power| power["request"]["resource"]["id"] = json!("apr_x")),
+        ("names another caller", &|power| power["request"]["principal"]["id"] = json!("key:Ab3dEf9h")),
+        ("names another power", &|power| power["request"]["action"]["id"] = json!("run")),
+        ("names another approval", &|power| power["request"]["resource"]["id"] = json!("apr_x")),
         ("granted by another policy", &|power| power["policies"] = json!(["another"])),
         ("under other rules", &|power| power["policy"] = json!("00".repeat(32))),
     ];

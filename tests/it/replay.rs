@@ -144,8 +144,8 @@ fn an_edited_decision_is_found_although_the_chain_was_rebuilt() {
             payload["shadow"] = json!({ "decision": "allow", "policies": [] });
         }),
         ("recorded an error", &|_, payload| payload["errors"] = json!(["broken"])),
-        ("the request is of the tool `list_dir`", &request("action", "list_dir")),
-        ("the request is of the session `ses_x`", &request("principal", "ses_x")),
+        ("the request names the tool `list_dir`", &request("action", "list_dir")),
+        ("the request names the session `ses_x`", &request("principal", "ses_x")),
         ("cannot be read", &|_, payload| payload["request"]["entities"] = json!(7)),
         ("names no policy bundle", &|header, _| {
             header.remove("policy");

@@ -274,7 +274,7 @@ fn a_secret_that_cannot_be_read_refuses_the_start_by_its_name() {
         ),
         (
             "[secrets]\ncred = \"credential:x\"".to_owned(),
-            "the secret `cred`: credential x: the service manager gives no",
+            "the secret `cred`: credential x: the service manager passed no",
         ),
         (
             "[secret_patterns]\nany = \"a*\"".to_owned(),
