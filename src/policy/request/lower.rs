@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 /// Why a schema is refused; the reason names the argument, if it is about one.
 #[derive(Debug)]
-pub(in crate::policy) struct Invalid {
+pub(in crate::policy) struct Unlowerable {
     pub(in crate::policy) argument: Option<String>,
     pub(in crate::policy) reason: InputSchemaError,
 }
@@ -52,13 +52,13 @@ struct Lowered {
 }
 
 /// The Cedar record type of `input`, a checked object schema.
-pub(in crate::policy) fn record_type(input: &Value) -> Result<Value, Invalid> {
+pub(in crate::policy) fn record_type(input: &Value) -> Result<Value, Unlowerable> {
     check_words("", input, &["type", "properties", "required", "additionalProperties", "description"])
-        .map_err(|reason| Invalid { argument: None, reason })?;
+        .map_err(|reason| Unlowerable { argument: None, reason })?;
     let required = required(input);
     let mut attributes = Map::new();
     for (name, property) in properties(input) {
-        let unfit = |reason| Invalid { argument: Some(name.clone()), reason };
+        let unfit = |reason| Unlowerable { argument: Some(name.clone()), reason };
         check_name(input, name).map_err(unfit)?;
         let lowered = lowered(name, property).map_err(unfit)?;
         let needed = required.contains(&name.as_str()) && !lowered.may_be_null;

@@ -3,7 +3,7 @@
 
 use super::{host, names, session, source, subject, top};
 use crate::auth::Role;
-use crate::policy::request::lower::{Invalid, least, record, record_type};
+use crate::policy::request::lower::{Unlowerable, least, record, record_type};
 use crate::policy::{Approved, Bundle, Counts, PolicyError, Question, RecordedRequest, Ruling};
 use crate::tools::{Catalog, Places, ProposedCall};
 use crate::types::json::canonical;
@@ -11,7 +11,7 @@ use crate::types::{Digest, limits};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-fn lowered(property: &Value) -> Result<Value, Invalid> {
+fn lowered(property: &Value) -> Result<Value, Unlowerable> {
     let properties = json!({ "x": property });
     let input = json!({ "type": "object", "additionalProperties": false, "properties": properties });
     record_type(&input).map(|record| record["attributes"].clone())

@@ -19,8 +19,7 @@ use std::sync::mpsc::Receiver;
 
 /// Content of the file that no manifest grants.
 pub(crate) const SECRET: &str = "secret-4c1d-outside-the-roots";
-/// The sources, embedded in the test binary: a user who runs a copy of it may not be able to read
-/// them.
+/// The sources, embedded in the test binary: its user may not be able to read them.
 const SOURCES: [(&str, &str); 8] = [
     ("taken.h", include_str!("taken/taken.h")),
     ("main.c", include_str!("taken/main.c")),
