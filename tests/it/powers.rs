@@ -166,7 +166,9 @@ fn what_was_done_by_a_power_says_which_request_let_it_in() {
         ("names another caller", &|power| power["request"]["principal"]["id"] = json!("key:Ab3dEf9h")),
         ("names another power", &|power| power["request"]["action"]["id"] = json!("run")),
         ("names another approval", &|power| power["request"]["resource"]["id"] = json!("apr_x")),
-        ("granted by another policy", &|power| power["policies"] = json!(["another"])),
+        ("granted by another; the rules say `allow` by approvers-answer", &|power| {
+            power["policies"] = json!(["another"])
+        }),
         ("under other rules", &|power| power["policy"] = json!("00".repeat(32))),
     ];
     for (what, change) in changes {

@@ -280,7 +280,10 @@ fn a_secret_that_cannot_be_read_refuses_the_start_by_its_name() {
             "[secret_patterns]\nany = \"a*\"".to_owned(),
             "the secret `any`: the pattern matches the empty text",
         ),
-        ("[secrets]\nvalue = \"opensesame\"".to_owned(), "`secrets.value`: is neither `file:PATH` nor"),
+        (
+            "[secrets]\nvalue = \"opensesame\"".to_owned(),
+            "`secrets.value`: is not a source of a secret, expected `file:PATH` or `credential:NAME`",
+        ),
     ] {
         home.configure(&format!("{before}\n{table}\n"));
         for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["run", "status"], &["config", "check"]] {

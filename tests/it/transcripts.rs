@@ -233,7 +233,11 @@ fn rules_that_differ_in_cases_or_for_the_tainted() {
     assert!(diff(0).starts_with("0 of "));
     let more = "[[case]]\nname = \"mine\"\nrole = \"viewer\"\ntool = \"deploy\"\nresource = \"demo\"\nexpect = \"deny\"\narguments = { version = \"1\" }\nceiling = []\n";
     std::fs::write(new.join("policies/tests/95-mine.toml"), more).expect("file");
-    put("policies/tests/20-deploy.toml", "a confirmation does not replace an approval", "a confirmation is not enough");
+    put(
+        "policies/tests/20-deploy.toml",
+        "a confirmation does not replace an approval",
+        "a confirmation is not enough",
+    );
     put("policies/tests/10-read.toml", "role = [\"operator\", \"admin\"]", "role = [\"operator\"]");
     let told = diff(1);
     for line in [

@@ -55,7 +55,7 @@ pub(in crate::policy) fn help(error: &dyn Diagnostic) -> Option<String> {
 pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Result<(), Vec<PolicyError>> {
     errors.sort_by_cached_key(|error| {
         let rank = match &error.reason {
-            reason if reason.contains("unrecognized") => 0,
+            reason if reason.contains("unrecognized") || reason.starts_with("unknown ") => 0,
             reason if reason.contains("is impossible") => 2,
             _ => 1,
         };

@@ -85,7 +85,7 @@ pub(super) fn check(stored: &Stored, kept: &KeptBundles<'_>, share: &mut WalkSha
             if answer.decision() != Decision::Allow || answer.policies() != power.policies {
                 let (then, now) = (power.policies.join(", "), answer.policies().join(", "));
                 let what =
-                    format!("its power was granted by {then}; the rules say `{}` {now}", answer.word());
+                    format!("its power was granted by {then}; the rules say `{}` by {now}", answer.word());
                 share.differs(seq, what);
             }
         }
