@@ -6,7 +6,7 @@ use crate::readme::{blocks, run_in};
 use crate::support::{TestHome, start};
 use std::path::Path;
 
-/// Each `sh` block of the page runs to its end, on a home and a server of its own.
+/// The `sh` blocks of the page run to their ends, in order, on one home with a server.
 #[test]
 fn each_example_does_what_its_page_says() {
     for tool in ["curl", "jq"] {
@@ -20,12 +20,12 @@ fn each_example_does_what_its_page_says() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let blocks = blocks(include_str!("../../examples/README.md"), "sh");
     assert!(blocks.len() >= 5, "the page has lost its blocks");
+    let home = TestHome::init();
+    let server = home.serve();
+    let url = format!("http://{}", server.address);
+    let folder = tempfile::tempdir().expect("folder");
+    std::os::unix::fs::symlink(&source, folder.path().join("examples")).expect("link");
     for block in blocks {
-        let home = TestHome::init();
-        let server = home.serve();
-        let url = format!("http://{}", server.address);
-        let folder = tempfile::tempdir().expect("folder");
-        std::os::unix::fs::symlink(&source, folder.path().join("examples")).expect("link");
         run_in(&home, &block, folder.path(), &[("PAR_URL", &url)]);
     }
 }
