@@ -118,12 +118,13 @@ impl Note {
             }
             before = head;
         }
-        let logged = text.lines().rev().find_map(|line| {
+        // A line without a checkpoint hides none that was logged before it.
+        text.lines().rev().find_map(|line| {
             let escaped = line.rsplit_once("note=").map(|(_, note)| note)?;
             let end = escaped.rfind("\\n").map(|end| end + 2)?;
-            Some(escaped.get(..end)?.replace("\\n", "\n"))
-        })?;
-        Self::parse(&logged).ok()
+            let note = Self::parse(&escaped.get(..end)?.replace("\\n", "\n")).ok()?;
+            Checkpoint::parse(note.text()).is_ok().then_some(note)
+        })
     }
 
     /// `text`, which ends in a newline, signed with each key under its name.
@@ -298,6 +299,9 @@ mod tests {
             (format!("{one}\n{}", cut(&two, 40)), Some(&one)),
             (format!("{one}\nx\n\n{}", Note::sign("x\n".to_owned(), &[("par/00", &key(1))])), Some(&one)),
             (format!("INFO anchor: size=2 note={escaped}\nINFO other\n"), Some(&two)),
+            (format!("INFO note={escaped}\nINFO note=x\\n\\n\u{2014} a AAAAAAAA\\n\n"), Some(&two)),
+            (format!("INFO note={escaped}\nINFO note=x\\n\n"), Some(&two)),
+            ("INFO note=x\\n\\n\u{2014} a AAAAAAAA\\n\n".to_owned(), None),
             (String::new(), None),
             ("no note\n\n\u{2014} at all\n".to_owned(), None),
         ] {
