@@ -73,8 +73,9 @@ impl Term {
 
 impl Criterion {
     fn parse_field(name: &str, value: &str, now_us: i64) -> Result<Self, WordError> {
+        let shown = || text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
         if value.is_empty() {
-            return Err(format!("a value is missing behind `{name}:`").into());
+            return Err(format!("a value is missing behind `{}:`", shown()).into());
         }
         match name {
             "since" => return Ok(Self::Since(moment(value, now_us)?)),
@@ -85,7 +86,7 @@ impl Criterion {
         let known = Self::names().find(|known| *known == name).ok_or_else(|| {
             format!(
                 "`{}` is none of the fields {}, seq, since and until; a text with a colon stands in quotes",
-                text::visible_line(name),
+                shown(),
                 Self::names().collect::<Vec<_>>().join(", ")
             )
         })?;
