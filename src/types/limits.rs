@@ -186,6 +186,8 @@ pub const NAMED_BENEATH_MAX: usize = 256;
 pub const SECRET_BYTES_MIN: usize = 8;
 /// The same, at most.
 pub const SECRET_BYTES_MAX: usize = 8 << 10;
+/// Cases of a bundle's own tests, each combination of a list in them counted.
+pub const POLICY_CASES_MAX: usize = 65_536;
 /// Secrets that are looked for, and patterns.
 pub const SECRETS_MAX: usize = 64;
 /// All secrets together, in bytes.
