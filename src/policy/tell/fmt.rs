@@ -1,6 +1,7 @@
 //! Laying out policy files in one way.
 
 use crate::policy::load::error::{PolicyError, SourceFile, first_offset, help, located};
+use crate::policy::load::parse::check_depth;
 use cedar_policy_formatter::{Config, policies_str_to_pretty};
 
 /// As the shipped policies are written.
@@ -9,6 +10,7 @@ const LAYOUT: Config = Config { line_width: 100, indent_width: 4 };
 /// The text of `source` laid out, with its comments. Policies and their order stay what they are: the
 /// formatter reads its own text again and compares. The error tells where the file is no Cedar.
 pub fn laid_out(source: &SourceFile) -> Result<String, PolicyError> {
+    check_depth(source)?;
     if let Err(errors) = source.text.parse::<cedar_policy::PolicySet>() {
         let error = errors.iter().next();
         let told = error.map_or_else(|| errors.to_string(), ToString::to_string);
@@ -68,6 +70,15 @@ mod tests {
         let error =
             laid_out(&source("p.cedar", "// a\npermit (principal action, resource);\n")).expect_err("none");
         assert_eq!((error.line, error.reason.as_str()), (Some(2), "unexpected token `action`"));
+    }
+
+    /// Cedar reads and prints by recursion: a text of a few kilobytes would end the process.
+    #[test]
+    fn what_nests_too_deep_is_refused() {
+        let nested = format!("{}true{}", "(".repeat(5_000), ")".repeat(5_000));
+        let text = format!("permit (principal, action, resource) when {{ {nested} }};\n");
+        let error = laid_out(&source("p.cedar", &text)).expect_err("too deep");
+        assert!(error.reason.contains("brackets 32 deep"), "{error}");
     }
 
     /// What is shipped is laid out, so that `par policy fmt` shows a person only what that person wrote.
