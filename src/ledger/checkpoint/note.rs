@@ -212,8 +212,8 @@ impl Checkpoint {
             Some(Self { origin, head, extensions: lines.collect() })
         })();
         // The same text must come out again: no sign, no leading zero, no empty line.
-        read.filter(|read| read.text() == text && !read.extensions.iter().any(String::is_empty))
-            .ok_or(CheckpointError::NoCheckpoint)
+        let is_whole = |read: &Self| !read.origin.is_empty() && !read.extensions.iter().any(String::is_empty);
+        read.filter(|read| read.text() == text && is_whole(read)).ok_or(CheckpointError::NoCheckpoint)
     }
 }
 
@@ -323,7 +323,8 @@ mod tests {
         ] {
             assert!(Note::parse(&bad).is_err(), "{bad:?}");
         }
-        for bad in ["a\n01\nAA==\n", "a\n+1\n\n", "a\n1\n", ""] {
+        let unnamed = Checkpoint { origin: String::new(), ..checkpoint() }.text();
+        for bad in ["a\n01\nAA==\n", "a\n+1\n\n", "a\n1\n", "", unnamed.as_str()] {
             assert!(Checkpoint::parse(bad).is_err(), "{bad:?}");
         }
     }
