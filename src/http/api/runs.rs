@@ -140,7 +140,7 @@ const MEMBERS: [(&str, Shape); 7] = [
 
 /// Reads the request out of well-formed JSON. The shapes are checked by name first, so that what is
 /// told names the member and not how it is read.
-fn fit(asked: Value) -> Result<RunRequest, Problem> {
+pub(in crate::http) fn fit(asked: Value) -> Result<RunRequest, Problem> {
     let unfit = |what: String| Problem::new(Code::Unfit, what);
     let members = asked.as_object().ok_or_else(|| unfit("the body must be an object".to_owned()))?;
     for (name, value) in members {
