@@ -49,3 +49,5 @@ pub mod secrets;
 pub mod store;
 pub mod tools;
 pub mod types;
+#[cfg(any(test, fuzzing))]
+pub mod borders;

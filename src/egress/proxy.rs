@@ -347,5 +347,7 @@ async fn refuse(mut client: TcpStream, ProxyRefusal(status, why): &ProxyRefusal)
     tokio::io::copy(&mut client.take(DISCARD_BYTES_MAX), &mut tokio::io::sink()).await.map(drop)
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod borders;
 #[cfg(test)]
 mod tests;

@@ -43,6 +43,8 @@ mod ui;
 mod routes;
 mod server;
 pub mod admin;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod borders;
 #[cfg(test)]
 mod tests;
 

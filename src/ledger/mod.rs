@@ -51,6 +51,8 @@ pub mod query;
 mod redact;
 pub mod export;
 mod anchor;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod borders;
 
 pub use anchor::{Anchor, AnchorOpenError, Standing, warning as anchor_warning};
 pub use checkpoint::{Checkpoint, CheckpointError, Epochs, Note, VerifierKey, WitnessKey, key};

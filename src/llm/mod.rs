@@ -27,6 +27,8 @@ mod anthropic;
 mod offline;
 mod direct;
 mod choose;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod borders;
 #[cfg(test)]
 mod tests;
 

@@ -197,6 +197,8 @@ pub const NAMED_BENEATH_MAX: usize = 256;
 pub const SECRET_BYTES_MIN: usize = 8;
 /// Longest named secret, in bytes.
 pub const SECRET_BYTES_MAX: usize = 8 << 10;
+/// Cases of a bundle's own tests, each combination of a list in them counted.
+pub const POLICY_CASES_MAX: usize = 65_536;
 /// Secrets and patterns that are searched for, of each kind.
 pub const SECRETS_MAX: usize = 64;
 /// All secrets together, in bytes.

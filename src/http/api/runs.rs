@@ -140,7 +140,7 @@ const MEMBERS: [(&str, Shape); 7] = [
 
 /// Converts well-formed JSON into the request. Types are checked by name first, so that the error
 /// names the member and no internal type.
-fn fit(asked: Value) -> Result<RunRequest, Problem> {
+pub(in crate::http) fn fit(asked: Value) -> Result<RunRequest, Problem> {
     let unfit = |what: String| Problem::new(Code::Invalid, what);
     let members = asked.as_object().ok_or_else(|| unfit("the body must be an object".to_owned()))?;
     for (name, value) in members {

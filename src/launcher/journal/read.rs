@@ -61,6 +61,12 @@ impl Journals {
         let at = |e: std::io::Error| format!("`{}`: {e}", path.display());
         let mut bytes = Vec::new();
         File::open(path).map_err(at)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(at)?;
+        self.read_bytes(&name, &bytes, before);
+        Ok(())
+    }
+
+    /// Reads the bytes of the file called `name`, whose first line follows one of those in `before`.
+    pub(crate) fn read_bytes(&mut self, name: &str, bytes: &[u8], before: &mut Option<Vec<Digest>>) {
         let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         if lines.pop().is_some_and(|rest| !rest.is_empty()) {
             self.faults.push(format!("{name}: its last line is torn"));
@@ -85,7 +91,6 @@ impl Journals {
             prev = Some(hash);
             before.get_or_insert_default().push(hash);
         }
-        Ok(())
     }
 
     fn take(&mut self, line: &Value, place: String, open: &mut BTreeMap<u64, usize>) {

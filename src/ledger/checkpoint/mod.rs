@@ -28,7 +28,7 @@ mod signer;
 pub(super) use anchored::read as read_anchor;
 pub use epoch::Epochs;
 pub(super) use epoch::origin;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(super) use epoch::{epoch_name, log_id};
 pub use error::CheckpointError;
 pub use note::{Checkpoint, Note, VerifierKey};

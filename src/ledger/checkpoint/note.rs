@@ -119,12 +119,13 @@ impl Note {
             }
             before = head;
         }
-        let logged = text.lines().rev().find_map(|line| {
+        // A line without a checkpoint hides none that was logged before it.
+        text.lines().rev().find_map(|line| {
             let escaped = line.rsplit_once("note=").map(|(_, note)| note)?;
             let end = escaped.rfind("\\n").map(|end| end + 2)?;
-            Some(escaped.get(..end)?.replace("\\n", "\n"))
-        })?;
-        Self::parse(&logged).ok()
+            let note = Self::parse(&escaped.get(..end)?.replace("\\n", "\n")).ok()?;
+            Checkpoint::parse(note.text()).is_ok().then_some(note)
+        })
     }
 
     /// Signs `text`, which must end in a newline, with each key and its name.
@@ -213,8 +214,8 @@ impl Checkpoint {
         })();
         // Formatting must return the same text, which excludes signs, leading zeros and empty
         // lines.
-        read.filter(|read| read.text() == text && !read.extensions.iter().any(String::is_empty))
-            .ok_or(CheckpointError::NoCheckpoint)
+        let is_whole = |read: &Self| !read.origin.is_empty() && !read.extensions.iter().any(String::is_empty);
+        read.filter(|read| read.text() == text && is_whole(read)).ok_or(CheckpointError::NoCheckpoint)
     }
 }
 
@@ -300,6 +301,9 @@ mod tests {
             (format!("{one}\n{}", cut(&two, 40)), Some(&one)),
             (format!("{one}\nx\n\n{}", Note::sign("x\n".to_owned(), &[("par/00", &key(1))])), Some(&one)),
             (format!("INFO anchor: size=2 note={escaped}\nINFO other\n"), Some(&two)),
+            (format!("INFO note={escaped}\nINFO note=x\\n\\n\u{2014} a AAAAAAAA\\n\n"), Some(&two)),
+            (format!("INFO note={escaped}\nINFO note=x\\n\n"), Some(&two)),
+            ("INFO note=x\\n\\n\u{2014} a AAAAAAAA\\n\n".to_owned(), None),
             (String::new(), None),
             ("not a note\n\n\u{2014} at all\n".to_owned(), None),
         ] {
@@ -321,7 +325,8 @@ mod tests {
         ] {
             assert!(Note::parse(&bad).is_err(), "{bad:?}");
         }
-        for bad in ["a\n01\nAA==\n", "a\n+1\n\n", "a\n1\n", ""] {
+        let unnamed = Checkpoint { origin: String::new(), ..checkpoint() }.text();
+        for bad in ["a\n01\nAA==\n", "a\n+1\n\n", "a\n1\n", "", unnamed.as_str()] {
             assert!(Checkpoint::parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -42,6 +42,12 @@ impl Filter {
     /// As [`Filter::parse`], with the current time given in microseconds since 1970.
     pub fn parse_at(query: &str, now_us: i64) -> Result<Self, QueryError> {
         let filter = Self::read(query, now_us)?;
+        // It is recorded as it is printed, and what was recorded has to be read again.
+        let count = filter.to_string().len();
+        if count > limits::QUERY_BYTES_MAX {
+            let (unit, max) = ("bytes once its times and quotes are written out", limits::QUERY_BYTES_MAX);
+            return Err(QueryError::TooLong { count, unit, max });
+        }
         let unknown = filter.terms.iter().find_map(|term| term.ask.unknown());
         unknown.map_or(Ok(filter), Err)
     }
@@ -203,6 +209,7 @@ mod tests {
             ),
             ("kind:anchor kind:call.* -status:err*", "kind:anchor kind:call.* -status:err*"),
             ("kind:", "! `kind:`: a value is missing after `kind:`"),
+            ("\u{7f}:", "! `\\u{7f}:`: a value is missing after `\\u{7f}:`"),
             ("a -", "! `-`: a word is missing after `-`"),
             ("--", "! `--`: it has no letter or digit to search for"),
             ("tool:a*b", "! `tool:a*b`: a `*` must be at the end; to search for a `*`, put it in quotes"),
@@ -225,6 +232,8 @@ mod tests {
             assert_eq!(printed(query), expect, "{query}");
         }
         assert!(printed(&"a ".repeat(65)).contains("65 words"));
+        assert!(printed(&format!("since:1s {}", "a".repeat(4_087))).contains("4114 bytes once"));
+        assert!(printed(&format!("--{}", "a".repeat(4_094))).contains("4098 bytes once"));
         assert!(printed(&"a".repeat(5_000)).contains("5000 bytes"));
     }
 

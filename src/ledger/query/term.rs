@@ -74,8 +74,9 @@ impl Term {
 
 impl Criterion {
     fn parse_field(name: &str, value: &str, now_us: i64) -> Result<Self, WordError> {
+        let shown = || text::visible_line(text::prefix(name, limits::SHOWN_BYTES_MAX));
         if value.is_empty() {
-            return Err(format!("a value is missing after `{name}:`").into());
+            return Err(format!("a value is missing after `{}:`", shown()).into());
         }
         match name {
             "since" => return Ok(Self::Since(moment(value, now_us)?)),
@@ -86,7 +87,7 @@ impl Criterion {
         let known = Self::names().find(|known| *known == name).ok_or_else(|| {
             format!(
                 "unknown field `{}`, expected one of {}, seq, since and until; put a text with a colon in quotes",
-                text::visible_line(name),
+                shown(),
                 Self::names().collect::<Vec<_>>().join(", ")
             )
         })?;

@@ -58,9 +58,9 @@ impl Bundle {
         catalog: &Catalog,
         names: &BTreeSet<String>,
     ) -> Result<Self, Vec<PolicyError>> {
+        let (mut set, origins) = parse(sources)?;
         let schema_json = schema_json(catalog)?;
         let schema = schema(BASE, &schema_json).map_err(|reason| vec![whole("schema", reason)])?;
-        let (mut set, origins) = parse(sources)?;
         let named = named_paths(&set, names, &origins, sources)?;
         add_built_in(&mut set, &schema_json).map_err(|reason| vec![whole("built-in policies", reason)])?;
         validate::validate(&set, &schema, &origins, sources)?;

@@ -35,7 +35,8 @@ impl PolicyError {
         let line = self.line.map_or_else(String::new, |line| format!(":{line}"));
         let shown = self.shown.as_ref().map_or_else(String::new, |shown| format!("\n    | {shown}"));
         let mend = self.mend.as_ref().map_or_else(String::new, |mend| format!("\n    = {mend}"));
-        format!("{}{line}: {}{shown}{mend}", self.file, self.reason)
+        // What stands in the file is repeated, and a file may hold what moves a cursor.
+        text::visible(&format!("{}{line}: {}{shown}{mend}", self.file, self.reason))
     }
 
     pub(in crate::policy) fn mended(self, by: impl Into<String>) -> Self {
@@ -131,4 +132,18 @@ pub(in crate::policy) fn located(source: &SourceFile, offset: Option<usize>, rea
 
 pub(in crate::policy) fn first_offset(error: &dyn Diagnostic) -> Option<usize> {
     error.labels().and_then(|mut labels| labels.next()).map(|label| label.offset())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SourceFile, located};
+
+    /// A policy may come from elsewhere, and its line is shown on a terminal.
+    #[test]
+    fn the_line_that_is_shown_is_visible() {
+        let source =
+            SourceFile { name: "p.cedar".to_owned(), text: "permit\n\u{1b}[2J\u{202e};\n".to_owned() };
+        let error = located(&source, Some(7), "unexpected `\u{1b}`".to_owned());
+        assert_eq!(error.to_string(), "p.cedar:2: unexpected `\\u{1b}`\n    | \\u{1b}[2J\\u{202e};");
+    }
 }

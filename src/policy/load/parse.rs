@@ -33,13 +33,7 @@ fn add_source(
     origins: &mut BTreeMap<String, Origin>,
     templates: &mut Templates,
 ) -> Result<(), Vec<PolicyError>> {
-    if let Some(offset) = too_deep(&source.text) {
-        let reason = format!(
-            "a policy has brackets {BRACKETS_MAX} deep, or more than {MARKS_MAX} words and operators: evaluating it \
-             would exhaust the stack"
-        );
-        return Err(vec![located(source, Some(offset), reason).mended("split it into several policies")]);
-    }
+    check_depth(source).map_err(|error| vec![error])?;
     let parsed = PolicySet::from_str(&source.text).map_err(|errors| {
         let found = errors
             .iter()
@@ -87,6 +81,16 @@ fn add_source(
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Refuses text that Cedar cannot safely handle: it parses, prints and evaluates by recursion.
+pub(in crate::policy) fn check_depth(source: &SourceFile) -> Result<(), PolicyError> {
+    let Some(offset) = too_deep(&source.text) else { return Ok(()) };
+    let reason = format!(
+        "a policy has brackets {BRACKETS_MAX} deep, or more than {MARKS_MAX} words and operators: evaluating it \
+         would exhaust the stack"
+    );
+    Err(located(source, Some(offset), reason).mended("split it into several policies"))
 }
 
 /// A policy or a template: whatever ends in a `;`.

@@ -1,6 +1,7 @@
 //! Formats policy files.
 
 use crate::policy::load::error::{PolicyError, SourceFile, first_offset, help, located};
+use crate::policy::load::parse::check_depth;
 use cedar_policy_formatter::{Config, policies_str_to_pretty};
 
 /// The layout of the shipped policies.
@@ -13,6 +14,7 @@ const LAYOUT: Config = Config { line_width: 100, indent_width: 4 };
 ///
 /// The place where the file is not Cedar.
 pub fn formatted(source: &SourceFile) -> Result<String, PolicyError> {
+    check_depth(source)?;
     if let Err(errors) = source.text.parse::<cedar_policy::PolicySet>() {
         let error = errors.iter().next();
         let reason = error.map_or_else(|| errors.to_string(), ToString::to_string);
@@ -72,6 +74,15 @@ mod tests {
         let error =
             formatted(&source("p.cedar", "// a\npermit (principal action, resource);\n")).expect_err("none");
         assert_eq!((error.line, error.reason.as_str()), (Some(2), "unexpected token `action`"));
+    }
+
+    /// Cedar parses and prints by recursion: a text of a few kilobytes would end the process.
+    #[test]
+    fn deep_nesting_is_refused() {
+        let nested = format!("{}true{}", "(".repeat(5_000), ")".repeat(5_000));
+        let text = format!("permit (principal, action, resource) when {{ {nested} }};\n");
+        let error = formatted(&source("p.cedar", &text)).expect_err("too deep");
+        assert!(error.reason.contains("brackets 32 deep"), "{error}");
     }
 
     /// The shipped files are formatted, so that `par policy fmt` shows an operator only the

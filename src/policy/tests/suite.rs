@@ -238,3 +238,26 @@ fn check_shipped(people: &str) {
     assert!(score.made > 2 * bundle.policies().count() + 10, "{score:?}");
     assert_eq!(score.survivors, [], "the score of the shipped suite is {} %", score.percent());
 }
+
+/// Lists of a case multiply: a file of a few kilobytes would ask for more memory than there is.
+#[test]
+fn more_cases_than_a_bundle_may_have_are_refused() {
+    let many = |word: &str, count: usize| format!("[{}]", vec![format!("\"{word}\""); count].join(", "));
+    let refused =
+        |text: &str| Suite::parse(&[source("t.toml", text)]).expect_err("too many")[0].reason.clone();
+    let case = |role: &str, tool: &str, resource: &str| {
+        format!(
+            "[[case]]\nname = \"n\"\nrole = {role}\ntool = {tool}\nresource = {resource}\nexpect = \"deny\"\n"
+        )
+    };
+    let text = case(&many("viewer", 1_000), &many("t", 1_000), &many("/a", 1_000));
+    assert_eq!(refused(&text), "its lists make 1000000000 cases, more than 65536");
+    let text = case(&many("viewer", 1), &many("t", 200), &many("/a", 200)).repeat(2);
+    assert_eq!(refused(&text), "more than 65536 cases with this one");
+    let text = format!(
+        "[[use]]\nname = \"n\"\nrole = \"viewer\"\npower = {}\nowner = {}\nexpect = \"deny\"\n",
+        many("run_read", 300),
+        many("self", 300)
+    );
+    assert_eq!(refused(&text), "its lists make 90000 cases, more than 65536");
+}

@@ -1,10 +1,13 @@
 //! Why a manifest was refused.
 
+use crate::types::text;
 use std::path::{Path, PathBuf};
 
 /// Why a manifest was refused, and where to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}: {reason}", .file.display(), .line.map_or_else(String::new, |line| format!(":{line}")))]
+#[error(
+    "{}{}: {}", .file.display(), .line.map_or_else(String::new, |line| format!(":{line}")), text::visible(.reason)
+)]
 pub struct ManifestError {
     /// The file.
     pub file: PathBuf,
@@ -35,5 +38,19 @@ impl InFile<'_> {
         let line =
             error.span().map(|span| 1 + self.bytes.iter().take(span.start).filter(|b| **b == b'\n').count());
         ManifestError { file: self.file.to_owned(), line, reason: error.message().to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InFile;
+    use std::path::Path;
+
+    /// It may come from a package, and is shown on a terminal.
+    #[test]
+    fn what_is_repeated_of_the_file_is_visible() {
+        let file = InFile { file: Path::new("t.toml"), bytes: b"name = \"\\u001b[2J\"\n" };
+        let error = file.at(Some("name"), "`\u{1b}[2J` is no name\nand \u{202e}");
+        assert_eq!(error.to_string(), "t.toml:1: `\\u{1b}[2J` is no name\nand \\u{202e}");
     }
 }

@@ -3,7 +3,7 @@
 //! `role`, `tool` and `resource` may be lists: the case then covers each combination.
 
 use super::case::{Case, CasePlace, Expect, NOW_US, Offered, Who, Yes};
-use super::words::{Many, RawGroups, each, moment};
+use super::words::{Many, RawGroups, check_combinations, each, moment};
 use crate::auth::Role;
 use crate::policy::request::question::Counts;
 use crate::types::limits;
@@ -99,6 +99,7 @@ impl RawCase {
             None => vec![None],
             Some(many) => many.words().iter().cloned().map(Some).collect(),
         };
+        check_combinations(&[self.role.words().len(), self.tool.words().len(), resources.len()])?;
         let combined = || {
             self.tool.words().iter().flat_map(|tool| resources.iter().map(move |resource| (tool, resource)))
         };

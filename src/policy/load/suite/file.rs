@@ -6,7 +6,7 @@ use super::powers::RawUse;
 use super::words::RawGroups;
 use crate::policy::load::error::{PolicyError, SourceFile, located};
 use crate::policy::load::origin::line_of;
-use crate::types::Digest;
+use crate::types::{Digest, limits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -94,15 +94,28 @@ impl Suite {
         for raw in file.case {
             let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
             self.cases.extend(cases.map_err(refuse(raw.span()))?);
+            self.check_length().map_err(refuse(raw.span()))?;
         }
         for raw in file.uses {
             let cases = raw.get_ref().cases(&at(raw.span()), &file.groups);
             self.uses.extend(cases.map_err(refuse(raw.span()))?);
+            self.check_length().map_err(refuse(raw.span()))?;
         }
         for raw in file.offered {
             let lists = raw.get_ref().lists(&at(raw.span()), &file.groups);
             self.offered.extend(lists.map_err(refuse(raw.span()))?);
+            self.check_length().map_err(refuse(raw.span()))?;
         }
         Ok(())
+    }
+
+    /// Lists multiply: a short file can ask for more cases than there is memory for.
+    fn check_length(&self) -> Result<(), String> {
+        match self.len() {
+            over if over > limits::POLICY_CASES_MAX => {
+                Err(format!("more than {} cases with this one", limits::POLICY_CASES_MAX))
+            }
+            _ => Ok(()),
+        }
     }
 }

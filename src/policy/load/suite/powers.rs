@@ -3,7 +3,7 @@
 //! `role`, `power`, `owner` and `via` may be lists: the case then covers each combination.
 
 use super::case::{CasePlace, Expect, NOW_US, PowerCase, Who};
-use super::words::{Many, RawGroups, each, moment};
+use super::words::{Many, RawGroups, check_combinations, each, moment};
 use crate::policy::power::{HeldOver, Power};
 use crate::policy::uses::{Door, Ran, Via};
 use serde::Deserialize;
@@ -66,6 +66,9 @@ impl RawUse {
         if ran != Ran::default() && self.power.words() != [Power::Run.as_str()] {
             return Err("`runs_hour` and `bytes_hour` apply only to the power `run`".to_owned());
         }
+        let length = |words: &Option<Many>| words.as_ref().map_or(1, |words| words.words().len().max(1));
+        let (owners, doors) = (length(&self.owner), length(&self.via));
+        check_combinations(&[self.role.words().len(), self.power.words().len(), owners, doors])?;
         let mut cases = Vec::new();
         for who in each(&self.role, &who, &self.groups, groups)? {
             for power in self.power.words() {

@@ -3,6 +3,7 @@
 use super::case::Who;
 use crate::auth::Role;
 use crate::policy::request::groups::Groups;
+use crate::types::limits;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +31,16 @@ impl Many {
             Self::Each(words) => words,
         }
     }
+}
+
+/// An error if a case expands to more combinations of its lists than a bundle may have: lists
+/// multiply.
+pub(in crate::policy) fn check_combinations(lists: &[usize]) -> Result<(), String> {
+    let count = lists.iter().fold(1_usize, |count, list| count.saturating_mul(*list));
+    if count <= limits::POLICY_CASES_MAX {
+        return Ok(());
+    }
+    Err(format!("its lists make {count} cases, more than {}", limits::POLICY_CASES_MAX))
 }
 
 /// `who` with each of `roles`, in the file's groups and its own.
