@@ -2,7 +2,7 @@
 
 use super::calls::{CATALOG, PLACES};
 use super::refuses_visibly;
-use crate::policy::{Bundle, Labels, PolicyError, SourceFile, Suite, laid_out};
+use crate::policy::{Bundle, Labels, PolicyError, SourceFile, Suite, formatted};
 use crate::types::{Digest, limits};
 use std::collections::BTreeSet;
 
@@ -49,8 +49,8 @@ pub fn policy(bytes: &[u8]) {
         assert!(line.is_some_and(|line| (1..=lines).contains(&line)), "{place} of {lines} lines");
         assert!(bundle.text(id).is_some());
     }
-    let laid = laid_out(&file).expect("what loads can be laid out");
-    let twice = laid_out(&source("policies/p.cedar", &laid)).expect("what is laid out can be laid out");
+    let laid = formatted(&file).expect("what loads can be laid out");
+    let twice = formatted(&source("policies/p.cedar", &laid)).expect("what is laid out can be laid out");
     assert_eq!(twice, laid, "laid out twice it is another text");
 }
 
