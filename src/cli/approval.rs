@@ -19,7 +19,8 @@ use std::io::{IsTerminal as _, Write as _};
 
 #[derive(Debug, Args)]
 pub(super) struct Approvals {
-    /// Ask the server at this URL with your own key; needs no home here [env: PAR_URL]
+    /// Use the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key;
+    /// needs no home here [env: PAR_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     #[command(subcommand)]
@@ -34,7 +35,7 @@ enum ApprovalCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Show one approval with the exact call
+    /// Show one approval, with the exact call
     Show {
         /// Id of the approval, `apr_…`
         id: String,
@@ -49,10 +50,10 @@ enum ApprovalCommand {
 struct AnswerArgs {
     /// Id of the approval, `apr_…`
     id: String,
-    /// Reason for the answer, recorded on the ledger
+    /// Reason for the answer, recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Approve without asking for confirmation
+    /// Approve without asking for confirmation; `deny` never asks
     #[arg(long)]
     yes: bool,
 }

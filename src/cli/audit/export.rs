@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(in crate::cli) struct Take {
     /// Query terms that must all match, as for `par audit show` [default: every entry]
     query: Vec<String>,
-    /// Format: `jsonl`, which `par audit verify --export` checks, or `csv`, a table for people
+    /// Format: `jsonl`, which `par audit verify --export` checks, or `csv`, for spreadsheets
     #[arg(long, value_name = "FORMAT", value_parser = ["jsonl", "csv"], default_value = "jsonl")]
     format: String,
     /// File to write, which must not exist yet [default: standard output]

@@ -19,7 +19,7 @@ pub(in crate::cli) struct Redact {
     /// Erase every payload of this run
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Reason, which stays on the ledger
+    /// Reason, recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

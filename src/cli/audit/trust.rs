@@ -10,7 +10,7 @@ use clap::Args;
 pub(in crate::cli) struct Trust {
     /// URL of a server, or the `data/` folder of a home
     address: String,
-    /// Verifier key of the log, as `par audit key` prints it there
+    /// Verifier key of the log, as `par audit key` prints it on that host
     #[arg(long, value_name = "VKEY")]
     key: String,
 }

@@ -19,21 +19,21 @@ pub(in crate::cli) struct Verify {
     /// Expected verifier key of the log: the checkpoint or the export must be signed with it
     #[arg(long, value_name = "VKEY")]
     pub(super) key: Option<String>,
-    /// Check a file that `par audit export` wrote instead of a ledger; needs no home
+    /// Check this file, which `par audit export` wrote, instead of a ledger; needs no home
     #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "from"])]
     pub(super) export: Option<PathBuf>,
-    /// Read only the entries from this number on; a kept checkpoint must cover the entries before
-    /// it
+    /// Read only the entries from this number on; a checkpoint that you kept must cover the earlier
+    /// ones
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// Read only the entries after your last verification; the tree must still begin with those
-    /// before
+    /// Read only the entries added since your last verification; the tree must still begin with the
+    /// earlier ones
     #[arg(long, conflicts_with = "from")]
     since_last: bool,
-    /// Compare with the launcher's journal too, a folder or one of its files
+    /// Also compare with the launcher's journal, a folder or one of its files
     #[arg(long, value_name = "PATH", conflicts_with_all = ["before", "export"])]
     launcher: Option<PathBuf>,
-    /// Verify a log that was set aside instead, by its id: data/before/LOG
+    /// Verify the log that was set aside in data/before/LOG instead
     #[arg(long, value_name = "LOG", conflicts_with_all = ["from", "since_last"])]
     before: Option<String>,
 }

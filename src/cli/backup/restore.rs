@@ -24,10 +24,10 @@ use std::time::Duration;
 pub(in crate::cli) struct Restore {
     /// Folder that `par backup` wrote
     folder: PathBuf,
-    /// Checkpoint that was kept elsewhere: the backup must extend it or come before it
+    /// Checkpoint that was kept elsewhere: the backup must extend it or be older
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Take over the API keys too; one that was revoked after the backup becomes valid again
+    /// Restore the API keys too; a key revoked after the backup becomes valid again
     #[arg(long)]
     keep_keys: bool,
     /// User that the server runs as and that owns data/; needs root [default: the current user]

@@ -25,7 +25,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Doctor {
-    /// Open the ledger without verifying every entry
+    /// Count the ledger's entries without verifying them
     #[arg(long)]
     quick: bool,
     #[command(subcommand)]

@@ -29,8 +29,8 @@ pub(super) struct Init {
     /// User that the server runs as and that owns data/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Number of people who work with this home; `several` makes another user approve [default: ask
-    /// on a terminal, else several]
+    /// How many people work with this home; with `several`, another user must approve calls
+    /// [default: ask on a terminal, else several]
     #[arg(long, value_enum, hide_possible_values = true, value_name = "one|several")]
     people: Option<People>,
     /// User that tools run as and that owns workspace/; needs root [default: the current user]

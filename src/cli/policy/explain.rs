@@ -22,29 +22,30 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// Tool to call; without arguments, a power of the API such as `run`, or the number of a
+    /// Tool; or, without ARGUMENTS, a power of the API such as `run`, or the number of a
     /// `call.decision` entry
     #[arg(value_name = "TOOL|POWER|SEQ")]
     tool: String,
     /// Arguments of the tool, a JSON object
     arguments: Option<String>,
-    /// Ask as this key, by its id or name, or as a role [default: operator]
+    /// Decide for this key, by its id or name, or for this role [default: operator]
     #[arg(long = "as", value_name = "KEY")]
     who: Option<String>,
-    /// Ask as this user: a name from `par key create --user`, or `os:NAME`
+    /// Decide for this user: a name from `par key create --user`, or `os:NAME`
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// For a power over runs or approvals, the owner: `self`, `other` or a principal on the ledger
+    /// Owner of the run or approval, for a power: `self`, `other` or a principal in the ledger
     /// [default: other]
     #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
-    /// For a power, the door: `http`, `page`, `socket` or `local` [default: http]
+    /// Door through which the request comes, for a power: `http`, `page`, `socket` or `local`
+    /// [default: http]
     #[arg(long, value_name = "DOOR")]
     via: Option<String>,
-    /// Ask as from this IP address
+    /// IP address that the request comes from
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// For a tool, ask for a run that has read untrusted text
+    /// Decide for a run that has read untrusted text; for a tool only
     #[arg(long)]
     tainted: bool,
 }

@@ -23,7 +23,7 @@ pub(in crate::cli) struct Replay {
     against: Option<PathBuf>,
     /// Skip decisions before this time: a span such as `24h` or `7d`, a date, or a time (RFC 3339)
     /// [default: skip none]
-    #[arg(long, value_name = "TIME", default_value = "")]
+    #[arg(long, value_name = "TIME", default_value = "", hide_default_value = true)]
     since: String,
 }
 
