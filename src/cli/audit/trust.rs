@@ -24,7 +24,7 @@ impl Trust {
             _ => self.address.trim_end_matches('/').to_owned(),
         };
         known::remember(&address, &key, None)?;
-        show::note(&format!("{address}: the log of {} is trusted as it is now", key.name()));
+        show::note(&format!("{address}: the log of {} is now trusted as it is", key.name()));
         Ok(exit::OK)
     }
 }

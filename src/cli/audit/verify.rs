@@ -113,13 +113,13 @@ fn may_begin(from: u64, files: &Files, outside: &[Outside]) -> Result<(), Fail> 
     let newest = sizes.map(|checkpoint| checkpoint.head.size).max().unwrap_or(0);
     if newest < from {
         let mend = "pass a later one with `--checkpoint`, or verify every entry";
-        let what = format!("`--from {from}`: the newest kept checkpoint covers {newest} entries: {mend}");
+        let what = format!("`--from {from}`: the newest known checkpoint covers {newest} entries: {mend}");
         return Err(Fail::usage(what));
     }
     let there = Reader::open(&files.ledger()).map_err(Fail::failed)?.size().map_err(Fail::failed)?;
     if there < from {
         let what =
-            format!("`--from {from}`: the ledger has {there} entries, but the checkpoint has {newest}");
+            format!("`--from {from}`: the ledger has {there} entries, but the checkpoint covers {newest}");
         return Err(Fail::new(exit::UNVERIFIED, what));
     }
     Ok(())

@@ -85,7 +85,7 @@ impl Restore {
         }
         let lines = [
             format!(
-                "{}: continues after {} entries of par/{}, which are in {}",
+                "{}: restored; {} entries of the old log par/{} are in {}",
                 home.root.display(),
                 before.size,
                 before.log,
@@ -93,12 +93,12 @@ impl Restore {
             ),
             format!("  a new log begins: {key}"),
             match kept {
-                0 => "  no API key was taken over: create new ones with `par key create`".to_owned(),
+                0 => "  no API key was restored: create new ones with `par key create`".to_owned(),
                 _ => format!(
-                    "  {kept} API keys were taken over: revoke again those that were revoked after the backup"
+                    "  {kept} API keys were restored: revoke again any that was revoked after the backup"
                 ),
             },
-            "  clients that know the old log refuse this one until `par audit trust ADDRESS --key KEY`"
+            "  clients that know the old log refuse this one until they run `par audit trust ADDRESS --key KEY`"
                 .to_owned(),
         ];
         lines.iter().try_for_each(|line| show::line(line))?;

@@ -64,7 +64,7 @@ impl Replay {
             let flipped: u64 = replayed.flips.iter().map(|flips| flips.count).sum();
             lines.push(format!(
                 "under the other rules: {}, of which {flipped} flip",
-                many(replayed.compared, "decision")
+                show::counted(replayed.compared, "decision")
             ));
             lines.extend(replayed.flips.iter().flat_map(group));
         }
@@ -83,8 +83,8 @@ fn own(replayed: &Replayed) -> Vec<String> {
         .iter()
         .map(|one| format!("{} seq {}: {}", show::paint("31", "✗"), one.seq, text::visible_line(&one.what)))
         .collect();
-    let bundles = many(replayed.bundles.len() as u64, "bundle");
-    let (decisions, same) = (many(replayed.decisions, "decision"), replayed.as_recorded);
+    let bundles = show::counted(replayed.bundles.len() as u64, "bundle");
+    let (decisions, same) = (show::counted(replayed.decisions, "decision"), replayed.as_recorded);
     let again = format!("{same} of {decisions} made again as recorded, under {bundles}");
     match replayed {
         _ if replayed.decisions == 0 => lines.push("  the ledger holds no decision to make again".to_owned()),
@@ -94,11 +94,11 @@ fn own(replayed: &Replayed) -> Vec<String> {
         _ => lines.push(format!("  {again}")),
     }
     if !replayed.is_as_recorded() {
-        let different = many(replayed.different, "difference");
+        let different = show::counted(replayed.different, "difference");
         lines.push(format!("  {different}: the ledger was changed, or another engine decided"));
     }
     if replayed.powers > 0 && replayed.is_as_recorded() {
-        lines.push(format!("  {} of the API granted again", many(replayed.powers, "use")));
+        lines.push(format!("  {} of the API granted again", show::counted(replayed.powers, "use")));
     }
     let apart = [
         (replayed.invalid, "invalid"),
@@ -111,7 +111,7 @@ fn own(replayed: &Replayed) -> Vec<String> {
         lines.push(format!("  not asked again: {}", apart.join(", ")));
     }
     for (digest, count) in &replayed.not_kept {
-        let decisions = many(*count, "decision");
+        let decisions = show::counted(*count, "decision");
         lines.push(format!(
             "  not made again: {decisions} under the bundle {digest}, which is not stored any more"
         ));
@@ -119,7 +119,7 @@ fn own(replayed: &Replayed) -> Vec<String> {
     for (engine, count) in &replayed.other_engines {
         lines.push(format!(
             "  {} by Cedar {}, another version than this one",
-            many(*count, "decision"),
+            show::counted(*count, "decision"),
             text::visible_line(engine)
         ));
     }
@@ -146,10 +146,6 @@ fn group(flips: &Flips) -> Vec<String> {
 fn example(one: &Example) -> String {
     let words = [&one.principal, &one.tool, &one.resource].map(|word| text::visible_line(word));
     format!("    #{}  {}", one.seq, words.join("  "))
-}
-
-fn many(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Loads the rules of a folder like `etc/`. What is missing there, configuration or tools, comes

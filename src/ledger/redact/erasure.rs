@@ -84,7 +84,7 @@ pub struct Same {
 }
 
 const BEYOND: [&str; 5] = [
-    "blocks of the device that held the files before, and its snapshots",
+    "blocks of the device that held the old files, and its snapshots",
     "backups and other copies of data/",
     "proof files, exports and pages that were made or read before",
     "the model's provider, if the words were sent there",
@@ -163,7 +163,7 @@ impl Ledger {
             }
         }
         if payloads.is_empty() && kept.is_empty() {
-            kept.push("there is nothing to erase".to_owned());
+            kept.push("the ledger holds no such payload to erase".to_owned());
         }
         if kept.is_empty() { Ok((payloads, runs)) } else { Err(RedactError::Kept(kept)) }
     }
