@@ -155,7 +155,7 @@ pub(super) fn find(config: &Config, key: &str) -> Result<Value, Fail> {
     if is_live(found) {
         return Ok(found.clone());
     }
-    Err(Fail::usage(format!("the key `{shown}` is {} and may do nothing", word(found, "state"))))
+    Err(Fail::usage(format!("the key `{shown}` is {} and can do nothing", word(found, "state"))))
 }
 
 fn is_live(item: &Value) -> bool {

@@ -85,9 +85,9 @@ fn own(replayed: &Replayed) -> Vec<String> {
         .collect();
     let bundles = show::counted(replayed.bundles.len() as u64, "bundle");
     let (decisions, same) = (show::counted(replayed.decisions, "decision"), replayed.as_recorded);
-    let again = format!("{same} of {decisions} made again as recorded, under {bundles}");
+    let again = format!("{same} of {decisions} repeated as recorded, under {bundles}");
     match replayed {
-        _ if replayed.decisions == 0 => lines.push("  the ledger holds no decision to make again".to_owned()),
+        _ if replayed.decisions == 0 => lines.push("  the ledger holds no decision to repeat".to_owned()),
         _ if replayed.is_as_recorded() && replayed.not_kept.is_empty() && same > 0 => {
             lines.push(format!("{} {again}", show::paint("32", "✓")));
         }
@@ -95,7 +95,8 @@ fn own(replayed: &Replayed) -> Vec<String> {
     }
     if !replayed.is_as_recorded() {
         let different = show::counted(replayed.different, "difference");
-        lines.push(format!("  {different}: the ledger was changed, or another engine decided"));
+        lines
+            .push(format!("  {different}: the ledger was changed, or another version of the engine decided"));
     }
     if replayed.powers > 0 && replayed.is_as_recorded() {
         lines.push(format!("  {} of the API granted again", show::counted(replayed.powers, "use")));
@@ -108,17 +109,17 @@ fn own(replayed: &Replayed) -> Vec<String> {
     let apart: Vec<String> =
         apart.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !apart.is_empty() {
-        lines.push(format!("  not asked again: {}", apart.join(", ")));
+        lines.push(format!("  not repeated: {}", apart.join(", ")));
     }
     for (digest, count) in &replayed.not_kept {
         let decisions = show::counted(*count, "decision");
         lines.push(format!(
-            "  not made again: {decisions} under the bundle {digest}, which is not stored any more"
+            "  not repeatable: {decisions} under the bundle {digest}, which is no longer stored"
         ));
     }
     for (engine, count) in &replayed.other_engines {
         lines.push(format!(
-            "  {} by Cedar {}, another version than this one",
+            "  {} by Cedar {}, not the version in use here",
             show::counted(*count, "decision"),
             text::visible_line(engine)
         ));
