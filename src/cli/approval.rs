@@ -256,8 +256,12 @@ fn owner(config: &Config) -> Result<Principal, Fail> {
 
 fn parse(id: &str) -> Result<ApprovalId, Fail> {
     let shown = || text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX));
-    ApprovalId::parse(id)
-        .ok_or_else(|| Fail::usage(format!("`{}` is not the id of an approval, which is `apr_…`", shown())))
+    ApprovalId::parse(id).ok_or_else(|| {
+        Fail::usage(format!(
+            "`{}` is not a valid approval id, expected `apr_…`: `par approval list` shows the ids",
+            shown()
+        ))
+    })
 }
 
 /// Everything that a person needs for the decision, with control characters made visible: a model
@@ -330,7 +334,8 @@ fn whole(value: &Value, at: &str) -> String {
 fn is_confirmed() -> Result<bool, Fail> {
     if !std::io::stdin().is_terminal() {
         return Err(Fail::usage(
-            "a confirmation needs a terminal: read the call with `par approval show`, then add `--yes`",
+            "a confirmation needs a terminal; without one, read the call with `par approval show`, \
+             then add `--yes`",
         ));
     }
     eprint!("approve? [y/N] ");

@@ -111,7 +111,7 @@ fn show_once(config: &Config, answer: &Value, is_json: bool) -> Result<(), Fail>
     let shown = if is_json {
         show::hand_over(&answer.to_string())
     } else {
-        show::note("par: shown once, not kept:");
+        show::note("par: store this key now, it cannot be shown again:");
         show::hand_over(&word(answer, "key"))
     };
     let Err(e) = shown else { return Ok(()) };

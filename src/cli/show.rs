@@ -79,7 +79,7 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
     }
     for approval in reply.steps.iter().filter_map(waits_for) {
         note(&format!(
-            "waiting for approval: `par approval show {approval}`, then `par approval approve` or `deny`"
+            "waiting for approval: run `par approval show {approval}`, then `par approval approve` or `deny`"
         ));
     }
     if let Some(ledger) = &reply.ledger {

@@ -15,7 +15,7 @@ Starts tools for a front at the other end of a socket
 Usage: par-launcher [OPTIONS] --front-user <USER>
 
 Options:
-      --home <DIR>         Home folder with etc/, data/ and workspace/ [default: the folders of the installed service, else ./par-home] [env: PAR_HOME]
+      --home <DIR>         Home folder with etc/, data/ and workspace/ [default: the service's folders, else ./par-home; env: PAR_HOME]
       --etc <DIR>          Folder of configuration and tools [default: the home's etc/]
       --fd <N>             Descriptor of the accepted connection [default: the one that the service manager passed]
       --front-user <USER>  User that the front runs as, a name or a uid; any other peer is refused

@@ -148,7 +148,8 @@ fn lines(found: &Exported, is_known: bool) -> Vec<String> {
     }
     if !is_known {
         lines.push(format!(
-            "  the key comes from the export itself: compare it with the log's key, or pass that with `--key`\n  {key}"
+            "  the key comes from the export itself: compare it with the log's key, or \
+             pass that with `--key`\n  {key}"
         ));
     }
     lines

@@ -48,7 +48,9 @@ impl Renew {
             format!("a new log begins: {key}"),
             "  no API key was kept: create new ones with `par key create`. Waiting runs stay in the old log."
                 .to_owned(),
-            "  clients that know the old log refuse this one until they run `par audit trust ADDRESS --key KEY`".to_owned(),
+            "  clients that know the old log refuse this one until they run \
+             `par audit trust ADDRESS --key KEY`"
+                .to_owned(),
         ];
         lines.iter().try_for_each(|line| show::line(line))?;
         Ok(exit::OK)

@@ -45,8 +45,8 @@ pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
                 format!("  extends the kept checkpoint of {}", show::counted(size, "entry"))
             }
             None => {
-                "  not compared with a checkpoint kept elsewhere, so a rollback or a rewrite with the keys would \
-                     not show: pass `--checkpoint FILE`"
+                "  not compared with a checkpoint kept elsewhere, so a rollback or a rewrite with the keys \
+                     would not show: pass `--checkpoint FILE`"
                     .to_owned()
             }
         });

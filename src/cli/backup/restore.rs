@@ -98,7 +98,8 @@ impl Restore {
                     "  {kept} API keys were restored: revoke again any that was revoked after the backup"
                 ),
             },
-            "  clients that know the old log refuse this one until they run `par audit trust ADDRESS --key KEY`"
+            "  clients that know the old log refuse this one until they run \
+             `par audit trust ADDRESS --key KEY`"
                 .to_owned(),
         ];
         lines.iter().try_for_each(|line| show::line(line))?;

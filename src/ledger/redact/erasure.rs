@@ -215,9 +215,9 @@ impl Ledger {
 fn reason(reason: &str) -> Result<String, RedactError> {
     let reason = text::visible_line(reason.trim());
     match reason.len() {
-        0 => Err(RedactError::Invalid("reason", "is empty".to_owned())),
+        0 => Err(RedactError::Invalid("reason", "must not be empty".to_owned())),
         long if long > limits::REDACTION_REASON_BYTES_MAX => {
-            let why = format!("is longer than {} bytes", limits::REDACTION_REASON_BYTES_MAX);
+            let why = format!("must have at most {} bytes", limits::REDACTION_REASON_BYTES_MAX);
             Err(RedactError::Invalid("reason", why))
         }
         _ => Ok(reason),
