@@ -24,16 +24,16 @@ pub enum AnswerError {
     #[error("only a user in the group `{0}` can answer")]
     NotInGroup(String),
     /// The request has expired.
-    #[error("it has expired, which refuses the call: request the call again")]
+    #[error("the approval has expired and the call was refused: request the call again")]
     Expired,
     /// It already has an answer, or no longer needs one.
-    #[error("it is already {}", .0.as_str())]
+    #[error("the approval is already {}", .0.as_str())]
     Answered(State),
     /// The answer names another call than the request.
     #[error("`call_hash` belongs to another call: read the approval again, then answer")]
     WrongCall,
     /// Policy or tools have changed since the request: the call is decided again.
-    #[error("policies or tools have changed since the request: it is decided again")]
+    #[error("policies or tools have changed since: the call is decided again")]
     Changed,
     /// An invalid value: its name and the reason.
     #[error("`{0}`: {1}")]

@@ -68,7 +68,7 @@ impl Page<'_> {
             main #main tabindex="-1" { (body) }
             footer {
                 (self.curl())
-                p.muted { "PAR " (VERSION) " · times are UTC · press " kbd { "?" } " for keys" }
+                p.muted { "PAR " (VERSION) " · times are UTC · press " kbd { "?" } " for keyboard shortcuts" }
             }
             (keys())
         };
