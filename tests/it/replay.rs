@@ -133,7 +133,7 @@ fn an_edited_decision_is_found_although_the_chain_was_rebuilt() {
         ("recorded `deny`; the rules say", &|header, _| {
             header.remove("policies");
         }),
-        ("no policy was asked about", &|header, payload| {
+        ("no policy evaluated", &|header, payload| {
             allow(header);
             payload["request"] = json!({});
         }),

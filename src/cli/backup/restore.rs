@@ -43,7 +43,7 @@ impl Restore {
     /// names the old one.
     pub(in crate::cli) fn run(&self, home: &Home, is_json: bool) -> Result<u8, Fail> {
         if home.is_made() || home.data.exists() {
-            return Err(Fail::usage(format!("there is already a home in `{}`", home.root.display())));
+            return Err(Fail::usage(format!("a home already exists in `{}`", home.root.display())));
         }
         let owner = |name: &Option<String>| name.as_deref().map(compose::user).transpose();
         let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);

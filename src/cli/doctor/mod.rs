@@ -72,7 +72,7 @@ impl Doctor {
         files::etc_modes(config, checks);
         // To another user, keys, ledger and server would only look missing.
         if let Err(e) = std::fs::read_dir(&config.home.data) {
-            let whose = "only its owner and root may read it";
+            let whose = "only its owner and root can read it";
             return checks.fail("files of data/", format!("{}: {e}: {whose}", config.home.data.display()));
         }
         files::data_modes(config, checks);

@@ -47,7 +47,7 @@ impl Init {
             return Err(Fail::usage("only root can make a home for other users"));
         }
         if home.is_made() {
-            return Err(Fail::usage(format!("there is already a home in `{}`", home.root.display())));
+            return Err(Fail::usage(format!("a home already exists in `{}`", home.root.display())));
         }
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let people = match self.people {

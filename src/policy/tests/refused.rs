@@ -26,7 +26,7 @@ fn what_could_mislead_is_refused_at_load_with_its_line() {
     check(
         &format!("@id(\"a\") {all}\n@id(\"t\") permit(principal == ?principal, action, resource);"),
         2,
-        "nothing links the template `t`",
+        "no link uses the template `t`",
     );
     for (condition, reason) in [
         ("principal.nonsense == 1", "nonsense"),
@@ -261,7 +261,7 @@ fn one_mistake_is_reported_once_with_its_fix() {
         "applicable action",
         "par tool list",
     );
-    check(&permit("principal == ?principal, action, resource"), "nothing links", "the slot");
+    check(&permit("principal == ?principal, action, resource"), "no link uses", "the slot");
     check(&permit("principal, action, resource in PAR::Path::\"@log\""), "neither a plain", "`@logs`");
     check(&list("context.input.limit > 5"), "optional attribute", "context.input has limit");
     check(&list("context.input.lines > 5"), "`input.lines`", "par tool show");
