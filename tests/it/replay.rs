@@ -196,7 +196,7 @@ fn bundles_are_kept_before_they_count_and_must_be_whole() {
     std::fs::remove_file(without.path("data/bundles").join(&first)).expect("removed");
     let told = replay(&without, 1, &[]);
     assert_eq!((sum(&told["not_kept"]), &told["as_recorded"], &told["different"]), (2, &json!(2), &json!(0)));
-    assert!(text(&without.par(&["policy", "replay"]).stdout).contains("which is not stored any more"));
+    assert!(text(&without.par(&["policy", "replay"]).stdout).contains("which is no longer stored"));
 
     // An erased payload is counted, and is not a contradiction.
     let erased = copy(&home);
