@@ -338,7 +338,7 @@ fn is_confirmed() -> Result<bool, Fail> {
              then add `--yes`",
         ));
     }
-    eprint!("approve? [y/N] ");
+    eprint!("Approve this call? [y/N] ");
     std::io::stderr().flush().map_err(Fail::failed)?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Fail::failed)?;

@@ -150,7 +150,10 @@ pub(super) fn find(config: &Config, key: &str) -> Result<Value, Fail> {
     });
     let shown = text::visible_line(key);
     let found = found.ok_or_else(|| {
-        Fail::usage(format!("unknown key or role `{shown}`: `par key list` shows the keys"))
+        Fail::usage(format!(
+            "unknown key or role `{shown}`: `par key list` shows the keys; the roles are viewer, operator, \
+             approver and admin"
+        ))
     })?;
     if is_live(found) {
         return Ok(found.clone());

@@ -44,7 +44,7 @@ impl Init {
         // Look the users up first, so that a failure leaves no partial home.
         let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
         if (user.is_some() || tool_user.is_some()) && !rustix::process::geteuid().is_root() {
-            return Err(Fail::usage("only root can make a home for other users"));
+            return Err(Fail::usage("only root can create a home for other users"));
         }
         if home.is_made() {
             return Err(Fail::usage(format!("a home already exists in `{}`", home.root.display())));

@@ -382,6 +382,6 @@ fn resource_text(resource: &Resource) -> String {
         Resource::Fixed { kind, id } => format!("{kind} {id}"),
         Resource::Id { kind, id } => format!("{} {id}", kind.as_str()),
         Resource::Path { canonical, .. } => canonical.clone(),
-        Resource::Outside { lexical } => format!("{lexical}, outside the tool's roots"),
+        Resource::Outside { lexical } => format!("{lexical}, outside the tool's folders"),
     }
 }

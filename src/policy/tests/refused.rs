@@ -188,7 +188,11 @@ fn what_cedar_accepts_and_par_does_not_is_refused_with_its_line() {
 
     for scope in ["principal, action, resource", "principal is PAR::Session, action, resource"] {
         for condition in ["", "when { principal in PAR::Role::\"admin\" }"] {
-            check(&format!("\n@id(\"x\")\npermit({scope}) {condition};"), 3, "names no principal, action or resource");
+            check(
+                &format!("\n@id(\"x\")\npermit({scope}) {condition};"),
+                3,
+                "names no principal, action or resource",
+            );
             loads(&format!("@id(\"x\") forbid({scope}) {condition};"));
         }
     }
