@@ -279,7 +279,7 @@ fn lines(approval: &Value) -> Vec<String> {
         ("user", "/requester/user"),
         ("asked", "/created"),
         ("expires", "/expires"),
-        ("said", "/said"),
+        ("model says", "/said"),
         ("groups", "/groups"),
         ("call hash", "/call_hash"),
         ("answer", "/answer/principal"),

@@ -372,8 +372,8 @@ fn who(gates: &[Obligation]) -> String {
     let named = groups.iter().copied().collect::<Vec<_>>().join(" and ");
     match groups.len() {
         0 => "a person".to_owned(),
-        1 => format!("another user of the group {named}"),
-        _ => format!("another user of the groups {named}"),
+        1 => format!("another user in the group {named}"),
+        _ => format!("another user in each of the groups {named}"),
     }
 }
 

@@ -18,7 +18,7 @@ pub enum AnswerError {
     #[error(transparent)]
     MayNot(Box<Refused>),
     /// The answer comes from the requester.
-    #[error("the requester cannot approve: another user of the group must")]
+    #[error("the requester cannot approve: another user in the group must")]
     OwnRequest,
     /// The answer comes from a user outside this group.
     #[error("only a user in the group `{0}` can answer")]

@@ -235,9 +235,9 @@ fn why(visitor: &Visitor, approval: &Approval) -> Markup {
         dl.facts {
             dt { "asked by" } dd { (format::line(&approval.requester.principal, 40))
                 @if let Some(user) = &approval.requester.user { " (" (format::line(user, 64)) ")" } }
-            dt { "answer by" } dd {
+            dt { "who can answer" } dd {
                 @if approval.groups.is_empty() { "any user, including the requester" }
-                @else { "another user of " (format::line(&approval.groups.join(", "), 120)) }
+                @else { "another user in " (format::line(&approval.groups.join(", "), 120)) }
             }
             dt { "asked" } dd { (at(&approval.created)) }
             dt { "expires" } dd { (ends(approval)) }

@@ -80,7 +80,7 @@ fn body(visitor: &Visitor, facts: &Overview) -> Markup {
         section aria-labelledby="recent" {
             div.title { h2 #recent { "Recent runs" } @if visitor.may(Power::RunRead) { a href="/ui/runs" { "All runs" } } }
             @if facts.recent.is_empty() {
-                (empty("No runs yet. Start one, with a key of the role operator:", &runs::ask(&visitor.base)))
+                (empty("No runs yet. Start one with an operator key:", &runs::ask(&visitor.base)))
             } @else {
                 (runs::table(&facts.recent))
             }
