@@ -184,7 +184,7 @@ fn mark() -> Markup {
 fn keys() -> Markup {
     html! {
         dialog #keys aria-labelledby="keys-title" {
-            h2 #keys-title { "Keys" }
+            h2 #keys-title { "Keyboard shortcuts" }
             dl {
                 @for (key, what) in [
                     ("j k", "next row, previous row"),
