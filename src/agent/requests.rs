@@ -89,7 +89,7 @@ impl Agent {
 
 /// Refuses fields of later versions by name, and values out of range.
 fn check(request: &RunRequest) -> Result<(), RunError> {
-    let not_yet = |field| Err(RunError::Invalid(field, "is not supported by this version".to_owned()));
+    let not_yet = |field| Err(RunError::Invalid(field, "not supported by this version".to_owned()));
     if request.session.is_some() {
         return not_yet("session");
     }
@@ -104,7 +104,7 @@ fn check(request: &RunRequest) -> Result<(), RunError> {
         }
     }
     if request.message.trim().is_empty() {
-        return Err(RunError::Invalid("message", "is empty".to_owned()));
+        return Err(RunError::Invalid("message", "must not be empty".to_owned()));
     }
     if request.message.contains('\0') {
         return Err(RunError::Invalid("message", "contains a NUL character".to_owned()));

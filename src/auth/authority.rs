@@ -179,7 +179,7 @@ impl Authority {
         let Some(payload) = self.0.refusals.payload() else { return };
         let told = serde_json::json!(payload.reasons);
         match self.0.ledger.append_one(Draft::new(payload)).await {
-            Ok(receipt) => tracing::info!(seq = receipt.seq(), reasons = %told, "keys were refused"),
+            Ok(receipt) => tracing::info!(seq = receipt.seq(), reasons = %told, "requests with refused keys"),
             Err(e) => tracing::error!(error = %e, reasons = %told, "cannot record the refused keys"),
         }
     }

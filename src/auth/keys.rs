@@ -180,7 +180,7 @@ impl NewKey {
             return Err(KeyError::Invalid("user", "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @`"));
         }
         if self.expires.is_some_and(|at| at <= Wall::now()) {
-            return Err(KeyError::Invalid("expires", "is in the past"));
+            return Err(KeyError::Invalid("expires", "must be in the future"));
         }
         Ok(())
     }

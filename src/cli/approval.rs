@@ -19,7 +19,8 @@ use std::io::{IsTerminal as _, Write as _};
 
 #[derive(Debug, Args)]
 pub(super) struct Approvals {
-    /// Ask the server at this URL with your own key; needs no home here [env: PAR_URL]
+    /// Use the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key;
+    /// needs no home here [env: PAR_URL]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
     #[command(subcommand)]
@@ -34,7 +35,7 @@ enum ApprovalCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Show one approval with the exact call
+    /// Show one approval, with the exact call
     Show {
         /// Id of the approval, `apr_…`
         id: String,
@@ -49,10 +50,10 @@ enum ApprovalCommand {
 struct AnswerArgs {
     /// Id of the approval, `apr_…`
     id: String,
-    /// Reason for the answer, recorded on the ledger
+    /// Reason for the answer, recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Approve without asking for confirmation
+    /// Approve without asking for confirmation; `deny` never asks
     #[arg(long)]
     yes: bool,
 }
@@ -255,8 +256,12 @@ fn owner(config: &Config) -> Result<Principal, Fail> {
 
 fn parse(id: &str) -> Result<ApprovalId, Fail> {
     let shown = || text::visible_line(text::prefix(id, limits::SHOWN_BYTES_MAX));
-    ApprovalId::parse(id)
-        .ok_or_else(|| Fail::usage(format!("`{}` is not the id of an approval, which is `apr_…`", shown())))
+    ApprovalId::parse(id).ok_or_else(|| {
+        Fail::usage(format!(
+            "`{}` is not a valid approval id, expected `apr_…`: `par approval list` shows the ids",
+            shown()
+        ))
+    })
 }
 
 /// Everything that a person needs for the decision, with control characters made visible: a model
@@ -274,7 +279,7 @@ fn lines(approval: &Value) -> Vec<String> {
         ("user", "/requester/user"),
         ("asked", "/created"),
         ("expires", "/expires"),
-        ("said", "/said"),
+        ("model says", "/said"),
         ("groups", "/groups"),
         ("call hash", "/call_hash"),
         ("answer", "/answer/principal"),
@@ -329,10 +334,11 @@ fn whole(value: &Value, at: &str) -> String {
 fn is_confirmed() -> Result<bool, Fail> {
     if !std::io::stdin().is_terminal() {
         return Err(Fail::usage(
-            "a confirmation needs a terminal: read the call with `par approval show`, then add `--yes`",
+            "a confirmation needs a terminal; without one, read the call with `par approval show`, \
+             then add `--yes`",
         ));
     }
-    eprint!("approve? [y/N] ");
+    eprint!("Approve this call? [y/N] ");
     std::io::stderr().flush().map_err(Fail::failed)?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Fail::failed)?;

@@ -23,23 +23,23 @@ struct Cli {
 
 #[derive(Debug, Args)]
 struct Place {
-    /// Home folder with etc/, data/ and workspace/ [default: the service's folders, else
-    /// ./par-home] [env: PAR_HOME]
+    /// Home folder with etc/, data/ and workspace/ [default: the folders of the installed service,
+    /// else ./par-home] [env: PAR_HOME]
     #[arg(long, global = true, value_name = "DIR")]
     home: Option<PathBuf>,
     /// Folder of configuration, policies and tools [default: the home's etc/]
     #[arg(long, global = true, value_name = "DIR")]
     etc: Option<PathBuf>,
-    /// Print data as JSON: one object, or one object a line for lists
+    /// Print JSON: one object, or one object per line for a list
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Try PAR: make a home if needed, start a server, send two messages and show the result
+    /// Try PAR: create a home if needed, start a server, send two messages and show the result
     Quickstart(quickstart::Quickstart),
-    /// Make a home: configuration, policies, tools and the ledger's key
+    /// Create a home: configuration, policies, tools and the ledger's key
     Init(init::Init),
     /// Run the server in the foreground
     #[command(visible_alias = "start")]
@@ -49,19 +49,19 @@ enum Command {
     Launcher(serve::Launcher),
     /// Reload tools, scripts, policies, groups and secrets in the running server, all or nothing
     Reload(reload::Reload),
-    /// Send a message to the agent: to the running server, or in this process if none runs
+    /// Send a message to the agent, through the running server or else in this process
     Run(run::Run),
-    /// List, show, approve and deny the calls that wait for a person's approval
+    /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(key::Key),
-    /// Verify, search, export and prove the ledger
+    /// Verify, search and export the ledger, prove entries and erase payloads
     #[command(subcommand)]
     Audit(audit::Audit),
-    /// Back up a home to a folder, without the signing keys and workspace/
+    /// Back up a home to a folder, except the signing keys and workspace/
     Backup(backup::Backup),
-    /// Restore a backup into a new home: keep its log aside and begin a new one after it
+    /// Restore a backup into a new home, which keeps the old log and begins a new one
     Restore(backup::Restore),
     /// Check, test, explain, replay, compare and format policies
     #[command(subcommand)]

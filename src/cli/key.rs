@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Key {
-    /// Create a key and print it once
+    /// Create a key and print it; it cannot be shown again
     Create(Create),
-    /// List keys, without their secrets, which PAR does not keep
+    /// List keys; their secrets are not stored and cannot be shown
     List,
-    /// Revoke a key at once, by its id or its name
+    /// Revoke a key immediately, by its id or name
     Revoke {
         /// Id or name of the key
         #[arg(value_name = "ID|NAME")]
@@ -30,14 +30,15 @@ pub(super) enum Key {
 pub(super) struct Create {
     /// Name of the key: letters, digits, `.`, `_` and `-`
     name: String,
-    /// Role: `viewer` reads the audit, `operator` runs the agent, `approver` approves calls,
+    /// Role: `viewer` reads the ledger, `operator` runs the agent, `approver` approves calls,
     /// `admin` manages the server
     #[arg(long, value_parser = ["viewer", "operator", "approver", "admin"])]
     role: String,
-    /// User that the key belongs to; policies and groups name it [default: none]
+    /// User that the key belongs to, as policies and groups name it [default: none]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Lifetime: a number and `m`, `h` or `d`, for example `90d` [default: no end]
+    /// Lifetime: a number followed by `m` (minutes), `h` (hours) or `d` (days), for example
+    /// `90d` [default: never expires]
     #[arg(long, value_name = "LIFETIME", value_parser = lifetime)]
     expires: Option<u64>,
 }
@@ -110,7 +111,7 @@ fn show_once(config: &Config, answer: &Value, is_json: bool) -> Result<(), Fail>
     let shown = if is_json {
         show::hand_over(&answer.to_string())
     } else {
-        show::note("par: shown once, not kept:");
+        show::note("par: store this key now, it cannot be shown again:");
         show::hand_over(&word(answer, "key"))
     };
     let Err(e) = shown else { return Ok(()) };
@@ -149,12 +150,15 @@ pub(super) fn find(config: &Config, key: &str) -> Result<Value, Fail> {
     });
     let shown = text::visible_line(key);
     let found = found.ok_or_else(|| {
-        Fail::usage(format!("unknown key or role `{shown}`: `par key list` shows the keys"))
+        Fail::usage(format!(
+            "unknown key or role `{shown}`: `par key list` shows the keys; the roles are viewer, operator, \
+             approver and admin"
+        ))
     })?;
     if is_live(found) {
         return Ok(found.clone());
     }
-    Err(Fail::usage(format!("the key `{shown}` is {} and may do nothing", word(found, "state"))))
+    Err(Fail::usage(format!("the key `{shown}` is {} and can do nothing", word(found, "state"))))
 }
 
 fn is_live(item: &Value) -> bool {
@@ -176,9 +180,9 @@ impl Create {
 /// Why a lifetime is refused.
 #[derive(Debug, thiserror::Error)]
 enum WrongLifetime {
-    #[error("`{0}` is not a lifetime: give a number and `m`, `h` or `d`, for example `90d`")]
+    #[error("`{0}` is not a lifetime: give a number followed by `m`, `h` or `d`, for example `90d`")]
     Form(String),
-    #[error("`{0}` is out of range: a key lives between one minute and a hundred years")]
+    #[error("`{0}` is out of range: a lifetime is at least one minute and at most a hundred years")]
     Length(String),
 }
 

@@ -93,10 +93,10 @@ async fn tour(serving: &Serving, mut signals: Signals, once: bool) -> Result<u8,
 /// Prints the key. If it stays valid after the command, printing must succeed.
 fn show_key(key: &str, once: bool) -> Result<(), Fail> {
     if once {
-        return show::line(&format!("Admin key, expires by itself: {key}"));
+        return show::line(&format!("Admin key, revoked at the end: {key}"));
     }
-    show::hand_over(&format!("Admin key, shown once: {key}"))
-        .map_err(|e| Fail::failed(format!("the key could not be printed, and is revoked: {e}")))
+    show::hand_over(&format!("Admin key, store it now: {key}"))
+        .map_err(|e| Fail::failed(format!("the key could not be printed and is revoked: {e}")))
 }
 
 async fn ask(serving: &Serving, key: &str) -> Result<(), Fail> {

@@ -18,7 +18,7 @@ impl Reload {
             Err(AdminError::NotRunning) => return Err(Fail::new(exit::UNREACHABLE, AdminError::NotRunning)),
             Err(AdminError::Refused(why)) => return Err(Fail::new(exit::UNAUTHENTICATED, why)),
             Err(AdminError::Failed(FailureCode::Rules, why)) => {
-                show::note("par: nothing was loaded; the previous rules stay in force:");
+                show::note("par: nothing was loaded; the previous rules remain in force:");
                 return Err(Fail::usage(why.replace('\n', "\npar: ")));
             }
             Err(other) => return Err(Fail::failed(other)),

@@ -13,10 +13,11 @@ use std::io::Read as _;
 pub(super) struct Run {
     /// Message to the agent; `-` reads it from standard input
     message: String,
-    /// Allow at most this many tool calls [default and limit: 32]
+    /// Allow at most this many tool calls [default and maximum: 32]
     #[arg(long, value_name = "N")]
     calls_max: Option<u32>,
-    /// Send it to the server at this URL; needs no home here [env: PAR_URL]
+    /// Send the message to the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or
+    /// ~/.config/par/key; needs no home here [env: PAR_URL]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 }

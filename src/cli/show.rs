@@ -60,6 +60,15 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), Fail> {
     rows.iter().try_for_each(|row| line(&format(&mut row.iter().map(String::as_str))))
 }
 
+/// Formats a number and a noun, with the plural if the number is not 1.
+pub(super) fn counted(count: u64, one: &str) -> String {
+    match one.strip_suffix('y') {
+        _ if count == 1 => format!("1 {one}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {one}s"),
+    }
+}
+
 /// Prints a run: its steps, its answer and its entries on the ledger.
 fn run(reply: &RunReply) -> Result<(), Fail> {
     for one in &reply.steps {
@@ -70,7 +79,7 @@ fn run(reply: &RunReply) -> Result<(), Fail> {
     }
     for approval in reply.steps.iter().filter_map(waits_for) {
         note(&format!(
-            "waiting for approval: `par approval show {approval}`, then `par approval approve` or `deny`"
+            "waiting for approval: run `par approval show {approval}`, then `par approval approve` or `deny`"
         ));
     }
     if let Some(ledger) = &reply.ledger {

@@ -37,7 +37,8 @@ impl Tool {
             Self::Call { name, arguments } => {
                 if let Some(url) = remote::url(&compose::files(&config)) {
                     return Err(Fail::failed(format!(
-                        "a server runs at {url}: send it a message instead, for example `par run '{name}(…)'`"
+                        "a server is running at {url}: send it a message instead, for example \
+                         `par run '{name}(…)'`"
                     )));
                 }
                 let (name, arguments) = (name.clone(), arguments.clone());

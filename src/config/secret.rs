@@ -54,7 +54,7 @@ impl SecretSource {
         };
         let bytes = trusted::read_private(&path).map_err(|e| format!("{self}: {e}"))?;
         match bytes.trim_ascii() {
-            [] => Err(format!("{self}: is empty")),
+            [] => Err(format!("{self} is empty")),
             value => Ok(Zeroizing::new(value.to_vec())),
         }
     }

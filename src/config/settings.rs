@@ -163,7 +163,7 @@ impl Config {
             )
         })?;
         let paths = named_paths(&raw, &home)
-            .map_err(|name| refuse(&format!("paths.{name}"), "is not a valid name for a path".to_owned()))?;
+            .map_err(|name| refuse(&format!("paths.{name}"), "not a valid name for a path".to_owned()))?;
         for (group, users) in &raw.groups {
             if let Some(wrong) = std::iter::once(group).chain(users).find(|name| !is_user_or_group(name)) {
                 let must = "must be 1 to 64 characters of `A-Z a-z 0-9 . _ - @ :`";
@@ -269,15 +269,15 @@ fn check_bounds(raw: &RawConfig) -> Result<(), (&'static str, String)> {
     let approval_ms = raw.approvals.expire_s.saturating_mul(1_000);
     if approval_ms == 0 || approval_ms > limits::APPROVAL_MS_MAX {
         let most = limits::APPROVAL_MS_MAX / 1_000;
-        return Err(("approvals.expire_s", format!("is out of range, expected 1 to {most}")));
+        return Err(("approvals.expire_s", format!("must be between 1 and {most}")));
     }
     if raw.ledger.anchor_every_ms < limits::ANCHOR_EVERY_MS_MIN {
         let least = limits::ANCHOR_EVERY_MS_MIN;
-        return Err(("ledger.anchor_every_ms", format!("is less than {least}")));
+        return Err(("ledger.anchor_every_ms", format!("must be at least {least}")));
     }
     if raw.ledger.segment_bytes_max < limits::SEGMENT_BYTES_MAX_MIN {
         let least = limits::SEGMENT_BYTES_MAX_MIN;
-        return Err(("ledger.segment_bytes_max", format!("is less than {least}")));
+        return Err(("ledger.segment_bytes_max", format!("must be at least {least}")));
     }
     Ok(())
 }
@@ -289,5 +289,5 @@ fn is_user_or_group(name: &str) -> bool {
 
 fn read_secret(path: &Path) -> Result<Secret, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Secret::new(text.trim().to_owned()).ok_or_else(|| format!("{}: is empty", path.display()))
+    Secret::new(text.trim().to_owned()).ok_or_else(|| format!("{} is empty", path.display()))
 }

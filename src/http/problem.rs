@@ -170,7 +170,7 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::TooMany { retry_after_s } => {
-                Self::new(Code::TooMany, "this key was refused too often: wait and try again")
+                Self::new(Code::TooMany, "too many requests with a refused key: wait and try again")
                     .retry_after(retry_after_s)
             }
             Refusal::Unreadable => Self::new(Code::Ledger, "keys cannot be checked at the moment"),

@@ -65,7 +65,7 @@ pub(super) async fn serve_routes(
     // The receivers are gone only if every connection is.
     let _ = stop.send(true);
     if tokio::time::timeout(app.bounds.stop_max, all_ended.recv()).await.is_err() {
-        tracing::warn!("requests were still open when the time to stop was over");
+        tracing::warn!("stopped with requests still open: the time for stopping is over");
     }
     drop(recording.await);
     authority.flush().await;
@@ -122,7 +122,7 @@ async fn connection(
         outcome = served.as_mut() => outcome,
         () = held.ends() => {
             app.answered.gave_way();
-            tracing::debug!(peer = %ends.peer, "a connection that waited for its client was closed for a newer one");
+            tracing::debug!(peer = %ends.peer, "an idle connection was closed to make room for a newer one");
             return;
         }
         () = raised(stopping) => {

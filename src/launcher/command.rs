@@ -15,11 +15,11 @@ Starts tools for a front at the other end of a socket
 Usage: par-launcher [OPTIONS] --front-user <USER>
 
 Options:
-      --home <DIR>         The home: etc/, data/, workspace/ [default: the service's folders, else ./par-home; env: PAR_HOME]
-      --etc <DIR>          Configuration and tools, if they are not in the home
-      --fd <N>             The descriptor of the accepted connection [default: the one that the service manager passed]
-      --front-user <USER>  User that the front runs as: a name or a uid. Any other peer is refused
-      --journal <DIR>      Keep a journal of orders and ends in this folder, which must belong to this user alone
+      --home <DIR>         Home folder with etc/, data/ and workspace/ [default: the service's folders, else ./par-home; env: PAR_HOME]
+      --etc <DIR>          Folder of configuration and tools [default: the home's etc/]
+      --fd <N>             Descriptor of the accepted connection [default: the one that the service manager passed]
+      --front-user <USER>  User that the front runs as, a name or a uid; any other peer is refused
+      --journal <DIR>      Write a journal of orders and ends to this folder, which only this user may access
   -h, --help               Print help
   -V, --version            Print version
 ";

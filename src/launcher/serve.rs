@@ -288,10 +288,10 @@ impl<'a> EventLoop<'a> {
     /// Verifies the call again and starts its child.
     fn prepare(&mut self, id: u64, ask: Ask) -> Result<(), String> {
         if self.calls.len() >= CALLS_MAX {
-            return Err(format!("there are {CALLS_MAX} calls already, which is the limit"));
+            return Err(format!("{CALLS_MAX} calls are running, which is the maximum"));
         }
         if self.calls.contains_key(&id) {
-            return Err("there is a call with this id already".to_owned());
+            return Err("a call with this id already exists".to_owned());
         }
         self.check(&ask)?;
         let refused = self.report.refused.iter().find(|refused| refused.tool == ask.tool);

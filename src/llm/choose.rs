@@ -66,8 +66,8 @@ mod tests {
             check("", "m", None, Some(&format!("no API key for `https://api.{wire}.com/v1`")));
             check("http://127.0.0.1:8080/v1/", "m", None, None);
             check("http://127.0.0.1:8080/v1/", " ", None, Some("`llm.model`"));
-            check("127.0.0.1:8080", "m", None, Some("base URL"));
-            check("unix:///run/model.sock", "m", None, Some("base URL"));
+            check("127.0.0.1:8080", "m", None, Some("the URL"));
+            check("unix:///run/model.sock", "m", None, Some("the URL"));
         }
     }
 

@@ -33,7 +33,7 @@ pub fn load_rules(config: &Config) -> Result<Rules, RulesError> {
         failures if failures.is_empty() => Ok(rules),
         failures => {
             let reasons = failures.iter().map(ToString::to_string);
-            let mend = "the policies' own tests refuse the load: change the policy or the case";
+            let mend = "the policies' own tests failed, so nothing is loaded: change the policy or the case";
             Err(RulesError(reasons.chain([mend.to_owned()]).collect()))
         }
     }

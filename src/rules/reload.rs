@@ -222,7 +222,7 @@ fn load_anew(
     changed.dedup();
     // The launcher's view and the names in policies depend on them.
     if let Some(key) = changed.iter().find(|key| key.starts_with("paths.")) {
-        let reason = format!("`{key}` has changed, which takes effect only at the next start: restart");
+        let reason = format!("`{key}` has changed: restart the server to apply it");
         return Err(RulesError(vec![reason]));
     }
     Ok((load_rules(&config)?, load_secrets(&config, None, known)?, changed))

@@ -167,7 +167,10 @@ impl Catalog {
         if has_nul(&arguments) {
             return Err("a string contains a NUL byte".to_owned());
         }
-        tool.validator.validate(&arguments).map_err(|e| format!("`{}`: {e}", e.instance_path()))?;
+        tool.validator.validate(&arguments).map_err(|e| match e.instance_path().to_string() {
+            at if at.is_empty() => format!("the arguments: {e}"),
+            at => format!("`{at}`: {e}"),
+        })?;
         let text = |argument: &str| arguments.get(argument).and_then(Value::as_str).unwrap_or_default();
         match &tool.manifest.resource {
             ResourceSpec::Path { argument } => check_path(text(argument))?,

@@ -62,7 +62,7 @@ fn a_home_is_copied_beside_its_server_and_restored_with_another_log() {
 
     let restored = TestHome::empty();
     let told = restored.expect(0, &["restore", folder]);
-    assert!(told.contains("no API key was taken over"), "{told}");
+    assert!(told.contains("no API key was restored"), "{told}");
     let report = verify(&restored, 0, &[]);
     assert_eq!(report["entries"], 1);
     let before = restored.entry(0)["payload"]["before"].clone();

@@ -79,7 +79,7 @@ fn hostile_arguments_are_visible_text_on_a_bounded_page_and_in_a_terminal() {
         assert_eq!(asked["arguments"]["words"], words, "the data itself is whole");
         let id = asked["id"].as_str().expect("id");
         let page = look(&format!("/ui/approvals/{id}"));
-        assert!(page.contains("Exactly this would run"), "{page}");
+        assert!(page.contains("This exact call would run"), "{page}");
         let is_cut = page.contains("cut here: ");
         assert_eq!(is_cut, words.len() > 16_000, "what is not shown is said: {}", words.len());
         assert_eq!(page.contains(&format!("par approval show {id}")), is_cut, "where the rest is");

@@ -176,7 +176,7 @@ fn a_hidden_tool_is_distinguished_from_a_missing_one() {
     let output = home.par(&["tool", "call", "list_dir", "{\"path\":\"/var/log\"}"]);
     let why = text(&output.stderr);
     assert!(
-        output.status.code() == Some(3) && why.contains("the role `viewer` does not hold `run`"),
+        output.status.code() == Some(3) && why.contains("the role `viewer` does not have the power `run`"),
         "{why}"
     );
 }

@@ -54,7 +54,7 @@ unless { context has expires };
     let (_, why) = status(&server, &endless, "/approvals");
     assert_eq!(
         why,
-        "the role `operator` does not hold `approval_read`: ask for a key with the role approver"
+        "the role `operator` does not have the power `approval_read`: ask for a key with the role approver"
     );
 }
 
@@ -84,7 +84,7 @@ fn a_key_that_may_run_anywhere_answers_nothing() {
     assert!(of_ben.contains("name=\"answer\""), "{of_ben}");
     // A user outside the group and the requester are refused in the same way.
     for (name, user, why) in
-        [("erin", "erin", "needs a user of the group"), ("ana2", "ana", "the requester cannot approve")]
+        [("erin", "erin", "only a user in the group"), ("ana2", "ana", "the requester cannot approve")]
     {
         let page = page(&key(&people.home, name, "approver", user));
         assert!(!page.contains("name=\"answer\"") && page.contains(why), "{name}: {page}");

@@ -134,7 +134,7 @@ fn without_a_server_and_all_or_none() {
     for (code, args, why) in [
         (1, &[&last, "0"][..], "entry 0 is a `genesis`; its payload is never erased"),
         (1, &[&last, "99999"], "entry 99999 does not exist"),
-        (1, &["--run", "run_none"], "there is nothing to erase"),
+        (1, &["--run", "run_none"], "the ledger holds no such payload to erase"),
         (2, &[], "required"),
         (2, &[&last, "--run", run], "cannot be used with"),
         (2, &["--reason", &format!("it says /etc/{MARKER}"), &last], "repeats words"),
@@ -149,7 +149,7 @@ fn without_a_server_and_all_or_none() {
     assert_eq!(home.entries(&[]).len(), size);
     assert!(home.entry(last.parse().expect("number"))["payload"].is_object());
     let told = home.expect(0, &["audit", "redact", "--reason", "a test", "--run", run]);
-    for part in ["erased #", "run.reply", "nothing of it is left", "not reached:", "backups"] {
+    for part in ["erased #", "run.reply", "no trace of it is left", "not searched:", "backups"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(found(&home), Vec::<String>::new());

@@ -144,7 +144,10 @@ fn what_is_broken_is_not_loaded_and_the_old_rules_stay() {
         let output = home.par(&["reload"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{file}: {said}");
-        assert!(said.contains("the previous rules stay in force") && said.contains(place), "{file}: {said}");
+        assert!(
+            said.contains("the previous rules remain in force") && said.contains(place),
+            "{file}: {said}"
+        );
         std::fs::remove_file(home.path(file)).expect("removed");
         // All or nothing: the valid forbid next to it is not in force either.
         assert_eq!(step(&server, &key, &notes(&home))["decision"], "allow");
@@ -201,7 +204,7 @@ fn a_signal_does_the_same() {
     assert_eq!(home.entries(&["kind:policy.load"])[1]["principal"], Value::Null, "a signal has no name");
     write(&home, "etc/policies/60.cedar", "permit");
     server.signal(Signal::SIGHUP);
-    until("the signal was answered", || server.log().contains("the previous rules stay in force"));
+    until("the signal was answered", || server.log().contains("the previous rules remain in force"));
     assert_eq!(step(&server, &key, &notes(&home))["decision"], "deny");
 }
 

@@ -133,7 +133,7 @@ fn an_edited_decision_is_found_although_the_chain_was_rebuilt() {
         ("recorded `deny`; the rules say", &|header, _| {
             header.remove("policies");
         }),
-        ("no policy was asked about", &|header, payload| {
+        ("no policy evaluated", &|header, payload| {
             allow(header);
             payload["request"] = json!({});
         }),
@@ -196,7 +196,7 @@ fn bundles_are_kept_before_they_count_and_must_be_whole() {
     std::fs::remove_file(without.path("data/bundles").join(&first)).expect("removed");
     let told = replay(&without, 1, &[]);
     assert_eq!((sum(&told["not_kept"]), &told["as_recorded"], &told["different"]), (2, &json!(2), &json!(0)));
-    assert!(text(&without.par(&["policy", "replay"]).stdout).contains("which is not stored any more"));
+    assert!(text(&without.par(&["policy", "replay"]).stdout).contains("which is no longer stored"));
 
     // An erased payload is counted, and is not a contradiction.
     let erased = copy(&home);

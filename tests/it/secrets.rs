@@ -202,7 +202,7 @@ fn failures(house: &House) -> Vec<u8> {
     let broken = format!("policies/50-{TOKEN}.cedar");
     house.home.add(&broken, "permit (");
     house.server.signal(Signal::SIGHUP);
-    until("it says so", || house.server.log().contains("the previous rules stay"));
+    until("it says so", || house.server.log().contains("the previous rules remain"));
     std::fs::remove_file(house.home.path("etc").join(&broken)).expect("removed");
     failed.body
 }

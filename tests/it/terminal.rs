@@ -56,7 +56,7 @@ fn pending(home: &TestHome) -> Vec<Value> {
     listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-const PROMPT: &str = "approve? [y/N] ";
+const PROMPT: &str = "Approve this call? [y/N] ";
 
 /// Only a plain yes approves; an end of input, nothing, or anything else is a refusal that leaves
 /// the request open.

@@ -136,7 +136,7 @@ impl Agent {
         let bound = Duration::from_millis(limits::STOP_MS_MAX);
         let rest = async { while going.join_next().await.is_some() {} };
         if tokio::time::timeout(bound, rest).await.is_err() {
-            tracing::warn!("resumed runs had not finished when the time to stop was over");
+            tracing::warn!("stopped with resumed runs unfinished: the time for stopping is over");
         }
     }
 }

@@ -19,13 +19,14 @@ pub(in crate::cli) struct Show {
     /// Any other word or "quoted phrase" is searched for in the payloads. Terms of the same field
     /// are alternatives. A `-` before a term excludes what matches it.
     pub(super) query: Vec<String>,
-    /// Show at most this many entries, the newest
+    /// Show only the newest entries, at most this many
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: usize,
-    /// Continue with new entries as they are appended
+    /// Keep running and show new entries as they are appended
     #[arg(long, short)]
     pub(super) follow: bool,
-    /// Ask the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key
+    /// Read from the server at this URL, with the key in PAR_KEY, PAR_KEY_FILE or
+    /// ~/.config/par/key
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
 }

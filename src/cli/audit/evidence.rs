@@ -84,7 +84,10 @@ impl Prove {
             None => show::bytes(file.as_bytes())?,
             Some(path) => {
                 std::fs::write(path, &file).map_err(|e| Fail::failed(format!("{}: {e}", path.display())))?;
-                show::note(&format!("wrote {}; `par audit check-proof {0} --key '{key}'`", path.display()));
+                show::note(&format!(
+                    "wrote {}; check it with `par audit check-proof {0} --key '{key}'`",
+                    path.display()
+                ));
             }
         }
         Ok(exit::OK)
@@ -96,7 +99,7 @@ fn of_run(reader: &Reader, run: &str) -> Result<Vec<u64>, Fail> {
     let filter = Filter::field("run", run);
     let found = reader.headers(&filter, 0, Order::Ascending, usize::MAX, usize::MAX).map_err(damaged)?;
     match found.0.as_slice() {
-        [] => Err(Fail::failed(format!("run `{}` is not on the ledger", text::visible_line(run)))),
+        [] => Err(Fail::failed(format!("run `{}` is not in the ledger", text::visible_line(run)))),
         headers => Ok(headers.iter().map(|header| header.seq).collect()),
     }
 }

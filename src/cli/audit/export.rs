@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(in crate::cli) struct Take {
     /// Query terms that must all match, as for `par audit show` [default: every entry]
     query: Vec<String>,
-    /// Format: `jsonl`, which `par audit verify --export` checks, or `csv`, a table for people
+    /// Format: `jsonl`, which `par audit verify --export` checks, or `csv`, for spreadsheets
     #[arg(long, value_name = "FORMAT", value_parser = ["jsonl", "csv"], default_value = "jsonl")]
     format: String,
     /// File to write, which must not exist yet [default: standard output]
@@ -53,7 +53,7 @@ impl Take {
             Err(other) => return Err(Fail::failed(other)),
             Ok(answer) => {
                 let record = answer.get("record").and_then(Value::as_u64);
-                (record.ok_or_else(|| Fail::failed("the server's answer cannot be read"))?, None)
+                (record.ok_or_else(|| Fail::failed("the server's response cannot be read"))?, None)
             }
         };
         let mut export = Export::open(&files, record).map_err(failed)?;
@@ -148,7 +148,8 @@ fn lines(found: &Exported, is_known: bool) -> Vec<String> {
     }
     if !is_known {
         lines.push(format!(
-            "  the key comes from the export itself: compare it, or pass the right one with `--key`\n  {key}"
+            "  the key comes from the export itself: compare it with the log's key, or \
+             pass that with `--key`\n  {key}"
         ));
     }
     lines

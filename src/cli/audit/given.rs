@@ -10,8 +10,9 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Parses a verifier key from the command line.
 pub(in crate::cli) fn verifier(key: &str) -> Result<VerifierKey, Fail> {
-    VerifierKey::parse(key)
-        .ok_or_else(|| Fail::usage("the key is not a verifier key of the form `NAME+HASH+KEY`"))
+    VerifierKey::parse(key).ok_or_else(|| {
+        Fail::usage("not a verifier key, expected `NAME+HASH+KEY` as `par audit key` prints it")
+    })
 }
 
 /// Reads a file of bounded length, or standard input.

@@ -41,9 +41,9 @@ impl Hash {
             show::line(&format!("name      {}", name.unwrap_or("none: no named secret has this value")))?;
             match shown {
                 Some(cleaned) => show::line(&format!("replaced  {cleaned}"))?,
-                None => {
-                    show::line(&format!("replaced  not now; as a secret named NAME: [secret:NAME:{digest}]"))?
-                }
+                None => show::line(&format!(
+                    "replaced  no; a secret named NAME would be shown as [secret:NAME:{digest}]"
+                ))?,
             }
         }
         Ok(exit::OK)

@@ -25,7 +25,8 @@ impl IndexOf {
             show::json(&json!({ "covered": found.covered, "unsound": found.unsound }))?;
         } else {
             let blocks = found.covered.div_ceil(256);
-            show::line(&format!("index.db covers {} entries in {blocks} blocks", found.covered))?;
+            let (entries, blocks) = (show::counted(found.covered, "entry"), show::counted(blocks, "block"));
+            show::line(&format!("index.db covers {entries} in {blocks}"))?;
             for block in &found.unsound {
                 let (first, last) = (block * 256, block * 256 + 255);
                 show::line(&format!(

@@ -43,7 +43,7 @@ use clap::Subcommand;
 pub(super) enum Audit {
     /// Verify every entry, the chain, the tree, every signature, every payload and state.db
     Verify(verify::Verify),
-    /// Show entries: the newest, those that match a query, or one by its number
+    /// Show the newest entries, those that match a query, or one entry by its number
     Show(entries::Show),
     /// Export all entries, or those that match a query, to one file; the ledger records the export
     Export(export::Take),
@@ -53,18 +53,17 @@ pub(super) enum Audit {
     Key,
     /// Print the newest signed checkpoint
     Checkpoint,
-    /// Write a proof of an entry or of a whole run, for anyone to check
+    /// Write a proof of an entry or of a whole run, which anyone can check
     Prove(evidence::Prove),
     /// Check a proof; needs only the file and the log's key
     CheckProof(evidence::CheckProof),
-    /// Erase payloads permanently; their text leaves every file of data/, their place in the chain
-    /// stays
+    /// Erase payloads permanently from every file in data/; the entries stay in the chain
     Redact(redact::Redact),
-    /// Print the placeholder that stands for a secret on the ledger
+    /// Print the placeholder that stands for a secret in the ledger
     Hash(hash::Hash),
-    /// Set a damaged log aside unchanged and begin a new one after it
+    /// Set a damaged log aside, unchanged, and begin a new one
     Renew(renew::Renew),
-    /// Accept the log at an address as it is now, if it has rightly changed
+    /// Accept the log at an address as it is now, after a change that you expected
     Trust(trust::Trust),
 }
 

@@ -19,7 +19,7 @@ pub(in crate::cli) struct Redact {
     /// Erase every payload of this run
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Reason, which stays on the ledger
+    /// Reason, recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
@@ -35,7 +35,7 @@ impl Redact {
         if list(&report, "left").is_empty() {
             return Ok(exit::OK);
         }
-        Err(Fail::failed("the payloads are erased, but parts of them may remain in the files above"))
+        Err(Fail::failed("the payloads are erased, but parts of them remain in the files above"))
     }
 
     /// Sends the request to the running server, or erases in this process if none runs.
@@ -112,12 +112,12 @@ fn lines(report: &Value) -> Vec<String> {
     let left = list(report, "left");
     let files = number(report, "files");
     lines.push(if left.is_empty() {
-        format!("searched the raw bytes of {files} files of data/: nothing of it is left")
+        format!("searched the raw bytes of {files} files in data/: no trace of it is left")
     } else {
-        format!("searched the raw bytes of {files} files of data/:")
+        format!("searched the raw bytes of {files} files in data/:")
     });
     lines.extend(left.iter().filter_map(Value::as_str).map(|left| format!("  ! {left}")));
-    lines.push("not reached:".to_owned());
+    lines.push("not searched:".to_owned());
     lines.extend(list(report, "beyond").iter().filter_map(Value::as_str).map(|what| format!("  - {what}")));
     lines
 }

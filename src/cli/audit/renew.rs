@@ -44,11 +44,13 @@ impl Renew {
         }
         summary::summary(&report).iter().try_for_each(|line| show::line(line))?;
         let lines = [
-            format!("set aside in {}: {} files, unchanged", place.display(), before.files.len()),
+            format!("the old log is in {}: {} files, unchanged", place.display(), before.files.len()),
             format!("a new log begins: {key}"),
-            "  no API key was taken over: create new ones with `par key create`. Waiting runs stay in the old log."
+            "  no API key was kept: create new ones with `par key create`. Waiting runs stay in the old log."
                 .to_owned(),
-            "  clients that know the old log refuse this one until `par audit trust ADDRESS --key KEY`".to_owned(),
+            "  clients that know the old log refuse this one until they run \
+             `par audit trust ADDRESS --key KEY`"
+                .to_owned(),
         ];
         lines.iter().try_for_each(|line| show::line(line))?;
         Ok(exit::OK)

@@ -9,7 +9,9 @@ use crate::types::text;
 pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
     let mut lines = Vec::new();
     if report.verdict.holds() {
-        let state = report.state_rows.map_or_else(String::new, |rows| format!(", {rows} rows of state.db"));
+        let state = report
+            .state_rows
+            .map_or_else(String::new, |rows| format!(", {} of state.db", show::counted(rows, "row")));
         let gone = [(report.redacted, "redacted"), (report.dropped, "dropped by age")];
         let gone: Vec<String> = gone
             .iter()
@@ -19,32 +21,32 @@ pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
         let gone = if gone.is_empty() { String::new() } else { format!(" ({})", gone.join(", ")) };
         let segments =
             if report.segments > 1 { format!(" in {} segments", report.segments) } else { String::new() };
-        let behind = if report.from > 0 { format!(" from {} on", report.from) } else { String::new() };
+        let later = if report.from > 0 { format!(" from entry {} on", report.from) } else { String::new() };
         lines.push(format!(
-            "{} {} entries{behind}{segments}: chain, tree, {} tiles, {} payloads{gone}{state}; root {}",
+            "{} {}{later}{segments}: chain, tree, {}, {}{gone}{state}; root {}",
             show::paint("32", "✓"),
-            report.entries,
-            report.tiles,
-            report.payloads,
+            show::counted(report.entries, "entry"),
+            show::counted(report.tiles, "tile"),
+            show::counted(report.payloads, "payload"),
             text::prefix(&report.root, 16),
         ));
-        let epochs =
-            if report.epochs == 1 { "one epoch".to_owned() } else { format!("{} epochs", report.epochs) };
-        let of = if report.from > 0 { "all" } else { "them" };
         lines.push(format!(
-            "  signed: {} of {of}, by {} checkpoints and the keys of {epochs}",
-            report.signed, report.checkpoints
+            "  signed: the first {}; checked {} and {}",
+            show::counted(report.signed, "entry"),
+            show::counted(report.checkpoints, "checkpoint"),
+            show::counted(report.epochs, "epoch key"),
         ));
         if report.anchors > 0 {
-            lines.push(format!("  anchored: {} times, with roots that match the tree", report.anchors));
+            let anchors = show::counted(report.anchors, "anchor");
+            lines.push(format!("  {anchors}, with roots that match the tree"));
         }
         lines.push(match report.anchored {
             Some(size) => {
-                format!("  it extends the checkpoint of {size} entries that was kept elsewhere.")
+                format!("  extends the kept checkpoint of {}", show::counted(size, "entry"))
             }
             None => {
-                "  no outside checkpoint was given: a rollback by a writer of the files, or a rewrite with the \
-                     keys as well, cannot be ruled out."
+                "  not compared with a checkpoint kept elsewhere, so a rollback or a rewrite with the keys \
+                     would not show: pass `--checkpoint FILE`"
                     .to_owned()
             }
         });
@@ -54,7 +56,7 @@ pub(in crate::cli) fn summary(report: &Verification) -> Vec<String> {
         lines.push(format!("{} {at}{}", show::paint("31", "✗"), text::visible_line(&finding.what)));
     }
     if !report.verdict.holds() {
-        lines.push(format!("  chain and tree were checked for {} entries.", report.entries));
+        lines.push(format!("  chain and tree were checked for {}", show::counted(report.entries, "entry")));
     }
     lines.extend(report.warnings.iter().map(|warning| format!("  warning: {}", text::visible_line(warning))));
     lines

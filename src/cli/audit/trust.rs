@@ -10,7 +10,7 @@ use clap::Args;
 pub(in crate::cli) struct Trust {
     /// URL of a server, or the `data/` folder of a home
     address: String,
-    /// Verifier key of the log, as `par audit key` prints it there
+    /// Verifier key of the log, as `par audit key` prints it on that host
     #[arg(long, value_name = "VKEY")]
     key: String,
 }
@@ -24,7 +24,7 @@ impl Trust {
             _ => self.address.trim_end_matches('/').to_owned(),
         };
         known::remember(&address, &key, None)?;
-        show::note(&format!("{address}: the log of {} is trusted as it is now", key.name()));
+        show::note(&format!("{address}: the log of {} is now trusted as it is", key.name()));
         Ok(exit::OK)
     }
 }

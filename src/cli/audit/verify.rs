@@ -19,21 +19,21 @@ pub(in crate::cli) struct Verify {
     /// Expected verifier key of the log: the checkpoint or the export must be signed with it
     #[arg(long, value_name = "VKEY")]
     pub(super) key: Option<String>,
-    /// Check a file that `par audit export` wrote instead of a ledger; needs no home
+    /// Check this file, which `par audit export` wrote, instead of a ledger; needs no home
     #[arg(long, value_name = "FILE", conflicts_with_all = ["checkpoint", "from"])]
     pub(super) export: Option<PathBuf>,
-    /// Read only the entries from this number on; a kept checkpoint must cover the entries before
-    /// it
+    /// Read only the entries from this number on; a checkpoint that you kept must cover the earlier
+    /// ones
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// Read only the entries after your last verification; the tree must still begin with those
-    /// before
+    /// Read only the entries added since your last verification; the tree must still begin with the
+    /// earlier ones
     #[arg(long, conflicts_with = "from")]
     since_last: bool,
-    /// Compare with the launcher's journal too, a folder or one of its files
+    /// Also compare with the launcher's journal, a folder or one of its files
     #[arg(long, value_name = "PATH", conflicts_with_all = ["before", "export"])]
     launcher: Option<PathBuf>,
-    /// Verify a log that was set aside instead, by its id: data/before/LOG
+    /// Verify the log that was set aside in data/before/LOG instead
     #[arg(long, value_name = "LOG", conflicts_with_all = ["from", "since_last"])]
     before: Option<String>,
 }
@@ -113,13 +113,13 @@ fn may_begin(from: u64, files: &Files, outside: &[Outside]) -> Result<(), Fail> 
     let newest = sizes.map(|checkpoint| checkpoint.head.size).max().unwrap_or(0);
     if newest < from {
         let mend = "pass a later one with `--checkpoint`, or verify every entry";
-        let what = format!("`--from {from}`: the newest kept checkpoint covers {newest} entries: {mend}");
+        let what = format!("`--from {from}`: the newest known checkpoint covers {newest} entries: {mend}");
         return Err(Fail::usage(what));
     }
     let there = Reader::open(&files.ledger()).map_err(Fail::failed)?.size().map_err(Fail::failed)?;
     if there < from {
         let what =
-            format!("`--from {from}`: the ledger has {there} entries, but the checkpoint has {newest}");
+            format!("`--from {from}`: the ledger has {there} entries, but the checkpoint covers {newest}");
         return Err(Fail::new(exit::UNVERIFIED, what));
     }
     Ok(())

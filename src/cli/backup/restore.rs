@@ -24,10 +24,10 @@ use std::time::Duration;
 pub(in crate::cli) struct Restore {
     /// Folder that `par backup` wrote
     folder: PathBuf,
-    /// Checkpoint that was kept elsewhere: the backup must extend it or come before it
+    /// Checkpoint that was kept elsewhere: the backup must extend it or be older
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Take over the API keys too; one that was revoked after the backup becomes valid again
+    /// Restore the API keys too; a key revoked after the backup becomes valid again
     #[arg(long)]
     keep_keys: bool,
     /// User that the server runs as and that owns data/; needs root [default: the current user]
@@ -43,7 +43,7 @@ impl Restore {
     /// names the old one.
     pub(in crate::cli) fn run(&self, home: &Home, is_json: bool) -> Result<u8, Fail> {
         if home.is_made() || home.data.exists() {
-            return Err(Fail::usage(format!("there is already a home in `{}`", home.root.display())));
+            return Err(Fail::usage(format!("a home already exists in `{}`", home.root.display())));
         }
         let owner = |name: &Option<String>| name.as_deref().map(compose::user).transpose();
         let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
@@ -85,7 +85,7 @@ impl Restore {
         }
         let lines = [
             format!(
-                "{}: continues after {} entries of par/{}, which are in {}",
+                "{}: restored; {} entries of the old log par/{} are in {}",
                 home.root.display(),
                 before.size,
                 before.log,
@@ -93,12 +93,13 @@ impl Restore {
             ),
             format!("  a new log begins: {key}"),
             match kept {
-                0 => "  no API key was taken over: create new ones with `par key create`".to_owned(),
+                0 => "  no API key was restored: create new ones with `par key create`".to_owned(),
                 _ => format!(
-                    "  {kept} API keys were taken over: revoke again those that were revoked after the backup"
+                    "  {kept} API keys were restored: revoke again any that was revoked after the backup"
                 ),
             },
-            "  clients that know the old log refuse this one until `par audit trust ADDRESS --key KEY`"
+            "  clients that know the old log refuse this one until they run \
+             `par audit trust ADDRESS --key KEY`"
                 .to_owned(),
         ];
         lines.iter().try_for_each(|line| show::line(line))?;

@@ -40,7 +40,10 @@ impl Backup {
         let report = ledger::audit(&Files::below(&to), &compose::PROJECTIONS, &[]);
         if !report.verdict.holds() {
             audit::summary(&report).iter().try_for_each(|line| show::line(line))?;
-            return Err(Fail::new(exit::UNVERIFIED, "the copy does not verify and cannot serve as a backup"));
+            return Err(Fail::new(
+                exit::UNVERIFIED,
+                "the copy does not verify, so it is not a backup: run `par audit verify`",
+            ));
         }
         let reader = Reader::open(&Files::below(&to).ledger()).map_err(Fail::failed)?;
         let log =

@@ -12,7 +12,7 @@ pub(in crate::cli) fn load(home: Home) -> Result<Config, Fail> {
 pub(in crate::cli) fn made(home: Home) -> Result<Home, Fail> {
     if !home.is_made() {
         let root = home.root.display();
-        return Err(Fail::usage(format!("no home in `{root}`: make one with `par init --home {root}`")));
+        return Err(Fail::usage(format!("no home in `{root}`: create one with `par init --home {root}`")));
     }
     Ok(home)
 }

@@ -22,7 +22,7 @@ pub(in crate::cli) fn user(name: &str) -> Result<HostUser, Fail> {
         Ok(Some(user)) => Ok(HostUser { uid: user.uid.as_raw(), gid: user.gid.as_raw() }),
         Ok(None) => number
             .map(|uid| HostUser { uid, gid: uid })
-            .ok_or_else(|| Fail::usage(format!("this host has no user `{name}`"))),
+            .ok_or_else(|| Fail::usage(format!("unknown user `{name}` on this host"))),
         Err(e) => Err(Fail::failed(format!("cannot look up the user `{name}`: {e}"))),
     }
 }

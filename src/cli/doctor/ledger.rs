@@ -60,7 +60,7 @@ pub(super) fn anchors(config: &Config, checks: &mut Checks) {
         return checks.warn("anchor", "`ledger.anchor` is not set: no checkpoint is kept outside this host");
     }
     let Some(standing) = Standing::read(&files).filter(|standing| standing.place == *place) else {
-        return checks.ok("anchor", format!("{place}: none yet"));
+        return checks.ok("anchor", format!("{place}: no checkpoint published yet"));
     };
     let size = Reader::open(&files.ledger()).ok().and_then(|reader| reader.size().ok()).unwrap_or(0);
     let age_us = if standing.at_us == 0 { 0 } else { Wall::now().0.saturating_sub(standing.at_us) };

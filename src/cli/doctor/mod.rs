@@ -25,7 +25,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Doctor {
-    /// Open the ledger without verifying every entry
+    /// Count the ledger's entries without verifying them
     #[arg(long)]
     quick: bool,
     #[command(subcommand)]
@@ -72,7 +72,7 @@ impl Doctor {
         files::etc_modes(config, checks);
         // To another user, keys, ledger and server would only look missing.
         if let Err(e) = std::fs::read_dir(&config.home.data) {
-            let whose = "only its owner and root may read it";
+            let whose = "only its owner and root can read it";
             return checks.fail("files of data/", format!("{}: {e}: {whose}", config.home.data.display()));
         }
         files::data_modes(config, checks);

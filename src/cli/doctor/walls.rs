@@ -41,7 +41,7 @@ pub(super) fn examine(config: &Config, checks: &mut Checks) {
     for path in since(config, report).unwrap_or_default() {
         checks.warn(
             "mounts",
-            format!("{path} was mounted after the start: tools do not see it until `par reload`"),
+            format!("{path} was mounted after the start: tools cannot see it until `par reload`"),
         );
     }
 }

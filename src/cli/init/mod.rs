@@ -29,8 +29,8 @@ pub(super) struct Init {
     /// User that the server runs as and that owns data/; needs root [default: the current user]
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Number of people who work with this home; `several` makes another user approve [default: ask
-    /// on a terminal, else several]
+    /// How many people work with this home; with `several`, another user must approve calls
+    /// [default: ask on a terminal, else several]
     #[arg(long, value_enum, hide_possible_values = true, value_name = "one|several")]
     people: Option<People>,
     /// User that tools run as and that owns workspace/; needs root [default: the current user]
@@ -44,10 +44,10 @@ impl Init {
         // Look the users up first, so that a failure leaves no partial home.
         let (user, tool_user) = (owner(&self.user)?, owner(&self.tool_user)?);
         if (user.is_some() || tool_user.is_some()) && !rustix::process::geteuid().is_root() {
-            return Err(Fail::usage("only root can make a home for other users"));
+            return Err(Fail::usage("only root can create a home for other users"));
         }
         if home.is_made() {
-            return Err(Fail::usage(format!("there is already a home in `{}`", home.root.display())));
+            return Err(Fail::usage(format!("a home already exists in `{}`", home.root.display())));
         }
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let people = match self.people {

@@ -25,7 +25,8 @@ impl People {
     /// Asks on the terminal. An invalid answer is an error, and no home is created.
     pub(super) fn ask() -> Result<Self, Fail> {
         eprint!(
-            "Will one person use this, or several? With several, another person approves. [one/SEVERAL] "
+            "Will one person use this home, or several? With several, another person \
+             must approve calls. [one/SEVERAL] "
         );
         io::stderr().flush().map_err(Fail::failed)?;
         let mut answer = String::new();

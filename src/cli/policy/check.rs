@@ -38,8 +38,8 @@ pub(super) fn check(config: &Config, is_json: bool) -> Result<u8, Fail> {
         }
         if rules.bundle.is_bare() {
             show::line(
-                "note  no policy permits a power of the API: only administrators may read, and no caller may run; \
-                 see the shipped policies/00-api.cedar",
+                "note  no policy permits a power of the API: only administrators may read, and no caller may \
+                 start a run; see the shipped policies/00-api.cedar",
             )?;
         }
         for (group, id) in &empty {

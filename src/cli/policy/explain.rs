@@ -22,29 +22,30 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// Tool to call; without arguments, a power of the API such as `run`, or the number of a
+    /// Tool; or, without ARGUMENTS, a power of the API such as `run`, or the number of a
     /// `call.decision` entry
     #[arg(value_name = "TOOL|POWER|SEQ")]
     tool: String,
     /// Arguments of the tool, a JSON object
     arguments: Option<String>,
-    /// Ask as this key, by its id or name, or as a role [default: operator]
+    /// Decide for this key, by its id or name, or for this role [default: operator]
     #[arg(long = "as", value_name = "KEY")]
     who: Option<String>,
-    /// Ask as this user: a name from `par key create --user`, or `os:NAME`
+    /// Decide for this user: a name from `par key create --user`, or `os:NAME`
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// For a power over runs or approvals, the owner: `self`, `other` or a principal on the ledger
+    /// Owner of the run or approval, for a power: `self`, `other` or a principal in the ledger
     /// [default: other]
     #[arg(long, value_name = "OWNER")]
     owner: Option<String>,
-    /// For a power, the door: `http`, `page`, `socket` or `local` [default: http]
+    /// Door through which the request comes, for a power: `http`, `page`, `socket` or `local`
+    /// [default: http]
     #[arg(long, value_name = "DOOR")]
     via: Option<String>,
-    /// Ask as from this IP address
+    /// IP address that the request comes from
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// For a tool, ask for a run that has read untrusted text
+    /// Decide for a run that has read untrusted text; for a tool only
     #[arg(long)]
     tainted: bool,
 }
@@ -79,15 +80,22 @@ impl Explain {
         let seq = self.tool.trim_start_matches('#').parse::<u64>().ok();
         let is_power = seq.is_none() && self.arguments.is_none();
         if !is_power && (self.owner.is_some() || self.via.is_some()) {
-            return Err(Fail::usage("`--owner` and `--via` are for a power of the API"));
+            return Err(Fail::usage("`--owner` and `--via` are for a power of the API only"));
         }
         let explanation = match (seq, &self.arguments) {
             (Some(_), None) if self.who.is_some() || self.user.is_some() || self.from.is_some() => {
-                return Err(Fail::usage("the entry names the principal: `--as` and `--user` are for a tool"));
+                return Err(Fail::usage(
+                    "the entry names the caller: leave out `--as`, `--user` and `--from`",
+                ));
             }
             (Some(seq), None) => recorded(config, &rules, seq)?,
             (None, None) if Power::parse(&self.tool).is_some() => self.power(config, &rules)?,
-            (None, None) => return Err(Fail::usage("a tool needs arguments, a JSON object such as '{}'")),
+            (None, None) => {
+                let word = text::visible_line(&self.tool);
+                return Err(Fail::usage(format!(
+                    "unknown power `{word}`; for a tool, add its arguments, a JSON object such as '{{}}'"
+                )));
+            }
             (_, Some(arguments)) => self.asked(config, &rules, arguments)?,
         };
         explanation.print(is_json)?;
@@ -178,7 +186,7 @@ impl Explain {
             answer: rules.bundle.decide(&question).answer,
             considered: rules.bundle.explain(&question),
             about: resource_text(&resource),
-            caveat: "; as the first call of a run; the sandbox checks the resource again at the call",
+            caveat: ", as the first call of a run; the sandbox checks the resource again when the call runs",
             recorded: None,
         })
     }
@@ -189,7 +197,7 @@ impl Explain {
         let word = self.who.as_deref().unwrap_or("operator");
         let Some(role) = Role::parse(word) else {
             if self.user.is_some() {
-                return Err(Fail::usage("the key names its user: `--user` is for a role"));
+                return Err(Fail::usage("the key already has a user: give `--user` only with a role"));
             }
             return key_subject(&key::find(config, word)?);
         };
@@ -233,8 +241,10 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
         let query = "`par audit show kind:call.decision` lists decisions";
         return Err(Fail::usage(format!("entry {seq} is a `{kind}`, not a `call.decision`: {query}")));
     }
-    let body =
-        stored.body.as_deref().ok_or_else(|| Fail::failed(format!("the payload of {seq} is erased")))?;
+    let body = stored
+        .body
+        .as_deref()
+        .ok_or_else(|| Fail::failed(format!("the payload of entry {seq} is erased")))?;
     let payload: CallDecisionPayload = serde_json::from_slice(body).map_err(Fail::failed)?;
     let request = payload.request.as_ref().unwrap_or(&Value::Null);
     let words =
@@ -242,7 +252,7 @@ fn recorded(config: &Config, rules: &Rules, seq: u64) -> Result<Explanation, Fai
     let (answer, considered) = rules.bundle.explain_recorded(&rules.catalog, request).map_err(|e| {
         let reason = payload.reason.as_deref().map(text::visible_line);
         let reason = reason.map_or_else(String::new, |reason| format!("; it was denied because {reason}"));
-        Fail::failed(format!("the decision {seq} cannot be made again: {e}{reason}"))
+        Fail::failed(format!("decision {seq} cannot be repeated: {e}{reason}"))
     })?;
     Ok(Explanation {
         answer,
@@ -278,14 +288,14 @@ impl Explanation {
         }
         let about = &self.about;
         let Some(then) = &self.recorded else {
-            return show::line(&format!("  asked about {about}{}", self.caveat));
+            return show::line(&format!("  decided for {about}{}", self.caveat));
         };
-        show::line(&format!("  asked about {about}, as recorded in entry {}", then.seq))?;
+        show::line(&format!("  decided for {about}, as recorded in entry {}", then.seq))?;
         let by = if then.policies.is_empty() { "default".to_owned() } else { then.policies.join(", ") };
         show::line(&format!("  recorded: {} by {by}", then.decision))?;
         if then.policy != then.now {
             show::line(&format!(
-                "  recorded under other rules: bundle {}, now on disk {}",
+                "  recorded under other rules: bundle {}; the rules on disk are bundle {}",
                 then.policy, then.now
             ))?;
         }
@@ -345,7 +355,7 @@ fn why(answer: &Ruling, considered: usize) -> String {
         Ruling::Deny { reason, .. } => format!("{reason} ({considered} considered)"),
         Ruling::Allow { policies } => policies.join(", "),
         Ruling::NeedsApproval { policies, gates } => {
-            format!("asked for by {}: {} must approve", policies.join(", "), who(gates))
+            format!("required by {}: {} must approve", policies.join(", "), who(gates))
         }
     }
 }
@@ -362,8 +372,8 @@ fn who(gates: &[Obligation]) -> String {
     let named = groups.iter().copied().collect::<Vec<_>>().join(" and ");
     match groups.len() {
         0 => "a person".to_owned(),
-        1 => format!("another user of the group {named}"),
-        _ => format!("another user of the groups {named}"),
+        1 => format!("another user in the group {named}"),
+        _ => format!("another user in each of the groups {named}"),
     }
 }
 
@@ -372,6 +382,6 @@ fn resource_text(resource: &Resource) -> String {
         Resource::Fixed { kind, id } => format!("{kind} {id}"),
         Resource::Id { kind, id } => format!("{} {id}", kind.as_str()),
         Resource::Path { canonical, .. } => canonical.clone(),
-        Resource::Outside { lexical } => format!("{lexical}, outside the tool's roots"),
+        Resource::Outside { lexical } => format!("{lexical}, outside the tool's folders"),
     }
 }

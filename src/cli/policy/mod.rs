@@ -23,24 +23,22 @@ use clap::Subcommand;
 pub(super) enum Policy {
     /// Check policies and tools; errors name file and line
     Check,
-    /// Run the policies' own tests, then mutate the policies to see what the tests notice
+    /// Run the policies' own tests, then check which changes to the policies the tests notice
     ///
     /// The tests are in policies/tests/*.toml. Exits with 1 if a case fails, or if a policy can be
-    /// dropped without any case noticing.
+    /// removed and no case fails.
     Test,
     /// Explain how a call would be decided and why, without running or recording anything
     Explain(explain::Explain),
-    /// Decide every recorded call again, under its own rules and under others
+    /// Decide every recorded call again, under the rules of its time or under other rules
     Replay(replay::Replay),
     /// Compare two folders of rules: policies and tools added, removed or changed, and decisions
     /// that flip
     ///
-    /// Exits with 0 if nothing differs, with 1 if something does, and with 2 if they cannot be
-    /// compared.
+    /// Exits with 0 if nothing differs, with 1 if something does, and with 2 if the folders cannot
+    /// be compared.
     Diff(diff::Diff),
     /// Format policy files and keep their comments
-    ///
-    /// With `--check` nothing is written, and the exit code is 1 if a file needs formatting.
     Fmt(fmt::Fmt),
 }
 

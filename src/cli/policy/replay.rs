@@ -23,7 +23,7 @@ pub(in crate::cli) struct Replay {
     against: Option<PathBuf>,
     /// Skip decisions before this time: a span such as `24h` or `7d`, a date, or a time (RFC 3339)
     /// [default: skip none]
-    #[arg(long, value_name = "TIME", default_value = "")]
+    #[arg(long, value_name = "TIME", default_value = "", hide_default_value = true)]
     since: String,
 }
 
@@ -64,7 +64,7 @@ impl Replay {
             let flipped: u64 = replayed.flips.iter().map(|flips| flips.count).sum();
             lines.push(format!(
                 "under the other rules: {}, of which {flipped} flip",
-                many(replayed.compared, "decision")
+                show::counted(replayed.compared, "decision")
             ));
             lines.extend(replayed.flips.iter().flat_map(group));
         }
@@ -83,22 +83,23 @@ fn own(replayed: &Replayed) -> Vec<String> {
         .iter()
         .map(|one| format!("{} seq {}: {}", show::paint("31", "✗"), one.seq, text::visible_line(&one.what)))
         .collect();
-    let bundles = many(replayed.bundles.len() as u64, "bundle");
-    let (decisions, same) = (many(replayed.decisions, "decision"), replayed.as_recorded);
-    let again = format!("{same} of {decisions} made again as recorded, under {bundles}");
+    let bundles = show::counted(replayed.bundles.len() as u64, "bundle");
+    let (decisions, same) = (show::counted(replayed.decisions, "decision"), replayed.as_recorded);
+    let again = format!("{same} of {decisions} repeated as recorded, under {bundles}");
     match replayed {
-        _ if replayed.decisions == 0 => lines.push("  the ledger holds no decision to make again".to_owned()),
+        _ if replayed.decisions == 0 => lines.push("  the ledger holds no decision to repeat".to_owned()),
         _ if replayed.is_as_recorded() && replayed.not_kept.is_empty() && same > 0 => {
             lines.push(format!("{} {again}", show::paint("32", "✓")));
         }
         _ => lines.push(format!("  {again}")),
     }
     if !replayed.is_as_recorded() {
-        let different = many(replayed.different, "difference");
-        lines.push(format!("  {different}: the ledger was changed, or another engine decided"));
+        let different = show::counted(replayed.different, "difference");
+        lines
+            .push(format!("  {different}: the ledger was changed, or another version of the engine decided"));
     }
     if replayed.powers > 0 && replayed.is_as_recorded() {
-        lines.push(format!("  {} of the API granted again", many(replayed.powers, "use")));
+        lines.push(format!("  {} of the API granted again", show::counted(replayed.powers, "use")));
     }
     let apart = [
         (replayed.invalid, "invalid"),
@@ -108,18 +109,18 @@ fn own(replayed: &Replayed) -> Vec<String> {
     let apart: Vec<String> =
         apart.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !apart.is_empty() {
-        lines.push(format!("  not asked again: {}", apart.join(", ")));
+        lines.push(format!("  not repeated: {}", apart.join(", ")));
     }
     for (digest, count) in &replayed.not_kept {
-        let decisions = many(*count, "decision");
+        let decisions = show::counted(*count, "decision");
         lines.push(format!(
-            "  not made again: {decisions} under the bundle {digest}, which is not stored any more"
+            "  not repeatable: {decisions} under the bundle {digest}, which is no longer stored"
         ));
     }
     for (engine, count) in &replayed.other_engines {
         lines.push(format!(
-            "  {} by Cedar {}, another version than this one",
-            many(*count, "decision"),
+            "  {} by Cedar {}, not the version in use here",
+            show::counted(*count, "decision"),
             text::visible_line(engine)
         ));
     }
@@ -146,10 +147,6 @@ fn group(flips: &Flips) -> Vec<String> {
 fn example(one: &Example) -> String {
     let words = [&one.principal, &one.tool, &one.resource].map(|word| text::visible_line(word));
     format!("    #{}  {}", one.seq, words.join("  "))
-}
-
-fn many(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Loads the rules of a folder like `etc/`. What is missing there, configuration or tools, comes

@@ -25,7 +25,7 @@ pub(super) fn test(config: &Config, is_json: bool) -> Result<u8, Fail> {
         }))?;
     } else {
         failures.iter().try_for_each(|failure| show::line(&failure.to_string()))?;
-        show::line(&format!("{} of {count} cases hold", count - failures.len()))?;
+        show::line(&format!("{} of {count} cases pass", count - failures.len()))?;
         if let Some(score) = &score {
             print_score(score)?;
         }
@@ -37,7 +37,9 @@ fn print_score(score: &MutationScore) -> Result<(), Fail> {
     score.survivors.iter().try_for_each(|survivor| show::line(&survivor.to_string()))?;
     let noticed = score.made - score.survivors.len();
     let (made, percent) = (score.made, score.percent());
-    show::line(&format!("{noticed} of {made} changes to policies are noticed: mutation score {percent} %"))
+    show::line(&format!(
+        "{noticed} of {made} policy changes are noticed by a case: mutation score {percent} %"
+    ))
 }
 
 /// Every policy has a name, so a policy that can be dropped unnoticed fails the test.

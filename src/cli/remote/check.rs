@@ -62,7 +62,7 @@ fn check_checkpoint(
             let text = server.text("/audit/key")?;
             let key =
                 VerifierKey::parse(text.trim_end()).ok_or_else(|| mismatch("it returns no verifier key"))?;
-            show::note(&format!("{address}: first contact; its log is remembered as {key}"));
+            show::note(&format!("{address}: first contact; its log key is remembered as {key}"));
             (key, None)
         }
     };
@@ -105,7 +105,7 @@ fn mismatch(address: &str, what: &str) -> Fail {
     Fail::new(
         exit::UNVERIFIED,
         format!(
-            "{address}: the ledger is not the one that is remembered: {what}. It was rolled back, rewritten or \
+            "{address}: the ledger is not the remembered one: {what}. It was rolled back, rewritten or \
                  replaced. {trust}"
         ),
     )

@@ -35,7 +35,7 @@ impl Server {
             return Err(Fail::usage(format!("{url}: the key would travel in clear text: use https")));
         }
         let no_key = || {
-            let places = "set a key in PAR_KEY, PAR_KEY_FILE or ~/.config/par/key";
+            let places = "set PAR_KEY, name a key file in PAR_KEY_FILE, or write ~/.config/par/key";
             Fail::new(exit::UNAUTHENTICATED, format!("no API key for the server at {url}: {places}"))
         };
         let key = client_key().map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))?.ok_or_else(no_key)?;

@@ -93,7 +93,7 @@ impl Serving {
                 () = signals.end.heard() => return,
                 _ = signals.hangup.recv() => match self.reloader.reload(None).await {
                     Ok(reloaded) => tracing::info!(%reloaded, "SIGHUP: the rules on disk are in force"),
-                    Err(error) => tracing::error!(%error, "SIGHUP: the previous rules stay in force"),
+                    Err(error) => tracing::error!(%error, "SIGHUP: the previous rules remain in force"),
                 },
             }
         }

@@ -20,7 +20,7 @@ pub(super) async fn watch_launcher(launcher: &Launcher) -> Infallible {
         was_well = answer.is_ok();
         let now = launcher.renewals();
         if now != renewals {
-            tracing::info!(renewals = now, "another launcher is in use");
+            tracing::info!(renewals = now, "the launcher was replaced");
             renewals = now;
         }
         tokio::time::sleep(Duration::from_millis(LAUNCHER_PING_EVERY_MS)).await;

@@ -41,7 +41,7 @@ impl Gate {
     ) -> Result<Approval, AnswerError> {
         self.check_may_answer(by, door)?;
         if answer.reason.as_ref().is_some_and(|reason| reason.len() > limits::APPROVAL_REASON_BYTES_MAX) {
-            let reason = format!("is longer than {} bytes", limits::APPROVAL_REASON_BYTES_MAX);
+            let reason = format!("must have at most {} bytes", limits::APPROVAL_REASON_BYTES_MAX);
             return Err(AnswerError::Invalid("reason", reason));
         }
         let _turn = self.answers.lock().await;

@@ -18,22 +18,22 @@ pub enum AnswerError {
     #[error(transparent)]
     MayNot(Box<Refused>),
     /// The answer comes from the requester.
-    #[error("the requester cannot approve: another user of the group must")]
+    #[error("the requester cannot approve: another user in the group must")]
     OwnRequest,
     /// The answer comes from a user outside this group.
-    #[error("this needs a user of the group `{0}`")]
+    #[error("only a user in the group `{0}` can answer")]
     NotInGroup(String),
     /// The request has expired.
-    #[error("it expired and is refused: ask again")]
+    #[error("the approval has expired and the call was refused: request the call again")]
     Expired,
     /// It already has an answer, or no longer needs one.
-    #[error("it is already {}", .0.as_str())]
+    #[error("the approval is already {}", .0.as_str())]
     Answered(State),
     /// The answer names another call than the request.
-    #[error("`call_hash` belongs to another call: read the approval again")]
+    #[error("`call_hash` belongs to another call: read the approval again, then answer")]
     WrongCall,
     /// Policy or tools have changed since the request: the call is decided again.
-    #[error("policy or tools have changed since: the call is decided and asked again")]
+    #[error("policies or tools have changed since: the call is decided again")]
     Changed,
     /// An invalid value: its name and the reason.
     #[error("`{0}`: {1}")]

@@ -89,7 +89,7 @@ impl fmt::Display for Refused {
         }
         match self.policies.as_slice() {
             _ if self.has_errors => write!(f, "`{power}`: the policy could not be evaluated")?,
-            [] => write!(f, "the role `{}` does not hold `{power}`", self.role)?,
+            [] => write!(f, "the role `{}` does not have the power `{power}`", self.role)?,
             some => write!(f, "`{power}` is forbidden by {}", some.join(", "))?,
         }
         match self.advice.as_slice() {

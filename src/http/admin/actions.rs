@@ -173,7 +173,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 impl From<ReloadError> for Failure {
     fn from(error: ReloadError) -> Self {
-        tracing::error!(%error, "the rules on disk were not loaded: the previous ones stay in force");
+        tracing::error!(%error, "the rules on disk were not loaded: the previous ones remain in force");
         Self::new((&error).into(), error.to_string())
     }
 }

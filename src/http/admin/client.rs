@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// No server runs on this `data`.
-    #[error("no server is running here")]
+    #[error("no server is running on this home: start one with `par serve`")]
     NotRunning,
     /// This user or its token may not use the socket.
     #[error("{0}")]

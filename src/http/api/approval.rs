@@ -46,14 +46,15 @@ fn fit(asked: &Value) -> Result<Answer, Problem> {
     if let Some(name) =
         members.keys().find(|name| !["answer", "call_hash", "reason"].contains(&name.as_str()))
     {
-        return Err(unfit(name, "is not a member of the request"));
+        return Err(unfit(name, "unknown member of the request"));
     }
     let grant = match word(members, "answer")? {
         Some("grant") => true,
         Some("refuse") => false,
         _ => return Err(unfit("answer", "must be `grant` or `refuse`")),
     };
-    let call_hash = word(members, "call_hash")?.ok_or_else(|| unfit("call_hash", "is missing"))?.to_owned();
+    let call_hash =
+        word(members, "call_hash")?.ok_or_else(|| unfit("call_hash", "must be given"))?.to_owned();
     Ok(Answer { grant, call_hash, reason: word(members, "reason")?.map(str::to_owned) })
 }
 

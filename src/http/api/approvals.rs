@@ -35,7 +35,7 @@ pub(in crate::http) async fn list(
     let principal = caller.able(Power::ApprovalRead)?;
     if wants_events(&headers) {
         if let Some((name, _)) = asked.first() {
-            return Err(unfit(name, "is not a parameter of the stream"));
+            return Err(unfit(name, "unknown parameter of the stream"));
         }
         let reader = principal.id();
         return streams.answer(app.clone(), &reader, OpenApprovals::new(app, principal, door));
@@ -53,7 +53,7 @@ pub(in crate::http) async fn list(
                 let must = format!("must be a number from 1 to {}", limits::PAGE_ITEMS_MAX);
                 limit = fits.ok_or_else(|| unfit("limit", &must))?;
             }
-            other => return Err(unfit(other, "is not a parameter of this list")),
+            other => return Err(unfit(other, "unknown parameter of this list")),
         }
     }
     let sight = app.agent.gate().sight(&principal, Power::ApprovalRead, door)?;

@@ -99,7 +99,7 @@ impl EntryQuery {
         };
         for (at, (name, value)) in asked.iter().enumerate() {
             if asked.iter().take(at).any(|(other, _)| other == name) {
-                return Err(unfit(name, "is present twice"));
+                return Err(unfit(name, "must be given once, not twice"));
             }
             page.set(name, value)?;
         }
@@ -125,7 +125,7 @@ impl EntryQuery {
                     _ => return Err(unfit(name, "must be `asc` or `desc`")),
                 };
             }
-            _ => return Err(unfit(name, "is not a parameter of this list")),
+            _ => return Err(unfit(name, "unknown parameter of this list")),
         }
         Ok(())
     }

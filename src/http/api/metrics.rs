@@ -34,7 +34,7 @@ fn render(app: &App) -> String {
         let labels = [("tool", call.tool.as_str()), ("decision", &call.decision), ("status", &call.status)];
         text.sample("par_calls_total", &labels, count);
     }
-    text.head("par_ledger_entries", "gauge", "Entries on the ledger.");
+    text.head("par_ledger_entries", "gauge", "Entries in the ledger.");
     text.sample("par_ledger_entries", &[], ledger.head().size);
     text.head("par_ledger_obstacle", "gauge", "1 while entries cannot be written.");
     text.sample("par_ledger_obstacle", &[], u8::from(ledger.obstacle().is_some()));

@@ -95,7 +95,7 @@ impl Window {
         let most = self.bars.iter().map(Bar::sum).max().unwrap_or(0).max(1);
         let scaled = |count: u64| count * 96 / most;
         if self.total.sum() == 0 {
-            return html! { p.none { "No call was decided in this time." } };
+            return html! { p.none { "No calls were decided in this period." } };
         }
         html! {
             svg.chart viewBox="0 0 480 104" role="img" preserveAspectRatio="none"
@@ -110,7 +110,7 @@ impl Window {
                 }
             }
             details {
-                summary { "The numbers" }
+                summary { "Numbers" }
                 div.scroll tabindex="0" role="region" aria-label="Decisions over time" {
                     table {
                         thead { tr { th scope="col" { "from (UTC)" } th scope="col" { "allow" }

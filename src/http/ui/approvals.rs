@@ -55,7 +55,7 @@ pub(super) async fn list(
             }
         }
         @if items.is_empty() {
-            (empty(&format!("Nothing is {word}. The same on the server:"), if standing == Standing::Pending { "par approval list" } else { "par approval list --all" }))
+            (empty(&format!("No approval is {word}. On the server:"), if standing == Standing::Pending { "par approval list" } else { "par approval list --all" }))
         } @else {
             (table(&items))
         }
@@ -106,7 +106,7 @@ pub(super) async fn answer(
     // A refusal is recorded under the person's name too, so it needs the same proof.
     if !visitor.login().is_proven(field(&fields, "proof")) {
         return refused(
-            "an answer needs the tab that logged in, with scripts on: log in in this tab, then answer again",
+            "answer in a tab where you logged in, with JavaScript on: log in there, then answer again",
         );
     }
     let grant = match field(&fields, "answer") {
@@ -116,7 +116,7 @@ pub(super) async fn answer(
     };
     if grant && !visitor.login().is_fresh(clock::mono_us()) {
         return refused(
-            "an approval needs a login that is at most 15 minutes old: log out, log in, then answer again",
+            "an approval needs a login at most 15 minutes old: log out, log in, then answer again",
         );
     }
     let reason = field(&fields, "reason").trim();
@@ -173,12 +173,12 @@ fn body(visitor: &Visitor, approval: &Approval, may: &Result<(), AnswerError>) -
     let (_, missing) = format::block(&arguments, limits::BLOCK_BYTES_MAX);
     html! {
         div.title {
-            h1.message { "May " (format::line(&approval.tool, 64)) " run?" }
+            h1.message { "Allow " (format::line(&approval.tool, 64)) " to run?" }
             p { (page::outcome(approval.state.as_str())) }
         }
         div.columns.wide {
             section.card aria-labelledby="call" {
-                h2 #call { "Exactly this would run, once" }
+                h2 #call { "This exact call would run, once" }
                 dl.facts {
                     dt { "tool" } dd { code { (format::line(&approval.tool, 64)) } }
                     dt { "on" } dd { code { (on) } }
@@ -235,9 +235,9 @@ fn why(visitor: &Visitor, approval: &Approval) -> Markup {
         dl.facts {
             dt { "asked by" } dd { (format::line(&approval.requester.principal, 40))
                 @if let Some(user) = &approval.requester.user { " (" (format::line(user, 64)) ")" } }
-            dt { "answer by" } dd {
-                @if approval.groups.is_empty() { "any user, the requester included" }
-                @else { "another user of " (format::line(&approval.groups.join(", "), 120)) }
+            dt { "who can answer" } dd {
+                @if approval.groups.is_empty() { "any user, including the requester" }
+                @else { "another user in " (format::line(&approval.groups.join(", "), 120)) }
             }
             dt { "asked" } dd { (at(&approval.created)) }
             dt { "expires" } dd { (ends(approval)) }
@@ -309,16 +309,16 @@ fn form(visitor: &Visitor, approval: &Approval) -> Markup {
             // enables the buttons.
             input type="hidden" name="proof" data-proof="kept" autocomplete="off";
             label.sr for="reason" { "Reason" }
-            input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="reason, recorded on the ledger (optional)";
+            input #reason type="text" name="reason" maxlength="500" autocomplete="off" placeholder="reason, recorded in the ledger (optional)";
             button.danger type="submit" name="answer" value="refuse" disabled { "Deny" }
             button.primary type="submit" name="answer" value="grant" disabled { "Approve once" }
         }
         p.notice data-unproven hidden {
-            "An answer needs a login made in this tab: "
+            "You can answer only in a tab where you logged in: "
             a href=(link("/ui/login", &[("next", &format!("/ui/approvals/{}", approval.id))])) { "log in here" } "."
         }
         noscript {
-            p.notice { "An answer on this page needs scripts. On the server: " code { "par approval approve " (approval.id) } }
+            p.notice { "Answering on this page needs JavaScript. On the server, run: " code { "par approval approve " (approval.id) } }
         }
     }
 }

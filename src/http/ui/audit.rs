@@ -136,7 +136,7 @@ fn body(asked: &AuditQuery, mut found: AuditRows, may_export: bool) -> Markup {
 fn follow(asked: &AuditQuery) -> Markup {
     html! {
         @if asked.follow {
-            span.live #state role="status" { "Follow needs the script" }
+            span.live #state role="status" { "following needs JavaScript" }
             a.button href=(link("/ui/audit", &[("q", &asked.q)])) { "Stop following" }
         } @else {
             a.button href=(link("/ui/audit", &[("q", &asked.q), ("follow", "1")])) { "Follow live" }

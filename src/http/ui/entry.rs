@@ -92,7 +92,7 @@ fn proof(around: &Around) -> Markup {
             p.line role="status" {
                 span #verdict.badge.plain data-bytes=[fits.then(|| STANDARD.encode(&stored.bytes))]
                     data-leaf=(leaf) data-next=[next.as_deref()] {
-                    @if fits { "not checked in this browser: scripts are needed" } @else { "too long to check here" }
+                    @if fits { "not checked in this browser: this needs JavaScript" } @else { "too long to check in this browser" }
                 }
             }
             dl.facts {
@@ -100,14 +100,14 @@ fn proof(around: &Around) -> Markup {
                 dt { "prev" } dd {
                     @if let Some(prev) = &prev {
                         code { (prev) } " "
-                        @if Some(prev) == before.as_ref() { span.badge.good { "matches the entry before" } }
-                        @else { span.badge.bad { "does not match the entry before" } }
+                        @if Some(prev) == before.as_ref() { span.badge.good { "matches the previous entry" } }
+                        @else { span.badge.bad { "does not match the previous entry" } }
                     } @else { "none: this is the first entry" }
                 }
                 dt { "next" } dd {
                     @if let Some(next) = &next {
                         @if *next == leaf { span.badge.good { "the next entry contains this leaf" } }
-                        @else { span.badge.bad { "the next entry contains another leaf" } }
+                        @else { span.badge.bad { "the next entry contains a different leaf" } }
                     } @else { "none yet: this is the newest entry" }
                 }
             }
@@ -144,7 +144,9 @@ fn field(name: &str, value: &Value) -> Markup {
 
 fn payload(stored: &Stored) -> Markup {
     match &stored.body {
-        None => html! { p.empty { "The payload of this entry was erased. Its place in the chain stays." } },
+        None => {
+            html! { p.empty { "The payload was erased. The entry keeps its place in the chain." } }
+        }
         Some(_) if !stored.header.shows_payload() => {
             html! { p.empty { "Never shown: it contains the verifiers of a key." } }
         }

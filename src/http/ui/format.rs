@@ -29,7 +29,8 @@ pub(super) fn block(from: &str, bytes_max: usize) -> (String, Option<String>) {
     let visible = text::visible(head);
     // A text of hidden characters becomes eight times as long when they are made visible.
     let shown = text::prefix(&visible, bytes_max.saturating_mul(2));
-    let note = if shown.len() < visible.len() { Some("cut here: it is longer".to_owned()) } else { note };
+    let note =
+        if shown.len() < visible.len() { Some("cut here: the rest is not shown".to_owned()) } else { note };
     (shown.to_owned(), note)
 }
 

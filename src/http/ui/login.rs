@@ -46,7 +46,7 @@ pub(super) async fn open(State(ui): State<Ui>, request: Request) -> Result<Respo
     let door = Door { via: Via::Page, source_ip: Some(ends.peer) };
     if !may_enter(&ui, &principal, door) {
         let why =
-            "The dashboard needs a key that may read the audit or approve calls. This key may do neither.";
+            "The dashboard needs a key that can read the ledger or approve calls. This key can do neither.";
         return refused(StatusCode::FORBIDDEN, why);
     }
     let proof = field(&fields, "proof");
@@ -96,7 +96,7 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
             @if let Some(why) = why { p.notice.bad role="alert" id="why" { (why) } }
             p.notice.warn data-insecure hidden {
                 "This page came over plain HTTP from another machine: a key typed here can be read in transit, \
-                 and the browser keeps no login. Use HTTPS, or an SSH tunnel to the loopback."
+                 and the browser keeps no login. Use HTTPS, or an SSH tunnel to the loopback address."
             }
             form.card.stack method="post" action="/ui/login" {
                 input type="hidden" name="next" value=(next);
@@ -109,10 +109,10 @@ fn shown(base: &str, next: &str, why: Option<&str>) -> Markup {
             }
             details {
                 summary { "No key yet?" }
-                p { "On the server, create one that may read the audit:" }
+                p { "On the server, create one that can read the ledger:" }
                 pre data-copy tabindex="0" { code { "par key create my-name --role viewer" } }
-                p.muted { "The login lasts 12 hours without use and 7 days at most; revoking the key ends it. \
-                    The server answers at " (base) "." }
+                p.muted { "A login ends after 12 hours without use, after 7 days, or when the key is \
+                    revoked. This server is at " (base) "." }
             }
         },
     )

@@ -57,7 +57,7 @@ fn body(visitor: &Visitor, facts: &Overview) -> Markup {
     html! {
         div.title {
             h1 { "Overview" }
-            ul.switch aria-label="Span of time" {
+            ul.switch aria-label="Time range" {
                 @for (hours, text) in HOURS {
                     li { a href={ "/ui/?hours=" (hours) } aria-current=[(hours == window.hours).then_some("true")] { (text) } }
                 }
@@ -73,14 +73,14 @@ fn body(visitor: &Visitor, facts: &Overview) -> Markup {
                     li { a href="/ui/audit?q=decision%3Adeny" { span.dot.bad {} "deny " b { (format::count(window.total.deny)) } } }
                 }
                 (window.chart())
-                @if window.is_cut { p.muted { "Only the newest entries were counted: the true numbers are higher." } }
+                @if window.is_cut { p.muted { "Only the newest entries were counted: the actual numbers are higher." } }
             }
             section.card aria-labelledby="attention" { h2 #attention { "Needs attention" } (attention(facts)) }
         }
         section aria-labelledby="recent" {
             div.title { h2 #recent { "Recent runs" } @if visitor.may(Power::RunRead) { a href="/ui/runs" { "All runs" } } }
             @if facts.recent.is_empty() {
-                (empty("No runs yet. Start one, with a key of the role operator:", &runs::ask(&visitor.base)))
+                (empty("No runs yet. Start one with an operator key:", &runs::ask(&visitor.base)))
             } @else {
                 (runs::table(&facts.recent))
             }

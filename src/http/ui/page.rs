@@ -68,7 +68,7 @@ impl Page<'_> {
             main #main tabindex="-1" { (body) }
             footer {
                 (self.curl())
-                p.muted { "PAR " (VERSION) " · times are UTC · press " kbd { "?" } " for keys" }
+                p.muted { "PAR " (VERSION) " · times are UTC · press " kbd { "?" } " for keyboard shortcuts" }
             }
             (keys())
         };
@@ -184,7 +184,7 @@ fn mark() -> Markup {
 fn keys() -> Markup {
     html! {
         dialog #keys aria-labelledby="keys-title" {
-            h2 #keys-title { "Keys" }
+            h2 #keys-title { "Keyboard shortcuts" }
             dl {
                 @for (key, what) in [
                     ("j k", "next row, previous row"),

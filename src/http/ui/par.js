@@ -116,8 +116,8 @@ async function checkLeaf(badge) {
   const header = Uint8Array.from(atob(badge.dataset.bytes), (c) => c.charCodeAt(0));
   // A leaf is SHA-256(0x00 ‖ header), RFC 6962.
   const leaf = hex(await crypto.subtle.digest('SHA-256', new Uint8Array([0, ...header])));
-  if (leaf !== badge.dataset.leaf) say('bad', `✗ this browser computes another leaf: ${leaf}`);
-  else if (badge.dataset.next && badge.dataset.next !== leaf) say('bad', '✗ the next entry contains another leaf');
+  if (leaf !== badge.dataset.leaf) say('bad', `✗ this browser computes a different leaf: ${leaf}`);
+  else if (badge.dataset.next && badge.dataset.next !== leaf) say('bad', '✗ the next entry contains a different leaf');
   else say('good', '✓ verified in this browser: the bytes hash to this leaf' + (badge.dataset.next ? ', and the next entry contains it' : ''));
 }
 

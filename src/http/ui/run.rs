@@ -76,7 +76,7 @@ fn read(app: &App, id: &RunId, reply: RunReply, from: Option<u64>) -> Result<Run
 fn body(id: &RunId, run: &RunPage, view: &str) -> Markup {
     let request = run.entries.iter().find(|stored| stored.header.is(Kind::RunRequest));
     let is_erased = request.is_some_and(|request| request.body.is_none());
-    let title = if is_erased { "Run whose message was erased" } else { "Run" };
+    let title = if is_erased { "Run with an erased message" } else { "Run" };
     let asked = request.and_then(|request| request.payload());
     let message = asked.map_or_else(|| title.to_owned(), |asked: RunRequestPayload| asked.message);
     html! {

@@ -45,7 +45,7 @@ pub(super) async fn show(
             @if query.status.is_some() || query.principal.is_some() || query.before.is_some() {
                 div.empty { p { "No run matches. The filter takes a status and a principal, such as key:Ab3dEf9h or os:root." } p { a.button href="/ui/runs" { "All runs" } } }
             } @else {
-                (empty("No runs yet. Start one, with a key of the role operator:", &ask(&visitor.base)))
+                (empty("No runs yet. Start one with an operator key:", &ask(&visitor.base)))
             }
         } @else {
             (table(&rows))

@@ -128,12 +128,9 @@ impl CallGroups {
         }
         let Controllers { memory, pids, cpu, .. } = self.controllers;
         let all = [
-            (
-                memory,
-                "memory: the memory of a call is bounded for each of its processes, not for all of them together",
-            ),
-            (pids, "pids: processes are bounded by rlimits alone"),
-            (cpu, "cpu: calls and launcher share the processor without weights"),
+            (memory, "memory: memory is limited for each process of a call, not for the call as a whole"),
+            (pids, "pids: the number of processes is limited by rlimits alone"),
+            (cpu, "cpu: calls and the launcher compete for the processor with equal priority"),
         ];
         let missing = all.into_iter().filter(|(there, _)| !there).map(|(_, what)| what.to_owned());
         self.controllers.refused.iter().cloned().chain(missing).collect()

@@ -50,7 +50,7 @@ impl<'a> Names<'a> {
         named: &'a [String],
     ) -> Result<Self, String> {
         let find = |name: &'a String| match paths.tree.find(name).and_then(fstat) {
-            Err(Errno::AGAIN) => Err(format!("where `{name}` leads keeps changing")),
+            Err(Errno::AGAIN) => Err(format!("the target of `{name}` keeps changing")),
             found => Ok((name.as_str(), found.map(|stat| id(&stat)))),
         };
         Ok(Self { paths, origins, all: named.iter().map(find).collect::<Result<_, _>>()? })

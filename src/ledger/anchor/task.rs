@@ -230,7 +230,7 @@ impl Anchor {
         if is_conflict {
             tracing::error!(place, error, "anchor: CONFLICT: the ledger is not the one that was anchored");
         } else {
-            tracing::warn!(place, error, "anchor: the place did not take the checkpoint; trying again later");
+            tracing::warn!(place, error, "anchor: the checkpoint could not be published; trying again later");
         }
         self.keep(|standing| {
             standing.failures += 1;

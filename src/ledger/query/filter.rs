@@ -205,7 +205,7 @@ mod tests {
             (
                 "nope:1",
                 "! `nope:1`: unknown field `nope`, expected one of kind, run, session, call, principal, decision, status, \
-                        tool, policy, key, seq, since and until; put a text with a colon in quotes",
+                        tool, policy, key, seq, since and until; put text that contains a colon in quotes",
             ),
             ("kind:anchor kind:call.* -status:err*", "kind:anchor kind:call.* -status:err*"),
             ("kind:", "! `kind:`: a value is missing after `kind:`"),

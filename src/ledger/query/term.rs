@@ -86,7 +86,8 @@ impl Criterion {
         }
         let known = Self::names().find(|known| *known == name).ok_or_else(|| {
             format!(
-                "unknown field `{}`, expected one of {}, seq, since and until; put a text with a colon in quotes",
+                "unknown field `{}`, expected one of {}, seq, since and until; put text that contains \
+                 a colon in quotes",
                 shown(),
                 Self::names().collect::<Vec<_>>().join(", ")
             )

@@ -16,7 +16,7 @@ pub enum ReadError {
     Damaged(u64, String),
     /// The newest checkpoint does not cover the entry yet: the entry's number, and the checkpoint's
     /// size.
-    #[error("entry {0} is not signed yet: the newest checkpoint covers {1} entries")]
+    #[error("entry {0} does not exist or is not signed yet: the newest checkpoint covers {1} entries")]
     Unsigned(u64, u64),
 }
 

@@ -84,7 +84,7 @@ pub struct Same {
 }
 
 const BEYOND: [&str; 5] = [
-    "blocks of the device that held the files before, and its snapshots",
+    "blocks of the device that held the old files, and its snapshots",
     "backups and other copies of data/",
     "proof files, exports and pages that were made or read before",
     "the model's provider, if the words were sent there",
@@ -163,7 +163,7 @@ impl Ledger {
             }
         }
         if payloads.is_empty() && kept.is_empty() {
-            kept.push("there is nothing to erase".to_owned());
+            kept.push("the ledger holds no such payload to erase".to_owned());
         }
         if kept.is_empty() { Ok((payloads, runs)) } else { Err(RedactError::Kept(kept)) }
     }
@@ -215,9 +215,9 @@ impl Ledger {
 fn reason(reason: &str) -> Result<String, RedactError> {
     let reason = text::visible_line(reason.trim());
     match reason.len() {
-        0 => Err(RedactError::Invalid("reason", "is empty".to_owned())),
+        0 => Err(RedactError::Invalid("reason", "must not be empty".to_owned())),
         long if long > limits::REDACTION_REASON_BYTES_MAX => {
-            let why = format!("is longer than {} bytes", limits::REDACTION_REASON_BYTES_MAX);
+            let why = format!("must have at most {} bytes", limits::REDACTION_REASON_BYTES_MAX);
             Err(RedactError::Invalid("reason", why))
         }
         _ => Ok(reason),

@@ -47,8 +47,8 @@ pub fn audit_from(
         );
     }
     report.warnings.push(format!(
-        "the {from} earlier entries were not read: whether they match the tree was not checked, nor were state.db \
-         and the soundness of the files"
+        "the {from} earlier entries were not read: they, state.db and the soundness of \
+         the files were not checked"
     ));
     report
 }

@@ -221,7 +221,7 @@ impl Bundle {
     }
 
     fn uncarried(&self, id: &str, label: &str) -> PolicyError {
-        let reason = format!("for policy `{id}`, nothing carries the label `{label}`");
+        let reason = format!("for policy `{id}`, no path has the label `{label}`");
         self.at_words(id, &format!("\"{label}\""), reason).mended("assign labels in policies/entities.toml")
     }
 

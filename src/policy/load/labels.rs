@@ -333,7 +333,7 @@ mod tests {
             .expect_err("spelled otherwise");
         let [error] = errors.as_slice() else { panic!("{errors:?}") };
         assert_eq!((error.file.as_str(), error.line), ("p.cedar", Some(4)), "{error}");
-        assert!(error.reason.contains("nothing carries the label `secret`"), "{error}");
+        assert!(error.reason.contains("no path has the label `secret`"), "{error}");
         assert!(
             error.shown.as_deref().is_some_and(|shown| shown.contains("contains(\"secret\")")),
             "{error}"

@@ -69,7 +69,7 @@ pub(in crate::policy) fn add_links(
             file: origin.file.clone(),
             line: Some(origin.line),
             shown: template.to_cedar().lines().next().map(str::to_owned),
-            reason: format!("nothing links the template `{id}`, so it has no effect"),
+            reason: format!("no link uses the template `{id}`, so it has no effect"),
             mend: Some(format!("add a `[[link]]` to {LINKS}, or write a name in place of the slot")),
         }));
     }

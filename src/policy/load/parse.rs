@@ -56,7 +56,7 @@ fn add_source(
     for (offset, statement) in all {
         let at = |reason: String| located(source, offset, reason);
         let Some(id) = statement.id().filter(|id| !id.is_empty()).map(str::to_owned) else {
-            let error = at("a policy has no `@id(\"…\")`".to_owned());
+            let error = at("the policy has no `@id(\"…\")`".to_owned());
             errors.push(error.mended("write one above it: decisions name the policy by its id"));
             continue;
         };

@@ -132,7 +132,7 @@ fn an_invalid_link_is_refused_with_its_line() {
     assert!(errors[0].reason.contains("needs no link"), "{errors:?}");
     let errors = try_load(TEMPLATES, one).expect_err("unlinked");
     assert_eq!((errors[0].file.as_str(), errors[0].line), ("policies/50.cedar", Some(11)));
-    assert!(errors[0].reason.contains("nothing links the template `never`"), "{errors:?}");
+    assert!(errors[0].reason.contains("no link uses the template `never`"), "{errors:?}");
     let errors = Bundle::load(&sources(TEMPLATES, LINKS)[..1], catalog(), &names()).expect_err("unlinked");
     assert_eq!(errors.len(), 2, "{errors:?}");
 }

@@ -165,7 +165,7 @@ fn what_could_mislead_about_powers_is_refused() {
         assert!(error.line.is_some() && error.mend.is_some(), "{text}\n{error}");
         assert!(error.reason.contains(reason), "{text}\n{error}");
     };
-    let both = "permits tools and powers of the API alike";
+    let both = "permits both tools and powers of the API";
     check("permit(principal in PAR::Role::\"viewer\", action, resource);", both);
     check("permit(principal is PAR::Caller in PAR::Role::\"viewer\", action, resource);", both);
     check("permit(principal, action, resource is PAR::Run);", both);
@@ -190,7 +190,7 @@ fn what_could_mislead_about_powers_is_refused() {
         "forbid(principal, action == PAR::Action::\"run\", resource == PAR::Server::\"prod\");",
         "unknown Server `prod`",
     );
-    let in_group = "what an owner is in";
+    let in_group = "which groups an owner is in";
     check(&format!("forbid{read} when {{ resource.owner in PAR::Role::\"admin\" }};"), in_group);
     check(&format!("forbid{read} when {{ {{\"a\": resource.owner}}.a in PAR::User::\"ann\" }};"), in_group);
     check(&format!("forbid{read} when {{ context.via == \"pages\" }};"), "unknown door `pages`");

@@ -26,7 +26,7 @@ fn what_could_mislead_is_refused_at_load_with_its_line() {
     check(
         &format!("@id(\"a\") {all}\n@id(\"t\") permit(principal == ?principal, action, resource);"),
         2,
-        "nothing links the template `t`",
+        "no link uses the template `t`",
     );
     for (condition, reason) in [
         ("principal.nonsense == 1", "nonsense"),
@@ -188,7 +188,11 @@ fn what_cedar_accepts_and_par_does_not_is_refused_with_its_line() {
 
     for scope in ["principal, action, resource", "principal is PAR::Session, action, resource"] {
         for condition in ["", "when { principal in PAR::Role::\"admin\" }"] {
-            check(&format!("\n@id(\"x\")\npermit({scope}) {condition};"), 3, "neither principal nor action");
+            check(
+                &format!("\n@id(\"x\")\npermit({scope}) {condition};"),
+                3,
+                "names no principal, action or resource",
+            );
             loads(&format!("@id(\"x\") forbid({scope}) {condition};"));
         }
     }
@@ -261,7 +265,7 @@ fn one_mistake_is_reported_once_with_its_fix() {
         "applicable action",
         "par tool list",
     );
-    check(&permit("principal == ?principal, action, resource"), "nothing links", "the slot");
+    check(&permit("principal == ?principal, action, resource"), "no link uses", "the slot");
     check(&permit("principal, action, resource in PAR::Path::\"@log\""), "neither a plain", "`@logs`");
     check(&list("context.input.limit > 5"), "optional attribute", "context.input has limit");
     check(&list("context.input.lines > 5"), "`input.lines`", "par tool show");

@@ -48,7 +48,7 @@ pub(super) fn check(
     }
     let Some(request) = request else {
         if header.decision() != Some(Decision::Deny) || header.fields.contains_key("policies") {
-            let what = format!("recorded `{word}` for a call that no policy was asked about");
+            let what = format!("recorded `{word}` for a call that no policy evaluated");
             return share.differs(header.seq, what);
         }
         share.report.without_request += 1;

@@ -115,7 +115,7 @@ async fn once(stage: &Stage, tool: &str, patience: Option<u64>) {
         match stage.prepare(tool, &json!({})).await {
             Ok(prepared) => break prepared,
             // Those that were released are still being reaped.
-            Err(e) => assert!(e.to_string().contains("calls already"), "{tool}: {e}"),
+            Err(e) => assert!(e.to_string().contains("calls are running"), "{tool}: {e}"),
         }
         tokio::task::yield_now().await;
     };

@@ -27,7 +27,11 @@ fn two_approvals_at_once_count_once_and_a_late_one_does_not() {
     std::thread::sleep(Duration::from_secs(5));
     let late = people.home.par(&["approval", "approve", approval["id"].as_str().expect("id"), "--yes"]);
     assert_eq!(late.status.code(), Some(1), "{}", text(&late.stderr));
-    assert!(text(&late.stderr).contains("it expired and is refused"), "{}", text(&late.stderr));
+    assert!(
+        text(&late.stderr).contains("the approval has expired and the call was refused"),
+        "{}",
+        text(&late.stderr)
+    );
     assert_eq!(people.home.entries(&["kind:call.result"]).len(), 1, "nothing more ran");
     people.verify();
 }

@@ -29,7 +29,7 @@ fn permit_of_both(policy: &Policy) -> Option<LintFinding> {
     let is_any = policy.action_constraint() == ActionConstraint::Any;
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("action".to_owned()),
-        reason: "a permit without an action permits tools and powers of the API alike".to_owned(),
+        reason: "a permit without an action permits both tools and powers of the API".to_owned(),
         mend: "write `action in PAR::Action::\"call_tool\"`, or name the actions that it permits".to_owned(),
     })
 }
@@ -66,7 +66,8 @@ fn unknown_entity(policy: &Policy) -> Option<LintFinding> {
     named.map(|(kind, id)| LintFinding {
         at: LintPlace::Near(format!("{kind}::\"{id}\"")),
         reason: format!("unknown {kind} `{id}`"),
-        mend: "the only server is `self`; a caller is named as on the ledger, such as `key:Ab3dEf9h` or `os:root`"
+        mend: "the only server is `self`; a caller has its name in the ledger, such as `key:Ab3dEf9h` or \
+               `os:root`"
             .to_owned(),
     })
 }
@@ -80,7 +81,7 @@ fn single_object(policy: &Policy) -> Option<LintFinding> {
     });
     named.map(|(kind, id)| LintFinding {
         at: LintPlace::Near(format!("{kind}::\"{id}\"")),
-        reason: format!("a rule names a single `{kind}`, but rules can tell these apart only by owner"),
+        reason: format!("a rule names a single `{kind}`, but rules can distinguish them only by owner"),
         mend: "compare the owner: `resource.owner == principal`".to_owned(),
     })
 }
@@ -93,7 +94,7 @@ fn owner_in(expr: &Expr) -> Option<LintFinding> {
         |expr: &Expr| matches!(expr.expr_kind(), ExprKind::GetAttr { attr, .. } if attr == "owner");
     arg1.subexpressions().any(is_owner).then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
-        reason: "a request does not say what an owner is in, so this never holds".to_owned(),
+        reason: "a request does not say which groups an owner is in, so this is never true".to_owned(),
         mend: "compare the owner itself: `resource.owner == principal`, or with a `PAR::Caller::\"key:…\"`"
             .to_owned(),
     })

@@ -40,8 +40,8 @@ fn unscoped(policy: &Policy) -> Option<LintFinding> {
             && policy.resource_constraint() == ResourceConstraint::Any;
     (policy.effect() == Effect::Permit && is_any).then(|| LintFinding {
         at: LintPlace::Near("principal".to_owned()),
-        reason: "a permit names neither principal nor action nor resource".to_owned(),
-        mend: "name at least one of them, such as `principal in PAR::Role::\"operator\"`".to_owned(),
+        reason: "the permit names no principal, action or resource".to_owned(),
+        mend: "name at least one, such as `principal in PAR::Role::\"operator\"`".to_owned(),
     })
 }
 
@@ -136,7 +136,7 @@ fn overflow(expr: &Expr) -> Option<LintFinding> {
     constant(expr).is_none().then(|| LintFinding {
         at: LintPlace::Offset(offset(expr)),
         reason: format!(
-            "`{sign}` may overflow, and an error denies the call: only literals can be calculated with"
+            "`{sign}` may overflow, and an error denies the call: only literals can be used in arithmetic"
         ),
         mend: "compare the value itself with a literal or another value".to_owned(),
     })
