@@ -2,7 +2,9 @@
 
 use super::refuses_visibly;
 use crate::launcher::Journals;
-use crate::launcher::protocol::{Arrival, Assembler, PacketKind, Reply, Request, Word, packet, packets};
+use crate::launcher::protocol::{
+    Arrival, Assembler, ChildMessage, PacketKind, Reply, Request, packet, packets,
+};
 use crate::types::Digest;
 use crate::types::json::parse_strict;
 use crate::types::limits::LINK_UNFINISHED_BYTES_MAX;
@@ -27,7 +29,7 @@ pub fn launcher_wire(bytes: &[u8]) {
     conversation::<Request>(&all);
     conversation::<Reply>(&all);
     for one in all {
-        if let Ok(word) = serde_json::from_slice::<Word>(one) {
+        if let Ok(word) = serde_json::from_slice::<ChildMessage>(one) {
             is_written_again(&word);
         }
     }

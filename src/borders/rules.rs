@@ -38,9 +38,9 @@ pub fn policy(bytes: &[u8]) {
         Ok(bundle) => bundle,
         Err(errors) => return refused(&errors, text),
     };
-    let kept = bundle.keep();
+    let kept = bundle.archive();
     let again = Bundle::rebuild(kept.as_bytes(), bundle.digest()).expect("what is kept is a bundle");
-    assert_eq!((again.digest(), again.keep()), (bundle.digest(), kept.clone()));
+    assert_eq!((again.digest(), again.archive()), (bundle.digest(), kept.clone()));
     assert!(Bundle::rebuild(kept.as_bytes(), Digest::sha256(b"another")).is_err(), "under another digest");
     let lines = text.split('\n').count();
     for (id, place) in bundle.policies() {
@@ -78,9 +78,9 @@ pub fn policy_tables(bytes: &[u8]) {
     match Bundle::load(&files, &CATALOG, &names()) {
         Ok(bundle) => {
             assert!(bundle.policies().next().is_some(), "links that make no policy");
-            let kept = bundle.keep();
+            let kept = bundle.archive();
             let again = Bundle::rebuild(kept.as_bytes(), bundle.digest()).expect("what is kept is a bundle");
-            assert_eq!(again.keep(), kept);
+            assert_eq!(again.archive(), kept);
         }
         Err(errors) => errors.iter().for_each(|error| refuses_visibly(&error.to_string())),
     }
