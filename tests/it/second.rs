@@ -4,9 +4,10 @@
 use crate::attacks::anew::harmless;
 use crate::attacks::{Against, Attack, Base, Homes, all, copied, cut_from_older, db, forget_state};
 use crate::support::{TestHome, start, text};
+use par::ledger::Kind;
 use rusqlite::params;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -303,4 +304,14 @@ fn files(home: &TestHome) -> BTreeMap<String, Vec<u8>> {
         (name, bytes)
     });
     files.collect()
+}
+
+/// Both agree which payloads must stay: an erased payload of such a kind is a finding.
+#[test]
+fn both_verifiers_keep_the_same_kinds() {
+    let (_, rest) = SCRIPT.split_once("KEPT = \"\"\"").expect("the list");
+    let (list, _) = rest.split_once("\"\"\"").expect("the end of the list");
+    let listed: BTreeSet<&str> = list.split_whitespace().collect();
+    let kept = Kind::ALL.iter().filter(|kind| !kind.may_be_erased()).map(|kind| kind.as_str());
+    assert_eq!(listed, kept.collect::<BTreeSet<_>>());
 }

@@ -8,7 +8,7 @@ macro_rules! kinds {
 
         impl Kind {
             /// Every kind of this version.
-            pub(in crate::ledger) const ALL: &'static [Self] = &[$(Self::$name),*];
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The kind as it is written in the header.
             #[must_use]
