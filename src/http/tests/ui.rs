@@ -162,7 +162,7 @@ async fn a_cookie_without_its_tab_cannot_answer() {
             let answer = app.form(path, &format!("{login}{OWN}"), &fields).await;
             // After the answer is accepted, this refusal cannot occur.
             assert_eq!(answer.status, if is_taken { 404 } else { 403 }, "{word}{given}: {answer:?}");
-            assert_eq!(answer.body.contains("needs the tab that logged in"), !is_taken, "{answer:?}");
+            assert_eq!(answer.body.contains("answer in a tab where you logged in"), !is_taken, "{answer:?}");
         }
     }
     // The holder of the cookie can end the login, which reveals nothing.

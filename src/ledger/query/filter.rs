@@ -225,7 +225,7 @@ mod tests {
             (
                 "\u{202e}:x",
                 "! `\\u{202e}:x`: unknown field `\\u{202e}`, expected one of kind, run, session, call, principal, \
-                            decision, status, tool, policy, key, seq, since and until; put a text with a colon in \
+                            decision, status, tool, policy, key, seq, since and until; put text that contains a colon in \
                             quotes",
             ),
         ] {
