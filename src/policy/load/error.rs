@@ -51,13 +51,14 @@ pub(in crate::policy) fn help(error: &dyn Diagnostic) -> Option<String> {
 }
 
 /// Keeps one error per line. One cause makes Cedar report many errors: one for each tool, and one
-/// for each consequence. An unknown name is kept before the others, and "is impossible" is kept
-/// last.
+/// for each consequence. An unknown name is kept before the others, "is impossible" is kept last,
+/// and a permit without any scope is reported as that before its action is.
 pub(in crate::policy) fn one_per_line(mut errors: Vec<PolicyError>) -> Result<(), Vec<PolicyError>> {
     errors.sort_by_cached_key(|error| {
         let rank = match &error.reason {
             reason if reason.contains("unrecognized") || reason.starts_with("unknown ") => 0,
-            reason if reason.contains("is impossible") => 2,
+            reason if reason.contains("is impossible") => 3,
+            reason if reason.starts_with("a permit without an action") => 2,
             _ => 1,
         };
         (error.file.clone(), error.line, rank, error.reason.clone())
