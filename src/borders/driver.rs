@@ -86,10 +86,10 @@ pub(super) fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the product")]
+#[expect(clippy::disallowed_methods, reason = "the duration of a test is not a setting of the product")]
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("`{name}` is to be a number, and is `{value}`")))
+    Some(value.parse().unwrap_or_else(|_| panic!("`{name}` must be a number, found `{value}`")))
 }
 
 /// Makes an input from others.

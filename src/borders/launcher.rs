@@ -101,7 +101,7 @@ pub fn journal(bytes: &[u8]) {
     if !found.faults.is_empty() {
         return;
     }
-    assert_eq!(lines.last().map(|rest| rest.len()), Some(0), "a torn line is no fault");
+    assert_eq!(lines.last().map(|rest| rest.len()), Some(0), "a torn line is not a fault");
     let lines = &lines[..lines.len() - 1];
     for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
         let line = parse_strict(line, 2).expect("JSON");

@@ -41,8 +41,11 @@ fn each_target_is_one_of_cargo_fuzz_with_a_corpus_of_its_own() {
     let manifest = std::fs::read_to_string(top().join("fuzz/Cargo.toml")).expect("a manifest");
     let page = std::fs::read_to_string(top().join("docs/fuzzing.md")).expect("a page");
     for name in &all {
-        assert!(manifest.contains(&format!("\nname = \"{name}\"\n")), "fuzz/Cargo.toml lacks `{name}`");
-        assert!(page.contains(&format!("| `{name}` |")), "docs/fuzzing.md lacks `{name}`");
+        assert!(
+            manifest.contains(&format!("\nname = \"{name}\"\n")),
+            "`{name}` is missing in fuzz/Cargo.toml"
+        );
+        assert!(page.contains(&format!("| `{name}` |")), "`{name}` is missing in docs/fuzzing.md");
         let text =
             std::fs::read_to_string(top().join(format!("fuzz/fuzz_targets/{name}.rs"))).expect("a target");
         assert!(

@@ -23,7 +23,7 @@ pub fn connect_head(bytes: &[u8]) {
                     "what follows it is not all there"
                 );
             }
-            (Ok(Some(_)), _) => panic!("a whole head is none once more has come"),
+            (Ok(Some(_)), _) => panic!("a whole head is refused after more bytes have arrived"),
             (Err(why), _) => panic!("refused at {cut} ({why}), and not with all of it"),
         }
     }

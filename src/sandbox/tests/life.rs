@@ -76,7 +76,7 @@ pub(super) fn releases_abandoned_calls() {
             match stage.prepare("read_file", &arguments).await {
                 Ok(prepared) => held.push(prepared),
                 Err(refused) => {
-                    assert_eq!(refused.to_string(), "there are 64 calls already, which is the limit");
+                    assert_eq!(refused.to_string(), "64 calls are running, which is the maximum");
                     break;
                 }
             }

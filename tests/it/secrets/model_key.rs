@@ -14,7 +14,7 @@ fn an_unreadable_model_key_is_reported_with_its_setting() {
     ));
     let place = home.path("etc/par.toml").display().to_string();
     let check = |why: &str| {
-        let expect = format!("{place}: `llm.api_key_file`: {file}: {why}");
+        let expect = format!("{place}: `llm.api_key_file`: {file}{why}");
         for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["run", "status"], &["config", "check"]] {
             let refused = home.par(command);
             assert_eq!(refused.status.code(), Some(2), "{command:?}");
@@ -33,9 +33,9 @@ fn an_unreadable_model_key_is_reported_with_its_setting() {
         home.expect(0, &["key", "list"]);
         home.expect(0, &["policy", "check"]);
     };
-    check("No such file or directory (os error 2)");
+    check(": No such file or directory (os error 2)");
     private(&home.beside("model-key"), "\n");
-    check("is empty");
+    check(" is empty");
 }
 
 /// As long as providers' keys are.
