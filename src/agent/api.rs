@@ -40,7 +40,8 @@ pub struct RunRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename = "Limits", deny_unknown_fields)]
 pub struct RunLimits {
-    /// Largest number of tool calls in the run; 1 to [`limits::CALLS_PER_RUN_MAX`].
+    /// Largest number of tool calls in the run; 1 to
+    /// [`CALLS_PER_RUN_MAX`](crate::types::limits::CALLS_PER_RUN_MAX).
     #[serde(default)]
     pub calls_max: Option<u32>,
 }

@@ -201,7 +201,7 @@ impl Launcher {
         *lock(&self.inner.obstacle) = obstacle;
     }
 
-    /// Why calls find no launcher that answers, by the last [`Self::tend`].
+    /// Why calls find no launcher that answers, by the last [`Self::check_or_replace`].
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         *lock(&self.inner.obstacle)
