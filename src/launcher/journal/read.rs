@@ -65,7 +65,8 @@ impl Journals {
         Ok(())
     }
 
-    /// Reads the bytes of the file called `name`, whose first line follows one of those in `before`.
+    /// Reads the bytes of the file called `name`, whose first line follows one of those in
+    /// `before`.
     pub(crate) fn read_bytes(&mut self, name: &str, bytes: &[u8], before: &mut Option<Vec<Digest>>) {
         let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         if lines.pop().is_some_and(|rest| !rest.is_empty()) {
