@@ -263,7 +263,10 @@ impl Server {
             all.push(pid);
         }
         // Processes that were started before their parent was stopped.
-        all.extend(self.descendants().into_iter().filter(|pid| !all.contains(pid)).collect::<Vec<_>>());
+        let late: Vec<u32> = self.descendants().into_iter().filter(|pid| !all.contains(pid)).collect();
+        late.iter().for_each(|pid| signal(*pid, Signal::SIGSTOP));
+        all.extend(late);
+        all.iter().for_each(|pid| await_stopped(*pid));
         // From the top: a launcher that ends takes its namespace along.
         for pid in &all {
             signal(*pid, Signal::SIGKILL);
@@ -302,6 +305,21 @@ pub(crate) fn signal(pid: u32, signal: nix::sys::signal::Signal) {
     match nix::sys::signal::kill(pid, signal) {
         Ok(()) | Err(nix::errno::Errno::ESRCH) => {}
         Err(error) => panic!("{pid}: {error}"),
+    }
+}
+
+/// Waits until no thread of a process runs any more: a signal that stops it returns before it has
+/// stopped.
+fn await_stopped(pid: u32) {
+    let until = Instant::now() + Duration::from_secs(10);
+    let runs = |task: std::io::Result<std::fs::DirEntry>| {
+        let stat = task.and_then(|task| std::fs::read_to_string(task.path().join("stat")));
+        let state = stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
+        state.is_some_and(|state| !"TtZX".contains(state))
+    };
+    while std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|mut tasks| tasks.any(runs)) {
+        assert!(Instant::now() < until, "process {pid} does not stop");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
