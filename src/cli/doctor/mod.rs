@@ -34,8 +34,8 @@ pub(super) struct Doctor {
 
 #[derive(Debug, Subcommand)]
 enum About {
-    /// Show, for each tool, which layer refuses a path: manifest, Unix rights of its user, or
-    /// policy
+    /// Show, for each tool, which layer refuses a path: the manifest, the Unix rights of the tool's
+    /// user, or the policy
     Path(path::Of),
 }
 

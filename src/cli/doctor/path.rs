@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Of {
     /// File or folder to check
     path: PathBuf,
-    /// Decide for this key, by its id or name, or for this role
+    /// Decide as for this key (its id or name) or for this role
     #[arg(long = "as", value_name = "KEY", default_value = "operator")]
     who: String,
 }

@@ -22,13 +22,13 @@ use std::net::IpAddr;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Explain {
-    /// Tool; or, without ARGUMENTS, a power of the API such as `run`, or the number of a
+    /// Name of a tool; without ARGUMENTS, also a power of the API such as `run`, or the number of a
     /// `call.decision` entry
     #[arg(value_name = "TOOL|POWER|SEQ")]
     tool: String,
     /// Arguments of the tool, a JSON object
     arguments: Option<String>,
-    /// Decide for this key, by its id or name, or for this role [default: operator]
+    /// Decide as for this key (its id or name) or for this role [default: operator]
     #[arg(long = "as", value_name = "KEY")]
     who: Option<String>,
     /// Decide for this user: a name from `par key create --user`, or `os:NAME`

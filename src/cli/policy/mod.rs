@@ -30,7 +30,7 @@ pub(super) enum Policy {
     Test,
     /// Explain how a call would be decided and why, without running or recording anything
     Explain(explain::Explain),
-    /// Decide every recorded call again, under the rules of its time or under other rules
+    /// Decide every recorded call again, under the rules in force at the time or under other rules
     Replay(replay::Replay),
     /// Compare two folders of rules: policies and tools added, removed or changed, and decisions
     /// that flip

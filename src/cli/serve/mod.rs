@@ -35,8 +35,8 @@ pub(super) struct Serve {
     /// Listen on this address instead of `server.listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Connect to this socket for launchers instead of forking one; each connection reaches a
-    /// launcher
+    /// Connect to this socket to get launchers, instead of forking them; each connection reaches a
+    /// launcher of its own
     #[arg(long, value_name = "SOCKET")]
     launcher: Option<PathBuf>,
     /// Write log lines in this format instead of `server.log`: `text` or `json`
