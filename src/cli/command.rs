@@ -61,7 +61,7 @@ enum Command {
     Audit(audit::Audit),
     /// Back up a home to a folder, except the signing keys and workspace/
     Backup(backup::Backup),
-    /// Restore a backup into a new home, which keeps the old log and begins a new one
+    /// Restore a backup into a new home that keeps the old log and begins a new log
     Restore(backup::Restore),
     /// Check, test, explain, replay, compare and format policies
     #[command(subcommand)]
