@@ -49,7 +49,7 @@ enum Command {
     Launcher(serve::Launcher),
     /// Reload tools, scripts, policies, groups and secrets in the running server, all or nothing
     Reload(reload::Reload),
-    /// Send a message to the agent: through the running server, or in this process if there is none
+    /// Send a message to the agent, through the running server or, without one, in this process
     Run(run::Run),
     /// List, show, approve and deny calls that wait for a person's approval
     Approval(approval::Approvals),
