@@ -97,7 +97,9 @@ impl Gate {
                 counted.keep();
             }
             let allowed = Allowed { facts, valid: *valid, prepared, exclusions, hosts };
-            return Outcome::Permit(Box::new(Permit::new(&receipt, allowed, self.ledger(), self.secrets())));
+            let generation = self.in_force.generation();
+            let permit = Permit::new(&receipt, allowed, generation, self.ledger(), self.secrets());
+            return Outcome::Permit(Box::new(permit));
         }
         let status = if asked.is_some() { StepStatus::Waiting } else { StepStatus::Refused };
         let record = CallRecord::unsettled(facts, receipt.seq(), word, status, reason);

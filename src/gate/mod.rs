@@ -106,7 +106,7 @@ pub use decided::Decided;
 pub use facts::CallRecord;
 pub use mint::asked::Asked;
 pub use mint::granted::{Granted, Refused};
-pub use mint::permit::{Connecting, Order, Permit};
+pub use mint::permit::{Connecting, Lapse, Order, Permit};
 pub use mint::running::Running;
 pub use mint::told::{Outcome, ToolResult, Waiting};
 pub use pending::Pending;

@@ -8,6 +8,7 @@ use crate::ledger::payload::{NameChanges, RulesDifference};
 use crate::policy::Bundle;
 use crate::tools::Catalog;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The reason of a deny if the rules changed while the call was under way.
@@ -29,19 +30,43 @@ pub(super) struct InForce {
     /// Read-locked while decisions and answers are made durable, write-locked while the rules are
     /// exchanged.
     pub(super) turn: Arc<tokio::sync::RwLock<()>>,
+    /// The current generation of permits.
+    generation: Arc<AtomicU64>,
+}
+
+/// The generation that a permit belongs to. Each change that must stop permitted calls which have
+/// not begun starts another one.
+#[derive(Clone, Debug)]
+pub(super) struct Generation {
+    own: u64,
+    current: Arc<AtomicU64>,
+}
+
+impl Generation {
+    /// Whether nothing has happened since that stops calls of this generation.
+    pub(super) fn is_current(&self) -> bool {
+        self.current.load(Ordering::SeqCst) == self.own
+    }
 }
 
 impl InForce {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { now: Arc::new(RwLock::new(rules)), turn: Arc::default() }
+        Self { now: Arc::new(RwLock::new(rules)), turn: Arc::default(), generation: Arc::default() }
+    }
+
+    /// The current generation.
+    pub(super) fn generation(&self) -> Generation {
+        Generation { own: self.generation.load(Ordering::SeqCst), current: self.generation.clone() }
     }
 
     pub(super) fn now(&self) -> Rules {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Puts `rules` in force. Calls that were permitted under earlier ones may not begin any more.
     pub(super) fn set(&self, rules: Rules) {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        self.generation.fetch_add(1, Ordering::SeqCst);
     }
 }
 

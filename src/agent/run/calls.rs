@@ -108,7 +108,7 @@ impl RunWalk<'_> {
             let launcher = self.agent.launcher().clone();
             started.push(match permit.begin() {
                 Ok((order, running)) => (running, Ok(tokio::spawn(connect::run(launcher, order)))),
-                Err(running) => (running, Err(End::Refused { reason: "the permit had expired".to_owned() })),
+                Err((running, lapse)) => (running, Err(End::Refused { reason: lapse.to_string() })),
             });
         }
         let mut ran = Vec::with_capacity(started.len());

@@ -3,6 +3,7 @@
 use super::running::Running;
 use crate::call::{Exclusion, Held, Object, Prepared};
 use crate::gate::facts::Facts;
+use crate::gate::rules::Generation;
 use crate::ledger::payload::CallConnectPayload;
 use crate::ledger::{AppendError, Draft, Ledger, Receipt, Ref};
 use crate::secrets::{Finder, Secrets};
@@ -12,7 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Permission to run exactly one call, once: bound to its decision on the ledger, the canonical
-/// call, the digests of the manifest and the bundle, the exclusions, and a time.
+/// call, the digests of the manifest and the bundle, the exclusions, a time, and the generation of
+/// rules.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is recorded as interrupted"]
 pub struct Permit {
@@ -24,6 +26,18 @@ pub struct Permit {
     hosts: Vec<HostPort>,
     held: Held,
     not_after_us: u64,
+    generation: Generation,
+}
+
+/// Why a permitted call may not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lapse {
+    /// It came to begin too late.
+    #[error("the permit had expired")]
+    Expired,
+    /// The rules were exchanged after the decision.
+    #[error("the rules changed before the call began")]
+    Overtaken,
 }
 
 /// An allowed call, as it was decided on. It proves nothing.
@@ -41,6 +55,7 @@ impl Permit {
     pub(in crate::gate) fn new(
         receipt: &Receipt,
         allowed: Allowed,
+        generation: Generation,
         ledger: &Ledger,
         secrets: &Secrets,
     ) -> Self {
@@ -54,6 +69,7 @@ impl Permit {
             hosts,
             held: prepared.held,
             not_after_us: clock::mono_us() + limits::PERMIT_MS_MAX * 1_000,
+            generation,
         }
     }
 
@@ -62,11 +78,15 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// After its time only the slip is returned, to be settled as refused.
-    pub fn begin(self) -> Result<(Order, Running), Running> {
-        let Self { running, manifest, canonical, object, exclusions, hosts, held, not_after_us } = self;
+    /// If the permit has lapsed, only the slip is returned, to be settled as refused.
+    pub fn begin(self) -> Result<(Order, Running), (Running, Lapse)> {
+        let Self { running, manifest, canonical, object, exclusions, hosts, held, not_after_us, generation } =
+            self;
         if clock::mono_us() > not_after_us {
-            return Err(running);
+            return Err((running, Lapse::Expired));
+        }
+        if !generation.is_current() {
+            return Err((running, Lapse::Overtaken));
         }
         let order = Order {
             call: running.facts().call.clone(),

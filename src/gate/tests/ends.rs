@@ -2,7 +2,7 @@
 
 use super::{Bench, LOGS, ended, found};
 use crate::call::{Connection, Connections, End, Execution, Given};
-use crate::gate::Outcome;
+use crate::gate::{Lapse, Outcome};
 use crate::ledger::{Draft, Kind};
 use crate::secrets::{Finder, Named};
 use serde_json::json;
@@ -138,9 +138,10 @@ async fn a_permit_does_not_outlive_its_time() {
     let bench = tokio::task::block_in_place(|| Bench::open(LOGS));
     let permit = bench.permit().await;
     let permit = permit.expired();
-    let Err(running) = permit.begin() else { panic!("an order came out") };
+    let Err((running, lapse)) = permit.begin() else { panic!("an order came out") };
+    assert_eq!((lapse, lapse.to_string().as_str()), (Lapse::Expired, "the permit had expired"));
     assert_eq!(bench.released.load(Ordering::SeqCst), 1, "the waiting child is let go of");
-    let late = Execution::without_output(End::Refused { reason: "the permit had expired".to_owned() });
+    let late = Execution::without_output(End::Refused { reason: lapse.to_string() });
     let results = bench.gate.settle(vec![(running, late)]).await.expect("settled");
     assert_eq!(
         (results[0].record().status.as_str(), results[0].record().decision.as_str()),

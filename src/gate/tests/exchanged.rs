@@ -1,8 +1,8 @@
 //! Rules that are exchanged while calls are under way.
 
 use super::{Bench, EVERYTHING, LOGS, found};
-use crate::call::{Held, Prepared};
-use crate::gate::{Outcome, rules};
+use crate::call::{End, Execution, Held, Prepared};
+use crate::gate::{Lapse, Outcome, rules};
 use crate::ledger::{Draft, Kind};
 use serde_json::json;
 use std::sync::Arc;
@@ -42,6 +42,27 @@ async fn a_decision_under_replaced_rules_is_a_deny() {
     // The same call, asked again, is decided under the new rules.
     assert!(matches!(bench.commit(bench.read(found("/var/log/syslog", &[]))).await, Outcome::Permit(_)));
     bench.verified();
+}
+
+/// A call that was permitted and has not begun when the rules are exchanged does not begin.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_under_replaced_rules_does_not_begin() {
+    let bench = tokio::task::block_in_place(|| Bench::open(EVERYTHING));
+    let other = tokio::task::block_in_place(|| Bench::open(LOGS)).gate.rules();
+    let (permit, failing) = (bench.permit().await, bench.permit().await);
+    let broken = Draft::untyped(Kind::PolicyLoad, json!({ "no number of the ledger": 0.00001 }));
+    assert!(bench.gate.exchange(other.clone(), vec![broken], || ()).await.is_err());
+    let (_order, running) = failing.begin().expect("an exchange that failed stops nothing");
+    drop(running);
+    let digest = other.bundle.digest();
+    let load = Draft { policy: Some(digest), ..Draft::untyped(Kind::PolicyLoad, json!({})) };
+    let _receipts = bench.gate.exchange(other, vec![load], || ()).await.expect("exchanged");
+    let Err((running, lapse)) = permit.begin() else { panic!("it began under replaced rules") };
+    assert_eq!(lapse, Lapse::Overtaken);
+    let refused = Execution::without_output(End::Refused { reason: lapse.to_string() });
+    let results = bench.gate.settle(vec![(running, refused)]).await.expect("settled");
+    assert_eq!(results[0].record().status.as_str(), "refused");
+    assert!(bench.permit().await.begin().is_ok(), "a permit under the new rules begins");
 }
 
 /// If an exchange cannot be recorded, nothing is exchanged.
