@@ -136,11 +136,18 @@ impl Header {
         !self.is(Kind::KeyCreate)
     }
 
-    /// Whether a redaction may erase the payload, see [`Kind::may_be_erased`]. Payloads of kinds
+    /// Whether a redaction may erase the payload, see [`Kind::is_redactable`]. Payloads of kinds
     /// that this version does not know are kept.
     #[must_use]
-    pub fn may_be_erased(&self) -> bool {
-        self.known_kind().is_some_and(Kind::may_be_erased)
+    pub fn is_redactable(&self) -> bool {
+        self.known_kind().is_some_and(Kind::is_redactable)
+    }
+
+    /// Whether the payload is dropped with age, see [`Kind::is_expirable`]. Payloads of kinds that
+    /// this version does not know are kept.
+    #[must_use]
+    pub fn is_expirable(&self) -> bool {
+        self.known_kind().is_some_and(Kind::is_expirable)
     }
 
     /// Whether the entry is of `kind`.

@@ -87,7 +87,21 @@ impl Kind {
     /// Whether a redaction may erase payloads of this kind. Keys, rules and approvals are rebuilt
     /// from theirs.
     #[must_use]
-    pub fn may_be_erased(self) -> bool {
+    pub fn is_redactable(self) -> bool {
+        self.holds_words()
+    }
+
+    /// Whether payloads of this kind are dropped once their segment has passed its maximum age.
+    /// Rows of state.db are never made from such a payload, so that rebuilding state.db after a
+    /// drop gives the same rows.
+    #[must_use]
+    pub fn is_expirable(self) -> bool {
+        self.holds_words()
+    }
+
+    /// Whether payloads of this kind hold what people, models and tools wrote, and nothing that PAR
+    /// rebuilds its state from.
+    fn holds_words(self) -> bool {
         matches!(
             self,
             Self::AuthRefused

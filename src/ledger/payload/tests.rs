@@ -290,3 +290,17 @@ fn the_page_has_the_members_of_the_structs() {
     }
     assert!(page.is_empty(), "tables of unknown kinds: {:?}", page.keys());
 }
+
+/// The page lists for each kind whether a redaction and age may take its payload.
+#[test]
+fn the_page_says_which_payloads_can_go() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ledger-format.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, rows) = page.split_once("| kind | redaction | age |\n|---|---|---|\n").expect("the table");
+    let rows: Vec<&str> = rows.lines().take_while(|line| line.starts_with('|')).collect();
+    let may = |may: bool| if may { "yes" } else { "no" };
+    let row = |kind: &Kind| {
+        format!("| `{}` | {} | {} |", kind.as_str(), may(kind.is_redactable()), may(kind.is_expirable()))
+    };
+    assert_eq!(rows, Kind::ALL.iter().map(row).collect::<Vec<_>>());
+}

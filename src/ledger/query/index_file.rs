@@ -222,7 +222,7 @@ impl IndexFile {
             stored.body.as_deref().filter(|_| stored.header.is(Kind::PayloadDrop)).and_then(dropped)
         {
             for seq in range.start..range.end.min(line.seq) {
-                if line_may_be_erased(&self.db, seq)? {
+                if has_expirable_words(&self.db, seq)? {
                     self.forget(ledger, seq, covered, touched)?;
                 }
             }
@@ -334,12 +334,12 @@ impl IndexFile {
     }
 }
 
-/// Whether the index has words of an entry whose kind may be erased.
-fn line_may_be_erased(db: &Connection, seq: u64) -> Result<bool, rusqlite::Error> {
+/// Whether the index has words of an entry whose payload is dropped with age.
+fn has_expirable_words(db: &Connection, seq: u64) -> Result<bool, rusqlite::Error> {
     let sql = "SELECT kind FROM line WHERE seq = ?1 AND text IS NOT NULL";
     let kind: Option<String> =
         db.prepare_cached(sql)?.query_row([number(seq)], |row| row.get(0)).optional()?;
-    Ok(kind.and_then(|kind| Kind::parse(&kind)).is_some_and(Kind::may_be_erased))
+    Ok(kind.and_then(|kind| Kind::parse(&kind)).is_some_and(Kind::is_expirable))
 }
 
 pub(in crate::ledger) fn forget_one(db: &Connection, seq: u64) -> Result<(), rusqlite::Error> {

@@ -136,7 +136,7 @@ impl Ledger {
             Targets::Entries(seqs) => BTreeSet::from_iter(seqs.iter().copied()),
             Targets::Run(run) => {
                 let of_run = runs.headers_of(run)?;
-                let erasable = of_run.iter().filter(|header| header.may_be_erased());
+                let erasable = of_run.iter().filter(|header| header.is_redactable());
                 erasable.map(|header| header.seq).collect()
             }
         };
@@ -180,7 +180,7 @@ impl Ledger {
         for header in runs.headers().filter(|header| !going.contains(&header.seq)) {
             let body = self.reader().entry(header.seq)?.and_then(|stored| stored.body);
             if body.is_some_and(|body| words.are_in(&body)) {
-                let (seq, kind, may_be_erased) = (header.seq, header.kind.clone(), header.may_be_erased());
+                let (seq, kind, may_be_erased) = (header.seq, header.kind.clone(), header.is_redactable());
                 same.push(Same { seq, kind, may_be_erased });
             }
         }

@@ -50,7 +50,7 @@ impl<'a> RunHeaders<'a> {
 
     /// Why the payload of this entry must stay, or `None` if it may be erased.
     pub(super) fn why_kept(&mut self, header: &Header) -> Result<Option<String>, ReadError> {
-        if !header.may_be_erased() {
+        if !header.is_redactable() {
             return Ok(Some(format!(
                 "is a `{}`; its payload is never erased",
                 text::visible_line(&header.kind)

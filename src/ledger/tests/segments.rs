@@ -391,7 +391,7 @@ fn old_payloads_are_dropped_and_every_header_is_still_proven() {
     // A payload that is missing without an entry that records it.
     let reader = Reader::open(&files.ledger()).expect("reader");
     let entry = |seq: u64| reader.entry(seq).expect("read").expect("there");
-    let may_go = |seq: &u64| entry(*seq).body.is_some() && entry(*seq).header.may_be_erased();
+    let may_go = |seq: &u64| entry(*seq).body.is_some() && entry(*seq).header.is_expirable();
     let seq = (0..report.entries).rev().find(may_go).expect("a payload");
     let newest = files.segments().expect("segments").into_iter().rev().find(|first| *first <= seq);
     let db = connect(&files.segment(newest.expect("segment")));

@@ -311,7 +311,7 @@ impl ChainWalk {
             PayloadState::Erased => {
                 self.gone.missing(seq);
                 if let KindWord::Known(kind) = &header.kind
-                    && !kind.may_be_erased()
+                    && !(kind.is_redactable() || kind.is_expirable())
                 {
                     let what =
                         format!("the payload is missing, but that of a `{}` is never erased", kind.as_str());

@@ -100,7 +100,7 @@ impl Expiry {
             let mut statement = db.prepare(sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                if Header::parse(&row.get::<_, Vec<u8>>(0)?).is_ok_and(|header| header.may_be_erased()) {
+                if Header::parse(&row.get::<_, Vec<u8>>(0)?).is_ok_and(|header| header.is_expirable()) {
                     return Ok(true);
                 }
             }
@@ -149,7 +149,7 @@ impl Expiry {
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 let (seq, header): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
-                let goes = Header::parse(&header).is_ok_and(|header| header.may_be_erased());
+                let goes = Header::parse(&header).is_ok_and(|header| header.is_expirable());
                 let (salt, body): (Option<Vec<u8>>, Option<Vec<u8>>) =
                     if goes { (None, None) } else { (row.get(2)?, row.get(3)?) };
                 change
