@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Documents at the top. `SECURITY.md` is followed from them like every other file.
-const TOP: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+/// Documents outside `docs/`.
+const TOP: [&str; 6] =
+    ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"];
 const README_WORDS_MAX: usize = 1_100;
 const ARCHITECTURE_WORDS_MAX: usize = 2_800;
 

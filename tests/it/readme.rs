@@ -43,6 +43,18 @@ fn the_guide_to_the_audit_runs() {
     }
 }
 
+/// The page about what tools may connect to, after a run.
+#[test]
+fn the_page_about_the_network_runs() {
+    let blocks = blocks(include_str!("../../docs/network.md"), "sh");
+    assert!(!blocks.is_empty(), "the page has lost its blocks");
+    let home = TestHome::init();
+    home.expect(0, &["run", "how is this server doing?"]);
+    for block in blocks {
+        run(&home, &block);
+    }
+}
+
 /// The guide to policy: its steps, in a separate folder instead of `/srv/shop`.
 #[test]
 fn the_guide_to_policy_runs() {
