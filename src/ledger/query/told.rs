@@ -216,3 +216,57 @@ fn replied(reply: ModelReplyPayload) -> String {
     let calls: Vec<&str> = reply.calls.iter().map(|call| call.tool.as_str()).collect();
     if calls.is_empty() { reply.text.unwrap_or_default() } else { format!("→ {}", calls.join(", ")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{KeyNames, counted, object, of_object};
+    use crate::ledger::payload::{CallDecisionPayload, ObjectFound};
+    use serde_json::json;
+
+    /// Keys are shown by name and user (C1).
+    #[test]
+    fn a_principal_is_shown_by_name() {
+        let key = |id: &str, name: &str, user: Option<&str>| {
+            (id.to_owned(), name.to_owned(), user.map(ToOwned::to_owned))
+        };
+        let names = KeyNames::new([
+            key("ZcTr354w", "ops-ci", Some("ben")),
+            key("Ab3dEf9h", "cron", None),
+            key("Cc3dEf9h", "ben", Some("ben")),
+        ]);
+        for (principal, shown) in [
+            ("key:ZcTr354w", "ops-ci (ben)"),
+            ("key:Ab3dEf9h", "cron"),
+            ("key:Cc3dEf9h", "ben"),
+            ("key:Unknown1", "key:Unknown1"),
+            ("os:root", "root"),
+        ] {
+            assert_eq!(names.shown(principal), shown);
+        }
+        assert_eq!(names.ids("ben").collect::<Vec<_>>(), ["Cc3dEf9h", "ZcTr354w"]);
+        assert_eq!((counted(1_u64, "run"), counted(2_u64, "run")), ("1 run".to_owned(), "2 runs".to_owned()));
+    }
+
+    /// A decision is told by its object, and without one by its arguments (C1).
+    #[test]
+    fn a_decision_is_told_by_its_object() {
+        let found = json!({ "is": "path", "canonical": "/var/log/app.log", "dev": "1", "ino": "2", "kind": "file", "within": [] });
+        let decision = CallDecisionPayload {
+            object: serde_json::from_value(found).ok(),
+            request: Some(json!({ "resource": { "type": "PAR::Path", "id": "/var/log/x" } })),
+            ..CallDecisionPayload::default()
+        };
+        assert_eq!(object(decision), "/var/log/app.log");
+        let outside = CallDecisionPayload {
+            object: Some(ObjectFound::Outside),
+            request: Some(json!({ "resource": { "type": "PAR::Path", "id": "/etc/shadow" } })),
+            ..CallDecisionPayload::default()
+        };
+        assert_eq!(object(outside), "/etc/shadow");
+        let arguments = Some(json!({ "name": "nginx", "tries": 2 }));
+        let other = CallDecisionPayload { arguments, ..CallDecisionPayload::default() };
+        assert_eq!(object(other), "name=nginx tries=2");
+        let absent = ObjectFound::Absent { folder: "/var/log".to_owned(), rest: "a/b".to_owned() };
+        assert_eq!(of_object(&absent, ""), "/var/log/a/b");
+    }
+}
