@@ -6,7 +6,7 @@ use super::views::{RunQuery, RunRow};
 use super::{resume, run, views};
 use crate::auth::Principal;
 use crate::gate::{RecoverError, Sight};
-use crate::ledger::ReadError;
+use crate::ledger::{AppendError, ReadError};
 use crate::llm::{Direct, Provider};
 use crate::types::{RunId, SessionId, limits};
 use std::net::IpAddr;
@@ -74,6 +74,9 @@ impl Agent {
         request: RunRequest,
         provider: Arc<dyn Provider>,
     ) -> Result<RunReply, RunError> {
+        if let Some(damage) = self.ledger().damage() {
+            return Err(AppendError::Damaged(Box::new(damage)).into());
+        }
         let _place = self.take_place(&principal.id())?;
         if let Some(obstacle) = self.obstacle() {
             return Err(RunError::Ledger(obstacle));

@@ -47,7 +47,7 @@ pub use key::{MintedKey, key_pattern};
 pub use keys::{KeyError, KeyState, KeyView, NewKey};
 pub use os::{AdminDoor, NotOwner, local};
 pub use principal::Principal;
-pub use record::PROJECTION;
+pub use record::{PROJECTION, key_names};
 pub use refused::{Refusal, network};
 pub use subject::{Role, Source, Subject};
 pub use verifier::{make_pepper, secret_digest_key};

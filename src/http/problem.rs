@@ -80,6 +80,8 @@ codes! {
     Internal = INTERNAL_SERVER_ERROR "internal" "Internal server error";
     /// An entry does not verify.
     Damaged = INTERNAL_SERVER_ERROR "damaged" "The ledger is damaged";
+    /// A verification found damage: the server only shows what is there.
+    LedgerDamaged = SERVICE_UNAVAILABLE "ledger_damaged" "The ledger is damaged, and the server is read-only";
     /// The ledger cannot be written or read.
     Ledger = SERVICE_UNAVAILABLE "ledger" "The ledger is not available";
 }
@@ -190,6 +192,7 @@ impl From<RunError> for Problem {
             RunError::Spent { retry_after_s, .. } => {
                 Self::new(Code::TooMany, error.to_string()).retry_after(retry_after_s)
             }
+            RunError::Damaged(what) => Self::new(Code::LedgerDamaged, what),
             RunError::Ledger(what) => {
                 tracing::error!(error = %what, "a run was not recorded");
                 Self::new(
@@ -216,7 +219,7 @@ impl From<AnswerError> for Problem {
             AnswerError::Mismatch(_) => {
                 return Self::new(Code::Damaged, "the approval does not match its ledger entries");
             }
-            AnswerError::Ledger(e) => return RunError::Ledger(e.to_string()).into(),
+            AnswerError::Ledger(e) => return RunError::from(e).into(),
             AnswerError::Read(e) => return e.into(),
         };
         Self::new(code, error.to_string())

@@ -11,7 +11,7 @@
 //! `error` is why a query cannot be parsed · `tokens` cuts texts into words · `term` is one term of
 //! a query · `filter` is a query · `scan` searches the ledger alone · `index_row` and `index_file`
 //! are index.db · `index` keeps it · `search` uses it · `indexer` is the thread that follows the
-//! ledger.
+//! ledger · `told` is one line for an entry, for people.
 
 mod error;
 mod tokens;
@@ -23,6 +23,7 @@ mod index_file;
 mod index;
 mod search;
 mod indexer;
+mod told;
 
 pub use error::QueryError;
 pub use filter::{Filter, split, word};
@@ -33,3 +34,4 @@ pub(super) use index_row::{BLOCK_ENTRIES, seal};
 pub use indexer::Follower;
 pub use scan::Order;
 pub use search::HeaderPage;
+pub use told::{EntryLine, EntryTeller, KeyNames};
