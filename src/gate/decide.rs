@@ -86,6 +86,7 @@ impl Gate {
                 approved,
                 now_us,
                 source_ip: context.source_ip,
+                channel: context.channel,
                 counts,
             })
         };

@@ -89,6 +89,7 @@ impl Bench {
             session_id: &self.session_id,
             session: &self.session,
             source_ip: None,
+            channel: crate::types::Channel::Cli,
             said: None,
         }
     }
