@@ -159,6 +159,7 @@ impl Caller {
             session: &session,
             source_ip: None,
             channel: par::types::Channel::Cli,
+            message: "",
             said: None,
         };
         let (id, tool) = ("call_1".to_owned(), tool.to_owned());

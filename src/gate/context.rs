@@ -20,6 +20,8 @@ pub struct CallContext<'a> {
     pub source_ip: Option<IpAddr>,
     /// Where the run came in.
     pub channel: Channel,
+    /// The message that began the run, without secrets.
+    pub message: &'a str,
     /// What the model wrote next to the call.
     pub said: Option<&'a str>,
 }

@@ -116,10 +116,12 @@ fn begun(
     let source_ip = asked.source_ip.as_ref().and_then(|ip| ip.parse().ok());
     let channel = asked.channel.unwrap_or_else(|| Channel::unrecorded(asked.source_ip.is_some()));
     let mut conversation = Conversation::new(run::SYSTEM.to_owned());
-    conversation.push_user(agent.secrets().clean(asked.message.clone()));
+    let asked_for = agent.secrets().clean(asked.message.clone());
+    let message = String::clone(&asked_for);
+    conversation.push_user(asked_for);
     let session = agent.session(session_id.as_str(), calls_max);
     Ok(RecalledRun {
-        begun: Begun { run: run.clone(), session_id, session, source_ip, channel },
+        begun: Begun { run: run.clone(), session_id, session, source_ip, channel, message },
         first,
         conversation,
         steps: Vec::new(),

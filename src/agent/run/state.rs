@@ -19,6 +19,7 @@ pub(super) struct RunWalk<'a> {
     pub(super) principal: &'a Principal,
     pub(super) source_ip: Option<IpAddr>,
     pub(super) channel: Channel,
+    pub(super) message: String,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
@@ -45,13 +46,14 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, source_ip, channel } = begun;
+        let Begun { run, session_id, session, source_ip, channel, message } = begun;
         let offers = offers(agent, principal, &session);
         RunWalk {
             agent,
             principal,
             source_ip,
             channel,
+            message,
             provider,
             run,
             session_id,
@@ -75,6 +77,7 @@ impl<'a> RunWalk<'a> {
             session: &self.session,
             source_ip: self.source_ip,
             channel: self.channel,
+            message: &self.message,
             said: self.said.as_deref(),
         }
     }

@@ -18,6 +18,8 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) session: Session,
     pub(in crate::agent) source_ip: Option<IpAddr>,
     pub(in crate::agent) channel: Channel,
+    /// The message that began it, without secrets.
+    pub(in crate::agent) message: String,
 }
 
 /// A run rebuilt from its entries, up to where it resumes.
