@@ -158,6 +158,8 @@ impl Caller {
             session_id: &session_id,
             session: &session,
             source_ip: None,
+            channel: par::types::Channel::Cli,
+            message: "",
             said: None,
         };
         let (id, tool) = ("call_1".to_owned(), tool.to_owned());

@@ -40,6 +40,7 @@ pub fn whole(bundle: &Bundle, catalog: &Catalog) -> ([Duration; 3], Value) {
         approved: Approved::No,
         now_us: 1_900_000_000_000_000,
         source_ip: None,
+        channel: par::types::Channel::Http,
         counts: Counts::default(),
     });
     let decided = start.elapsed();

@@ -8,12 +8,12 @@ use crate::auth::Principal;
 use crate::gate::{RecoverError, Sight};
 use crate::ledger::{AppendError, ReadError};
 use crate::llm::{Direct, Provider};
-use crate::types::{RunId, SessionId, limits};
+use crate::types::{Channel, RunId, SessionId, limits};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 impl Agent {
-    /// Runs a message to its end. Returns after the reply is durable.
+    /// Runs a message that came in through `channel` to its end. Returns after the reply is durable.
     ///
     /// To be awaited to completion: a run that is dropped half way is closed by the recovery of the
     /// next start.
@@ -21,11 +21,12 @@ impl Agent {
         &self,
         principal: &Principal,
         source_ip: Option<IpAddr>,
+        channel: Channel,
         request: RunRequest,
     ) -> Result<RunReply, RunError> {
         check(&request)?;
         let provider = self.provider.clone();
-        self.walk(principal, source_ip, request, provider).await
+        self.walk(principal, (source_ip, channel), request, provider).await
     }
 
     /// Runs one call that a person makes, through the same checks as a model's call.
@@ -36,7 +37,7 @@ impl Agent {
         arguments: String,
     ) -> Result<RunReply, RunError> {
         let request = RunRequest { message: format!("{tool} {arguments}"), ..RunRequest::default() };
-        self.walk(principal, None, request, Arc::new(Direct::new(tool, arguments))).await
+        self.walk(principal, (None, Channel::Cli), request, Arc::new(Direct::new(tool, arguments))).await
     }
 
     /// Closes what a crash left open, with the functions that close it normally: first allowed
@@ -70,7 +71,7 @@ impl Agent {
     async fn walk(
         &self,
         principal: &Principal,
-        source_ip: Option<IpAddr>,
+        from: (Option<IpAddr>, Channel),
         request: RunRequest,
         provider: Arc<dyn Provider>,
     ) -> Result<RunReply, RunError> {
@@ -86,7 +87,7 @@ impl Agent {
         if let Some((of, retry_after_s)) = self.spent(principal) {
             return Err(RunError::Spent { of, retry_after_s });
         }
-        run::walk(self, principal, source_ip, request, provider).await
+        run::walk(self, principal, from, request, provider).await
     }
 }
 

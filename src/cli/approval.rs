@@ -120,7 +120,8 @@ impl AnswerArgs {
                 match admin::call(&config.home.data, &asked) {
                     Err(AdminError::NotRunning) => {
                         let reason = self.reason.clone();
-                        let answer = Answer { grant, call_hash: call_hash.to_owned(), reason };
+                        let answer =
+                            Answer { grant, card: None, call_hash: Some(call_hash.to_owned()), reason };
                         return self.answer_locally(*config, answer, is_json);
                     }
                     answered => ok(answered)?.get("approval").cloned().unwrap_or_default(),

@@ -5,6 +5,7 @@ use super::remote::{self, Server};
 use super::{compose, local, show};
 use crate::agent::{RunLimits, RunRequest};
 use crate::config::{Home, server_url};
+use crate::types::Channel;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read as _;
@@ -45,7 +46,7 @@ impl Run {
                     ..RunRequest::default()
                 };
                 local::run_here(config, "run", async move |agent, principal| {
-                    agent.run(principal, None, request).await
+                    agent.run(principal, None, Channel::Cli, request).await
                 })?
             }
         };

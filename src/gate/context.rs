@@ -2,7 +2,7 @@
 
 use crate::auth::Principal;
 use crate::policy::Session;
-use crate::types::{RunId, SessionId};
+use crate::types::{Channel, RunId, SessionId};
 use std::net::IpAddr;
 
 /// The requester of calls, and the run that they belong to.
@@ -18,6 +18,10 @@ pub struct CallContext<'a> {
     pub session: &'a Session,
     /// Where the request came from, if over the network.
     pub source_ip: Option<IpAddr>,
+    /// Where the run came in.
+    pub channel: Channel,
+    /// The message that began the run, without secrets.
+    pub message: &'a str,
     /// What the model wrote next to the call.
     pub said: Option<&'a str>,
 }

@@ -86,6 +86,7 @@ impl Gate {
                 approved,
                 now_us,
                 source_ip: context.source_ip,
+                channel: context.channel,
                 counts,
             })
         };
@@ -106,6 +107,7 @@ impl Gate {
             let shown = look(subtree::approval_for(gates));
             let exact = Self::exact(context, &pending, &verdict.request, &object, &shown.exclusions);
             let approval = pending.again.as_ref().zip(requested::call_hash(exact.clone()));
+            let approval = approval.filter(|(asked, _)| self.shows_same(context, &pending, asked));
             let approval = approval.and_then(|(asked, hash)| asked.consent(hash, gates));
             let granted = approval.map(|approval| (ask(approval), look(approval)));
             let granted = granted.filter(|(verdict, below)| {

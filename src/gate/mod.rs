@@ -90,6 +90,7 @@ mod resource;
 mod subtree;
 mod context;
 mod decided;
+mod card;
 mod question;
 mod decide;
 mod commit;

@@ -3,7 +3,7 @@
 use super::context::CallContext;
 use super::pending::Pending;
 use super::point::Gate;
-use super::{requested, subtree};
+use super::{card, requested, subtree};
 use crate::call::Exclusion;
 use crate::ledger::payload::{ApprovalRequestPayload, AskingPolicy, RequestedBy, TaintingResult};
 use crate::policy::{self, Ruling, TaintSource};
@@ -67,7 +67,7 @@ impl Gate {
             policy::Obligation::Approval { group } => Some(group.clone()),
             policy::Obligation::Confirm => None,
         };
-        Some(ApprovalRequestPayload {
+        let payload = ApprovalRequestPayload {
             id: ApprovalId::generate(),
             tool: pending.manifest().name.clone(),
             arguments: pending.valid.arguments().clone(),
@@ -85,7 +85,10 @@ impl Gate {
             said,
             tainted_by: (!seen.is_empty()).then(|| newest.map(source).collect()),
             replaces: pending.again.as_ref().map(|asked| asked.requested().id.clone()),
-        })
+            shown: Some(card::shown(context, pending.manifest(), self.secrets())?),
+            card: None,
+        };
+        card::sealed(payload)
     }
 }
 

@@ -3,7 +3,7 @@
 //! The ledger's entries are authoritative: the request, its answer, and the decision that spent the
 //! answer. The row is only an index.
 
-use crate::ledger::payload::ApprovalRequestPayload;
+use crate::ledger::payload::{ApprovalRequestPayload, ShownCall};
 use crate::ledger::{Filter, Header, Kind, Order, ReadError, Reader, Row, Stored};
 use crate::policy::Obligation;
 use crate::types::{ApprovalId, CallId, Decision, Digest, RunId, RunStatus, SessionId};
@@ -40,6 +40,9 @@ pub(super) struct Requested {
     pub(super) said: Option<String>,
     /// Untrusted results that the session had seen: `tool`, `resource`, `result`.
     pub(super) tainted_by: Vec<Value>,
+    /// What was shown in addition; `None` for a request of an earlier version.
+    pub(super) shown: Option<ShownCall>,
+    pub(super) card: Option<Digest>,
 }
 
 /// The state of an approval request.
@@ -119,6 +122,8 @@ impl Requested {
             expires_us: payload.expires_us,
             said: payload.said,
             tainted_by: payload.tainted_by.iter().flatten().map(|one| json!(one)).collect(),
+            shown: payload.shown,
+            card: payload.card,
         })
     }
 

@@ -158,6 +158,10 @@ pub const APPROVAL_MS_MAX: u64 = 900_000;
 pub const APPROVAL_REASON_BYTES_MAX: usize = 500;
 /// The model's text that came with a call shown for approval, in bytes; the rest is cut.
 pub const APPROVAL_SAID_BYTES_MAX: usize = 2_000;
+/// The message of the run that is shown with a call for approval, in bytes; the rest is cut.
+pub const APPROVAL_QUESTION_BYTES_MAX: usize = 4_000;
+/// The script that is shown with a call for approval, in bytes; no person is asked about a longer one.
+pub const APPROVAL_SCRIPT_BYTES_MAX: usize = 128 << 10;
 /// Results listed in an approval as read by the session earlier; if there are more, the newest.
 pub const APPROVAL_TAINTED_BY_MAX: usize = 16;
 /// Arguments of the calls on one page of approvals, in bytes.

@@ -12,11 +12,12 @@
 //! * `host`: hosts and URLs, parsed to one canonical spelling.
 //! * `json`: strict parsing and the canonical form that is hashed. `text`: untrusted text made safe
 //!   to display.
-//! * `level`, `run_status`, `step`: the enumerations that appear on the ledger and in the API.
+//! * `channel`, `level`, `run_status`, `step`: the enumerations that appear on the ledger and in the API.
 //! * `shares`: a semaphore with a bound for each key.
 //! * `laws`: the number of cases for property tests. `version`: the version of this program.
 
 mod version;
+pub mod channel;
 pub mod limits;
 pub mod text;
 pub mod clock;
@@ -32,6 +33,7 @@ pub mod run_status;
 #[cfg(test)]
 pub(crate) mod laws;
 
+pub use channel::Channel;
 pub use digest::Digest;
 pub use host::{HostError, HostPort, WebUrl};
 pub use id::{ApprovalId, CallId, KeyId, RequestId, RunId, SessionId};

@@ -106,6 +106,7 @@ fn table() -> String {
                         approved: Approved::No,
                         now_us: 1_790_000_000_000_000,
                         source_ip: None,
+                        channel: par::types::Channel::Http,
                         counts: Counts::default(),
                     });
                     words(&verdict.answer)

@@ -120,6 +120,7 @@ fn decision(
         approved: Approved::No,
         now_us: 1_790_000_000_000_000 + at as u64 * 1_000_000,
         source_ip: None,
+        channel: par::types::Channel::Http,
         counts: Counts { calls_hour: at as i64 % 9, ..Counts::default() },
     });
     let mut payload = json!({ "arguments": arguments, "proposed_id": "", "request": verdict.request });

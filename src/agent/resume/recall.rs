@@ -13,7 +13,7 @@ use crate::ledger::{Filter, Header, Kind, Ledger, Order, Payload, ReadError, Sto
 use crate::llm::{Conversation, ModelReply, Stop};
 use crate::secrets::{self, Clean};
 use crate::tools::ProposedCall;
-use crate::types::{Digest, RunId, SessionId, limits};
+use crate::types::{Channel, Digest, RunId, SessionId, limits};
 use std::collections::VecDeque;
 
 /// Headers read under one lock of the reader, so that other readers get their turn.
@@ -114,11 +114,14 @@ fn begun(
     let calls_max = u32::try_from(asked.calls_max).map_err(|_| missing("bound of calls"))?;
     let calls_max = calls_max.min(limits::CALLS_PER_RUN_MAX);
     let source_ip = asked.source_ip.as_ref().and_then(|ip| ip.parse().ok());
+    let channel = asked.channel.unwrap_or_else(|| Channel::unrecorded(asked.source_ip.is_some()));
     let mut conversation = Conversation::new(run::SYSTEM.to_owned());
-    conversation.push_user(agent.secrets().clean(asked.message.clone()));
+    let asked_for = agent.secrets().clean(asked.message.clone());
+    let message = String::clone(&asked_for);
+    conversation.push_user(asked_for);
     let session = agent.session(session_id.as_str(), calls_max);
     Ok(RecalledRun {
-        begun: Begun { run: run.clone(), session_id, session, source_ip },
+        begun: Begun { run: run.clone(), session_id, session, source_ip, channel, message },
         first,
         conversation,
         steps: Vec::new(),

@@ -21,6 +21,7 @@ impl RunWalk<'_> {
             provider: self.provider.name().to_owned(),
             model: self.provider.model().to_owned(),
             source_ip: self.source_ip.map(|ip| ip.to_string()),
+            channel: Some(self.channel),
             secrets: message.found().counts(),
         })
     }

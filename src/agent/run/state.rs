@@ -9,7 +9,7 @@ use crate::gate::CallContext;
 use crate::llm::{Conversation, Provider, ToolOffer};
 use crate::policy::Session;
 use crate::tools::Manifest;
-use crate::types::{RunId, SessionId, clock, limits};
+use crate::types::{Channel, RunId, SessionId, clock, limits};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(super) struct RunWalk<'a> {
     pub(super) agent: &'a Agent,
     pub(super) principal: &'a Principal,
     pub(super) source_ip: Option<IpAddr>,
+    pub(super) channel: Channel,
+    pub(super) message: String,
     pub(super) provider: Arc<dyn Provider>,
     pub(super) run: RunId,
     pub(super) session_id: SessionId,
@@ -44,12 +46,14 @@ impl<'a> RunWalk<'a> {
         provider: Arc<dyn Provider>,
         begun: Begun,
     ) -> Self {
-        let Begun { run, session_id, session, source_ip } = begun;
+        let Begun { run, session_id, session, source_ip, channel, message } = begun;
         let offers = offers(agent, principal, &session);
         RunWalk {
             agent,
             principal,
             source_ip,
+            channel,
+            message,
             provider,
             run,
             session_id,
@@ -72,6 +76,8 @@ impl<'a> RunWalk<'a> {
             session_id: &self.session_id,
             session: &self.session,
             source_ip: self.source_ip,
+            channel: self.channel,
+            message: &self.message,
             said: self.said.as_deref(),
         }
     }

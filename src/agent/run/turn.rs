@@ -7,7 +7,7 @@ use crate::llm::{Conversation, ModelReply};
 use crate::policy::Session;
 use crate::secrets::Clean;
 use crate::tools::ProposedCall;
-use crate::types::{RunId, SessionId};
+use crate::types::{Channel, RunId, SessionId};
 use std::net::IpAddr;
 
 /// What is fixed when a run begins.
@@ -17,6 +17,9 @@ pub(in crate::agent) struct Begun {
     pub(in crate::agent) session_id: SessionId,
     pub(in crate::agent) session: Session,
     pub(in crate::agent) source_ip: Option<IpAddr>,
+    pub(in crate::agent) channel: Channel,
+    /// The message that began it, without secrets.
+    pub(in crate::agent) message: String,
 }
 
 /// A run rebuilt from its entries, up to where it resumes.

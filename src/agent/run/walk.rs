@@ -10,7 +10,7 @@ use crate::agent::shared::Agent;
 use crate::auth::Principal;
 use crate::ledger::AppendError;
 use crate::llm::{ModelRequest, Provider};
-use crate::types::{RunId, SessionId, clock, limits};
+use crate::types::{Channel, RunId, SessionId, clock, limits};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -18,14 +18,15 @@ use std::sync::Arc;
 pub(in crate::agent) async fn walk(
     agent: &Agent,
     principal: &Principal,
-    source_ip: Option<IpAddr>,
+    (source_ip, channel): (Option<IpAddr>, Channel),
     request: RunRequest,
     provider: Arc<dyn Provider>,
 ) -> Result<RunReply, RunError> {
     let (run, session_id) = (RunId::generate(), SessionId::generate());
     let calls_max = request.limits.calls_max.unwrap_or(limits::CALLS_PER_RUN_MAX);
     let session = agent.session(session_id.as_str(), calls_max);
-    let mut walk = RunWalk::new(agent, principal, provider, Begun { run, session_id, session, source_ip });
+    let begun = Begun { run, session_id, session, source_ip, channel, message: String::new() };
+    let mut walk = RunWalk::new(agent, principal, provider, begun);
     let ended = walk.begin(request).await;
     walk.recorded(ended)
 }
@@ -66,6 +67,7 @@ impl RunWalk<'_> {
         let message = self.agent.secrets().clean(request.message);
         let asked = self.agent.ledger().append_one(self.request_draft(&message)).await?;
         self.first = asked.seq();
+        self.message.clone_from(&message);
         self.conversation.push_user(message);
         match self.go(None).await {
             // Nothing was decided, so nothing runs. The end of the run is written as soon as there

@@ -236,6 +236,7 @@ impl PathQuestion<'_> {
             approved: Approved::No,
             now_us: Wall::now().0,
             source_ip: None,
+            channel: crate::types::Channel::Http,
             counts: Counts::default(),
         };
         self.rules.bundle.decide(&question).answer

@@ -180,6 +180,7 @@ impl Explain {
             approved: Approved::No,
             now_us: Wall::now().0,
             source_ip: self.from,
+            channel: crate::types::Channel::Http,
             counts: counts(config, &self.tool)?,
         };
         Ok(Explanation {

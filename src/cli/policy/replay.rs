@@ -66,6 +66,13 @@ impl Replay {
                 "under the other rules: {}, of which {flipped} flip",
                 show::counted(replayed.compared, "decision")
             ));
+            if replayed.filled > 0 {
+                lines.push(format!(
+                    "  {} recorded under an earlier schema: filled in what it did not have, such as \
+                 `context.channel`",
+                    show::counted(replayed.filled, "decision")
+                ));
+            }
             lines.extend(replayed.flips.iter().flat_map(group));
         }
         if !replayed.shadow_flips.is_empty() {

@@ -20,10 +20,23 @@ use crate::types::{ApprovalId, limits, text};
 pub struct Answer {
     /// Whether the call is approved.
     pub grant: bool,
+    /// The digest of the card that the person was shown. This or `call_hash` must be given, and
+    /// each that is given must be right.
+    pub card: Option<String>,
     /// The hash of the call that the person was shown.
-    pub call_hash: String,
+    pub call_hash: Option<String>,
     /// The reason that the person gave.
     pub reason: Option<String>,
+}
+
+impl Answer {
+    /// Refuses an answer to anything but what `requested` shows.
+    fn check_shown(&self, requested: &Requested) -> Result<(), AnswerError> {
+        let card = requested.card.map(|card| card.hex());
+        let is_card = self.card.as_ref().is_none_or(|shown| card.as_ref() == Some(shown));
+        let is_call = self.call_hash.as_ref().is_none_or(|shown| *shown == requested.call_hash.hex());
+        if is_card && is_call { Ok(()) } else { Err(AnswerError::WrongCall) }
+    }
 }
 
 impl Gate {
@@ -44,22 +57,34 @@ impl Gate {
             let reason = format!("must have at most {} bytes", limits::APPROVAL_REASON_BYTES_MAX);
             return Err(AnswerError::Invalid("reason", reason));
         }
+        if answer.card.is_none() && answer.call_hash.is_none() {
+            return Err(AnswerError::Invalid("card", "give it, or `call_hash`".to_owned()));
+        }
         let _turn = self.answers.lock().await;
         // Until the answer is durable no other rules come into force.
         let _standing = self.in_force.turn.read().await;
         let (requested, standing) = find(self.ledger(), id)?;
-        let granted = self.check(by, door, &requested, standing, &answer.call_hash)?;
+        let granted = self.check(by, door, &requested, standing)?;
+        answer.check_shown(&requested)?;
         let reason = self.secrets().clean(answer.reason);
         let (asked, call_hash, user) =
             (requested.id.clone(), requested.call_hash, by.user().map(str::to_owned));
+        let card = requested.card;
         let (power, secrets) = (Some(granted.record()), reason.found().counts());
         let reason = reason.as_deref().map(text::visible_line);
         let draft = if answer.grant {
-            let payload = ApprovalGrantPayload { id: asked, call_hash, user, reason, power, secrets };
+            let payload = ApprovalGrantPayload { id: asked, call_hash, card, user, reason, power, secrets };
             answer_draft(&requested, Draft::new(payload))
         } else {
-            let payload =
-                ApprovalRefusePayload { id: asked, call_hash, user: Some(user), reason, power, secrets };
+            let payload = ApprovalRefusePayload {
+                id: asked,
+                call_hash,
+                card,
+                user: Some(user),
+                reason,
+                power,
+                secrets,
+            };
             answer_draft(&requested, Draft::new(payload))
         };
         let draft = Draft { principal: Some(by.id()), ..draft };
@@ -74,8 +99,7 @@ impl Gate {
     pub fn check_answer(&self, by: &Principal, door: Door, id: &ApprovalId) -> Result<(), AnswerError> {
         self.check_may_answer(by, door)?;
         let (requested, standing) = find(self.ledger(), id)?;
-        let call_hash = requested.call_hash.hex();
-        self.check(by, door, &requested, standing, &call_hash).map(|_| ())
+        self.check(by, door, &requested, standing).map(|_| ())
     }
 
     /// Refuses principals that can answer nothing at all, before anything about existing requests
@@ -98,7 +122,6 @@ impl Gate {
         door: Door,
         requested: &Requested,
         standing: ApprovalStanding,
-        call_hash: &str,
     ) -> Result<Granted, AnswerError> {
         let rules = self.rules();
         let over = Over::Owned { id: requested.id.as_str(), owner: &requested.requester };
@@ -122,9 +145,6 @@ impl Gate {
             State::Expired => return Err(AnswerError::Expired),
             other => return Err(AnswerError::Answered(other)),
         }
-        if call_hash != requested.call_hash.hex() {
-            return Err(AnswerError::WrongCall);
-        }
         let manifest = rules.catalog.find(&requested.tool).map(|manifest| manifest.digest);
         if requested.policy != rules.bundle.digest() || manifest != Some(requested.manifest) {
             return Err(AnswerError::Changed);
@@ -146,6 +166,7 @@ impl Gate {
                     let payload = ApprovalRefusePayload {
                         id: requested.id.clone(),
                         call_hash: requested.call_hash,
+                        card: requested.card,
                         user: None,
                         reason: Some("no answer in time".to_owned()),
                         power: None,

@@ -29,8 +29,8 @@ pub enum AnswerError {
     /// It already has an answer, or no longer needs one.
     #[error("the approval is already {}", .0.as_str())]
     Answered(State),
-    /// The answer names another call than the request.
-    #[error("`call_hash` belongs to another call: read the approval again, then answer")]
+    /// The answer names another card or call than the request.
+    #[error("`card` or `call_hash` belongs to another call: read the approval again, then answer")]
     WrongCall,
     /// Policy or tools have changed since the request: the call is decided again.
     #[error("policies or tools have changed since: the call is decided again")]

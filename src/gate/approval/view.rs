@@ -1,6 +1,7 @@
 //! Approval requests as people see them: one, or a page of them.
 
 use super::error::AnswerError;
+use crate::gate::card;
 use crate::gate::requested::{ApprovalStanding, Requested, State, state_row};
 use crate::ledger::payload::{ApprovalGrantPayload, ApprovalRefusePayload};
 use crate::ledger::{Ledger, ReadError, Stored};
@@ -35,6 +36,14 @@ pub struct Approval {
     pub why: Value,
     /// What the model wrote next to the call: untrusted.
     pub said: Option<String>,
+    /// What a person is shown in addition: `question` (the message that began the run), `channel`,
+    /// `program`, `script` (`name`, `sha256`, `text`), `risk`, `sandbox` (`read`, `write`,
+    /// `connect`, `secrets`, `limits`) and `taint` (`tool`, `resource`, `first`, `newest`,
+    /// `count`). Null for a request of an earlier version.
+    pub shown: Value,
+    /// What an answer may repeat in place of `call_hash`: the digest of everything that is shown.
+    /// `None` for a request of an earlier version.
+    pub card: Option<String>,
     /// Untrusted results that the run had seen: `tool`, `resource`, `result` (its entry).
     pub tainted_by: Vec<Value>,
     /// Groups that the answerer must be in.
@@ -133,7 +142,7 @@ impl Approval {
             if state.is_some_and(|wanted| approval.state != wanted) || !sees(&approval.requester.principal) {
                 continue;
             }
-            let size = approval.arguments.to_string().len();
+            let size = approval.arguments.to_string().len() + approval.shown.to_string().len();
             let is_full = items.len() == limit || bytes + size > limits::APPROVAL_PAGE_BYTES_MAX;
             if let Some(last) = items.last().filter(|_| is_full) {
                 let next = last.ledger;
@@ -177,6 +186,8 @@ pub(super) fn approval_view(
         call_hash: requested.call_hash.hex(),
         why: requested.why,
         said: requested.said,
+        shown: card::view(requested.shown.as_ref()),
+        card: requested.card.map(|card| card.hex()),
         tainted_by: requested.tainted_by,
         groups: requested.groups,
         confirm: requested.confirm,

@@ -123,6 +123,8 @@ mod tests {
             expires_us,
             said: None,
             tainted_by: Vec::new(),
+            shown: None,
+            card: None,
         };
         Asked { requested: Box::new(requested), grant }
     }

@@ -42,7 +42,7 @@ async fn an_approval_is_spent_once_and_on_its_own_object_only() {
     let (approvals, _) = Approval::list(bench.gate.ledger(), None, 0, 10, |_| true).expect("list");
     let owner = auth::local(bench.data.path(), Role::Admin).expect("owner");
     let [approval] = approvals.as_slice() else { panic!("{approvals:?}") };
-    let yes = Answer { grant: true, call_hash: approval.call_hash.clone(), reason: None };
+    let yes = Answer { grant: true, card: None, call_hash: Some(approval.call_hash.clone()), reason: None };
     let not_by = bench.gate.answer(&bench.principal, Door::LOCAL, &approval.id, yes.clone()).await;
     assert!(matches!(not_by, Err(AnswerError::MayNot(_))), "{not_by:?}");
     bench.gate.answer(&owner, Door::LOCAL, &approval.id, yes).await.expect("answered");

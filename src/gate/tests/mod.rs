@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
+mod cards;
 mod claims;
 mod subtree;
 mod content;
@@ -89,6 +90,8 @@ impl Bench {
             session_id: &self.session_id,
             session: &self.session,
             source_ip: None,
+            channel: crate::types::Channel::Cli,
+            message: "look at the log",
             said: None,
         }
     }

@@ -147,7 +147,8 @@ async fn an_approval_is_bound_to_its_exclusions() {
         "without it, nothing is"
     );
     let owner = auth::local(bench.data.path(), Role::Admin).expect("owner");
-    let yes = Answer { grant: true, call_hash: approvals[0].call_hash.clone(), reason: None };
+    let yes =
+        Answer { grant: true, card: None, call_hash: Some(approvals[0].call_hash.clone()), reason: None };
     bench.gate.answer(&owner, Door::LOCAL, &approvals[0].id, yes).await.expect("answered");
 
     let other = bench.again(object(6));

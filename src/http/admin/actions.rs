@@ -73,11 +73,12 @@ pub(super) async fn act(
             Ok(json!({ "approval": found.ok_or(AnswerError::Unknown)? }))
         }
         Some(Operation::ApprovalAnswer) => {
-            known(asked, &["op", "id", "grant", "call_hash", "reason"])?;
+            known(asked, &["op", "id", "grant", "card", "call_hash", "reason"])?;
             let missing = |name: &str| Failure::new(FailureCode::Invalid, format!("`{name}` is missing"));
             let answer = Answer {
                 grant: asked.get("grant").and_then(Value::as_bool).ok_or_else(|| missing("grant"))?,
-                call_hash: text(asked, "call_hash")?.ok_or_else(|| missing("call_hash"))?.to_owned(),
+                card: text(asked, "card")?.map(str::to_owned),
+                call_hash: text(asked, "call_hash")?.map(str::to_owned),
                 reason: text(asked, "reason")?.map(ToOwned::to_owned),
             };
             let answered = gate.answer(principal, Door::SOCKET, &approval_id(asked)?, answer).await?;

@@ -24,7 +24,7 @@ pub(in crate::http) async fn show(
     Ok(Json(found.ok_or(AnswerError::Unknown)?))
 }
 
-/// Grants or refuses exactly the call whose hash the answer repeats. The run resumes by itself.
+/// Grants or refuses exactly the call whose card or hash the answer repeats. The run resumes by itself.
 pub(in crate::http) async fn answer(
     State(app): State<App>,
     caller: Caller,
@@ -44,7 +44,7 @@ fn fit(asked: &Value) -> Result<Answer, Problem> {
     let members = asked.as_object();
     let members = members.ok_or_else(|| Problem::new(Code::Invalid, "the body must be an object"))?;
     if let Some(name) =
-        members.keys().find(|name| !["answer", "call_hash", "reason"].contains(&name.as_str()))
+        members.keys().find(|name| !["answer", "card", "call_hash", "reason"].contains(&name.as_str()))
     {
         return Err(unfit(name, "unknown member of the request"));
     }
@@ -53,9 +53,8 @@ fn fit(asked: &Value) -> Result<Answer, Problem> {
         Some("refuse") => false,
         _ => return Err(unfit("answer", "must be `grant` or `refuse`")),
     };
-    let call_hash =
-        word(members, "call_hash")?.ok_or_else(|| unfit("call_hash", "must be given"))?.to_owned();
-    Ok(Answer { grant, call_hash, reason: word(members, "reason")?.map(str::to_owned) })
+    let owned = |name| word(members, name).map(|word| word.map(str::to_owned));
+    Ok(Answer { grant, card: owned("card")?, call_hash: owned("call_hash")?, reason: owned("reason")? })
 }
 
 fn word<'a>(members: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Problem> {

@@ -6,7 +6,7 @@ use crate::http::auth::Caller;
 use crate::http::body::read_json;
 use crate::http::problem::{Code, Problem};
 use crate::policy::Power;
-use crate::types::{RunId, limits, text};
+use crate::types::{Channel, RunId, limits, text};
 use axum::Json;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::header::{ACCEPT, LOCATION};
@@ -28,7 +28,7 @@ pub(in crate::http) async fn start(
     let (parts, body) = request.into_parts();
     refuse_unsupported(&parts.headers)?;
     let asked = read_json(&parts.headers, body, &app.bounds).await?;
-    let reply = app.agent.run(&principal, Some(source), fit(asked)?).await?;
+    let reply = app.agent.run(&principal, Some(source), Channel::Http, fit(asked)?).await?;
     Ok(respond(reply))
 }
 

@@ -122,7 +122,8 @@ pub(super) async fn answer(
     let reason = field(&fields, "reason").trim();
     let answer = Answer {
         grant,
-        call_hash: field(&fields, "call_hash").to_owned(),
+        card: None,
+        call_hash: Some(field(&fields, "call_hash").to_owned()),
         reason: (!reason.is_empty()).then(|| reason.to_owned()),
     };
     let answered = ui.app.agent.gate().answer(principal, visitor.door(), &id, answer).await?;

@@ -4,7 +4,7 @@ use super::call::{Excluded, ObjectFound};
 use super::form::nullable;
 use super::power::PowerUsed;
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::{ApprovalId, Digest};
+use crate::types::{ApprovalId, Channel, Digest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -41,6 +41,74 @@ pub struct ApprovalRequestPayload {
     /// The earlier approval that this request replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<ApprovalId>,
+    /// What a person is shown in addition to the call. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<ShownCall>,
+    /// SHA-256 over the canonical JSON of the other members. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Digest>,
+}
+
+/// What a person is shown of a call in addition to the call itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownCall {
+    /// The message that began the run, cut to a bound.
+    pub question: String,
+    /// Where the run came in.
+    pub channel: Channel,
+    /// Absolute path of the program; absent for a builtin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The script that the program interprets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<ShownScript>,
+    /// The tool's risk, as in its manifest.
+    pub risk: String,
+    /// What the manifest grants.
+    pub sandbox: ShownSandbox,
+    /// Every source of untrusted text that the run had read, in the order of its first result.
+    pub taint: Vec<TaintRange>,
+}
+
+/// A script, as it would run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownScript {
+    /// Its path below `etc/`.
+    pub name: String,
+    /// SHA-256 of its bytes.
+    pub sha256: Digest,
+    /// Its text, with secrets replaced and control characters made visible.
+    pub text: String,
+}
+
+/// What a manifest grants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownSandbox {
+    /// Folders that the tool may read below.
+    pub read: Vec<String>,
+    /// Folders that the tool may change.
+    pub write: Vec<String>,
+    /// Sockets and hosts that the tool may connect to, as in the manifest.
+    pub connect: Vec<String>,
+    /// Names of the secrets that the program is given.
+    pub secrets: Vec<String>,
+    /// Limits of one call: name → value.
+    pub limits: BTreeMap<String, u64>,
+}
+
+/// The untrusted results that came from one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaintRange {
+    /// The tool that returned them.
+    pub tool: String,
+    /// The resource of the calls.
+    pub resource: String,
+    /// The sequence number of the first result.
+    pub first: u64,
+    /// The sequence number of the newest result.
+    pub newest: u64,
+    /// Number of results.
+    pub count: u64,
 }
 
 /// The resource of a call that waits for approval.
@@ -96,6 +164,9 @@ pub struct ApprovalGrantPayload {
     pub id: ApprovalId,
     /// Hash of the exact call.
     pub call_hash: Digest,
+    /// The card that was answered. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Digest>,
     /// The user that approved.
     pub user: Option<String>,
     /// The reason that the person gave.
@@ -115,6 +186,9 @@ pub struct ApprovalRefusePayload {
     pub id: ApprovalId,
     /// Hash of the exact call.
     pub call_hash: Digest,
+    /// The card that was answered. Absent from earlier entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Digest>,
     /// The user that refused. Absent if the approval expired without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub user: Option<Option<String>>,

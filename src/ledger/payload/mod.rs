@@ -29,7 +29,7 @@ mod tests;
 
 pub use approval::{
     ApprovalGrantPayload, ApprovalRefusePayload, ApprovalRequestPayload, ApprovalSubject, AskingPolicy,
-    RequestedBy, TaintingResult,
+    RequestedBy, ShownCall, ShownSandbox, ShownScript, TaintRange, TaintingResult,
 };
 pub use call::{
     BeneathDecision, CallConnectPayload, CallDecisionPayload, CallResultPayload, ConnectionTried,

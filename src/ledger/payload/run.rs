@@ -1,7 +1,7 @@
 //! A run: its request, its reply, and the replies of its model.
 
 use crate::ledger::entry::{Kind, Payload};
-use crate::types::{CallId, Decision, Digest, RunId, RunStatus, SessionId, StepStatus};
+use crate::types::{CallId, Channel, Decision, Digest, RunId, RunStatus, SessionId, StepStatus};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,6 +22,10 @@ pub struct RunRequestPayload {
     /// The client's address, if the request came over the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ip: Option<String>,
+    /// Where the request came in. Absent from earlier entries: `http` if `source_ip` is there, and
+    /// otherwise `cli`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,

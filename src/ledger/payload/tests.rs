@@ -255,6 +255,10 @@ fn nested(kind: Kind) -> Vec<(&'static str, BTreeSet<String>)> {
             ("why[]", members::<AskingPolicy>()),
             ("requester", members::<RequestedBy>()),
             ("tainted_by[]", members::<TaintingResult>()),
+            ("shown", members::<ShownCall>()),
+            ("shown.script", members::<ShownScript>()),
+            ("shown.sandbox", members::<ShownSandbox>()),
+            ("shown.taint[]", members::<TaintRange>()),
         ],
         Kind::RunReply => vec![
             ("steps[]", members::<Step>()),

@@ -70,6 +70,9 @@ pub struct RepeatedDecision {
     pub shadow: Option<Shadow>,
     /// Whether the request matches the bundle's schema. One that does not is a deny.
     pub fits: bool,
+    /// Whether the request was recorded under an earlier schema, and what it did not record was
+    /// filled in.
+    pub filled: bool,
 }
 
 impl RecordedRequest {
@@ -151,19 +154,24 @@ impl Bundle {
     #[must_use]
     pub fn decide_again(&self, recorded: &RecordedRequest) -> RepeatedDecision {
         let (answer, shadow) = self.answers(&recorded.0);
-        RepeatedDecision { answer, shadow, fits: true }
+        RepeatedDecision { answer, shadow, fits: true, filled: false }
     }
 
     /// Decides a request that was recorded under another bundle, and so built for that bundle's
-    /// schema: if any part of it does not match this bundle's schema, the answer is a deny.
+    /// schema: what an earlier schema did not have is filled in; if any other part of it does not
+    /// match this bundle's schema, the answer is a deny.
     #[must_use]
     pub fn decide_other(&self, recorded: &RecordedRequest) -> RepeatedDecision {
-        match recorded.0.cedar_checked(&self.schema) {
+        let filled = recorded.0.filled().map(RecordedRequest);
+        let recorded = filled.as_ref().unwrap_or(recorded);
+        let again = match recorded.0.cedar_checked(&self.schema) {
             Ok(_) => self.decide_again(recorded),
             Err(error) => {
-                RepeatedDecision { answer: refuse_error(vec![error.to_string()]), shadow: None, fits: false }
+                let answer = refuse_error(vec![error.to_string()]);
+                RepeatedDecision { answer, shadow: None, fits: false, filled: false }
             }
-        }
+        };
+        RepeatedDecision { filled: filled.is_some(), ..again }
     }
 
     /// The answer of this bundle to the `request` of a `call.decision`, and each policy that it
@@ -180,7 +188,8 @@ impl Bundle {
         let recorded = RecordedRequest::read(request)?;
         let tool = recorded.tool();
         let manifest = catalog.find(tool).ok_or_else(|| RecordedError::UnknownTool(tool.to_owned()))?;
-        let asked = recorded.0.cedar_checked(&self.schema);
+        let filled = recorded.0.filled();
+        let asked = filled.as_ref().unwrap_or(&recorded.0).cedar_checked(&self.schema);
         Ok((self.decide_other(&recorded).answer, self.consider_each(tool, manifest.class, asked)))
     }
 }

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The name of the format.
-const FORMAT: &str = "par/bundle/1";
+const FORMAT: &str = "par/bundle/2";
+/// The format before it, without the text of the built-in policies.
+const FORMAT_1: &str = "par/bundle/1";
 
 /// Why a text is not the archive of a bundle.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +29,7 @@ pub enum RebuildError {
     #[error(transparent)]
     Json(#[from] JsonError),
     /// The text has another format.
-    #[error("unknown format, expected `{FORMAT}`")]
+    #[error("unknown format, expected `{FORMAT}` or `{FORMAT_1}`")]
     OtherForm,
     /// A member is missing, or of another type.
     #[error("`{0}` is missing or has the wrong type")]
@@ -51,8 +53,8 @@ impl Bundle {
     #[must_use]
     pub fn archive(&self) -> String {
         let policies = self.recipe.sources.iter().map(|s| json!({ "name": s.name, "text": s.text }));
-        let kept = json!({
-            "t": FORMAT,
+        let mut kept = json!({
+            "t": if self.recipe.built_in.is_some() { FORMAT } else { FORMAT_1 },
             "policies": policies.collect::<Vec<_>>(),
             "base": self.recipe.base,
             "schema": self.recipe.schema,
@@ -62,6 +64,9 @@ impl Bundle {
             "entities": self.labels.digest().map(|digest| digest.hex()),
             "groups": self.groups.users(),
         });
+        if let (Some(built_in), Some(members)) = (&self.recipe.built_in, kept.as_object_mut()) {
+            members.insert("built_in".to_owned(), json!(built_in));
+        }
         // It contains no number, so it has a canonical form.
         canonical(&kept).unwrap_or_default() + "\n"
     }
@@ -73,9 +78,11 @@ impl Bundle {
     /// The text is malformed, its parts do not make a bundle, or the bundle has another digest.
     pub fn rebuild(text: &[u8], digest: Digest) -> Result<Self, RebuildError> {
         let value = parse_strict(text, 4)?;
-        if value.get("t").and_then(Value::as_str) != Some(FORMAT) {
-            return Err(RebuildError::OtherForm);
-        }
+        let built_in = match value.get("t").and_then(Value::as_str) {
+            Some(FORMAT) => Some(member(&value, "built_in")?),
+            Some(FORMAT_1) => None,
+            _ => return Err(RebuildError::OtherForm),
+        };
         let word = |name: &'static str| text_of(&value, name);
         let policies =
             value.get("policies").and_then(Value::as_array).ok_or(RebuildError::Missing("policies"))?;
@@ -86,6 +93,7 @@ impl Bundle {
             base: word("base")?,
             schema: word("schema")?,
             engine: word("engine")?,
+            built_in,
             lines: word("lines")?,
         };
         recipe.check().map_err(RebuildError::Apart)?;

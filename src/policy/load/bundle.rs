@@ -3,6 +3,7 @@
 //! A load is all or nothing: parsing, strict validation with warnings as errors, then the canary
 //! (`policy/canary.rs`). No bundle leaves the room before it has passed the canary.
 
+use super::built_in;
 use super::error::{PolicyError, SourceFile, whole};
 use super::lint::words::{labels_of, words_of};
 use super::mode;
@@ -12,7 +13,7 @@ use super::parse::parse;
 use super::paths::named_paths;
 use super::powers;
 use super::recipe::Recipe;
-use super::schema::{BASE, add_built_in, schema, schema_json};
+use super::schema::{BASE, schema, schema_json};
 use super::slice::Slices;
 use super::suite::file::Suite;
 use super::validate;
@@ -62,10 +63,12 @@ impl Bundle {
         let schema_json = schema_json(catalog)?;
         let schema = schema(BASE, &schema_json).map_err(|reason| vec![whole("schema", reason)])?;
         let named = named_paths(&set, names, &origins, sources)?;
-        add_built_in(&mut set, &schema_json).map_err(|reason| vec![whole("built-in policies", reason)])?;
+        let own = built_in::current(&set, &schema_json)
+            .and_then(|own| built_in::add(&mut set, &own).map(|()| own))
+            .map_err(|reason| vec![whole("built-in policies", reason)])?;
         validate::validate(&set, &schema, &origins, sources)?;
         validate::lint(&set, catalog, &origins, sources)?;
-        let recipe = Recipe::new(sources, catalog, BASE, schema_json.to_string());
+        let recipe = Recipe::new(sources, catalog, BASE, schema_json.to_string(), own);
         let made = |reason: String| vec![whole("policies", reason)];
         let mut bundle = Self::put_together(recipe, set, schema, origins).map_err(made)?;
         bundle.named = named;
@@ -91,7 +94,11 @@ impl Bundle {
         let tools: Value = serde_json::from_str(&recipe.schema).map_err(|e| format!("schema: {e}"))?;
         let schema = schema(&recipe.base, &tools)?;
         let (mut set, origins) = parse(&recipe.sources).map_err(joined)?;
-        add_built_in(&mut set, &tools)?;
+        let own = match &recipe.built_in {
+            Some(kept) => kept.clone(),
+            None => built_in::first(&set, &tools)?,
+        };
+        built_in::add(&mut set, &own)?;
         let bundle = Self::put_together(recipe, set, schema, origins)?;
         let digest = labelled(bundle.digest, &labels);
         Ok(Self { digest, labels, ..bundle }.with_suite(suite))

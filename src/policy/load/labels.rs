@@ -264,6 +264,7 @@ mod tests {
             approved: Approved::No,
             now_us: 0,
             source_ip: None,
+            channel: crate::types::Channel::Http,
             counts: Counts::default(),
         });
         (verdict.answer, verdict.request)

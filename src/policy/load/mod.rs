@@ -10,7 +10,7 @@
 //! * `links`, `parse`: linked templates and policies.
 //! * `paths`, `labels`: the paths that policies name, and the labels of entities.
 //! * `scope`, `mode`: what a policy can match, and shadow mode.
-//! * `powers`, `schema`: the built-in policies and the schema.
+//! * `powers`, `built_in`, `schema`: the built-in policies and the schema.
 //! * `lint/`, `validate`: what is refused.
 //! * `slice`, `offer_index`: policies by what they can match.
 //! * `suite/`: the bundle's own tests, parsed.
@@ -25,6 +25,7 @@ pub(super) mod labels;
 pub(super) mod scope;
 pub(super) mod mode;
 pub(super) mod powers;
+pub(super) mod built_in;
 pub(super) mod schema;
 pub(super) mod lint;
 pub(super) mod validate;

@@ -3,7 +3,7 @@
 
 use super::scope::looks_at_call;
 use crate::policy::power::{Power, fits_power, permits_powers};
-use cedar_policy::{Effect, Policy, PolicyId, PolicySet};
+use cedar_policy::{Effect, Policy, PolicySet};
 use serde_json::json;
 
 /// The policies of `set` on powers, as if all their conditions on context and resource held.
@@ -30,10 +30,10 @@ pub(in crate::policy) const BARE: &str = "par.bare.read";
 
 /// What an administrator may do if no file permits a power: read, and over the admin socket manage
 /// keys and load the rules on disk. A home with broken or missing policies can then be inspected
-/// and repaired, and nothing runs.
-pub(in crate::policy) fn add_bare(set: &mut PolicySet) -> Result<(), String> {
+/// and repaired, and nothing runs. Each policy with its id.
+pub(in crate::policy) fn bare(set: &PolicySet) -> Vec<(String, String)> {
     if set.policies().any(permits_powers) {
-        return Ok(());
+        return Vec::new();
     }
     let admin = "principal in PAR::Role::\"admin\"";
     let actions = |powers: &[Power]| {
@@ -48,15 +48,11 @@ pub(in crate::policy) fn add_bare(set: &mut PolicySet) -> Result<(), String> {
         Power::HealthRead,
     ]);
     let mending = actions(&[Power::KeyManage, Power::Reload]);
-    for (id, text) in [
-        (BARE, format!("permit({admin}, action in [{reading}], resource);")),
+    vec![
+        (BARE.to_owned(), format!("permit({admin}, action in [{reading}], resource);")),
         (
-            "par.bare.socket",
+            "par.bare.socket".to_owned(),
             format!("permit({admin}, action in [{mending}], resource) when {{ context.via == \"socket\" }};"),
         ),
-    ] {
-        let policy = Policy::parse(Some(PolicyId::new(id)), text).map_err(|e| e.to_string())?;
-        set.add(policy).map_err(|e| e.to_string())?;
-    }
-    Ok(())
+    ]
 }

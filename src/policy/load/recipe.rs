@@ -1,5 +1,6 @@
 //! What a bundle is made from, and the digest that names it.
 
+use super::built_in::BuiltIn;
 use super::error::SourceFile;
 use crate::tools::Catalog;
 use crate::types::Digest;
@@ -16,6 +17,8 @@ pub(in crate::policy) struct Recipe {
     pub(in crate::policy) schema: String,
     /// The version of Cedar's SDK.
     pub(in crate::policy) engine: String,
+    /// The text of the built-in policies. `None` for a bundle that was archived without it.
+    pub(in crate::policy) built_in: Option<BuiltIn>,
     /// What the digest covers: sorted lines `name sha256`.
     pub(in crate::policy) lines: String,
 }
@@ -26,6 +29,7 @@ impl Recipe {
         catalog: &Catalog,
         base: &str,
         schema: String,
+        built_in: BuiltIn,
     ) -> Self {
         let engine = get_sdk_version().to_string();
         let mut lines: BTreeSet<String> = sources.iter().map(of_source).collect();
@@ -34,12 +38,14 @@ impl Recipe {
         // The members of the schema are in the order of the catalog, which is sorted.
         lines.insert(of_schema(base, &schema));
         lines.insert(of_engine(&engine));
+        lines.insert(of_built_in(&built_in));
         let lines = lines.into_iter().collect();
-        Self { sources: sources.to_vec(), base: base.to_owned(), schema, engine, lines }
+        let built_in = Some(built_in);
+        Self { sources: sources.to_vec(), base: base.to_owned(), schema, engine, built_in, lines }
     }
 
-    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema
-    /// and the engine's version.
+    /// SHA-256 over sorted lines `path sha256` of policies, manifests and their scripts, the schema,
+    /// the engine's version and the built-in policies.
     pub(in crate::policy) fn digest(&self) -> Digest {
         Digest::sha256(self.lines.as_bytes())
     }
@@ -59,6 +65,14 @@ impl Recipe {
             return Err("its policies are not those of its lines".to_owned());
         }
         wanted.extend([of_schema(&self.base, &self.schema), of_engine(&self.engine)]);
+        match &self.built_in {
+            Some(built_in) => wanted.extend([of_built_in(built_in)]),
+            // Or the archive of a later bundle would be that of an earlier one, with other policies.
+            None if self.lines.lines().any(|line| line.starts_with(BUILT_IN)) => {
+                return Err("its lines name built-in policies, which it does not have".to_owned());
+            }
+            None => {}
+        }
         match wanted.iter().find(|line| !has(line)) {
             None => Ok(()),
             Some(line) => Err(format!("its lines are missing `{}`", line.trim_end())),
@@ -76,6 +90,14 @@ fn of_source(source: &SourceFile) -> String {
 
 fn of_schema(base: &str, tools: &str) -> String {
     line("schema", Digest::sha256_parts(&[&Digest::sha256(base.as_bytes()).0, tools.as_bytes()]))
+}
+
+/// The line of the built-in policies begins with this.
+const BUILT_IN: &str = "built-in ";
+
+fn of_built_in(built_in: &BuiltIn) -> String {
+    let text: String = built_in.iter().map(|(id, text)| format!("{id} {text}\n")).collect();
+    line(BUILT_IN.trim_end(), Digest::sha256(text.as_bytes()))
 }
 
 fn of_engine(version: &str) -> String {

@@ -11,7 +11,7 @@ use super::lower;
 use super::question::{Approved, Counts, Question, Resource, Session};
 use crate::auth::{Role, Source, Subject};
 use crate::tools::{Manifest, ResourceSpec};
-use crate::types::json;
+use crate::types::{Channel, json};
 use cedar_policy::{Entities, Schema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -31,8 +31,11 @@ pub(in crate::policy) fn build(
         add_missing(&mut nodes, user_nodes(approver, groups, Vec::new()));
     }
     let resource = resource_nodes(question.resource, labels, &mut nodes);
-    let call = call_record(question.approved, question.now_us, question.source_ip, question.counts);
-    let built = built(question.session, &question.manifest.name, resource, input, call, nodes);
+    let Question { approved, now_us, source_ip, counts, session, .. } = *question;
+    let call =
+        call_record(approved, now_us, source_ip, counts, calls_left(session.budget, session.calls_used));
+    let context = call_context(input, call, question.channel);
+    let built = built(session, &question.manifest.name, resource, context, nodes);
     Built { owed: owed(question), ..built }
 }
 
@@ -73,6 +76,7 @@ fn call_record(
     now_us: u64,
     source_ip: Option<IpAddr>,
     counts: Counts,
+    calls_left: i64,
 ) -> BTreeMap<String, Value> {
     // Always present, so that a `forbid` needs no `has`: without a failure it is larger than any
     // limit that a policy tests.
@@ -83,6 +87,8 @@ fn call_record(
         ("failed_ago_s".to_owned(), Value::Long(failed_ago_s)),
         ("approved".to_owned(), Value::String(approved.as_str().to_owned())),
         ("now".to_owned(), Value::Datetime(milliseconds(now_us))),
+        ("calls_left".to_owned(), Value::Long(calls_left)),
+        ("halted".to_owned(), Value::Bool(HALTED)),
         ("dry_run".to_owned(), Value::Bool(false)),
     ]);
     if let Some(user) = approved.by() {
@@ -94,18 +100,47 @@ fn call_record(
     call
 }
 
+/// The calls that a run may still make, with the one that is decided.
+pub(in crate::policy) fn calls_left(budget: i64, calls_used: i64) -> i64 {
+    budget.saturating_sub(calls_used).max(0)
+}
+
+/// Whether a halt covers a call: nothing can be halted yet.
+pub(in crate::policy) const HALTED: bool = false;
+
+/// The context of a call. Every member is always present, so that a `forbid` needs no `has`.
+fn call_context(
+    input: BTreeMap<String, Value>,
+    call: BTreeMap<String, Value>,
+    channel: Channel,
+) -> BTreeMap<String, Value> {
+    let mut context = BTreeMap::from([
+        ("input".to_owned(), Value::Record(input)),
+        ("call".to_owned(), Value::Record(call)),
+    ]);
+    context.extend(origin_of_call(channel));
+    context
+}
+
+/// What a call is a part of, and where its run came in. No run belongs to an agent or a task yet,
+/// and no call is a step of a plan.
+pub(in crate::policy) fn origin_of_call(channel: Channel) -> [(String, Value); 4] {
+    let text = |text: &str| Value::String(text.to_owned());
+    [
+        ("channel".to_owned(), text(channel.as_str())),
+        ("agent".to_owned(), text("")),
+        ("task".to_owned(), text("")),
+        ("plan".to_owned(), Value::Bool(false)),
+    ]
+}
+
 fn built(
     session: &Session,
     action: &str,
     resource: Uid,
-    input: BTreeMap<String, Value>,
-    call: BTreeMap<String, Value>,
+    context: BTreeMap<String, Value>,
     nodes: Vec<Node>,
 ) -> Built {
-    let context = BTreeMap::from([
-        ("input".to_owned(), Value::Record(input)),
-        ("call".to_owned(), Value::Record(call)),
-    ]);
     Built {
         principal: Uid("Session", session.id.clone()),
         action: action.to_owned(),
@@ -129,7 +164,7 @@ pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
         budget: 0,
         risk: 0,
     };
-    let mut nodes = vec![session_node(&session, Vec::new())];
+    let mut nodes = vec![session_node(&session, String::new(), Vec::new())];
     let resource = match &manifest.resource {
         ResourceSpec::Path { .. } => Resource::Outside { lexical: "/canary".to_owned() },
         ResourceSpec::Id { kind, .. } => Resource::Id { kind: *kind, id: "canary".to_owned() },
@@ -137,8 +172,8 @@ pub(in crate::policy) fn canary(manifest: &Manifest) -> Built {
         ResourceSpec::Fixed { kind, id } => Resource::Fixed { kind: kind.clone(), id: id.clone() },
     };
     let resource = resource_nodes(&resource, &Labels::default(), &mut nodes);
-    let call = call_record(Approved::No, 0, None, Counts::default());
-    built(&session, &manifest.name, resource, input, call, nodes)
+    let call = call_record(Approved::No, 0, None, Counts::default(), 0);
+    built(&session, &manifest.name, resource, call_context(input, call, Channel::Cli), nodes)
 }
 
 /// The identifiers of a principal's session and of all its ancestors.
@@ -160,7 +195,7 @@ pub(in crate::policy) fn principal_entities(
 
 fn principal_nodes(subject: &Subject, session: &Session, groups: &Groups) -> Vec<Node> {
     let (mut nodes, parents) = credential_nodes(subject, groups);
-    nodes.push(session_node(session, parents));
+    nodes.push(session_node(session, subject.id(), parents));
     nodes
 }
 
@@ -218,7 +253,7 @@ fn add_missing(nodes: &mut Vec<Node>, more: Vec<Node>) {
     }
 }
 
-fn session_node(session: &Session, parents: Vec<Uid>) -> Node {
+fn session_node(session: &Session, owner: String, parents: Vec<Uid>) -> Node {
     let texts = |words: &BTreeSet<String>| Value::Set(words.iter().cloned().map(Value::String).collect());
     Node {
         uid: Uid("Session", session.id.clone()),
@@ -228,6 +263,7 @@ fn session_node(session: &Session, parents: Vec<Uid>) -> Node {
             ("calls_used".to_owned(), Value::Long(session.calls_used)),
             ("budget".to_owned(), Value::Long(session.budget)),
             ("risk".to_owned(), Value::Long(session.risk)),
+            ("owner".to_owned(), Value::String(owner)),
         ]),
         parents,
     }

@@ -112,6 +112,7 @@ mod tests {
             approved,
             now_us: 0,
             source_ip: None,
+            channel: crate::types::Channel::Http,
             counts: Counts::default(),
         });
         (verdict.answer, bundle.digest())

@@ -12,6 +12,7 @@
 //! * `groups`, `labels`: the groups of users, and the labels of entities.
 //! * `lower`: arguments as Cedar types and values.
 //! * `build`, `power_use`: the request for a call, and for a use of a power.
+//! * `filled`: what earlier schemas did not record.
 //! * `completeness`: checks that a request is missing nothing.
 
 pub(super) mod error;
@@ -22,4 +23,5 @@ pub(super) mod labels;
 pub(super) mod lower;
 pub(super) mod build;
 pub(super) mod power_use;
+pub(super) mod filled;
 pub(super) mod completeness;

@@ -2,6 +2,7 @@
 
 use crate::auth::Subject;
 use crate::tools::{IdKind, Manifest};
+use crate::types::Channel;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -28,6 +29,8 @@ pub struct Question<'a> {
     pub now_us: u64,
     /// Where the request came from, if over the network.
     pub source_ip: Option<IpAddr>,
+    /// Where the run came in.
+    pub channel: Channel,
     /// How the tool was used within the last hour.
     pub counts: Counts,
 }

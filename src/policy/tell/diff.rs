@@ -149,6 +149,7 @@ impl Side<'_> {
             approved: Approved::No,
             now_us: NOW_US,
             source_ip: None,
+            channel: crate::types::Channel::Http,
             counts: Counts::default(),
         };
         ruled(&self.bundle.decide_among(&question, &who.groups).answer)

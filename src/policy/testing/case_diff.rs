@@ -70,13 +70,14 @@ fn of_case(case: &Case) -> String {
         approver,
         now_us,
         source_ip,
+        channel,
         counts,
         expect: Expect { word, policies, asks },
     } = case;
     let who = of_who(who);
     format!(
         "{who} {tool} {arguments:?} {resource:?} {within:?} {approved:?} {approver:?} {now_us} {source_ip:?} \
-         {counts:?} {word} {policies:?} {asks:?}"
+         {channel:?} {counts:?} {word} {policies:?} {asks:?}"
     )
 }
 

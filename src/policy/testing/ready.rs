@@ -64,6 +64,7 @@ impl<'a> ReadyCase<'a> {
             },
             now_us: self.case.now_us,
             source_ip: self.case.source_ip,
+            channel: self.case.channel,
             counts: self.case.counts,
         }
     }

@@ -194,6 +194,7 @@ when { !(principal.risk > 5) && !principal.taint.isEmpty() };
             approved: Approved::No,
             now_us: 0,
             source_ip: None,
+            channel: crate::types::Channel::Http,
             counts: Counts::default(),
         };
         bundle.explain(&question)

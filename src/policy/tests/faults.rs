@@ -180,6 +180,7 @@ fn with_question<T>(asked: &FaultRequest, work: impl FnOnce(&Question<'_>) -> T)
         approved: asked.approved,
         now_us: 1_700_000_000_000_000,
         source_ip: None,
+        channel: crate::types::Channel::Http,
         counts: Counts { calls_hour: 3, ..Counts::default() },
     })
 }
@@ -261,7 +262,13 @@ fn in_context(built: &Built, out: &mut Vec<(&'static str, Built)>) {
                 built.context.remove(part);
             }),
         ));
-        let Value::Record(members) = record else { panic!("{part}") };
+        let Value::Record(members) = record else {
+            let other = changed(&|built| {
+                built.context.insert(part.clone(), Value::Set(Vec::new()));
+            });
+            out.push(("fact or argument of another type", other));
+            continue;
+        };
         for name in members.keys().filter(|name| *name != "approver") {
             let of = |value: Option<Value>| {
                 changed(&|built| {

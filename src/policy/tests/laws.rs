@@ -79,6 +79,7 @@ proptest! {
             subject: &who, session: &session, manifest: catalog.find(tool).expect("tool"), arguments: &arguments,
             resource: &resource, approved: Approved::No, now_us,
             source_ip: match kind { 0 => None, 1 => Some(IpAddr::from(v6)), _ => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) },
+            channel: crate::types::Channel::Http,
             counts: Counts::default(),
         };
         let verdict = bundle.decide(&question);

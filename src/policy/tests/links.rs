@@ -93,6 +93,7 @@ fn a_link_is_explained() {
         approved: Approved::No,
         now_us: 0,
         source_ip: None,
+        channel: crate::types::Channel::Http,
         counts: Counts::default(),
     });
     let one = considered.iter().find(|one| one.policy == "ann-reads-logs").expect("policy");

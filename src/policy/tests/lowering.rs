@@ -432,6 +432,7 @@ proptest! {
             approved: Approved::No,
             now_us: 0,
             source_ip: None,
+            channel: crate::types::Channel::Http,
             counts: Counts::default(),
         });
         prop_assert_eq!(&verdict.answer, &Ruling::Allow { policies: vec!["all".to_owned()] }, "{}", text);

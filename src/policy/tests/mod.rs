@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 
 mod slices;
 mod decisions;
+mod earlier;
 mod faults;
 mod laws;
 mod links;
@@ -113,6 +114,7 @@ fn ask(bundle: &Bundle, who: &Subject, session: &Session, tool: &str, resource: 
         approved: Approved::No,
         now_us: 1_700_000_000_123_456,
         source_ip: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        channel: crate::types::Channel::Http,
         counts: Counts::default(),
     })
 }

@@ -21,6 +21,7 @@ fn answer(bundle: &Bundle, asked: &PolicyRequest, session: &Session) -> Ruling {
         approved,
         now_us: 1_700_000_000_123_456,
         source_ip: asked.source_ip,
+        channel: crate::types::Channel::Http,
         counts: Counts::default(),
     };
     bundle.decide(&question).answer

@@ -326,7 +326,8 @@ proptest! {
                     subject: &subject(Role::Operator), session: &session,
                     manifest: catalog().find("tail_file").expect("tool"),
                     arguments: &json!({ "path": "/x", "lines": lines }), resource: &at("/var/log/syslog", &["@logs"]),
-                    approved: Approved::No, now_us: 0, source_ip: None, counts: Counts::default(),
+                    approved: Approved::No, now_us: 0, source_ip: None, channel: crate::types::Channel::Http,
+            counts: Counts::default(),
                 });
                 let Ruling::Deny { errors, .. } = verdict.answer else { panic!("allowed") };
                 prop_assert!(errors.is_empty(), "{}: {:?}", text, errors);

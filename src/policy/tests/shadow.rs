@@ -93,7 +93,10 @@ fn a_bundle_is_rebuilt_from_its_archive() {
     let refused = |text: &str| Bundle::rebuild(text.as_bytes(), digest).expect_err("taken");
     let value: Value = serde_json::from_str(&kept).expect("JSON");
     for (place, new) in [
-        ("/t", json!("par/bundle/2")),
+        ("/t", json!("par/bundle/1")),
+        ("/t", json!("par/bundle/3")),
+        ("/built_in", json!(null)),
+        ("/built_in/par.outside", json!("permit(principal, action, resource);")),
         (
             "/policies/0/text",
             json!("@id(\"a\") permit(principal, action in PAR::Action::\"read\", resource);"),

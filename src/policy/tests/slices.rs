@@ -238,7 +238,8 @@ proptest! {
             let question = Question {
                 subject: &asked.who, session: &asked.session, manifest, arguments: &arguments, resource: &asked.resource,
                 approved: asked.approver.map_or(Approved::No, |by| Approved::Approved { by: Some(by) }),
-                now_us: 1_700_000_000_123_456, source_ip: asked.source_ip, counts: Counts::default(),
+                now_us: 1_700_000_000_123_456, source_ip: asked.source_ip, channel: crate::types::Channel::Http,
+            counts: Counts::default(),
             };
             let input = lower::record(&manifest.input, &arguments).expect("lowered");
             let built = build::build(&question, bundle.groups(), bundle.labels(), input);

@@ -60,7 +60,9 @@ pub(super) fn check(
             check_own(header, &payload, &recorded, against.is_none(), kept, share);
             if let Some(against) = against {
                 share.report.compared += 1;
-                share.compare(header, &recorded, &against.decide_other(&recorded));
+                let again = against.decide_other(&recorded);
+                share.report.filled += u64::from(again.filled);
+                share.compare(header, &recorded, &again);
             }
         }
     }

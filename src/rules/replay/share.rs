@@ -99,6 +99,7 @@ impl WalkShare {
         report.without_request += more.without_request;
         report.without_payload += more.without_payload;
         report.compared += more.compared;
+        report.filled += more.filled;
         report.different += more.different;
         report.differences.extend(more.differences);
         report.differences.truncate(DIFFERENCES_MAX);

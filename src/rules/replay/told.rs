@@ -32,6 +32,8 @@ pub struct Replayed {
     pub differences: Vec<Difference>,
     /// Decisions that were compared with the other rules.
     pub compared: u64,
+    /// Those that an earlier schema recorded, and whose missing members were filled in.
+    pub filled: u64,
     /// Those that come out differently, by what decides them there.
     pub flips: Vec<Flips>,
     /// What policies in shadow mode would change: those of the other rules, or else those of each

@@ -10,6 +10,7 @@ use crate::policy::load::mode;
 use crate::policy::load::scope::fits_action;
 use crate::policy::request::question::UNTRUSTED;
 use crate::tools::{Catalog, ResourceSpec};
+use crate::types::Channel;
 use cedar_policy::{ActionConstraint, Effect, Policy, PrincipalConstraint, ResourceConstraint};
 use cedar_policy_core::ast::{self, BinaryOp, Expr, ExprKind, Literal, UnaryOp};
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ pub(in crate::policy) fn faults(policy: &Policy, catalog: &Catalog) -> Vec<LintF
         found.extend(overflow(expr));
         found.extend(words_for_path(expr, &words));
         found.extend(unknown_word(expr, catalog));
+        found.extend(unknown_channel(expr));
     }
     found
 }
@@ -95,6 +97,7 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
         _ => None,
     };
     let is_call = |of: &Expr| member(of).is_some_and(|(_, name)| name == "call");
+    let is_context = |of: &Expr| matches!(of.expr_kind(), ExprKind::Var(ast::Var::Context));
     let is_principal = |of: &Expr| matches!(of.expr_kind(), ExprKind::Var(ast::Var::Principal));
     let ((of, name), word) = match (member(arg1), text(arg2)) {
         (Some(member), Some(word)) => (member, word),
@@ -103,6 +106,7 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
     };
     let known: Vec<&str> = match (op, name.as_str()) {
         (BinaryOp::Eq, "approved") if is_call(&of) => vec!["no", "confirmed", "approved"],
+        (BinaryOp::Eq, "channel") if is_context(&of) => Channel::ALL.map(Channel::as_str).to_vec(),
         (BinaryOp::Contains, "taint") if is_principal(&of) => vec![UNTRUSTED],
         (BinaryOp::Contains, "ceiling") if is_principal(&of) => {
             catalog.manifests().map(|manifest| manifest.name.as_str()).collect()
@@ -113,6 +117,19 @@ fn unknown_word(expr: &Expr, catalog: &Catalog) -> Option<LintFinding> {
         at: LintPlace::Offset(offset(expr)),
         reason: format!("`{name}` is never `{word}`"),
         mend: format!("its values are {}", known.join(", ")),
+    })
+}
+
+/// A list of channels with one that does not exist: `["http", "web"].contains(context.channel)`.
+fn unknown_channel(expr: &Expr) -> Option<LintFinding> {
+    let ExprKind::BinaryApp { op: BinaryOp::Contains, arg1, arg2 } = expr.expr_kind() else { return None };
+    let ExprKind::GetAttr { attr, .. } = arg2.expr_kind() else { return None };
+    let ExprKind::Set(items) = arg1.expr_kind() else { return None };
+    let word = items.iter().filter_map(text).find(|word| Channel::parse(word).is_none())?;
+    (attr == "channel").then(|| LintFinding {
+        at: LintPlace::Offset(offset(expr)),
+        reason: format!("`channel` is never `{word}`"),
+        mend: format!("its values are {}", Channel::ALL.map(Channel::as_str).join(", ")),
     })
 }
 

@@ -5,8 +5,8 @@
 use super::case::{Case, CasePlace, Expect, NOW_US, Offered, Who, Yes};
 use super::words::{Many, RawGroups, check_combinations, each, moment};
 use crate::auth::Role;
-use crate::policy::request::question::Counts;
-use crate::types::limits;
+use crate::policy::request::question::{Counts, UNTRUSTED};
+use crate::types::{Channel, limits};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -24,6 +24,8 @@ pub(in crate::policy) struct RawCase {
     #[serde(default)]
     taint: BTreeSet<String>,
     #[serde(default)]
+    tainted: bool,
+    #[serde(default)]
     calls_used: i64,
     budget: Option<i64>,
     #[serde(default)]
@@ -38,6 +40,7 @@ pub(in crate::policy) struct RawCase {
     approved: Yes,
     approver: Option<String>,
     source_ip: Option<String>,
+    channel: Option<Channel>,
     now: Option<String>,
     #[serde(default)]
     calls_hour: i64,
@@ -59,6 +62,8 @@ pub(in crate::policy) struct RawOffered {
     ceiling: Option<BTreeSet<String>>,
     #[serde(default)]
     taint: BTreeSet<String>,
+    #[serde(default)]
+    tainted: bool,
     #[serde(default)]
     calls_used: i64,
     budget: Option<i64>,
@@ -118,6 +123,7 @@ impl RawCase {
                     approver: self.approver.clone(),
                     now_us,
                     source_ip,
+                    channel: self.channel.unwrap_or(Channel::Http),
                     counts,
                     expect: expect.clone(),
                 });
@@ -132,7 +138,7 @@ impl RawCase {
             user: self.user.clone(),
             groups: Arc::default(),
             ceiling: self.ceiling.clone(),
-            taint: self.taint.clone(),
+            taint: tainted(&self.taint, self.tainted),
             calls_used: self.calls_used,
             budget: self.budget.unwrap_or(i64::from(limits::CALLS_PER_RUN_MAX)),
             risk: self.risk,
@@ -158,10 +164,15 @@ impl RawOffered {
             user: self.user.clone(),
             groups: Arc::default(),
             ceiling: self.ceiling.clone(),
-            taint: self.taint.clone(),
+            taint: tainted(&self.taint, self.tainted),
             calls_used: self.calls_used,
             budget: self.budget.unwrap_or(i64::from(limits::CALLS_PER_RUN_MAX)),
             risk: self.risk,
         }
     }
+}
+
+/// The labels of a session: `tainted = true` is `taint = ["untrusted"]`.
+fn tainted(taint: &BTreeSet<String>, is_tainted: bool) -> BTreeSet<String> {
+    taint.iter().cloned().chain(is_tainted.then(|| UNTRUSTED.to_owned())).collect()
 }

@@ -5,6 +5,7 @@ use crate::policy::power::Power;
 use crate::policy::request::groups::Groups;
 use crate::policy::request::question::Counts;
 use crate::policy::uses::{Door, Ran};
+use crate::types::Channel;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ pub(in crate::policy) struct Case {
     pub(in crate::policy) approver: Option<String>,
     pub(in crate::policy) now_us: u64,
     pub(in crate::policy) source_ip: Option<IpAddr>,
+    pub(in crate::policy) channel: Channel,
     pub(in crate::policy) counts: Counts,
     pub(in crate::policy) expect: Expect,
 }
