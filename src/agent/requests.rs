@@ -8,8 +8,8 @@ use crate::auth::Principal;
 use crate::gate::{RecoverError, Sight};
 use crate::ledger::{AppendError, ReadError};
 use crate::llm::{Direct, Provider};
-use crate::types::{Channel, RunId, SessionId, limits};
-use std::net::IpAddr;
+use crate::policy::Door;
+use crate::types::{RunId, SessionId, limits};
 use std::sync::Arc;
 
 impl Agent {
@@ -20,24 +20,24 @@ impl Agent {
     pub async fn run(
         &self,
         principal: &Principal,
-        source_ip: Option<IpAddr>,
-        channel: Channel,
+        door: Door,
         request: RunRequest,
     ) -> Result<RunReply, RunError> {
         check(&request)?;
         let provider = self.provider.clone();
-        self.walk(principal, (source_ip, channel), request, provider).await
+        self.walk(principal, door, request, provider).await
     }
 
     /// Runs one call that a person makes, through the same checks as a model's call.
     pub async fn call(
         &self,
         principal: &Principal,
+        door: Door,
         tool: String,
         arguments: String,
     ) -> Result<RunReply, RunError> {
         let request = RunRequest { message: format!("{tool} {arguments}"), ..RunRequest::default() };
-        self.walk(principal, (None, Channel::Cli), request, Arc::new(Direct::new(tool, arguments))).await
+        self.walk(principal, door, request, Arc::new(Direct::new(tool, arguments))).await
     }
 
     /// Closes what a crash left open, with the functions that close it normally: first allowed
@@ -71,7 +71,7 @@ impl Agent {
     async fn walk(
         &self,
         principal: &Principal,
-        from: (Option<IpAddr>, Channel),
+        door: Door,
         request: RunRequest,
         provider: Arc<dyn Provider>,
     ) -> Result<RunReply, RunError> {
@@ -87,7 +87,7 @@ impl Agent {
         if let Some((of, retry_after_s)) = self.spent(principal) {
             return Err(RunError::Spent { of, retry_after_s });
         }
-        run::walk(self, principal, from, request, provider).await
+        run::walk(self, principal, door, request, provider).await
     }
 }
 

@@ -288,6 +288,7 @@ fn drafts() -> [Draft; 3] {
         model: "m".to_owned(),
         source_ip: None,
         channel: None,
+        via: None,
         secrets: None,
     };
     let reply = RunReplyPayload {

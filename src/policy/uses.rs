@@ -2,6 +2,7 @@
 
 use super::power::Power;
 use crate::auth::Subject;
+use crate::types::Channel;
 use std::net::IpAddr;
 
 /// One use of a power, as the policies see it.
@@ -64,13 +65,15 @@ pub enum Via {
     Page,
     /// The admin socket.
     Socket,
+    /// `par.sock`, for users of this host who ask.
+    ParSock,
     /// A command of the owner of `data/`, without a server.
     Local,
 }
 
 impl Via {
     /// Every door.
-    pub const ALL: [Self; 4] = [Self::Http, Self::Page, Self::Socket, Self::Local];
+    pub const ALL: [Self; 5] = [Self::Http, Self::Page, Self::Socket, Self::ParSock, Self::Local];
 
     /// The name in policies.
     #[must_use]
@@ -79,6 +82,7 @@ impl Via {
             Self::Http => "http",
             Self::Page => "page",
             Self::Socket => "socket",
+            Self::ParSock => "par_sock",
             Self::Local => "local",
         }
     }
@@ -93,6 +97,18 @@ impl Via {
 impl Door {
     /// The admin socket, which has no network address.
     pub const SOCKET: Self = Self { via: Via::Socket, source_ip: None };
+    /// `par.sock`, which has no network address.
+    pub const PAR_SOCK: Self = Self { via: Via::ParSock, source_ip: None };
     /// A command without a server.
     pub const LOCAL: Self = Self { via: Via::Local, source_ip: None };
+
+    /// Where a run came in that came through this door.
+    #[must_use]
+    pub fn channel(self) -> Channel {
+        match self.via {
+            Via::Http => Channel::Http,
+            Via::Page => Channel::Page,
+            Via::Socket | Via::ParSock | Via::Local => Channel::Cli,
+        }
+    }
 }

@@ -26,6 +26,10 @@ pub struct RunRequestPayload {
     /// otherwise `cli`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,
+    /// The door through which the request came: `http`, `par_sock` or `local`. Absent in old
+    /// entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// Secrets that were replaced: name → count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<BTreeMap<String, u64>>,

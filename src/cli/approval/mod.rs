@@ -6,7 +6,7 @@ use super::local::{self, Inside};
 use super::remote::Server;
 use super::{compose, show};
 use crate::agent::RunReply;
-use crate::auth::{self, Principal, Role};
+use crate::auth::{Principal, Role};
 use crate::config::{Config, Home, server_url};
 use crate::gate::{Answer, AnswerError, Approval, State, describe_content};
 use crate::http::admin::{self, AdminError, FailureCode, Operation};
@@ -252,7 +252,7 @@ fn ledger(config: &Config) -> Result<Ledger, Fail> {
 }
 
 fn owner(config: &Config) -> Result<Principal, Fail> {
-    auth::local(&config.home.data, Role::Admin).map_err(|e| Fail::new(exit::UNAUTHENTICATED, e))
+    compose::local_principal(config, Some(Role::Admin))
 }
 
 fn parse(id: &str) -> Result<ApprovalId, Fail> {
