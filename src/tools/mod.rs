@@ -25,7 +25,7 @@ mod tests;
 
 pub use catalog::{Catalog, CatalogError, Invalid, ProposedCall, ValidCall, check_id};
 pub use manifest::content::ContentFolder;
-pub use manifest::error::ManifestError;
+pub use manifest::error::{ManifestError, ManifestFaults};
 pub use manifest::host_form::HostForm;
 pub use manifest::hosts::Reach;
 pub use manifest::paths::Places;
