@@ -1,6 +1,7 @@
-//! `par tool`: lists, shows and calls tools.
+//! `par tool`: lists, shows, adds and calls tools.
 
 use super::exit::{self, Fail};
+use super::new::NewTool;
 use super::{compose, local, remote, show};
 use crate::agent::{Agent, ToolView};
 use crate::auth::Principal;
@@ -19,6 +20,8 @@ pub(super) enum Tool {
         /// Name of the tool
         name: String,
     },
+    /// Add a program as a tool: write its manifest, a rule that permits it, and cases of that rule
+    New(NewTool),
     /// Call a tool yourself, through every check that applies to a model's call
     Call {
         /// Name of the tool
@@ -34,6 +37,7 @@ impl Tool {
         match self {
             Self::List => list(&config, is_json),
             Self::Show { name } => describe(&config, name, is_json),
+            Self::New(new) => new.run(&config, is_json),
             Self::Call { name, arguments } => {
                 if let Some(url) = remote::url(&compose::files(&config)) {
                     return Err(Fail::failed(format!(

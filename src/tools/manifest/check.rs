@@ -29,7 +29,11 @@ const PROGRAM_FOLDERS: [&str; 6] =
     ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"];
 
 /// An absolute path of an existing regular file.
-pub(super) fn program_path(path: &str) -> Result<PathBuf, String> {
+///
+/// # Errors
+///
+/// It is not one; if only a name is given, the error says where that program is.
+pub fn program_path(path: &str) -> Result<PathBuf, String> {
     let given = PathBuf::from(path);
     if !given.is_absolute() {
         let is_name = !path.is_empty() && !path.contains('/');

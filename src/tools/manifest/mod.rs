@@ -25,7 +25,7 @@ pub(super) mod hosts;
 pub(super) mod sockets;
 pub(super) mod secrets;
 pub(super) mod reserved;
-mod check;
+pub(super) mod check;
 mod raw;
 mod read;
 pub(super) mod tool;
